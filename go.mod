@@ -1,0 +1,3 @@
+module agentruntime
+
+go 1.26.8

@@ -1,0 +1,128 @@
+package fault
+
+import "net/http"
+
+// Code is the public, stable name of a refusal (error.code in the envelope).
+type Code string
+
+// Spec is one row of the error reference.
+type Spec struct {
+	Code    Code
+	Status  int    // HTTP status
+	Message string // default public message
+	When    string // for the reference in docs/errors.md
+}
+
+// The codes. table below says status, message and when.
+const (
+	CodeInvalidJSON           Code = "INVALID_JSON"
+	CodeValidation            Code = "VALIDATION_ERROR"
+	CodeInvalidVerb           Code = "INVALID_VERB"
+	CodeInvalidIdempotencyKey Code = "INVALID_IDEMPOTENCY_KEY"
+
+	CodeUnauthenticated    Code = "UNAUTHENTICATED"
+	CodeInvalidAPIKey      Code = "INVALID_API_KEY"
+	CodeAPIKeyRevoked      Code = "API_KEY_REVOKED"
+	CodeInvalidToken       Code = "INVALID_TOKEN"
+	CodeTokenExpired       Code = "TOKEN_EXPIRED"
+	CodeInvalidCredentials Code = "INVALID_CREDENTIALS"
+
+	CodeInsufficientPermissions Code = "INSUFFICIENT_PERMISSIONS"
+	CodeAgentLocked             Code = "AGENT_LOCKED"
+	CodeOriginNotAllowed        Code = "ORIGIN_NOT_ALLOWED"
+	CodeGovernanceBlocked       Code = "GOVERNANCE_BLOCKED"
+
+	CodeNotFound           Code = "NOT_FOUND"
+	CodeVerbNotFound       Code = "VERB_NOT_FOUND"
+	CodeProviderNotFound   Code = "PROVIDER_NOT_FOUND"
+	CodeCredentialNotFound Code = "CREDENTIAL_NOT_FOUND"
+	CodeExecutionNotFound  Code = "EXECUTION_NOT_FOUND"
+	CodeApprovalNotFound   Code = "APPROVAL_NOT_FOUND"
+	CodeAPIKeyNotFound     Code = "API_KEY_NOT_FOUND"
+
+	CodeMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
+	CodeUnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+
+	CodeConflict Code = "CONFLICT"
+
+	CodeInvalidArgs          Code = "INVALID_ARGS"
+	CodeProviderRejected     Code = "PROVIDER_REJECTED"
+	CodeIdempotencyKeyReused Code = "IDEMPOTENCY_KEY_REUSED"
+	CodeIdempotencyConflict  Code = "IDEMPOTENCY_CONFLICT"
+	CodeWeakPassword         Code = "WEAK_PASSWORD"
+	CodeURLNotAllowed        Code = "URL_NOT_ALLOWED"
+
+	CodeProviderNotConnected Code = "PROVIDER_NOT_CONNECTED"
+	CodeCredentialExpired    Code = "CREDENTIAL_EXPIRED"
+
+	CodeLoginThrottled Code = "LOGIN_THROTTLED"
+
+	CodeInternal           Code = "INTERNAL_ERROR"
+	CodeProviderError      Code = "PROVIDER_ERROR"
+	CodeServiceUnavailable Code = "SERVICE_UNAVAILABLE"
+	CodeProviderTimeout    Code = "PROVIDER_TIMEOUT"
+	CodeOutcomeUnknown     Code = "OUTCOME_UNKNOWN"
+)
+
+// Table returns the rows of the error reference in the order of the docs.
+func Table() []Spec {
+	return []Spec{
+		{CodeInvalidJSON, http.StatusBadRequest, "The request body is not acceptable JSON.", "The body is not one JSON value, or has duplicate names, bad UTF-8, NUL, too deep nesting or an unreasonable number."},
+		{CodeValidation, http.StatusBadRequest, "The request is not valid.", "A parameter or body field is missing, unknown, of the wrong type or out of range; `details` names each."},
+		{CodeInvalidVerb, http.StatusBadRequest, "A verb has the form provider:verb_name.", "`verb` does not have the form `<provider>:<verb_name>`."},
+		{CodeInvalidIdempotencyKey, http.StatusBadRequest, "Ids and keys are 1 to 255 visible ASCII characters.", "`execution_id`, `idempotency_key` or the `Idempotency-Key` header is malformed, or header and body name different keys."},
+		{CodeUnauthenticated, http.StatusUnauthorized, "This endpoint needs a credential it accepts.", "No credential was sent, or one of a kind that the endpoint does not take."},
+		{CodeInvalidAPIKey, http.StatusUnauthorized, "The API key is not valid.", "The key is malformed or unknown."},
+		{CodeAPIKeyRevoked, http.StatusUnauthorized, "The API key has been revoked.", "The key was revoked, before the call or while it ran."},
+		{CodeInvalidToken, http.StatusUnauthorized, "The token is not valid.", "The JWT or refresh token is malformed, forged, reused or belongs to a session that ended."},
+		{CodeTokenExpired, http.StatusUnauthorized, "The token has expired.", "The JWT or refresh token is past its expiry. Refresh or log in again."},
+		{CodeInvalidCredentials, http.StatusUnauthorized, "Email or password is wrong.", "Login failed. The answer is the same for unknown addresses."},
+		{CodeInsufficientPermissions, http.StatusForbidden, "The credential lacks a permission this endpoint needs.", "The key or role lacks the named permission."},
+		{CodeAgentLocked, http.StatusForbidden, "The key is locked to another agent.", "The key was created with another `agent_id`."},
+		{CodeOriginNotAllowed, http.StatusForbidden, "The key may not be used from this origin.", "The request has an `Origin` that is not in the key's `allowed_origins`."},
+		{CodeGovernanceBlocked, http.StatusForbidden, "Governance blocked this call.", "A policy or the verb's registry default blocks or holds the call; `decision` and `approval_id` say which."},
+		{CodeNotFound, http.StatusNotFound, "No such resource.", "The path is unknown."},
+		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb."},
+		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},
+		{CodeCredentialNotFound, http.StatusNotFound, "No such credential.", "The id is unknown to the tenant."},
+		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
+		{CodeApprovalNotFound, http.StatusNotFound, "No such approval.", "The id is unknown to the tenant."},
+		{CodeAPIKeyNotFound, http.StatusNotFound, "No such API key.", "The id is unknown to the tenant, or the key is revoked already."},
+		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
+		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 1 MiB for runs, 25 MiB for imports."},
+		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "Another `Content-Type`, or a content encoding."},
+		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
+		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
+		{CodeProviderRejected, http.StatusUnprocessableEntity, "The provider refused the call.", "The provider answered 4xx (`provider_status`); `retryable` where a later call may pass."},
+		{CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "This idempotency key was used for another call.", "Same key, but another verb, dry run against real, or (by the `Idempotency-Key` header) other arguments. Nothing ran."},
+		{CodeIdempotencyConflict, http.StatusUnprocessableEntity, "execution_id and idempotency_key name two different runs.", "Both were used before, for different runs. Nothing ran."},
+		{CodeWeakPassword, http.StatusUnprocessableEntity, "A password needs at least 8 characters.", "The password is shorter than 8 characters."},
+		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A base URL that is not http(s), has credentials in it, or is not public."},
+		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
+		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
+		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins for the address; see `Retry-After`."},
+		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
+		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or with something that is not what its document says."},
+		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id."},
+		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
+		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent and not answered. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},
+	}
+}
+
+//nolint:gochecknoglobals // an index of the table, built once, never written
+var byCode = func() map[Code]Spec {
+	m := map[Code]Spec{}
+	for _, s := range Table() {
+		m[s.Code] = s
+	}
+	return m
+}()
+
+// Spec returns the code's row; an unknown code has the row of INTERNAL_ERROR.
+func (c Code) Spec() Spec {
+	if s, ok := byCode[c]; ok {
+		return s
+	}
+	return byCode[CodeInternal]
+}

@@ -1,0 +1,103 @@
+// Package fault is the one error type of the domain. A domain function that
+// refuses a call returns a *fault.Error; the api package turns it into a status
+// and an envelope, the activities package into a Temporal application error.
+// Everything else (a lost connection, a bug) is an ordinary error and reaches a
+// caller as INTERNAL_ERROR without its text.
+//
+// The package does no I/O and imports nothing of the project.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Detail names one thing that is wrong with the input.
+type Detail struct {
+	// Path is a JSON Pointer into the request body ("/args/amount"), or
+	// "query.limit", "header.X-Request-Id", "path.id".
+	Path string `json:"path"`
+	// Rule is the keyword that failed ("required", "type", "maxLength", "unknown_field").
+	Rule string `json:"rule"`
+	// Message says what is expected. It never repeats the value that was sent.
+	Message string `json:"message"`
+}
+
+// Error is a refusal with a public code. Cause is for the log only.
+type Error struct {
+	Code    Code
+	Message string
+	Details []Detail
+
+	ApprovalID       string
+	ApprovalRequired bool
+	Decision         string
+	ExecutionID      string
+	ProviderStatus   int
+	Retryable        bool
+	RetryAfter       time.Duration
+
+	Cause error
+}
+
+// New returns a fault of code with a public message. An empty message takes the
+// code's own from the table.
+func New(code Code, message string) *Error {
+	if message == "" {
+		message = code.Spec().Message
+	}
+	return &Error{Code: code, Message: message}
+}
+
+// Newf is New with a format.
+func Newf(code Code, format string, args ...any) *Error {
+	return New(code, fmt.Sprintf(format, args...))
+}
+
+// Invalid returns a VALIDATION_ERROR for one place of the input.
+func Invalid(path, rule, message string) *Error {
+	e := New(CodeValidation, message)
+	e.Details = []Detail{{Path: path, Rule: rule, Message: message}}
+	return e
+}
+
+// Because returns a copy of e with the cause that the log shows.
+func (e *Error) Because(cause error) *Error {
+	c := *e
+	c.Cause = cause
+	return &c
+}
+
+// Error implements error. The text is for logs; callers get Message.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is reports whether target is a fault of the same code, so that
+// errors.Is(err, fault.New(fault.CodeNotFound, "")) works.
+func (e *Error) Is(target error) bool {
+	var t *Error
+	return errors.As(target, &t) && t.Code == e.Code
+}
+
+// As returns the fault in err's chain, or nil.
+func As(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// HasCode reports whether err's chain holds a fault of the code.
+func HasCode(err error, code Code) bool {
+	e := As(err)
+	return e != nil && e.Code == code
+}
