@@ -1,0 +1,37 @@
+//go:build deps
+
+// Package agentruntime pins modules until their users are written. Removed before the first release.
+package agentruntime
+import (
+ _ "go.temporal.io/server/temporal"
+ _ "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+ _ "go.temporal.io/server/common/persistence/sql/sqlplugin/postgresql"
+ _ "go.temporal.io/server/tools/sql"
+ _ "github.com/temporalio/ui-server/v2/server"
+ _ "go.temporal.io/sdk/client"
+ _ "go.temporal.io/sdk/worker"
+ _ "go.temporal.io/sdk/testsuite"
+ _ "code.dny.dev/ssrf"
+ _ "github.com/caarlos0/env/v11"
+ _ "github.com/getkin/kin-openapi/openapi3"
+ _ "github.com/getkin/kin-openapi/openapi3filter"
+ _ "github.com/go-chi/chi/v5"
+ _ "github.com/golang-jwt/jwt/v5"
+ _ "github.com/google/uuid"
+ _ "github.com/jackc/pgx/v5/pgxpool"
+ _ "github.com/jackc/pgx/v5/stdlib"
+ _ "github.com/lmittmann/tint"
+ _ "github.com/pressly/goose/v3"
+ _ "github.com/pressly/goose/v3/lock"
+ _ "github.com/santhosh-tekuri/jsonschema/v6"
+ _ "github.com/spf13/cobra"
+ _ "github.com/stretchr/testify/require"
+ _ "github.com/tink-crypto/tink-go/v2/aead/subtle"
+ _ "golang.org/x/crypto/argon2"
+ _ "golang.org/x/sync/errgroup"
+ _ "golang.org/x/sync/semaphore"
+ _ "golang.org/x/sys/unix"
+ _ "golang.org/x/text/language"
+ _ "gopkg.in/yaml.v3"
+ _ "pgregory.net/rapid"
+)
