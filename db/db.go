@@ -1,0 +1,159 @@
+// Package db is the way to Postgres: the pool, the tenant transaction that
+// row-level security rests on, and the migrations. Domain packages call it and
+// the queries in db/dbsqlc; it knows no domain.
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"agentruntime/db/dbsqlc"
+)
+
+// Config says where Postgres is.
+type Config struct {
+	// URL of the login role of the service, never of an owner or superuser.
+	URL string
+	// MaxConns is the most connections this process opens. Zero means 16.
+	MaxConns int32
+	// Tracer sees each query; nil means none.
+	Tracer pgx.QueryTracer
+}
+
+// Pool is a connection pool whose every access names a tenant, or the secret or
+// address that a caller presents before his tenant is known.
+type Pool struct{ pool *pgxpool.Pool }
+
+// Open connects and pings.
+func Open(ctx context.Context, cfg Config) (*Pool, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		// The parser's error repeats the URL, and with it the password.
+		return nil, errors.New("db: the database URL is not valid")
+	}
+	pc.MaxConns = cfg.MaxConns
+	if pc.MaxConns == 0 {
+		pc.MaxConns = 16
+	}
+	pc.MinIdleConns = 2
+	pc.MaxConnIdleTime = 5 * time.Minute
+	pc.ConnConfig.Tracer = cfg.Tracer
+	if pc.ConnConfig.ConnectTimeout == 0 {
+		pc.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("db: open: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("db: ping: %w", err)
+	}
+	return &Pool{pool: pool}, nil
+}
+
+// Close waits for the connections in use and closes all.
+func (p *Pool) Close() { p.pool.Close() }
+
+// Ping reports whether Postgres answers.
+func (p *Pool) Ping(ctx context.Context) error { return p.pool.Ping(ctx) }
+
+// Dial opens a connection outside the pool, for LISTEN. The caller closes it.
+func (p *Pool) Dial(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig.Copy())
+}
+
+// Setting is a transaction-local setting that a row-level security policy reads.
+type Setting string
+
+// The settings. Each of the presented ones opens at most the rows that belong to
+// the secret or address in it.
+const (
+	SettingTenant      Setting = "app.tenant_id"
+	SettingKeyHash     Setting = "app.key_hash"     // hex of an API key's hash
+	SettingLoginEmail  Setting = "app.login_email"  // lower-case address
+	SettingRefreshHash Setting = "app.refresh_hash" // hex of a refresh token's hash
+	SettingSweep       Setting = "app.sweep"        // "on": unfinished runs, see runs_sweep
+)
+
+// Tenant returns an executor for statements of one tenant. Each statement is a
+// transaction of its own and costs one round trip.
+func (p *Pool) Tenant(id uuid.UUID) dbsqlc.DBTX {
+	return oneShot{pool: p.pool, setting: SettingTenant, value: id.String()}
+}
+
+// Presenting is Tenant for a call whose tenant is not known yet: row-level
+// security shows the rows that match the presented value and no others.
+func (p *Pool) Presenting(s Setting, value string) dbsqlc.DBTX {
+	return oneShot{pool: p.pool, setting: s, value: value}
+}
+
+// InTenant runs fn in one transaction of the tenant and commits it, or rolls it
+// back where fn returns an error or panics. It costs two round trips beside fn's own.
+func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) error) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("db: acquire: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{
+		BeginQuery: "begin; set local app.tenant_id = '" + id.String() + "'",
+	})
+	if err != nil {
+		return fmt.Errorf("db: begin: %w", err)
+	}
+	defer func() {
+		// A no-op after the commit. The context may be cancelled by now, and a
+		// connection with an open transaction must not go back to the pool.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = tx.Rollback(ctx) //nolint:errcheck // a connection that cannot roll back is discarded by Release
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("db: commit: %w", err)
+	}
+	return nil
+}
+
+// Batch sends the tenant's statements in one round trip and one transaction: all
+// of them commit or none does. read gets the results in the order they were queued.
+func (p *Pool) Batch(ctx context.Context, id uuid.UUID, b *pgx.Batch, read func(pgx.BatchResults) error) (err error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("db: acquire: %w", err)
+	}
+	defer conn.Release()
+	all := &pgx.Batch{}
+	queueSetting(all, SettingTenant, id.String())
+	all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
+	res := conn.SendBatch(ctx, all)
+	defer func() {
+		if cerr := res.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("db: batch: %w", cerr)
+		}
+	}()
+	if _, err := res.Exec(); err != nil {
+		return fmt.Errorf("db: set tenant: %w", err)
+	}
+	return read(res)
+}
+
+// IsUnique reports whether err is a violation of the named unique constraint or
+// index; an empty name means any.
+func IsUnique(err error, constraint string) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "23505" && (constraint == "" || pe.ConstraintName == constraint)
+}
+
+// IsNoRows reports whether a :one query found nothing.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

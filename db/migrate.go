@@ -1,0 +1,68 @@
+package db
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrate brings the schema of the database at url to the newest version. url is
+// of the role that owns the schema. Several processes may call it at once: a
+// session lock lets one work and the others wait.
+func Migrate(ctx context.Context, url string) error {
+	p, done, err := provider(url)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("db: migrate: %w", err)
+	}
+	return nil
+}
+
+// MigrateDown takes the schema back to empty, for tests of the migrations.
+func MigrateDown(ctx context.Context, url string) error {
+	p, done, err := provider(url)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := p.DownTo(ctx, 0); err != nil {
+		return fmt.Errorf("db: migrate down: %w", err)
+	}
+	return nil
+}
+
+func provider(url string) (*goose.Provider, func(), error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, nil, fmt.Errorf("db: the database URL is not valid")
+	}
+	conn := stdlib.OpenDB(*cfg)
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("db: migration lock: %w", err)
+	}
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("db: migrations: %w", err)
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, conn, dir, goose.WithSessionLocker(locker))
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("db: migrations: %w", err)
+	}
+	return p, func() { _ = p.Close() }, nil
+}

@@ -1,0 +1,137 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// oneShot runs each statement together with the setting that row-level security
+// reads. The extended protocol treats all statements up to a Sync as one implicit
+// transaction, so the local setting holds for the statement and is gone after it:
+// an own transaction in one round trip.
+type oneShot struct {
+	pool    *pgxpool.Pool
+	setting Setting
+	value   string
+}
+
+func queueSetting(b *pgx.Batch, s Setting, value string) {
+	b.Queue("select set_config($1, $2, true)", string(s), value)
+}
+
+func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error) {
+	conn, err := o.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("db: acquire: %w", err)
+	}
+	b := &pgx.Batch{}
+	queueSetting(b, o.setting, o.value)
+	b.Queue(sql, args...)
+	s := &shot{conn: conn, res: conn.SendBatch(ctx, b)}
+	if _, err := s.res.Exec(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Exec implements dbsqlc.DBTX.
+func (o oneShot) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	s, err := o.send(ctx, sql, args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	tag, err := s.res.Exec()
+	if cerr := s.close(); err == nil {
+		err = cerr
+	}
+	return tag, err
+}
+
+// Query implements dbsqlc.DBTX.
+func (o oneShot) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	s, err := o.send(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.res.Query()
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return &shotRows{Rows: rows, shot: s}, nil
+}
+
+// QueryRow implements dbsqlc.DBTX.
+func (o oneShot) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	s, err := o.send(ctx, sql, args)
+	if err != nil {
+		return failedRow{err}
+	}
+	return shotRow{row: s.res.QueryRow(), shot: s}
+}
+
+// shot is one batch under way and the connection it holds.
+type shot struct {
+	conn   *pgxpool.Conn
+	res    pgx.BatchResults
+	closed bool
+	err    error
+}
+
+// close reads to the end, which is where the implicit transaction commits, and
+// gives the connection back.
+func (s *shot) close() error {
+	if !s.closed {
+		s.closed = true
+		s.err = s.res.Close()
+		s.conn.Release()
+	}
+	return s.err
+}
+
+type shotRows struct {
+	pgx.Rows
+	shot *shot
+}
+
+func (r *shotRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *shotRows) Close() {
+	r.Rows.Close()
+	r.shot.close() //nolint:errcheck // Err reports it
+}
+
+func (r *shotRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
+	}
+	return r.shot.err
+}
+
+type shotRow struct {
+	row  pgx.Row
+	shot *shot
+}
+
+func (r shotRow) Scan(dest ...any) error {
+	err := r.row.Scan(dest...)
+	if cerr := r.shot.close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }

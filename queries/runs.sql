@@ -1,0 +1,77 @@
+-- name: ClaimRun :one
+SELECT claim_run(
+    @tenant_id, @run_id, @execution_id, @keys::text[], @provider, @verb, @args, @fingerprint, @dry_run,
+    sqlc.narg('session_id'), @metadata, sqlc.narg('key_id'), @request_id, @source_addr, @give_up_at)::text AS outcome;
+
+-- name: RunByKeys :many
+SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id IN (
+    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = ANY (@keys::text[]));
+
+-- name: GetRun :one
+SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ListRuns :many
+SELECT * FROM runs
+ WHERE tenant_id = @tenant_id
+   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+   AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
+   AND (sqlc.narg('states')::text[] IS NULL OR state = ANY (sqlc.narg('states')::text[]))
+   AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
+   AND (sqlc.narg('verb')::text IS NULL OR verb = sqlc.narg('verb'))
+   AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
+   AND (sqlc.narg('since')::timestamptz IS NULL OR created_at >= sqlc.narg('since'))
+   AND (sqlc.narg('until')::timestamptz IS NULL OR created_at < sqlc.narg('until'))
+ ORDER BY id DESC
+ LIMIT @most;
+
+-- name: LockKey :exec
+-- Taken before a run moves to sending. The revoker takes the same lock exclusively,
+-- so a revocation that has committed is seen by the statement after this one.
+SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
+
+-- name: MarkSending :many
+-- Commits before the first byte leaves. Not for a run whose key was revoked, that
+-- was cancelled, or that another attempt holds. A run already in sending is one
+-- that a crash interrupted: @resend says whether its verb may be sent again.
+UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.sent_at, now()), updated_at = now(),
+       credential_id = sqlc.narg('credential_id')
+ WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean))
+   AND (r.key_id IS NULL OR EXISTS (
+        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
+RETURNING r.sends;
+
+-- name: BackToClaimed :execrows
+-- The call provably did not leave, or the provider said to come back later.
+UPDATE runs SET state = 'claimed', updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
+
+-- name: FinishRun :many
+UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = @provider_status,
+       error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
+       retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
+       risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
+       reason = @reason, updated_at = now(), finished_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = ANY (@from_states::text[])
+RETURNING *;
+
+-- name: RequestCancel :many
+UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND state = 'claimed'
+RETURNING *;
+
+-- name: ResolveRun :many
+UPDATE runs SET state = @state, result = sqlc.narg('result'), reason = @reason, resolved_by = @resolved_by,
+       error_code = @error_code, error_message = @error_message, updated_at = now(), finished_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND state = 'outcome_unknown'
+RETURNING *;
+
+-- name: UnfinishedRuns :many
+-- Across tenants, under the sweep setting: what has not moved for a while.
+SELECT id, tenant_id, claim_key, attempt, state, provider, verb FROM runs
+ WHERE state IN ('claimed', 'sending') AND updated_at < @before
+ ORDER BY updated_at
+ LIMIT @most;
+
+-- name: NotifyFinished :exec
+SELECT pg_notify('run_finished', id) FROM unnest(@ids::text[]) AS id;
