@@ -1,0 +1,84 @@
+// Package api is the HTTP surface: the routes with the credential each takes, the
+// envelope, and one thin handler per operation that decodes, calls one domain
+// method and encodes. It holds no rule of the domain and no query.
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"agentruntime/internal/auth"
+)
+
+// Authenticator turns a presented secret into a principal. Both refuse with a fault.
+type Authenticator interface {
+	Key(ctx context.Context, raw string) (auth.Principal, error)
+	Token(ctx context.Context, raw string) (auth.Principal, error)
+}
+
+// Revocations ends the requests of a key that is revoked while they run.
+type Revocations interface {
+	// Bind returns a context that is cancelled, with the fault API_KEY_REVOKED as
+	// its cause, when the key is revoked; stop releases it.
+	Bind(ctx context.Context, p auth.Principal) (bound context.Context, stop func())
+}
+
+// Deps are the collaborators of the handlers.
+type Deps struct {
+	Auth        Authenticator
+	Revocations Revocations
+	Log         *slog.Logger
+	// Ready reports why the process cannot serve, nil when it can.
+	Ready func(context.Context) error
+	Now   func() time.Time
+
+	Accounts    Accounts
+	Keys        Keys
+	Catalog     Catalog
+	Providers   Providers
+	Credentials Credentials
+	Runs        Runs
+	Approvals   Approvals
+}
+
+// Server serves the API.
+type Server struct {
+	Deps
+	handler http.Handler
+}
+
+// New builds the router; every collaborator is required.
+func New(d Deps) (*Server, error) {
+	switch {
+	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil:
+		return nil, errors.New("api: authenticator, revocations, log and readiness are required")
+	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil:
+		return nil, errors.New("api: a service is missing")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	s := &Server{Deps: d}
+	s.handler = s.router()
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) router() http.Handler {
+	mux := chi.NewRouter()
+	mux.NotFound(s.plain(notFound))
+	mux.MethodNotAllowed(s.plain(s.methodNotAllowed))
+	mux.Method(http.MethodGet, "/healthz", s.plain(s.healthz))
+	mux.Method(http.MethodGet, "/readyz", s.plain(s.readyz))
+	for _, rt := range s.routes() {
+		mux.Method(rt.method, rt.path, s.guarded(rt))
+	}
+	return s.outermost(mux)
+}

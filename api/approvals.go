@@ -1,0 +1,4 @@
+package api
+
+// Approvals is what the approval endpoints need.
+type Approvals interface{}

@@ -1,0 +1,4 @@
+package api
+
+// Catalog is what the catalog endpoints need of the catalog domain.
+type Catalog interface{}

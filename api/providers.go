@@ -1,0 +1,4 @@
+package api
+
+// Providers is what the provider endpoints need.
+type Providers interface{}
