@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"agentruntime/db/dbsqlc"
@@ -100,14 +99,14 @@ func (p *Pool) Presenting(s Setting, value string) dbsqlc.DBTX {
 func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("db: acquire: %w", err)
+		return translate(fmt.Errorf("db: acquire: %w", err))
 	}
 	defer conn.Release()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{
 		BeginQuery: "begin; set local app.tenant_id = '" + id.String() + "'",
 	})
 	if err != nil {
-		return fmt.Errorf("db: begin: %w", err)
+		return translate(fmt.Errorf("db: begin: %w", err))
 	}
 	defer func() {
 		// A no-op after the commit. The context may be cancelled by now, and a
@@ -117,10 +116,10 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 		_ = tx.Rollback(ctx) //nolint:errcheck // a connection that cannot roll back is discarded by Release
 	}()
 	if err := fn(tx); err != nil {
-		return err
+		return translate(err)
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("db: commit: %w", err)
+		return translate(fmt.Errorf("db: commit: %w", err))
 	}
 	return nil
 }
@@ -130,7 +129,7 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 func (p *Pool) Batch(ctx context.Context, id uuid.UUID, b *pgx.Batch, read func(pgx.BatchResults) error) (err error) {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("db: acquire: %w", err)
+		return translate(fmt.Errorf("db: acquire: %w", err))
 	}
 	defer conn.Release()
 	all := &pgx.Batch{}
@@ -139,21 +138,11 @@ func (p *Pool) Batch(ctx context.Context, id uuid.UUID, b *pgx.Batch, read func(
 	res := conn.SendBatch(ctx, all)
 	defer func() {
 		if cerr := res.Close(); err == nil && cerr != nil {
-			err = fmt.Errorf("db: batch: %w", cerr)
+			err = translate(fmt.Errorf("db: batch: %w", cerr))
 		}
 	}()
 	if _, err := res.Exec(); err != nil {
-		return fmt.Errorf("db: set tenant: %w", err)
+		return translate(fmt.Errorf("db: set tenant: %w", err))
 	}
-	return read(res)
+	return translate(read(res))
 }
-
-// IsUnique reports whether err is a violation of the named unique constraint or
-// index; an empty name means any.
-func IsUnique(err error, constraint string) bool {
-	var pe *pgconn.PgError
-	return errors.As(err, &pe) && pe.Code == "23505" && (constraint == "" || pe.ConstraintName == constraint)
-}
-
-// IsNoRows reports whether a :one query found nothing.
-func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

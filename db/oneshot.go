@@ -26,7 +26,7 @@ func queueSetting(b *pgx.Batch, s Setting, value string) {
 func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error) {
 	conn, err := o.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("db: acquire: %w", err)
+		return nil, translate(fmt.Errorf("db: acquire: %w", err))
 	}
 	b := &pgx.Batch{}
 	queueSetting(b, o.setting, o.value)
@@ -34,7 +34,7 @@ func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error
 	s := &shot{conn: conn, res: conn.SendBatch(ctx, b)}
 	if _, err := s.res.Exec(); err != nil {
 		s.close()
-		return nil, err
+		return nil, translate(err)
 	}
 	return s, nil
 }
@@ -49,7 +49,7 @@ func (o oneShot) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	if cerr := s.close(); err == nil {
 		err = cerr
 	}
-	return tag, err
+	return tag, translate(err)
 }
 
 // Query implements dbsqlc.DBTX.
@@ -61,7 +61,7 @@ func (o oneShot) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	rows, err := s.res.Query()
 	if err != nil {
 		s.close()
-		return nil, err
+		return nil, translate(err)
 	}
 	return &shotRows{Rows: rows, shot: s}, nil
 }
@@ -114,9 +114,9 @@ func (r *shotRows) Close() {
 
 func (r *shotRows) Err() error {
 	if err := r.Rows.Err(); err != nil {
-		return err
+		return translate(err)
 	}
-	return r.shot.err
+	return translate(r.shot.err)
 }
 
 type shotRow struct {
@@ -129,7 +129,7 @@ func (r shotRow) Scan(dest ...any) error {
 	if cerr := r.shot.close(); err == nil {
 		err = cerr
 	}
-	return err
+	return translate(err)
 }
 
 type failedRow struct{ err error }

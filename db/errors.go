@@ -1,0 +1,55 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"agentruntime/internal/fault"
+)
+
+// translate turns a failure to reach Postgres into the fault SERVICE_UNAVAILABLE,
+// which a caller may repeat, and leaves every other error as it is.
+func translate(err error) error {
+	if err == nil || !unreachable(err) {
+		return err
+	}
+	f := fault.New(fault.CodeServiceUnavailable, "").Because(err)
+	f.Retryable = true
+	return f
+}
+
+func unreachable(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		switch {
+		case len(pe.Code) != 5:
+			return false
+		case pe.Code[:2] == "08", pe.Code[:2] == "53", pe.Code[:3] == "57P": // connection, resources, shutdown
+			return true
+		default:
+			return false
+		}
+	}
+	var ce *pgconn.ConnectError
+	var ne net.Error
+	return errors.As(err, &ce) || errors.As(err, &ne) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		pgconn.SafeToRetry(err) || errors.Is(err, net.ErrClosed)
+}
+
+// IsUnique reports whether err is a violation of the named unique constraint or
+// index; an empty name means any.
+func IsUnique(err error, constraint string) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "23505" && (constraint == "" || pe.ConstraintName == constraint)
+}
+
+// IsNoRows reports whether a :one query found nothing.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
