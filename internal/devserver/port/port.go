@@ -1,0 +1,61 @@
+// Package port checks and picks the TCP ports of the development servers. Some
+// of those servers end the whole process when their port is taken, so it is
+// asked for first, and the answer says what to do.
+package port
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// Loopback is the only address that the development servers listen on unless
+// the caller names another.
+const Loopback = "127.0.0.1"
+
+// Resolve checks that addr (host:port) can be listened on and returns it with an
+// IP address as host and, in place of port 0, a free port. The port is free at
+// the moment of the answer only: nothing reserves it.
+func Resolve(what, addr string) (string, error) {
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("%s: %q is not an address of the form host:port: %w", what, addr, err)
+	}
+	if tcp.IP == nil {
+		tcp.IP = net.ParseIP(Loopback)
+	}
+	l, err := net.ListenTCP("tcp", tcp)
+	if err != nil {
+		return "", fmt.Errorf("%s: cannot listen on %s: %w; stop the program that has the port, or choose another (port 0 picks a free one)",
+			what, tcp, err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was accepted on it
+	return l.Addr().String(), nil
+}
+
+// Free returns n different TCP ports of the loopback interface that are free now.
+func Free(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(Loopback)})
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() //nolint:errcheck // held open till all are found, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// Split returns host and port of an address that Resolve returned.
+func Split(addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("split %q: %w", addr, err)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("split %q: %w", addr, err)
+	}
+	return host, port, nil
+}
