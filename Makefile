@@ -1,0 +1,126 @@
+# Agent Runtime: every command of the project. `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+GO ?= go
+# Small static binaries whose bytes do not depend on where they were built.
+RELEASE := -trimpath -ldflags '-s -w'
+# Where the programs come from that `make conformance` tests against.
+NODE_DIR := test/node
+
+# $(call tagged,TAG) lists the packages that have tests behind a build tag.
+tagged = $(shell grep -rlE --include='*_test.go' --exclude-dir=node_modules '^//go:build $(1)$$' . | xargs -r -n1 dirname | sort -u)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- working on it ----------------------------------------------------------
+
+.PHONY: dev
+dev: ## run everything in one process tree (flags: make dev ARGS='--listen :8080')
+	$(GO) run ./cmd/agentruntime-dev $(ARGS)
+
+.PHONY: build
+build: ## build the product binary, bin/agentruntime
+	CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/agentruntime ./cmd/agentruntime
+
+.PHONY: gen
+gen: bin/sqlc ## generate db/dbsqlc from queries/, and whatever go:generate names
+	bin/sqlc generate
+	$(GO) generate ./...
+
+.PHONY: fmt
+fmt: bin/golangci-lint ## format the Go code the way lint wants it
+	bin/golangci-lint fmt
+
+# --- checking it ------------------------------------------------------------
+
+# A test binary that links the embedded Temporal server takes minutes to compile
+# and again twice as long with the race detector, so those run without it. All
+# other packages, which is where our own concurrency lives, run with it.
+# $(call lane,SIGN) lists the packages with tests: ! those without the server in
+# them, and with an empty SIGN those that link it.
+lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
+	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }'
+
+.PHONY: test
+test: bin/stripe-mock ## run the tests, with the race detector where it is affordable
+	packages=$$($(call lane,!)); $(GO) test -race -timeout 10m $$packages
+	packages=$$($(call lane,)); [[ -z $$packages ]] || $(GO) test -timeout 15m $$packages
+
+.PHONY: test-race
+test-race: bin/stripe-mock ## run all tests with the race detector, the Temporal server too (slow)
+	$(GO) test -race -timeout 40m ./...
+
+.PHONY: lint
+lint: bin/golangci-lint bin/workflowcheck ## run golangci-lint, and workflowcheck for determinism
+	bin/golangci-lint run ./...
+	bin/workflowcheck ./workflows/...
+
+.PHONY: verify
+verify: verify-gen verify-format verify-modules lint ## everything that must hold before a commit, besides the tests
+	$(GO) vet ./...
+
+# Compares the tree with itself before and after, so it works on uncommitted
+# changes and in an exported archive.
+snapshot = find . \( -name .git -o -name bin -o -name .dev -o -name node_modules \) -prune -o -type f -exec sha256sum {} + | sort -k2
+
+.PHONY: verify-gen
+verify-gen: bin/sqlc ## fail when generated files are not what `make gen` makes
+	before=$$($(snapshot)); \
+	$(MAKE) --no-print-directory gen; \
+	diff <(printf '%s\n' "$$before") <($(snapshot)) || { echo 'generated files were out of date: commit what `make gen` wrote' >&2; exit 1; }
+
+.PHONY: verify-format
+verify-format: ## fail when a Go file is not gofmt-ed
+	unformatted=$$(gofmt -l $$(find . \( -name .git -o -name node_modules \) -prune -o -name '*.go' -print)); \
+	[[ -z $$unformatted ]] || { echo "not gofmt-ed:" $$unformatted >&2; exit 1; }
+
+.PHONY: verify-modules
+verify-modules: ## fail when go.mod is not tidy
+	$(GO) mod tidy -diff
+
+.PHONY: conformance
+conformance: bin/stripe-mock node ## run the tests that need Node (prism, real API documents)
+	$(GO) test -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
+
+.PHONY: chaos
+chaos: ## kill processes at every failpoint, the long lane (an hour)
+	$(GO) test -tags chaos -run '^TestChaos' -count=1 -timeout 60m -v $(call tagged,chaos)
+
+.PHONY: bench
+bench: ## measure the service against the bare workflow on the same server
+	$(GO) test -tags bench -run '^TestBench' -count=1 -timeout 60m -v $(call tagged,bench)
+
+.PHONY: clean
+clean: ## remove what was built (not .dev, which holds your data)
+	rm -rf bin $(NODE_DIR)/node_modules
+
+# --- tools, each from its own module under tools/ ---------------------------
+
+# $(call tool,MODULE DIRECTORY,PACKAGE)
+tool = CGO_ENABLED=0 $(GO) -C tools/$(1) build $(RELEASE) -o $(CURDIR)/$@ $(2) && touch $@
+
+bin/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
+	$(call tool,sqlc,github.com/sqlc-dev/sqlc/cmd/sqlc)
+
+bin/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	$(call tool,lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+bin/stripe-mock: tools/stripemock/go.mod tools/stripemock/go.sum
+	$(call tool,stripemock,github.com/stripe/stripe-mock)
+
+bin/workflowcheck: tools/workflowcheck/go.mod tools/workflowcheck/go.sum
+	$(call tool,workflowcheck,go.temporal.io/sdk/contrib/tools/workflowcheck)
+
+.PHONY: node
+node: $(NODE_DIR)/node_modules/.package-lock.json ## install the Node programs that conformance uses
+
+# npm writes this file last, so it dates the installation.
+$(NODE_DIR)/node_modules/.package-lock.json: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
+	cd $(NODE_DIR) && npm ci --ignore-scripts --no-audit --no-fund
+	touch $@
