@@ -1,0 +1,36 @@
+-- name: InsertAPIKey :exec
+INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: PresentAPIKey :one
+-- Reads the key that a caller presents and, once a minute, notes that it was used.
+-- SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
+WITH stale AS (
+    SELECT id FROM api_keys
+    WHERE key_hash = @key_hash AND revoked_at IS NULL
+      AND (last_used_at IS NULL OR last_used_at <= @used_before::timestamptz)
+    FOR UPDATE SKIP LOCKED
+), used AS (
+    UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.id = stale.id
+)
+SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.revoked_at
+FROM api_keys AS k WHERE k.key_hash = @key_hash;
+
+-- name: ListAPIKeys :many
+SELECT id, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_at, last_used_at, revoked_at
+FROM api_keys
+WHERE tenant_id = @tenant_id AND (@include_revoked::boolean OR revoked_at IS NULL)
+ORDER BY id DESC;
+
+-- name: RevokeAPIKey :execrows
+-- The notice leaves with the commit and reaches every process that listens.
+WITH revoked AS (
+    UPDATE api_keys SET revoked_at = @now::timestamptz
+    WHERE api_keys.id = @id AND api_keys.tenant_id = @tenant_id AND api_keys.revoked_at IS NULL
+    RETURNING api_keys.id
+)
+SELECT pg_notify('key_revoked', revoked.id::text) FROM revoked;
+
+-- name: ListRevokedAmong :many
+-- Which of the keys are revoked; asked where notices may have been lost.
+SELECT id FROM api_keys WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND revoked_at IS NOT NULL;
