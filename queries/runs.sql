@@ -41,6 +41,9 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.s
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
 RETURNING r.sends;
 
+-- name: RequireRunChanged :exec
+SELECT require_run_changed(@tenant_id, @id);
+
 -- name: BackToClaimed :execrows
 -- The call provably did not leave, or the provider said to come back later.
 UPDATE runs SET state = 'claimed', updated_at = now()

@@ -91,11 +91,14 @@ DECLARE
     owners uuid[];
     bound  integer;
     old    runs%ROWTYPE;
+    known  record;
 BEGIN
+    SELECT v.risk_level, v.operation_type INTO known
+      FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
     SELECT array_agg(DISTINCT k.run_id), count(*) INTO owners, bound
       FROM run_keys k WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys);
     IF owners IS NULL THEN
-        IF NOT EXISTS (SELECT FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb) THEN
+        IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
         -- In one order everywhere, so that two callers with the same two keys cannot deadlock.
@@ -106,9 +109,10 @@ BEGIN
           FROM run_keys k WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys);
         IF owners = ARRAY [p_run] THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
-                              session_id, metadata, key_id, request_id, source_addr, give_up_at)
+                              session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type)
                 VALUES (p_run, p_tenant, p_execution_id, p_keys[1], p_provider, p_verb, p_args, p_fingerprint, p_dry_run,
-                        p_session, p_metadata, p_key_id, p_request_id, p_source_addr, p_give_up_at);
+                        p_session, p_metadata, p_key_id, p_request_id, p_source_addr, p_give_up_at,
+                        known.risk_level, known.operation_type);
             -- A generated execution_id is a name of the run too.
             INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, p_execution_id, p_run)
                 ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
@@ -135,9 +139,13 @@ BEGIN
         END IF;
     END IF;
     IF old.state IN ('blocked', 'refused') THEN
+        IF known IS NULL THEN
+            RETURN 'unknown_verb';
+        END IF;
         UPDATE runs r SET state = 'claimed', attempt = r.attempt + 1, args = p_args, fingerprint = p_fingerprint,
                session_id = p_session, metadata = p_metadata, key_id = p_key_id, request_id = p_request_id,
-               source_addr = p_source_addr, give_up_at = p_give_up_at, risk_level = '', operation_type = '', decision = '',
+               source_addr = p_source_addr, give_up_at = p_give_up_at, risk_level = known.risk_level,
+               operation_type = known.operation_type, decision = '',
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.state IN ('blocked', 'refused');
@@ -146,6 +154,19 @@ BEGIN
         END IF;
     END IF;
     RETURN 'existing';
+END
+$$;
+-- +goose StatementEnd
+
+-- require_run_changed undoes the transaction where it did not change the run: an
+-- audit record of a change that another attempt forestalled must not stay. now() is
+-- the start of the transaction, so only its own change bears it.
+-- +goose StatementBegin
+CREATE FUNCTION require_run_changed(p_tenant uuid, p_run uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM runs WHERE tenant_id = p_tenant AND id = p_run AND updated_at = now()) THEN
+        RAISE EXCEPTION 'the run was not changed' USING ERRCODE = 'AR001';
+    END IF;
 END
 $$;
 -- +goose StatementEnd
@@ -214,6 +235,7 @@ CREATE TRIGGER audit_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_re
 DROP TABLE audit_records;
 DROP FUNCTION audit_is_insert_only();
 DROP TABLE approvals;
+DROP FUNCTION require_run_changed(uuid, uuid);
 DROP FUNCTION claim_run(uuid, uuid, text, text[], text, text, text, bytea, boolean, text, json, uuid, text, text, timestamptz);
 DROP TABLE run_keys;
 DROP TABLE runs;

@@ -1,0 +1,73 @@
+// Package audit appends to the immutable record of every decision and state
+// change. A record is queued into the transaction of the change it tells of, so
+// the two are never apart. Domain packages call it; it calls none of them.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+)
+
+// ActorType says who acted.
+type ActorType string
+
+// Actors.
+const (
+	ActorKey      ActorType = "key"
+	ActorUser     ActorType = "user"
+	ActorWorkflow ActorType = "workflow"
+)
+
+// Record is one entry. Input must be masked before it gets here.
+type Record struct {
+	TenantID    uuid.UUID
+	ActorType   ActorType
+	ActorID     string
+	Action      string // "run.allowed", "run.executed", …
+	Provider    string
+	Verb        string
+	RiskLevel   string
+	Decision    string
+	Outcome     string
+	ExecutionID string
+	SessionID   *string
+	RequestID   string
+	SourceAddr  string
+	Input       json.RawMessage // masked arguments, nil where there are none
+	Details     json.RawMessage
+}
+
+// Queue adds the record to a batch of the tenant's transaction.
+func Queue(b *pgx.Batch, r Record) {
+	p := params(r)
+	b.Queue(dbsqlc.AppendAudit, p.ID, p.TenantID, p.ActorType, p.ActorID, p.Action, p.Provider, p.Verb, p.RiskLevel,
+		p.Decision, p.Outcome, p.ExecutionID, p.SessionID, p.RequestID, p.SourceAddr, p.Input, p.Details)
+}
+
+// Append writes the record by itself or in the transaction tx.
+func Append(ctx context.Context, tx dbsqlc.DBTX, r Record) error {
+	if err := dbsqlc.New().AppendAudit(ctx, tx, params(r)); err != nil {
+		return fmt.Errorf("audit: append: %w", err)
+	}
+	return nil
+}
+
+func params(r Record) dbsqlc.AppendAuditParams {
+	p := dbsqlc.AppendAuditParams{
+		ID: uuid.Must(uuid.NewV7()), TenantID: r.TenantID, ActorType: string(r.ActorType), ActorID: r.ActorID,
+		Action: r.Action, Provider: r.Provider, Verb: r.Verb, RiskLevel: r.RiskLevel, Decision: r.Decision,
+		Outcome: r.Outcome, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
+		SourceAddr: r.SourceAddr, Details: r.Details,
+	}
+	if r.Input != nil {
+		input := string(r.Input)
+		p.Input = &input
+	}
+	return p
+}

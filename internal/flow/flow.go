@@ -1,0 +1,62 @@
+// Package flow is the Temporal contract of the service: names of workflows,
+// activities and queues, the form of workflow IDs, and the inputs and results that
+// cross the boundary. Engine, workflows and activities share it; it holds no logic
+// and no payload with an argument or a secret in it, only ids.
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// QueueActions is the task queue of action runs.
+const QueueActions = "actions"
+
+// Names under which workflows, activities and updates are registered. Recorded
+// histories hold them: renaming one breaks every open workflow.
+const (
+	WorkflowActionRun = "ActionRun"
+
+	ActivityGovernRun = "GovernRun"
+	ActivitySendRun   = "SendRun"
+
+	// UpdateAdmit does nothing but be accepted: Update-with-Start hands the first
+	// workflow task straight to a worker.
+	UpdateAdmit = "admit"
+)
+
+// RunInput starts an action run. Everything else about the run is in its row.
+type RunInput struct {
+	TenantID string `json:"tenant_id"`
+	RunID    string `json:"run_id"`
+	// Attempt is the claim this workflow acts for. A row that was claimed anew
+	// since is left alone.
+	Attempt int32 `json:"attempt"`
+}
+
+// RunStep is what a step of the run came to.
+type RunStep struct {
+	// State of the run's row after the step.
+	State string `json:"state"`
+	// Done: the run has ended, or is not this workflow's any more.
+	Done bool `json:"done"`
+	// After is how long to wait before the step is tried again, when not Done.
+	After time.Duration `json:"after"`
+}
+
+// RunResult is the result of the workflow, for the operator's eye.
+type RunResult struct {
+	State string `json:"state"`
+}
+
+// RunWorkflowID names the workflow of the run that first claimed key. The key is
+// hashed: it is the caller's text and may hold anything.
+func RunWorkflowID(tenantID, key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return "run:" + tenantID + ":" + hex.EncodeToString(sum[:])
+}
+
+// RunSummary is the one line that operators read in the list of workflows:
+// "provider:verb · risk".
+func RunSummary(verb, risk string) string { return verb + " · " + risk }

@@ -1,0 +1,178 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+)
+
+// waiter receives the ended run, once.
+type waiter chan Run
+
+// hub knows who waits for which run in this process, and what other processes have
+// to be told.
+type hub struct {
+	mu      sync.Mutex
+	waiting map[uuid.UUID]map[waiter]struct{}
+	// ended are runs to announce to other processes; nudge wakes the announcer.
+	ended []string
+	nudge chan struct{}
+}
+
+func newHub() *hub {
+	return &hub{waiting: map[uuid.UUID]map[waiter]struct{}{}, nudge: make(chan struct{}, 1)}
+}
+
+func (h *hub) join(id uuid.UUID) waiter {
+	w := make(waiter, 1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting[id] == nil {
+		h.waiting[id] = map[waiter]struct{}{}
+	}
+	h.waiting[id][w] = struct{}{}
+	return w
+}
+
+func (h *hub) leave(id uuid.UUID, w waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting[id], w)
+	if len(h.waiting[id]) == 0 {
+		delete(h.waiting, id)
+	}
+}
+
+func (h *hub) awaited(id uuid.UUID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.waiting[id]) > 0
+}
+
+// deliver hands the run to all who wait for it here.
+func (h *hub) deliver(r Run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.waiting[r.ID] {
+		select {
+		case w <- r:
+		default: // has one already
+		}
+	}
+}
+
+// announce queues the run for the other processes.
+func (h *hub) announce(tenant, id uuid.UUID) {
+	h.mu.Lock()
+	h.ended = append(h.ended, tenant.String()+" "+id.String())
+	h.mu.Unlock()
+	select {
+	case h.nudge <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hub) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.ended
+	h.ended = nil
+	return out
+}
+
+const finishedChannel = "run_finished"
+
+// reconnectAfter is the pause before a lost notice connection is dialled again.
+const reconnectAfter = 500 * time.Millisecond
+
+// ended tells everyone that the run's row has ended: those who wait in this
+// process at once, other processes by a notice that is sent after the commit, many
+// in one. In the committing transaction the notice would put all commits of the
+// database in one line, since NOTIFY takes a lock until its commit is on disk.
+func (s *Service) ended(r Run) {
+	s.hub.deliver(r)
+	s.hub.announce(r.TenantID, r.ID)
+}
+
+// Announce sends the notices of ended runs until ctx ends. A process whose
+// workflows end runs must run it.
+func (s *Service) Announce(ctx context.Context) {
+	s.keepConnected(ctx, "announcer", func(ctx context.Context, conn *pgx.Conn) error {
+		// A lost notice costs a waiter one poll, a flushed commit costs everybody.
+		if _, err := conn.Exec(ctx, "set synchronous_commit = off"); err != nil {
+			return err
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-s.hub.nudge:
+			}
+			if ids := s.hub.take(); len(ids) > 0 {
+				if err := dbsqlc.New().NotifyFinished(ctx, conn, ids); err != nil {
+					return err
+				}
+			}
+		}
+	})
+}
+
+// Listen delivers the notices of other processes to those who wait in this one,
+// until ctx ends.
+func (s *Service) Listen(ctx context.Context) {
+	s.keepConnected(ctx, "listener", func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "listen "+finishedChannel); err != nil {
+			return err
+		}
+		for {
+			n, err := conn.WaitForNotification(ctx)
+			if err != nil {
+				return err
+			}
+			tenant, id, ok := parseNotice(n.Payload)
+			if !ok || !s.hub.awaited(id) {
+				continue
+			}
+			r, err := s.get(ctx, tenant, id)
+			if err == nil && r.State.Ended() {
+				s.hub.deliver(r)
+			}
+		}
+	})
+}
+
+// parseNotice reads "<tenant> <run>".
+func parseNotice(payload string) (tenant, id uuid.UUID, ok bool) {
+	first, second, _ := strings.Cut(payload, " ")
+	tenant, err := uuid.Parse(first)
+	if err != nil {
+		return tenant, id, false
+	}
+	id, err = uuid.Parse(second)
+	return tenant, id, err == nil
+}
+
+// keepConnected runs do on a connection of its own and dials anew when it is lost.
+func (s *Service) keepConnected(ctx context.Context, what string, do func(context.Context, *pgx.Conn) error) {
+	for ctx.Err() == nil {
+		conn, err := s.DB.Dial(ctx)
+		if err == nil {
+			err = do(ctx, conn)
+			_ = conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is lost or no longer needed
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.Log.WarnContext(ctx, "notice connection lost", "what", what, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnectAfter):
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/verb"
+)
+
+// fromRow turns a row into a Run; rows do not leave the package.
+func fromRow(r dbsqlc.Run) Run {
+	out := Run{
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt,
+		State: State(r.State), Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: json.RawMessage(r.Args),
+		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata, KeyID: r.KeyID,
+		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, Risk: verb.Risk(r.RiskLevel),
+		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
+		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Sends: r.Sends, ProviderStatus: int(r.ProviderStatus),
+		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
+		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
+		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,
+	}
+	if r.Result != nil {
+		out.Result = json.RawMessage(*r.Result)
+	}
+	if len(r.ErrorDetails) > 0 {
+		// Written by this package; a row that does not parse shows no details.
+		_ = json.Unmarshal(r.ErrorDetails, &out.ErrorDetails) //nolint:errcheck // see above
+	}
+	return out
+}
+
+// oneRow reads the single row of a batched query; found is false where it gave none.
+func oneRow(res pgx.BatchResults) (r Run, found bool, err error) {
+	rows, err := res.Query()
+	if err != nil {
+		return Run{}, false, fmt.Errorf("run: read: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dbsqlc.Run])
+	if err != nil || len(all) == 0 {
+		return Run{}, false, err
+	}
+	return fromRow(all[0]), true, nil
+}

@@ -1,0 +1,171 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
+	"agentruntime/internal/failpoint"
+	"agentruntime/internal/fault"
+)
+
+// Send makes one attempt at the provider. The row moves to sending, and that
+// commits, before the first byte leaves; whoever finds it there already knows that a
+// crash came between, and sends again only what may be repeated.
+func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
+	p, known := s.prepared.cache.Get(ref)
+	if !known {
+		var mine bool
+		var err error
+		p, mine, err = s.load(ctx, ref)
+		switch {
+		case isMissing(err):
+			return s.rowMissing(ctx, ref)
+		case mine && fault.HasCode(err, fault.CodeVerbNotFound):
+			return s.unprepared(ctx, p, fault.As(err))
+		case err != nil:
+			return Step{}, err
+		case !mine:
+			return Step{State: p.run.State, Done: true}, nil
+		}
+	}
+	resend := mayResend(p.target) || failpoint.FenceOff
+	call, err := p.target.Prepare(ctx, p.run.Args)
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
+		return s.unprepared(ctx, p, f)
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	sends, err := s.markSending(ctx, p, resend)
+	if err != nil {
+		return Step{}, err
+	}
+	if sends == 0 {
+		return s.notSendable(ctx, ref)
+	}
+	failpoint.Hit("after_sending")
+	answer := call.Send(ctx, providerKey(p.run))
+	failpoint.Hit("after_response")
+	// An answer to a write is recorded even if Postgres is away for a while: the
+	// step's own time limit is the bound.
+	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), p.run.GiveUpAt.Sub(s.Now())))
+}
+
+// unprepared ends a run whose request cannot be built: refused where nothing was
+// sent, unknown where a crash came after the send had begun.
+func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (Step, error) {
+	if p.run.State == StateSending {
+		return s.giveUpUnknown(ctx, p)
+	}
+	return s.refuse(ctx, p, f)
+}
+
+// markSending is the fence's last gate, one round trip. It returns how often the
+// run has been sent, this time included; 0 means that it must not be.
+func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, err error) {
+	failpoint.Hit("before_sending")
+	r := p.run
+	b := &pgx.Batch{}
+	if r.KeyID != nil {
+		b.Queue(dbsqlc.LockKey, r.KeyID.String())
+	}
+	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend)
+	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
+	rec := p.record("run.allowed")
+	if p.verdict.Notify {
+		rec.Action = "run.notified"
+	}
+	audit.Queue(b, rec)
+	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
+		if r.KeyID != nil {
+			if _, err := res.Exec(); err != nil {
+				return err
+			}
+		}
+		err := res.QueryRow().Scan(&sends)
+		if isMissing(err) {
+			return errNotOurs
+		}
+		return err
+	})
+	if err != nil && !isNotOurs(err) {
+		return 0, fmt.Errorf("run: mark sending: %w", err)
+	}
+	return sends, nil
+}
+
+// notSendable finds out why the gate was shut: the run ended meanwhile, a crash
+// left it in sending, or its key was revoked.
+func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
+	p, mine, err := s.load(ctx, ref)
+	if err != nil {
+		return Step{}, err
+	}
+	s.prepared.cache.Remove(ref)
+	switch {
+	case !mine:
+		return Step{State: p.run.State, Done: true}, nil
+	case p.run.State == StateSending:
+		return s.giveUpUnknown(ctx, p)
+	default:
+		return s.refuse(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
+	}
+}
+
+// giveUpUnknown ends a run that was sent before a crash and may not be sent again.
+func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (Step, error) {
+	code, message := unknownOutcome()
+	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, "run.outcome_unknown")
+}
+
+// recordEvery is the pause between attempts to record an answer while Postgres is away.
+const recordEvery = 250 * time.Millisecond
+
+// recordAnswer commits what came of the attempt and does not let go of it while the
+// step may run.
+func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (Step, error) {
+	failpoint.Hit("before_record")
+	for {
+		step, err := s.recordOnce(ctx, p, st)
+		if err == nil {
+			failpoint.Hit("after_record")
+			return step, nil
+		}
+		s.Log.WarnContext(ctx, "recording a provider's answer failed, trying again", "run_id", p.run.ID, "error", err)
+		select {
+		case <-ctx.Done():
+			return Step{}, err
+		case <-time.After(recordEvery):
+		}
+	}
+}
+
+func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (Step, error) {
+	if !st.again {
+		return s.finish(ctx, p, st.end, "run."+string(st.end.state))
+	}
+	r := p.run
+	n, err := dbsqlc.New().BackToClaimed(ctx, s.DB.Tenant(r.TenantID),
+		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	if err != nil {
+		return Step{}, fmt.Errorf("run: back to claimed: %w", err)
+	}
+	if n == 0 {
+		return Step{State: r.State, Done: true}, nil
+	}
+	return Step{State: StateClaimed, After: st.after}, nil
+}
+
+// providerKey is the idempotency key that the provider gets: the same over all
+// attempts of the run, and unknown outside.
+func providerKey(r Run) string {
+	sum := sha256.Sum256([]byte("agentruntime run " + r.TenantID.String() + " " + r.ID.String()))
+	return "ark-" + hex.EncodeToString(sum[:16])
+}

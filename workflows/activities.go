@@ -1,0 +1,26 @@
+// Package workflows holds the workflow functions, one file each, and nothing that
+// does I/O. A stranger should be able to read one file and know what happens.
+// activities.go has the typed stubs, options.go every timeout and retry.
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/flow"
+)
+
+// callLocal runs a local activity by name; a wrong input or result type does not compile
+// in its stub.
+func callLocal[I, O any](ctx workflow.Context, name string, opts workflow.LocalActivityOptions, in I) (O, error) {
+	var out O
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, opts), name, in).Get(ctx, &out)
+	return out, err
+}
+
+func governRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
+	return callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivityGovernRun, stepOptions(), in)
+}
+
+func sendRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
+	return callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivitySendRun, sendOptions(), in)
+}
