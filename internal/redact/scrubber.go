@@ -1,0 +1,172 @@
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Lengths in bytes below which a form is not looked for, because it would also
+// be found where no secret is.
+const (
+	minSecret   = 4
+	minFragment = 6 // base64 of the secret inside a longer base64 text
+)
+
+// Scrubber replaces known secrets. It is immutable and safe for concurrent use;
+// the zero value and nil find nothing.
+type Scrubber struct {
+	finder finder
+}
+
+// NewScrubber returns a Scrubber for the secrets. It finds each of them plain,
+// in base64 (standard and URL alphabet, padded or not, also inside a longer
+// base64 text), in hex, percent-encoded, JSON-escaped and HTML-escaped; the
+// last three also where only some characters are escaped, and inside a JSON
+// string. Secrets of fewer than 4 bytes are ignored.
+func NewScrubber(secrets ...string) *Scrubber {
+	var patterns [][]byte
+	for _, secret := range secrets {
+		patterns = appendForms(patterns, secret)
+		if trimmed := strings.TrimSpace(secret); trimmed != secret {
+			patterns = appendForms(patterns, trimmed)
+		}
+	}
+	return &Scrubber{finder: newFinder(patterns)}
+}
+
+// BasicAuth returns what is secret in a basic authentication, for NewScrubber:
+// the password, and user and password as the header carries them.
+func BasicAuth(user, password string) []string {
+	return []string{password, user + ":" + password}
+}
+
+// appendForms adds the forms of a secret that unescaping does not lead back to
+// its plain text.
+func appendForms(list [][]byte, secret string) [][]byte {
+	if len(secret) < minSecret {
+		return list
+	}
+	list = append(list, []byte(secret))
+	if strings.Contains(secret, " ") { // form encoding; the rest of it is percent-decoded
+		list = append(list, []byte(strings.ReplaceAll(secret, " ", "+")))
+	}
+	lower := hex.EncodeToString([]byte(secret))
+	list = append(list, []byte(lower))
+	if upper := strings.ToUpper(lower); upper != lower {
+		list = append(list, []byte(upper))
+	}
+	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		whole := enc.EncodeToString([]byte(secret))
+		list = append(list, []byte(whole))
+		if raw := strings.TrimRight(whole, "="); raw != whole {
+			list = append(list, []byte(raw))
+		}
+		if len(secret) < minFragment {
+			continue
+		}
+		for shift := range 3 {
+			list = append(list, fragment(enc, secret, shift))
+		}
+	}
+	return list
+}
+
+// fragment returns the base64 characters that depend on the secret alone when
+// shift bytes (modulo 3) stand before it in the encoded text.
+func fragment(enc *base64.Encoding, secret string, shift int) []byte {
+	padded := append(make([]byte, shift, shift+len(secret)+2), secret...)
+	bits := 8 * len(padded)
+	text := enc.EncodeToString(append(padded, 0, 0))
+	return []byte(text[(8*shift+5)/6 : bits/6])
+}
+
+// Scrub returns text with each secret replaced by "[redacted]". What was valid
+// JSON stays valid JSON: a number with a secret in it becomes the string
+// "[redacted]". text itself is returned when there is nothing to replace, and
+// is never changed.
+func (s *Scrubber) Scrub(text []byte) []byte {
+	if s == nil {
+		return text
+	}
+	spans := s.find(text)
+	switch {
+	case len(spans) == 0:
+		return text
+	case json.Valid(text):
+		return scrubJSON(text, spans)
+	}
+	out := make([]byte, 0, len(text))
+	from := 0
+	for _, sp := range spans {
+		out = append(append(out, text[from:sp.from]...), Redacted...)
+		from = sp.to
+	}
+	return append(out, text[from:]...)
+}
+
+// ScrubString is Scrub for a string.
+func (s *Scrubber) ScrubString(text string) string {
+	if s == nil || len(text) < minSecret {
+		return text
+	}
+	return string(s.Scrub([]byte(text)))
+}
+
+// Contains reports whether text holds a secret in one of its forms.
+func (s *Scrubber) Contains(text []byte) bool {
+	return s != nil && len(s.find(text)) > 0
+}
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
+
+// find returns where secrets are, in order, without overlaps.
+func (s *Scrubber) find(text []byte) []span {
+	if s.finder.empty() {
+		return nil
+	}
+	spans := s.finder.all(nil, text, span{0, len(text)})
+	for _, d := range decoders {
+		spans = s.findDecoded(spans, text, d)
+	}
+	if len(spans) < 2 {
+		return spans
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	merged := spans[:1]
+	for _, sp := range spans[1:] {
+		if last := &merged[len(merged)-1]; sp.from < last.to {
+			last.to = max(last.to, sp.to)
+		} else {
+			merged = append(merged, sp)
+		}
+	}
+	return merged
+}
+
+// findDecoded looks at text as decoder d reads it, and where that was JSON
+// escaping, at what the strings then contain.
+func (s *Scrubber) findDecoded(spans []span, text []byte, d decoder) []span {
+	if bytes.IndexByte(text, d.marker) < 0 {
+		return spans
+	}
+	plain := d.decode(text, s.finder.longest())
+	spans = append(spans, d.locate(text, s.finder.inWindows(plain))...)
+	if d.marker != '\\' {
+		return spans
+	}
+	for _, inner := range decoders {
+		if bytes.IndexByte(plain.text, inner.marker) < 0 {
+			continue
+		}
+		twice := inner.decode(plain.text, s.finder.longest())
+		once := inner.locate(plain.text, s.finder.inWindows(twice))
+		spans = append(spans, d.locate(text, once)...)
+	}
+	return spans
+}
