@@ -11,9 +11,19 @@ import (
 )
 
 type ApiKey struct {
-	ID        uuid.UUID
-	TenantID  *uuid.UUID
-	RevokedAt *time.Time
+	ID             uuid.UUID
+	TenantID       uuid.UUID
+	KeyHash        []byte
+	Preview        string
+	Name           string
+	Permissions    []string
+	AgentID        *string
+	IdentityMode   *string
+	AllowedOrigins []string
+	CreatedBy      uuid.UUID
+	CreatedAt      time.Time
+	LastUsedAt     *time.Time
+	RevokedAt      *time.Time
 }
 
 type Approval struct {
@@ -51,6 +61,56 @@ type AuditRecord struct {
 	SourceAddr  string
 	Input       *string
 	Details     []byte
+}
+
+type Credential struct {
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	Provider     string
+	Type         string
+	Label        string
+	CustomerID   *string
+	AllowedHosts []string
+	Status       string
+	Version      int32
+	KekID        string
+	WrappedKey   []byte
+	Ciphertext   []byte
+	CreatedBy    string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	LastUsedAt   *time.Time
+	RotatedAt    *time.Time
+}
+
+type LoginAttempt struct {
+	Subject      []byte
+	Failures     int32
+	WindowEndsAt time.Time
+}
+
+type Provider struct {
+	TenantID     uuid.UUID
+	Slug         string
+	Name         string
+	Domain       string
+	BaseUrl      string
+	AuthType     string
+	Auth         []byte
+	DocumentHash []byte
+	Imported     int32
+	Degraded     []byte
+	Rejected     []byte
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+type RefreshToken struct {
+	TokenHash []byte
+	TenantID  uuid.UUID
+	SessionID uuid.UUID
+	ExpiresAt time.Time
+	UsedAt    *time.Time
 }
 
 type Run struct {
@@ -100,8 +160,52 @@ type RunKey struct {
 	RunID    uuid.UUID
 }
 
+type Session struct {
+	ID        uuid.UUID
+	TenantID  uuid.UUID
+	UserID    uuid.UUID
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	RevokedAt *time.Time
+}
+
 type Tenant struct {
 	ID        uuid.UUID
 	Name      string
 	CreatedAt time.Time
+}
+
+type User struct {
+	ID              uuid.UUID
+	TenantID        uuid.UUID
+	Email           string
+	PasswordHash    string
+	Name            string
+	Role            string
+	EmailVerifiedAt *time.Time
+	CreatedAt       time.Time
+}
+
+type Verb struct {
+	TenantID      uuid.UUID
+	Provider      string
+	Name          string
+	Domain        string
+	Description   string
+	RiskLevel     string
+	OperationType string
+	Idempotency   string
+	SchemaHash    []byte
+	PlanHash      []byte
+	Search        string
+	Schema        string
+	Plan          string
+}
+
+type VerbCount struct {
+	TenantID  uuid.UUID
+	Provider  string
+	Domain    string
+	RiskLevel string
+	N         int64
 }

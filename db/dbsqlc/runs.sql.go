@@ -478,6 +478,20 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 	return items, nil
 }
 
+const RequireRunChanged = `-- name: RequireRunChanged :exec
+SELECT require_run_changed($1, $2)
+`
+
+type RequireRunChangedParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) error {
+	_, err := db.Exec(ctx, RequireRunChanged, arg.TenantID, arg.ID)
+	return err
+}
+
 const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()

@@ -1,0 +1,114 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL))
+	require.NoError(t, db.Migrate(t.Context(), d.AdminURL))
+}
+
+// Each table with a tenant has row-level security, enabled and forced, and each
+// view runs with the rights of whoever asks.
+func TestEveryTenantTableIsGuarded(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+
+	rows, err := admin.Query(t.Context(), `
+		SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (
+		           SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND pg_get_expr(p.polqual, p.polrelid) LIKE '%app_tenant()%')
+		  FROM pg_class c
+		 WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND (c.relname = 'tenants' OR EXISTS (
+		       SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped))`)
+	require.NoError(t, err)
+	tables := 0
+	for rows.Next() {
+		var name string
+		var guarded bool
+		require.NoError(t, rows.Scan(&name, &guarded))
+		require.True(t, guarded, "table %s has no forced row-level security by tenant", name)
+		tables++
+	}
+	require.NoError(t, rows.Err())
+	require.GreaterOrEqual(t, tables, 8)
+
+	var open int
+	require.NoError(t, admin.QueryRow(t.Context(), `
+		SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace
+		   AND NOT coalesce('security_invoker=true' = ANY (reloptions), false)`).Scan(&open))
+	require.Zero(t, open, "a view without security_invoker shows all tenants' rows")
+}
+
+func TestTheServicesRoleCanNeitherBypassNorOwn(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	conn, err := pgx.Connect(t.Context(), d.AppURL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	var bypass, super bool
+	var owned int
+	require.NoError(t, conn.QueryRow(t.Context(), `
+		SELECT rolbypassrls, rolsuper, (SELECT count(*) FROM pg_class WHERE relowner = r.oid)
+		  FROM pg_roles r WHERE rolname = current_user`).Scan(&bypass, &super, &owned))
+	require.False(t, bypass)
+	require.False(t, super)
+	require.Zero(t, owned)
+}
+
+func TestATenantSeesItsOwnRowsOnly(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q := dbsqlc.New()
+	mine, other := uuid.New(), uuid.New()
+	require.NoError(t, q.InsertTenant(t.Context(), d.Tenant(mine), dbsqlc.InsertTenantParams{ID: mine, Name: "mine"}))
+
+	_, err := q.GetTenant(t.Context(), d.Tenant(other), mine)
+	require.True(t, db.IsNoRows(err), "another tenant's transaction sees the row: %v", err)
+	err = q.InsertTenant(t.Context(), d.Tenant(other), dbsqlc.InsertTenantParams{ID: uuid.New(), Name: "foreign"})
+	require.ErrorContains(t, err, "row-level security")
+
+	// The setting ends with the statement's transaction: the connection goes back clean.
+	require.NoError(t, d.InTenant(t.Context(), mine, func(tx pgx.Tx) error {
+		got, err := q.GetTenant(t.Context(), tx, mine)
+		require.Equal(t, "mine", got.Name)
+		return err
+	}))
+	for range 20 {
+		_, err = q.GetTenant(t.Context(), d.Tenant(other), mine)
+		require.True(t, db.IsNoRows(err))
+	}
+}
+
+func TestAFailedStatementOfABatchUndoesTheRest(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	id := uuid.New()
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.InsertTenant, id, "first")
+	b.Queue(dbsqlc.InsertTenant, id, "again")
+	err := d.Batch(t.Context(), id, b, func(res pgx.BatchResults) error {
+		_, err := res.Exec()
+		require.NoError(t, err)
+		_, err = res.Exec()
+		return err
+	})
+	require.True(t, db.IsUnique(err, "tenants_pkey"))
+	_, err = dbsqlc.New().GetTenant(t.Context(), d.Tenant(id), id)
+	require.True(t, db.IsNoRows(err))
+}

@@ -1,0 +1,186 @@
+// Package config reads the configuration of a process from environment variables,
+// all of them listed here, and refuses what is incomplete or unsafe. Only the
+// commands and the composition root use it.
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Config is what a process of the service needs to know.
+type Config struct {
+	// Env is "production" or "development"; production refuses unsafe values.
+	Env string `env:"ENV" envDefault:"production"`
+
+	// Listen is where the API listens, host:port.
+	Listen string `env:"LISTEN" envDefault:":8080"`
+	// PublicURL is how callers reach the API; issuer and audience of its tokens.
+	PublicURL string `env:"PUBLIC_URL" envDefault:"http://localhost:8080"`
+
+	// DatabaseURL is of the login role of the service (a member of agentruntime_app).
+	DatabaseURL string `env:"DATABASE_URL"`
+	// MigrateURL is of the role that owns the schema; only `migrate` uses it.
+	MigrateURL string `env:"MIGRATE_DATABASE_URL"`
+	// DatabaseConns is the most connections of the process.
+	DatabaseConns int32 `env:"DATABASE_MAX_CONNS" envDefault:"16"`
+
+	TemporalAddress   string `env:"TEMPORAL_ADDRESS" envDefault:"localhost:7233"`
+	TemporalNamespace string `env:"TEMPORAL_NAMESPACE" envDefault:"default"`
+	// StartLane is split (API apart from the workers) or eager (both in one process).
+	StartLane string `env:"START_LANE" envDefault:"split"`
+
+	// Keys, base64 of 32 bytes each. The vault's is written <id>:<base64>, several
+	// separated by commas, the first wraps; the others only unwrap.
+	VaultKeys string `env:"VAULT_KEYS"`
+	KeyPepper string `env:"API_KEY_PEPPER"`
+	// JWTSeed signs tokens; JWTOldSeeds, separated by commas, still verify.
+	JWTSeed     string `env:"JWT_SIGNING_SEED"`
+	JWTOldSeeds string `env:"JWT_VERIFYING_SEEDS"`
+	CodecKey    string `env:"TEMPORAL_CODEC_KEY"`
+	CodecKeyID  string `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
+
+	// AllowLoopback lets provider calls reach loopback addresses. Development only.
+	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
+	// ProviderTimeout bounds one attempt at a provider.
+	ProviderTimeout time.Duration `env:"PROVIDER_TIMEOUT" envDefault:"20s"`
+	// LogFormat is json or text; LogLevel debug, info, warn or error.
+	LogFormat string `env:"LOG_FORMAT" envDefault:"json"`
+	LogLevel  string `env:"LOG_LEVEL" envDefault:"info"`
+	// DrainTimeout bounds how long a stopping process waits for what is under way.
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s"`
+}
+
+// Load reads the environment; need names the parts that the process uses.
+func Load(need ...Need) (Config, error) {
+	c, err := env.ParseAs[Config]()
+	if err != nil {
+		return Config{}, fmt.Errorf("config: %w", err)
+	}
+	return c, c.Check(need...)
+}
+
+// Need is a part of the configuration that a process cannot do without.
+type Need string
+
+// The parts.
+const (
+	NeedDatabase Need = "database"
+	NeedMigrate  Need = "migrate"
+	NeedTemporal Need = "temporal"
+	NeedVault    Need = "vault"
+	NeedAuth     Need = "auth"
+)
+
+// Check reports everything that is missing, malformed or unsafe, all at once.
+func (c Config) Check(need ...Need) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Env != "production" && c.Env != "development" {
+		bad("ENV must be production or development, not %q", c.Env)
+	}
+	for _, n := range need {
+		c.checkPart(n, bad)
+	}
+	if c.StartLane != "eager" && c.StartLane != "split" {
+		bad("START_LANE must be eager or split, not %q", c.StartLane)
+	}
+	if c.ProviderTimeout < time.Second || c.ProviderTimeout > time.Minute {
+		bad("PROVIDER_TIMEOUT must be between 1s and 60s")
+	}
+	if c.Env == "production" {
+		c.checkProduction(bad)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("config:\n%w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (c Config) checkPart(n Need, bad func(string, ...any)) {
+	switch n {
+	case NeedDatabase:
+		if c.DatabaseURL == "" {
+			bad("DATABASE_URL is required")
+		}
+	case NeedMigrate:
+		if c.MigrateURL == "" {
+			bad("MIGRATE_DATABASE_URL is required: the address of the database for the role that owns the schema")
+		}
+	case NeedTemporal:
+		if c.TemporalAddress == "" {
+			bad("TEMPORAL_ADDRESS is required")
+		}
+		if _, err := Key(c.CodecKey); err != nil {
+			bad("TEMPORAL_CODEC_KEY: %w", err)
+		}
+	case NeedVault:
+		if c.VaultKeys == "" {
+			bad("VAULT_KEYS is required: <id>:<base64 of 32 bytes>, several separated by commas")
+		}
+	case NeedAuth:
+		if _, err := Key(c.KeyPepper); err != nil {
+			bad("API_KEY_PEPPER: %w", err)
+		}
+		if _, err := Key(c.JWTSeed); err != nil {
+			bad("JWT_SIGNING_SEED: %w", err)
+		}
+		for _, seed := range c.OldSeeds() {
+			if _, err := Key(seed); err != nil {
+				bad("JWT_VERIFYING_SEEDS: %w", err)
+			}
+		}
+	}
+}
+
+func (c Config) checkProduction(bad func(string, ...any)) {
+	if c.AllowLoopback {
+		bad("EGRESS_ALLOW_LOOPBACK must not be set when ENV=production")
+	}
+	if u, err := url.Parse(c.PublicURL); err != nil || u.Scheme != "https" {
+		bad("PUBLIC_URL must be https when ENV=production")
+	}
+	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey} {
+		if raw, err := Key(key); err == nil && weak(raw) {
+			bad("%s is a development key: make a random one when ENV=production", name)
+		}
+	}
+}
+
+// weak reports a key whose bytes are all alike or count up, as in examples.
+func weak(key []byte) bool {
+	seen := map[byte]bool{}
+	for _, b := range key {
+		seen[b] = true
+	}
+	return len(seen) < 8
+}
+
+// Key decodes a key: base64 of 32 bytes.
+func Key(s string) ([]byte, error) {
+	if s == "" {
+		return nil, errors.New("required: base64 of 32 bytes, for example from `openssl rand -base64 32`")
+	}
+	raw, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || len(raw) != 32 {
+		return nil, errors.New("must be base64 of 32 bytes, for example from `openssl rand -base64 32`")
+	}
+	return raw, nil
+}
+
+// OldSeeds lists the seeds of keys that only verify.
+func (c Config) OldSeeds() []string {
+	var out []string
+	for s := range strings.SplitSeq(c.JWTOldSeeds, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

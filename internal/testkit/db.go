@@ -1,0 +1,95 @@
+// Package testkit gives tests a real Postgres: one private server per test binary,
+// one database of its own per test. Only tests import it.
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/devserver/postgres"
+)
+
+// template is the migrated database that each test's is a copy of.
+const template = "template_agentruntime"
+
+// appRole is the role that the service logs in with.
+const appRole = "agentruntime_app"
+
+// server is shared by the tests of one binary; starting one takes most of a second.
+type server struct {
+	once sync.Once
+	err  error
+	pg   *postgres.Server
+	dir  string
+	next atomic.Int64
+}
+
+//nolint:gochecknoglobals // one Postgres per test binary, stopped by Main
+var shared server
+
+// Main runs the tests and stops the Postgres that they started. A package that
+// uses Database calls it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.pg != nil {
+		if err := shared.pg.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "testkit: stopping Postgres:", err)
+		}
+		_ = os.RemoveAll(shared.dir)
+	}
+	os.Exit(code)
+}
+
+func (s *server) start() error {
+	s.once.Do(func() {
+		ctx := context.Background()
+		if s.dir, s.err = os.MkdirTemp("", "agentruntime-test-"); s.err != nil {
+			return
+		}
+		s.pg, s.err = postgres.Start(ctx, postgres.Config{Dir: s.dir, Log: Quiet()})
+		if s.err != nil {
+			return
+		}
+		if s.err = s.pg.CreateDatabase(ctx, template); s.err != nil {
+			return
+		}
+		s.err = db.Migrate(ctx, s.pg.SuperuserURL(template))
+	})
+	return s.err
+}
+
+// DB is a migrated, empty database that belongs to one test.
+type DB struct {
+	// Pool is what the service would use: its role is bound by row-level security.
+	*db.Pool
+	// AppURL is the address for the service's role, AdminURL for a superuser.
+	AppURL, AdminURL string
+}
+
+// Database makes a database for t and drops it afterwards.
+func Database(t testing.TB) DB {
+	t.Helper()
+	require.NoError(t, shared.start())
+	ctx := context.Background()
+	name := fmt.Sprintf("test_%d", shared.next.Add(1))
+	require.NoError(t, shared.pg.CloneDatabase(ctx, template, name))
+	t.Cleanup(func() { _ = shared.pg.DropDatabase(ctx, name) })
+	app, err := shared.pg.LoginURL(ctx, appRole, name)
+	require.NoError(t, err)
+	pool, err := db.Open(ctx, db.Config{URL: app})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return DB{Pool: pool, AppURL: app, AdminURL: shared.pg.SuperuserURL(name)}
+}
+
+// Quiet is a log that nobody reads.
+func Quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
