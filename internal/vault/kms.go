@@ -1,0 +1,113 @@
+package vault
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/tink-crypto/tink-go/v2/aead/subtle"
+)
+
+// KMS wraps and unwraps data keys under key-encryption keys that never leave it.
+// The additional data must be the same in both calls. Implementations are safe
+// for concurrent use.
+type KMS interface {
+	// Wrap seals dataKey under the current key and names that key.
+	Wrap(ctx context.Context, dataKey, additionalData []byte) (keyID string, wrapped []byte, err error)
+	// Unwrap opens what Wrap sealed under the key keyID, which may be an older one.
+	Unwrap(ctx context.Context, keyID string, wrapped, additionalData []byte) ([]byte, error)
+}
+
+// keyBytes is the length of key-encryption and data keys: AES-256.
+const keyBytes = 32
+
+var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// errUnknownKey says that a row was sealed under a key that is not configured.
+var errUnknownKey = errors.New("vault: the key-encryption key is not configured")
+
+// LocalKMS holds its key-encryption keys in memory: for a single machine, and
+// wherever no cloud KMS is at hand. The first key seals, all of them open.
+type LocalKMS struct {
+	current string
+	keys    map[string]*subtle.AESGCM
+}
+
+// NewLocalKMS reads keys as "id:base64", one per line or separated by commas,
+// 32 bytes each; blank lines and lines that begin with # are skipped. The first
+// is the current one: rotate by putting a new key in front and keeping the old.
+func NewLocalKMS(keys string) (*LocalKMS, error) {
+	k := &LocalKMS{keys: map[string]*subtle.AESGCM{}}
+	for i, line := range strings.FieldsFunc(keys, func(r rune) bool { return r == '\n' || r == ',' }) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if err := k.add(line); err != nil {
+			return nil, fmt.Errorf("vault: key-encryption key %d: %w", i+1, err)
+		}
+	}
+	if k.current == "" {
+		return nil, errors.New("vault: no key-encryption key")
+	}
+	return k, nil
+}
+
+// LoadLocalKMS reads the keys of NewLocalKMS from a file.
+func LoadLocalKMS(path string) (*LocalKMS, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, fmt.Errorf("vault: read the key file: %w", err)
+	}
+	return NewLocalKMS(string(text))
+}
+
+// add takes one "id:base64" entry. Its errors never repeat the entry.
+func (k *LocalKMS) add(entry string) error {
+	id, encoded, ok := strings.Cut(entry, ":")
+	if !ok || !keyIDPattern.MatchString(id) {
+		return errors.New(`want "id:base64" with an id of letters, digits, dots, hyphens and underscores`)
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(raw) != keyBytes {
+		return fmt.Errorf("want %d bytes in standard base64", keyBytes)
+	}
+	if _, taken := k.keys[id]; taken {
+		return errors.New("the id is used twice")
+	}
+	cipher, err := subtle.NewAESGCM(raw)
+	if err != nil {
+		return errors.New("the key is not usable")
+	}
+	k.keys[id] = cipher
+	if k.current == "" {
+		k.current = id
+	}
+	return nil
+}
+
+// Wrap implements KMS.
+func (k *LocalKMS) Wrap(_ context.Context, dataKey, additionalData []byte) (string, []byte, error) {
+	wrapped, err := k.keys[k.current].Encrypt(dataKey, additionalData)
+	if err != nil {
+		return "", nil, fmt.Errorf("vault: wrap a data key: %w", err)
+	}
+	return k.current, wrapped, nil
+}
+
+// Unwrap implements KMS.
+func (k *LocalKMS) Unwrap(_ context.Context, keyID string, wrapped, additionalData []byte) ([]byte, error) {
+	cipher, ok := k.keys[keyID]
+	if !ok {
+		return nil, errUnknownKey
+	}
+	dataKey, err := cipher.Decrypt(wrapped, additionalData)
+	if err != nil {
+		return nil, fmt.Errorf("vault: unwrap a data key: %w", err)
+	}
+	return dataKey, nil
+}

@@ -1,0 +1,81 @@
+package vault
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const canary = "canary-5f3a9c"
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	s := newSecret(&content{
+		Type: TypeBasic, Key: canary, Token: canary, Username: canary, Password: canary,
+		Headers: map[string]string{"X-Key": canary},
+	})
+	type holder struct {
+		Exported Secret
+		hidden   Secret
+		pointer  *Secret
+	}
+	h := holder{Exported: s, hidden: s, pointer: &s}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p", "%T", "%10.3s", "%t"} {
+		for _, v := range []any{s, &s, h, &h, []Secret{s}, map[string]Secret{"k": s}} {
+			out := fmt.Sprintf(format, v)
+			require.NotContains(t, out, canary, format)
+			require.NotContains(t, out, fmt.Sprintf("%x", canary), format)
+		}
+	}
+	require.Equal(t, redacted, s.String())
+	require.Equal(t, redacted, fmt.Sprint(s))
+
+	for _, v := range []any{s, &s, h, map[string]any{"s": s}, []any{s}} {
+		out, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NotContains(t, string(out), canary)
+	}
+
+	var log bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
+		slog.New(handler).Info("sent", "secret", s, "pointer", &s, "holder", h, slog.Any("group", []Secret{s}))
+	}
+	require.NotContains(t, log.String(), canary)
+	require.Contains(t, log.String(), redacted)
+}
+
+func TestSecretValues(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		content content
+		want    []string
+	}{
+		"key":     {content{Type: TypeAPIKey, Key: "k-1"}, []string{"k-1"}},
+		"token":   {content{Type: TypeBearer, Token: "t-1"}, []string{"t-1"}},
+		"basic":   {content{Type: TypeBasic, Username: "user", Password: "pass"}, []string{"dXNlcjpwYXNz", "pass", "user"}},
+		"no pass": {content{Type: TypeBasic, Username: "sk_1"}, []string{"c2tfMTo=", "sk_1"}},
+		"headers": {content{Type: TypeCustomHeader, Headers: map[string]string{"A": "one", "B": "three", "C": "one"}}, []string{"three", "one"}},
+		"empty":   {content{}, []string{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, newSecret(&tt.content).Values())
+		})
+	}
+	require.Empty(t, Secret{}.Values())
+}
+
+func TestParseContentKeepsPlaintextOutOfErrors(t *testing.T) {
+	t.Parallel()
+	for _, plaintext := range []string{canary, `{"type":"bearer","key":"` + canary + `"}`, `{"type":` + canary, strings.Repeat(canary, 3)} {
+		_, err := parseContent([]byte(plaintext), TypeAPIKey)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), canary)
+	}
+}

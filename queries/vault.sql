@@ -1,0 +1,58 @@
+-- name: InsertCredential :exec
+INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version,
+                         kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
+VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @allowed_hosts, 'active', @version,
+        @kek_id, @wrapped_key, @ciphertext, @created_by, @created_at, @created_at);
+
+-- name: GetCredential :one
+SELECT * FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
+
+-- The caller asks for one row more than the page, to know whether there are more.
+-- name: ListCredentials :many
+SELECT id, provider, type, label, customer_id, allowed_hosts, status, version,
+       created_by, created_at, updated_at, last_used_at, rotated_at
+  FROM credentials
+ WHERE tenant_id = @tenant_id
+   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+   AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
+   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+   AND (sqlc.narg('customer_id')::text IS NULL OR customer_id = sqlc.narg('customer_id'))
+ ORDER BY id DESC
+ LIMIT @n;
+
+-- Absent fields stay as they are.
+-- name: PatchCredential :one
+UPDATE credentials
+   SET label = coalesce(sqlc.narg('label'), label),
+       allowed_hosts = coalesce(sqlc.narg('allowed_hosts')::text[], allowed_hosts),
+       status = coalesce(sqlc.narg('status'), status),
+       updated_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id
+RETURNING *;
+
+-- Only over the version that was read: of two rotations at once one wins.
+-- name: RotateCredential :one
+UPDATE credentials
+   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext,
+       status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
+       rotated_at = @now, updated_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id AND version = @version
+RETURNING *;
+
+-- name: DeleteCredential :execrows
+DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
+
+-- The credential of a call: a customer's own before the tenant's, active before
+-- expired, the newest. An expired one is returned only where it is the only kind,
+-- so that a customer's call never silently goes out under the tenant's name.
+-- name: NewestCredential :one
+SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext
+  FROM credentials
+ WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
+   AND (customer_id IS NULL OR customer_id = sqlc.narg('customer_id'))
+ ORDER BY (customer_id IS NOT NULL) DESC, (status = 'active') DESC, created_at DESC, id DESC
+ LIMIT 1;
+
+-- name: MarkCredentialUsed :exec
+UPDATE credentials SET last_used_at = @now::timestamptz
+ WHERE tenant_id = @tenant_id AND id = @id AND (last_used_at IS NULL OR last_used_at < @unless_since::timestamptz);
