@@ -1,6 +1,289 @@
 package api
 
-// Runs is what the run, governance and execution endpoints need of the run domain.
-type Runs interface{}
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
-func (s *Server) actionRoutes() []route { return nil }
+	"github.com/google/uuid"
+
+	"agentruntime/internal/auth"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/run"
+)
+
+// Runs is what the run, governance and execution endpoints need of the run domain.
+type Runs interface {
+	Do(ctx context.Context, who run.Caller, req run.Request) (run.Outcome, error)
+	Evaluate(ctx context.Context, tenant uuid.UUID, verb string) (run.Evaluation, error)
+	Get(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
+	List(ctx context.Context, who run.Reader, f run.Filter) ([]run.Run, bool, error)
+	Cancel(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
+	Resolve(ctx context.Context, who run.Reader, executionID string, res run.Resolution) (run.Run, error)
+	MaskedArgs(ctx context.Context, r run.Run) json.RawMessage
+}
+
+func (s *Server) actionRoutes() []route {
+	return []route{
+		{method: http.MethodPost, path: "/v1/runtime/actions/run", takes: takesKey, perms: []string{auth.PermActionsRun}, body: bodyRun, handle: s.runAction},
+		{method: http.MethodPost, path: "/v1/runtime/governance/evaluate", takes: takesKey, perms: []string{auth.PermActionsRun}, body: bodyRun, handle: s.evaluate},
+	}
+}
+
+// runBody is the body of a run. Unknown members are refused: a misspelt dryRun
+// must not run for real.
+type runBody struct {
+	Verb           *string         `json:"verb"`
+	Args           json.RawMessage `json:"args"`
+	ExecutionID    *string         `json:"execution_id"`
+	IdempotencyKey *string         `json:"idempotency_key"`
+	SessionID      *string         `json:"session_id"`
+	Metadata       json.RawMessage `json:"metadata"`
+	DryRun         json.RawMessage `json:"dryRun"`
+	DryRunSnake    json.RawMessage `json:"dry_run"`
+}
+
+// maxMetadata is the most bytes of metadata.
+const maxMetadata = 16 << 10
+
+func (s *Server) runAction(ctx context.Context, c *call) (reply, error) {
+	var b runBody
+	if err := c.decodeExact(&b, "/args", "/metadata"); err != nil {
+		return reply{}, err
+	}
+	req, err := b.request(c.r)
+	if err != nil {
+		return reply{}, err
+	}
+	out, err := s.Runs.Do(ctx, run.Caller{TenantID: c.who.TenantID, KeyID: c.who.KeyID, RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}, req)
+	if err != nil {
+		return reply{}, err
+	}
+	if f := out.Run.Fault(); f != nil {
+		return reply{}, f
+	}
+	rep := ok(s.runData(out))
+	if !out.Run.State.Ended() {
+		rep.status = http.StatusAccepted
+		rep.header = http.Header{"Location": {"/v1/executions/" + out.Run.ExecutionID}}
+	}
+	return rep, nil
+}
+
+// request checks the body and the headers that go with it.
+func (b runBody) request(r *http.Request) (run.Request, error) {
+	var v problems
+	req := run.Request{Verb: v.text("/verb", b.Verb, 1, 255), Args: v.object("/args", b.Args, true), Metadata: v.object("/metadata", b.Metadata, false)}
+	req.SessionID = v.optionalID("/session_id", b.SessionID)
+	if len(req.Metadata) > maxMetadata {
+		v.add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
+	}
+	req.DryRun = v.dryRun(req.Metadata, b.DryRun, b.DryRunSnake)
+	req.Wait = v.preferWait(r.Header.Values("Prefer"))
+	if err := v.err(); err != nil {
+		return run.Request{}, err
+	}
+	var err error
+	if req.ExecutionID, err = keyField("/execution_id", b.ExecutionID); err != nil {
+		return run.Request{}, err
+	}
+	if req.IdempotencyKey, err = keyField("/idempotency_key", b.IdempotencyKey); err != nil {
+		return run.Request{}, err
+	}
+	if values := r.Header.Values("Idempotency-Key"); len(values) > 0 {
+		key, err := keyField("header.Idempotency-Key", &values[0])
+		switch {
+		case err != nil:
+			return run.Request{}, err
+		case len(values) > 1, b.IdempotencyKey != nil && req.IdempotencyKey != key:
+			return run.Request{}, fault.New(fault.CodeInvalidIdempotencyKey, "The header Idempotency-Key and idempotency_key name different keys.")
+		}
+		req.IdempotencyKey, req.KeyByHeader = key, true
+	}
+	return req, nil
+}
+
+// keyField reads an id of the fence's namespace: 1 to 255 visible ASCII characters.
+func keyField(path string, s *string) (string, error) {
+	if s == nil {
+		return "", nil
+	}
+	if !wellFormedID(*s, 255) {
+		f := fault.New(fault.CodeInvalidIdempotencyKey, "")
+		f.Details = []fault.Detail{{Path: path, Rule: "format", Message: "1 to 255 visible ASCII characters."}}
+		return "", f
+	}
+	return *s, nil
+}
+
+// dryRun is true where any of the accepted places says so. Anything but a boolean is
+// an error: "true" in quotes must neither run for real nor be guessed at.
+func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool {
+	var inMetadata map[string]json.RawMessage
+	_ = json.Unmarshal(metadata, &inMetadata) //nolint:errcheck // checked to be an object or absent before
+	on := false
+	for path, raw := range map[string]json.RawMessage{
+		"/dryRun": top[0], "/dry_run": top[1],
+		"/metadata/dryRun": inMetadata["dryRun"], "/metadata/dry_run": inMetadata["dry_run"],
+	} {
+		switch string(bytes.TrimSpace(raw)) {
+		case "":
+		case "true":
+			on = true
+		case "false":
+		default:
+			v.add(path, "type", "the dry-run flag is true or false.")
+		}
+	}
+	return on
+}
+
+// preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are
+// ignored, as the RFC says.
+func (v *problems) preferWait(headers []string) *time.Duration {
+	for preference := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			continue
+		}
+		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
+		if err != nil || n < 0 {
+			v.add("header.Prefer", "format", "wait is a whole number of seconds from 0 to 60.")
+			return nil
+		}
+		wait := time.Duration(min(n, 60)) * time.Second
+		return &wait
+	}
+	return nil
+}
+
+// runData is the execution result of the specification, both shown shapes in one.
+type runData struct {
+	Result           json.RawMessage `json:"result"`
+	Normalized       struct{}        `json:"normalized"`
+	ExecutionID      string          `json:"execution_id"`
+	FenceStatus      string          `json:"fence_status"`
+	GovernanceStatus string          `json:"governance_status"`
+	Status           string          `json:"status"`
+	Provider         string          `json:"provider"`
+	Verb             string          `json:"verb"`
+	RiskLevel        string          `json:"risk_level"`
+	DurationMS       float64         `json:"duration_ms"`
+	CredentialSource string          `json:"credential_source"`
+	Idempotent       bool            `json:"idempotent"`
+	CachedFrom       *string         `json:"cached_from"`
+	ProviderStatus   int             `json:"provider_status,omitempty"`
+	Message          string          `json:"message,omitempty"`
+	ArgsMatch        *bool           `json:"args_match,omitempty"`
+	DryRun           bool            `json:"dry_run"`
+	Intercepted      bool            `json:"intercepted"`
+	ApprovalID       *string         `json:"approval_id,omitempty"`
+}
+
+func (s *Server) runData(out run.Outcome) runData {
+	r := out.Run
+	d := runData{
+		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: "executed", GovernanceStatus: governanceStatus(r),
+		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
+		DurationMS: milliseconds(r.Took(s.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
+		DryRun: r.DryRun, Intercepted: r.State == run.StateIntercepted, ApprovalID: r.ApprovalID,
+	}
+	if d.Result == nil {
+		d.Result = json.RawMessage("{}")
+	}
+	if out.Cached {
+		d.FenceStatus, d.Idempotent, d.CachedFrom = "cached", true, &r.ExecutionID
+		d.Message = "Duplicate detected: this id has run already. The stored result is returned; the provider was not called again."
+		match := out.ArgsDiffer == ""
+		d.ArgsMatch = &match
+		if !match {
+			d.Message += " The arguments of this call differ from those that ran at: " + out.ArgsDiffer + "."
+		}
+	}
+	if !r.State.Ended() {
+		d.Message = "The run goes on. Read it at GET /v1/executions/" + r.ExecutionID + "."
+	}
+	return d
+}
+
+func governanceStatus(r run.Run) string {
+	switch {
+	case r.State == run.StateBlocked:
+		return "blocked"
+	case r.State == run.StateClaimed:
+		return "pending"
+	default:
+		return "approved"
+	}
+}
+
+func credentialSource(r run.Run) string {
+	if r.CredentialID == nil {
+		return "none"
+	}
+	return "vault"
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// sourceAddr is the caller's address without its port.
+func sourceAddr(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+type evaluateBody struct {
+	Verb *string         `json:"verb"`
+	Args json.RawMessage `json:"args"`
+}
+
+type evaluation struct {
+	Decision         string `json:"decision"`
+	Reason           string `json:"reason"`
+	RiskLevel        string `json:"risk_level"`
+	OperationType    string `json:"operation_type"`
+	Provider         string `json:"provider"`
+	Verb             string `json:"verb"`
+	ApprovalRequired bool   `json:"approval_required"`
+	PolicyName       string `json:"policy_name"`
+	PolicyMatched    string `json:"policy_matched"`
+}
+
+// registryDefault is named where no policy decided.
+const registryDefault = "registry_default"
+
+func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
+	var b evaluateBody
+	if err := c.decode(&b, "/args", "/metadata"); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	name := v.text("/verb", b.Verb, 1, 255)
+	v.object("/args", b.Args, false)
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	e, err := s.Runs.Evaluate(ctx, c.who.TenantID, name)
+	if err != nil {
+		return reply{}, err
+	}
+	policy := e.Verdict.PolicyName
+	if policy == "" {
+		policy = registryDefault
+	}
+	return ok(evaluation{
+		Decision: string(e.Verdict.Decision), Reason: e.Verdict.Reason, RiskLevel: string(e.Risk), OperationType: string(e.Operation),
+		Provider: e.Verb.Provider, Verb: e.Verb.String(), ApprovalRequired: e.Verdict.ApprovalRequired(),
+		PolicyName: policy, PolicyMatched: policy,
+	}), nil
+}

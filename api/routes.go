@@ -9,5 +9,7 @@ import "slices"
 func (s *Server) routes() []route {
 	return slices.Concat(
 		s.actionRoutes(),
+		s.executionRoutes(),
+		s.approvalRoutes(),
 	)
 }

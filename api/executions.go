@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/auth"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/flow"
+	"agentruntime/internal/run"
+	"agentruntime/internal/verb"
+)
+
+func (s *Server) executionRoutes() []route {
+	return []route{
+		{method: http.MethodGet, path: "/v1/executions", takes: takesKeyOrJWT, handle: s.listExecutions},
+		{method: http.MethodGet, path: "/v1/executions/{id}", takes: takesKeyOrJWT, handle: s.getExecution},
+		{method: http.MethodPost, path: "/v1/executions/{id}/cancel", takes: takesKeyOrJWT, handle: s.cancelExecution},
+		{method: http.MethodPost, path: "/v1/executions/{id}/resolve", takes: takesUser, body: bodyRun, handle: s.resolveExecution},
+	}
+}
+
+// execution is a run as operators and callers read it.
+type execution struct {
+	ExecutionID      string          `json:"execution_id"`
+	Verb             string          `json:"verb"`
+	Provider         string          `json:"provider"`
+	Status           string          `json:"status"`
+	GovernanceStatus string          `json:"governance_status"`
+	Decision         string          `json:"decision"`
+	Reason           string          `json:"reason"`
+	PolicyName       string          `json:"policy_name"`
+	RiskLevel        string          `json:"risk_level"`
+	OperationType    string          `json:"operation_type"`
+	ApprovalID       *string         `json:"approval_id"`
+	Args             json.RawMessage `json:"args,omitempty"`
+	Result           json.RawMessage `json:"result,omitempty"`
+	Error            *problem        `json:"error,omitempty"`
+	ProviderStatus   int             `json:"provider_status,omitempty"`
+	CredentialSource string          `json:"credential_source"`
+	DryRun           bool            `json:"dry_run"`
+	SessionID        *string         `json:"session_id"`
+	Metadata         json.RawMessage `json:"metadata"`
+	APIKeyID         *uuid.UUID      `json:"api_key_id"`
+	RequestID        string          `json:"request_id"`
+	WorkflowID       string          `json:"workflow_id"`
+	Attempt          int32           `json:"attempt"`
+	Sends            int32           `json:"sends"`
+	DurationMS       float64         `json:"duration_ms"`
+	CreatedAt        time.Time       `json:"created_at"`
+	SentAt           *time.Time      `json:"sent_at"`
+	FinishedAt       *time.Time      `json:"finished_at"`
+}
+
+// view shows a run. The list leaves arguments and results out: a page of them
+// could be hundreds of megabytes.
+func (s *Server) view(r run.Run) execution {
+	e := execution{
+		ExecutionID: r.ExecutionID, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
+		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: r.PolicyName,
+		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
+		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
+		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
+		WorkflowID: flow.RunWorkflowID(r.TenantID.String(), r.ClaimKey), Attempt: r.Attempt, Sends: r.Sends,
+		DurationMS: milliseconds(r.Took(s.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
+	}
+	if f := r.Fault(); f != nil {
+		e.Error = &problem{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus}
+	}
+	return e
+}
+
+// detail is view with the masked arguments and the result.
+func (s *Server) detail(ctx context.Context, r run.Run) execution {
+	e := s.view(r)
+	e.Args = s.Runs.MaskedArgs(ctx, r)
+	e.Result = r.Result
+	return e
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// reader is the caller as a reader of executions.
+func (c *call) reader() run.Reader {
+	r := run.Reader{TenantID: c.who.TenantID, RequestID: c.requestID, Source: sourceAddr(c.r)}
+	if c.who.Kind == auth.KindKey {
+		r.KeyID = &c.who.KeyID
+	} else {
+		r.UserID = &c.who.UserID
+	}
+	return r
+}
+
+func (s *Server) getExecution(ctx context.Context, c *call) (reply, error) {
+	r, err := s.Runs.Get(ctx, c.reader(), c.param("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(s.detail(ctx, r)), nil
+}
+
+func (s *Server) listExecutions(ctx context.Context, c *call) (reply, error) {
+	f, err := c.executionFilter()
+	if err != nil {
+		return reply{}, err
+	}
+	runs, more, err := s.Runs.List(ctx, c.reader(), f)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]execution, 0, len(runs))
+	var last uuid.UUID
+	for _, r := range runs {
+		views = append(views, s.view(r))
+		last = r.ID
+	}
+	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+}
+
+func (c *call) executionFilter() (f run.Filter, err error) {
+	if f.Limit, err = c.limit(); err != nil {
+		return f, err
+	}
+	if f.Before, err = c.cursor(); err != nil {
+		return f, err
+	}
+	var v problems
+	if status, given := c.query("status"); given {
+		f.Status = strings.ToLower(status)
+		if _, known := run.StatesOf(f.Status); !known {
+			v.add("query.status", "enum", "status is running, executed, failed, outcome_unknown, blocked, intercepted or cancelled.")
+		}
+	}
+	f.Provider, _ = c.query("provider")
+	f.SessionID, _ = c.query("session_id")
+	if raw, given := c.query("verb"); given {
+		name, err := verb.Parse(raw)
+		if err != nil {
+			return f, err
+		}
+		f.Provider, f.Verb = name.Provider, name.Verb
+	}
+	f.Since, f.Until = v.time(c, "since"), v.time(c, "until")
+	return f, v.err()
+}
+
+// time reads an RFC 3339 query parameter.
+func (v *problems) time(c *call, name string) *time.Time {
+	raw, given := c.query(name)
+	if !given {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, raw)
+	if err != nil {
+		v.add("query."+name, "format", name+" is a time as in RFC 3339, for example 2026-01-31T09:00:00Z.")
+		return nil
+	}
+	return &t
+}
+
+func (s *Server) cancelExecution(ctx context.Context, c *call) (reply, error) {
+	r, err := s.Runs.Cancel(ctx, c.reader(), c.param("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(s.detail(ctx, r)), nil
+}
+
+type resolveBody struct {
+	Outcome *string         `json:"outcome"`
+	Result  json.RawMessage `json:"result"`
+	Reason  *string         `json:"reason"`
+}
+
+func (s *Server) resolveExecution(ctx context.Context, c *call) (reply, error) {
+	if c.who.Role != "owner" && c.who.Role != "admin" {
+		return reply{}, fault.New(fault.CodeInsufficientPermissions, "Only an owner or admin resolves executions.")
+	}
+	var b resolveBody
+	if err := c.decode(&b, "/result"); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	outcome := strings.ToLower(v.text("/outcome", b.Outcome, 1, 20))
+	if b.Outcome != nil && outcome != "executed" && outcome != "failed" {
+		v.add("/outcome", "enum", "outcome is executed or failed.")
+	}
+	res := run.Resolution{Executed: outcome == "executed", Reason: v.text("/reason", b.Reason, 1, 2000)}
+	if len(b.Result) > 0 && string(b.Result) != "null" {
+		res.Result = v.object("/result", b.Result, false)
+	}
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	r, err := s.Runs.Resolve(ctx, c.reader(), c.param("id"), res)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(s.detail(ctx, r)), nil
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"agentruntime/internal/fault"
+)
+
+// problems gathers everything that is wrong with a request, so that a caller fixes
+// it in one go.
+type problems struct{ details []fault.Detail }
+
+func (v *problems) add(path, rule, message string) {
+	v.details = append(v.details, fault.Detail{Path: path, Rule: rule, Message: message})
+}
+
+// err returns the VALIDATION_ERROR, nil where nothing is wrong.
+func (v *problems) err() error {
+	if len(v.details) == 0 {
+		return nil
+	}
+	f := fault.New(fault.CodeValidation, "")
+	if len(v.details) == 1 {
+		f.Message = v.details[0].Message
+	}
+	f.Details = v.details
+	return f
+}
+
+// text requires a text of low to high characters.
+func (v *problems) text(path string, s *string, low, high int) string {
+	if s == nil {
+		v.add(path, "required", fmt.Sprintf("%s is required.", path[1:]))
+		return ""
+	}
+	return v.optionalText(path, s, low, high)
+}
+
+// optionalText checks a text of low to high characters where there is one.
+func (v *problems) optionalText(path string, s *string, low, high int) string {
+	if s == nil {
+		return ""
+	}
+	if n := utf8.RuneCountInString(*s); n < low || n > high {
+		v.add(path, "length", fmt.Sprintf("%s has %d to %d characters.", path[1:], low, high))
+	}
+	return *s
+}
+
+// optionalID checks an id of the caller's: 1 to 255 visible ASCII characters.
+func (v *problems) optionalID(path string, s *string) string {
+	if s == nil {
+		return ""
+	}
+	if !wellFormedID(*s, 255) {
+		v.add(path, "format", fmt.Sprintf("%s is 1 to 255 visible ASCII characters.", path[1:]))
+	}
+	return *s
+}
+
+// object checks a JSON object; an absent or null one that is not required is {}.
+func (v *problems) object(path string, raw json.RawMessage, required bool) json.RawMessage {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		if required {
+			v.add(path, "required", fmt.Sprintf("%s is required: an object, {} where there is nothing to say.", path[1:]))
+		}
+		return json.RawMessage("{}")
+	case raw[0] != '{':
+		v.add(path, "type", fmt.Sprintf("%s is an object.", path[1:]))
+	}
+	return raw
+}
