@@ -1,0 +1,107 @@
+package connectors
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Plan says how the call of a verb becomes a request. It is made at import,
+// stored as JSON beside the verb, and read by BuildRequest. The names of its
+// JSON fields are part of what is stored: add, never rename.
+type Plan struct {
+	Method string `json:"method"`
+	// Path is the template, percent-encoded apart from its {names}.
+	Path string `json:"path"`
+	// Query is the part of the template after a question mark.
+	Query string `json:"query,omitempty"`
+	// BaseURL is set where the operation has a server of its own.
+	BaseURL string  `json:"base_url,omitempty"`
+	Params  []Param `json:"params,omitempty"`
+	Body    *Body   `json:"body,omitempty"`
+	// Accept is the request's Accept header.
+	Accept string `json:"accept,omitempty"`
+	// Declared lists the media types of the document's successful answers.
+	Declared []string `json:"declared,omitempty"`
+}
+
+// Places and styles of a parameter, as OpenAPI names them.
+const (
+	inPath   = "path"
+	inQuery  = "query"
+	inHeader = "header"
+	inCookie = "cookie"
+
+	styleSimple = "simple"
+	styleLabel  = "label"
+	styleMatrix = "matrix"
+	styleForm   = "form"
+	styleSpace  = "spaceDelimited"
+	stylePipe   = "pipeDelimited"
+	styleDeep   = "deepObject"
+	// styleJSON is a parameter or form field whose value is sent as JSON text.
+	styleJSON = "json"
+)
+
+// Param takes one argument to its place in the request.
+type Param struct {
+	// Arg is the argument's name, Name the name on the wire ("" if the same).
+	Arg      string `json:"arg"`
+	Name     string `json:"name,omitempty"`
+	In       string `json:"in"`
+	Style    string `json:"style"`
+	Explode  bool   `json:"explode,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
+}
+
+// wire returns the parameter's name in the request.
+func (p Param) wire() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.Arg
+}
+
+// Body encodings.
+const (
+	bodyJSON      = "json"
+	bodyForm      = "form"
+	bodyText      = "text"
+	bodyBinary    = "binary"
+	bodyMultipart = "multipart"
+)
+
+// Body says what becomes of the arguments that are no parameters.
+type Body struct {
+	Type string `json:"type"` // the Content-Type
+	Kind string `json:"kind"` // json, form, text, binary or multipart
+	// Arg names the one argument that holds the whole body. Where it is "",
+	// every argument that is no parameter is a member of the body.
+	Arg      string `json:"arg,omitempty"`
+	Required bool   `json:"required,omitempty"`
+	// Fields holds how a form's fields are written; one that is absent has the
+	// default: values as they are, lists repeated, objects as JSON.
+	Fields map[string]Encoding `json:"fields,omitempty"`
+}
+
+// Encoding is how one field of a form is written.
+type Encoding struct {
+	Style    string `json:"style,omitempty"`
+	Explode  bool   `json:"explode,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
+	// File marks a multipart field that is a file, given as base64.
+	File bool `json:"file,omitempty"`
+	// Type is the media type of a multipart field, "" for the default.
+	Type string `json:"type,omitempty"`
+}
+
+// ParsePlan reads a stored plan.
+func ParsePlan(raw json.RawMessage) (Plan, error) {
+	var p Plan
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return Plan{}, fmt.Errorf("read a verb's plan: %w", err)
+	}
+	if p.Method == "" || p.Path == "" {
+		return Plan{}, fmt.Errorf("read a verb's plan: method or path is missing")
+	}
+	return p, nil
+}
