@@ -1,0 +1,103 @@
+// Package account is the tenant's front door: sign-up, login, refresh and logout,
+// and the API keys that a tenant makes for its software. The api package calls it;
+// who is calling is not its question but the auth package's, from which it gets
+// secrets and tokens through the interfaces below.
+package account
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+)
+
+// Secrets mints what callers later present and hashes it.
+type Secrets interface {
+	// NewKey returns an API key, its masked preview and the hash to store.
+	NewKey() (secret, preview string, hash []byte)
+	NewRefreshToken() (secret string, hash []byte)
+	// RefreshTokenHash returns false for what cannot be a refresh token.
+	RefreshTokenHash(secret string) ([]byte, bool)
+	// LoginSubject is what failed logins are counted under.
+	LoginSubject(email string, source netip.Addr) []byte
+}
+
+// Tokens signs the JWT of a session.
+type Tokens interface {
+	Issue(userID, tenantID, sessionID uuid.UUID) (token string, lifetime time.Duration, err error)
+}
+
+// Config holds the values that an operator may change. The zero value of each
+// takes the default named with it.
+type Config struct {
+	// SessionLifetime ends a login however often it is refreshed: 90 days.
+	SessionLifetime time.Duration
+	// RefreshLifetime is how long a refresh token waits to be used: 30 days.
+	RefreshLifetime time.Duration
+	// LoginFailures are allowed per address and source within LoginWindow: 10 in 15 minutes.
+	LoginFailures int
+	LoginWindow   time.Duration
+	// Hashers is how many passwords are hashed at once, 19 MiB each: 2.
+	Hashers int
+	// Permissions a key can be created with; required.
+	Permissions []string
+}
+
+func (c Config) withDefaults() Config {
+	if c.SessionLifetime == 0 {
+		c.SessionLifetime = 90 * 24 * time.Hour
+	}
+	if c.RefreshLifetime == 0 {
+		c.RefreshLifetime = 30 * 24 * time.Hour
+	}
+	if c.LoginFailures == 0 {
+		c.LoginFailures = 10
+	}
+	if c.LoginWindow == 0 {
+		c.LoginWindow = 15 * time.Minute
+	}
+	if c.Hashers == 0 {
+		c.Hashers = 2
+	}
+	return c
+}
+
+// Deps are what the service works with; Now may be nil.
+type Deps struct {
+	DB      *db.Pool
+	Secrets Secrets
+	Tokens  Tokens
+	Now     func() time.Time
+}
+
+// Service is the account domain.
+type Service struct {
+	cfg       Config
+	d         Deps
+	q         *dbsqlc.Queries
+	passwords passwords
+	slots     *slots
+}
+
+// New checks configuration and collaborators.
+func New(cfg Config, d Deps) (*Service, error) {
+	if d.DB == nil || d.Secrets == nil || d.Tokens == nil {
+		return nil, errors.New("account: database, secrets and tokens are required")
+	}
+	if len(cfg.Permissions) == 0 {
+		return nil, errors.New("account: the permissions of API keys are required")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	cfg = cfg.withDefaults()
+	return &Service{cfg: cfg, d: d, q: dbsqlc.New(), passwords: newArgon2id(), slots: newSlots(cfg.Hashers)}, nil
+}
+
+// now is the clock in the resolution of the database, so that what is returned at
+// creation equals what is listed later.
+func (s *Service) now() time.Time { return s.d.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,110 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/fault"
+)
+
+// The states of an API key.
+const (
+	KeyActive  = "active"
+	KeyRevoked = "revoked"
+)
+
+// Key is an API key as it is shown: Secret is the whole of it at creation and
+// empty ever after.
+type Key struct {
+	ID             uuid.UUID
+	Secret         string
+	Preview        string
+	Name           string
+	Status         string
+	Permissions    []string
+	AgentID        *string
+	IdentityMode   *string // nil for Runtime keys
+	AllowedOrigins []string
+	CreatedAt      time.Time
+	LastUsedAt     *time.Time // to the minute
+	RevokedAt      *time.Time
+}
+
+// KeyInput is what a key is created with. A nil field was not given.
+type KeyInput struct {
+	Name           string
+	Permissions    []string
+	AgentID        *string
+	IdentityMode   *string
+	AllowedOrigins []string
+}
+
+// CreateKey makes a key of the tenant. It refuses with VALIDATION_ERROR.
+func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyInput) (Key, error) {
+	key, err := newKey(in, s.cfg.Permissions)
+	if err != nil {
+		return Key{}, err
+	}
+	secret, preview, hash := s.d.Secrets.NewKey()
+	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
+	err = s.q.InsertAPIKey(ctx, s.d.DB.Tenant(tenant), dbsqlc.InsertAPIKeyParams{
+		ID: key.ID, TenantID: tenant, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
+		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins,
+		CreatedBy: user, CreatedAt: key.CreatedAt,
+	})
+	if err != nil {
+		return Key{}, fmt.Errorf("account: insert key: %w", err)
+	}
+	return key, nil
+}
+
+// ListKeys returns the tenant's keys, the newest first. status is "active", which
+// "" means too, or "all".
+func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]Key, error) {
+	status = strings.ToLower(status)
+	if status != "" && status != KeyActive && status != "all" {
+		return nil, fault.Invalid("query.status", "enum", "status is active or all.")
+	}
+	rows, err := s.q.ListAPIKeys(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListAPIKeysParams{
+		TenantID: tenant, IncludeRevoked: status == "all",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("account: list keys: %w", err)
+	}
+	keys := make([]Key, 0, len(rows))
+	for _, row := range rows {
+		key := Key{
+			ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
+			AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins,
+			CreatedAt: row.CreatedAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt,
+		}
+		if row.RevokedAt != nil {
+			key.Status = KeyRevoked
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// RevokeKey ends a key for good. When it returns, the key is refused everywhere,
+// and every process has been told to cancel its requests. An unknown id, another
+// tenant's and a key that is revoked already are API_KEY_NOT_FOUND.
+func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error {
+	parsed, err := uuid.Parse(id)
+	if err != nil || parsed.String() != id {
+		return fault.New(fault.CodeAPIKeyNotFound, "")
+	}
+	n, err := s.q.RevokeAPIKey(ctx, s.d.DB.Tenant(tenant), dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: tenant, Now: s.now()})
+	if err != nil {
+		return fmt.Errorf("account: revoke key: %w", err)
+	}
+	if n == 0 {
+		return fault.New(fault.CodeAPIKeyNotFound, "")
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"hash/crc32"
+	"net/netip"
+	"strings"
+)
+
+const (
+	keyPrefix   = "ark_"
+	keyRandom   = 30 // base62 characters: 178 bits
+	keyChecksum = 6  // base62 characters hold any CRC-32
+	keyLength   = len(keyPrefix) + keyRandom + keyChecksum
+
+	refreshPrefix = "art_"
+	refreshRandom = 32 // bytes
+	refreshLength = len(refreshPrefix) + 43
+
+	// MinPepper is the least length of the pepper in bytes: that of the hash.
+	MinPepper = sha256.Size
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// Secrets mints API keys and refresh tokens and hashes what callers present. The
+// database stores the hashes only; without the pepper they say nothing, even of a
+// guess.
+type Secrets struct{ pepper []byte }
+
+// NewSecrets returns Secrets under a pepper of at least MinPepper bytes, which
+// must not be in the database.
+func NewSecrets(pepper []byte) (*Secrets, error) {
+	if len(pepper) < MinPepper {
+		return nil, errors.New("auth: the pepper has less than 32 bytes")
+	}
+	return &Secrets{pepper: append([]byte(nil), pepper...)}, nil
+}
+
+// digest separates the purposes, so that a hash of one kind is never one of another.
+func (s *Secrets) digest(purpose, value string) []byte {
+	mac := hmac.New(sha256.New, s.pepper)
+	mac.Write([]byte(purpose))
+	mac.Write([]byte{0})
+	mac.Write([]byte(value))
+	return mac.Sum(nil)
+}
+
+// NewKey mints an API key: the secret, shown once; the preview that listings
+// show; and the hash that is stored.
+func (s *Secrets) NewKey() (secret, preview string, hash []byte) {
+	body := keyPrefix + randomBase62(keyRandom)
+	secret = body + checksum(body)
+	preview = secret[:len(keyPrefix)+4] + "…" + secret[len(secret)-4:]
+	return secret, preview, s.digest("api_key", secret)
+}
+
+// KeyHash returns the hash to look a presented key up by, and false where its form
+// or checksum shows that it was mistyped and cannot exist.
+func (s *Secrets) KeyHash(secret string) ([]byte, bool) {
+	if len(secret) != keyLength || !strings.HasPrefix(secret, keyPrefix) {
+		return nil, false
+	}
+	body := secret[:len(keyPrefix)+keyRandom]
+	if strings.Trim(body[len(keyPrefix):], base62) != "" || checksum(body) != secret[len(body):] {
+		return nil, false
+	}
+	return s.digest("api_key", secret), true
+}
+
+// NewRefreshToken mints a refresh token and the hash that is stored.
+func (s *Secrets) NewRefreshToken() (secret string, hash []byte) {
+	var raw [refreshRandom]byte
+	_, _ = rand.Read(raw[:]) //nolint:errcheck // documented to never fail
+	secret = refreshPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
+	return secret, s.digest("refresh_token", secret)
+}
+
+// RefreshTokenHash returns the hash to look a presented refresh token up by, and
+// false where its form shows that it cannot exist.
+func (s *Secrets) RefreshTokenHash(secret string) ([]byte, bool) {
+	if len(secret) != refreshLength || !strings.HasPrefix(secret, refreshPrefix) {
+		return nil, false
+	}
+	return s.digest("refresh_token", secret), true
+}
+
+// LoginSubject returns what failed logins are counted under: the address that was
+// tried and where from. An IPv6 source counts as its /64, which one subscriber has whole.
+func (s *Secrets) LoginSubject(email string, source netip.Addr) []byte {
+	source = source.Unmap().WithZone("")
+	if source.Is6() {
+		if p, err := source.Prefix(64); err == nil {
+			source = p.Addr()
+		}
+	}
+	return s.digest("login", email+"\x00"+source.String())
+}
+
+// randomBase62 draws n characters without bias.
+func randomBase62(n int) string {
+	const fair = 256 - 256%len(base62) // bytes from here on would favour the first characters
+	out := make([]byte, 0, n)
+	var buf [64]byte
+	for {
+		_, _ = rand.Read(buf[:]) //nolint:errcheck // documented to never fail
+		for _, b := range buf {
+			if int(b) >= fair {
+				continue
+			}
+			out = append(out, base62[int(b)%len(base62)])
+			if len(out) == n {
+				return string(out)
+			}
+		}
+	}
+}
+
+func checksum(body string) string {
+	sum := crc32.ChecksumIEEE([]byte(body))
+	var out [keyChecksum]byte
+	for i := keyChecksum - 1; i >= 0; i-- {
+		out[i] = base62[sum%uint32(len(base62))]
+		sum /= uint32(len(base62))
+	}
+	return string(out[:])
+}
