@@ -30,20 +30,21 @@ const (
 type TokensConfig struct {
 	Issuer   string
 	Audience string
-	// SigningKey signs new tokens, and its public half verifies them.
-	SigningKey ed25519.PrivateKey
-	// VerifyingKeys are accepted besides: those of a rotation under way.
-	VerifyingKeys []ed25519.PublicKey
+	// SigningSeed is the Ed25519 seed, 32 bytes, of the key that signs new tokens.
+	SigningSeed []byte
+	// VerifyingSeeds are of keys that signed before: their tokens are still good.
+	VerifyingSeeds [][]byte
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Tokens signs and verifies JWTs (EdDSA over Ed25519).
 type Tokens struct {
-	cfg    TokensConfig
-	kid    string
-	keys   map[string]ed25519.PublicKey
-	parser *jwt.Parser
+	cfg     TokensConfig
+	signing ed25519.PrivateKey
+	kid     string
+	keys    map[string]ed25519.PublicKey
+	parser  *jwt.Parser
 }
 
 // claims are those of a user's token. The tenant is signed, not looked up: it is
@@ -59,44 +60,26 @@ type Claims struct {
 	UserID, TenantID, SessionID uuid.UUID
 }
 
-// ParseSigningKey reads an Ed25519 private key: its 32-byte seed in standard base64.
-func ParseSigningKey(encoded string) (ed25519.PrivateKey, error) {
-	seed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(seed) != ed25519.SeedSize {
-		// The decoder's error would repeat a part of the key.
-		return nil, errors.New("auth: a signing key is 32 bytes in base64")
-	}
-	return ed25519.NewKeyFromSeed(seed), nil
-}
-
-// ParseVerifyingKey reads an Ed25519 public key: 32 bytes in standard base64.
-func ParseVerifyingKey(encoded string) (ed25519.PublicKey, error) {
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, errors.New("auth: a verifying key is 32 bytes in base64")
-	}
-	return key, nil
-}
-
 // NewTokens checks the configuration. The kid of a key is derived from it, so two
 // processes with one key always agree on its name.
 func NewTokens(cfg TokensConfig) (*Tokens, error) {
 	if cfg.Issuer == "" || cfg.Audience == "" {
 		return nil, errors.New("auth: tokens need an issuer and an audience")
 	}
-	if len(cfg.SigningKey) != ed25519.PrivateKeySize {
-		return nil, errors.New("auth: tokens need an Ed25519 signing key")
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	own, _ := cfg.SigningKey.Public().(ed25519.PublicKey)
-	t := &Tokens{cfg: cfg, kid: keyID(own), keys: map[string]ed25519.PublicKey{keyID(own): own}}
-	for _, key := range cfg.VerifyingKeys {
-		if len(key) != ed25519.PublicKeySize {
-			return nil, errors.New("auth: a verifying key is not an Ed25519 public key")
+	t := &Tokens{cfg: cfg, keys: map[string]ed25519.PublicKey{}}
+	for i, seed := range append([][]byte{cfg.SigningSeed}, cfg.VerifyingSeeds...) {
+		if len(seed) != ed25519.SeedSize {
+			return nil, errors.New("auth: the seed of a signing key has 32 bytes")
 		}
-		t.keys[keyID(key)] = key
+		key := ed25519.NewKeyFromSeed(seed)
+		public, _ := key.Public().(ed25519.PublicKey)
+		t.keys[keyID(public)] = public
+		if i == 0 {
+			t.signing, t.kid = key, keyID(public)
+		}
 	}
 	t.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}),
@@ -131,7 +114,7 @@ func (t *Tokens) Issue(userID, tenantID, sessionID uuid.UUID) (token string, lif
 		SessionID: sessionID.String(),
 	})
 	tok.Header["kid"] = t.kid
-	token, err = tok.SignedString(t.cfg.SigningKey)
+	token, err = tok.SignedString(t.signing)
 	if err != nil {
 		return "", 0, fmt.Errorf("auth: sign token: %w", err)
 	}
