@@ -3,6 +3,7 @@ package worker
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -27,6 +28,8 @@ const (
 type Deps struct {
 	Client client.Client
 	Action *activities.Action
+	// DrainTimeout bounds how long Stop waits for tasks under way.
+	DrainTimeout time.Duration
 }
 
 // New returns the worker of action runs; the caller starts and stops it.
@@ -38,9 +41,10 @@ func New(d Deps) (worker.Worker, error) {
 		MaxConcurrentWorkflowTaskExecutionSize:  concurrentWorkflowTasks,
 		MaxConcurrentLocalActivityExecutionSize: concurrentLocalActivities,
 		MaxConcurrentWorkflowTaskPollers:        workflowTaskPollers,
+		DisableRegistrationAliasing:             true,
 		// Nothing runs as a regular activity yet: no poll loop for them.
-		DisableRegistrationAliasing: true,
-		LocalActivityWorkerOnly:     true,
+		LocalActivityWorkerOnly: true,
+		WorkerStopTimeout:       d.DrainTimeout,
 	})
 	w.RegisterWorkflowWithOptions(workflows.ActionRun, workflow.RegisterOptions{Name: flow.WorkflowActionRun})
 	w.RegisterActivityWithOptions(d.Action.GovernRun, activity.RegisterOptions{Name: flow.ActivityGovernRun})

@@ -7,8 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -21,8 +19,8 @@ type Config struct {
 
 	// Listen is where the API listens, host:port.
 	Listen string `env:"LISTEN" envDefault:":8080"`
-	// PublicURL is how callers reach the API; issuer and audience of its tokens.
-	PublicURL string `env:"PUBLIC_URL" envDefault:"http://localhost:8080"`
+	// TokenIssuer is issuer and audience of the tokens that login gives.
+	TokenIssuer string `env:"TOKEN_ISSUER" envDefault:"agentruntime"`
 
 	// DatabaseURL is of the login role of the service (a member of agentruntime_app).
 	DatabaseURL string `env:"DATABASE_URL"`
@@ -40,11 +38,12 @@ type Config struct {
 	// separated by commas, the first wraps; the others only unwrap.
 	VaultKeys string `env:"VAULT_KEYS"`
 	KeyPepper string `env:"API_KEY_PEPPER"`
-	// JWTSeed signs tokens; JWTOldSeeds, separated by commas, still verify.
-	JWTSeed     string `env:"JWT_SIGNING_SEED"`
-	JWTOldSeeds string `env:"JWT_VERIFYING_SEEDS"`
-	CodecKey    string `env:"TEMPORAL_CODEC_KEY"`
-	CodecKeyID  string `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
+	// JWTSeed signs tokens (Ed25519); JWTOldKeys, public keys in base64 separated by
+	// commas, are accepted besides while keys are rotated.
+	JWTSeed    string   `env:"JWT_SIGNING_SEED"`
+	JWTOldKeys []string `env:"JWT_VERIFYING_KEYS"`
+	CodecKey   string   `env:"TEMPORAL_CODEC_KEY"`
+	CodecKeyID string   `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
 
 	// AllowLoopback lets provider calls reach loopback addresses. Development only.
 	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
@@ -131,20 +130,12 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 		if _, err := Key(c.JWTSeed); err != nil {
 			bad("JWT_SIGNING_SEED: %w", err)
 		}
-		for _, seed := range c.OldSeeds() {
-			if _, err := Key(seed); err != nil {
-				bad("JWT_VERIFYING_SEEDS: %w", err)
-			}
-		}
 	}
 }
 
 func (c Config) checkProduction(bad func(string, ...any)) {
 	if c.AllowLoopback {
 		bad("EGRESS_ALLOW_LOOPBACK must not be set when ENV=production")
-	}
-	if u, err := url.Parse(c.PublicURL); err != nil || u.Scheme != "https" {
-		bad("PUBLIC_URL must be https when ENV=production")
 	}
 	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey} {
 		if raw, err := Key(key); err == nil && weak(raw) {
@@ -172,15 +163,4 @@ func Key(s string) ([]byte, error) {
 		return nil, errors.New("must be base64 of 32 bytes, for example from `openssl rand -base64 32`")
 	}
 	return raw, nil
-}
-
-// OldSeeds lists the seeds of keys that only verify.
-func (c Config) OldSeeds() []string {
-	var out []string
-	for s := range strings.SplitSeq(c.JWTOldSeeds, ",") {
-		if s = strings.TrimSpace(s); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -104,6 +104,21 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return nil
 }
 
+// readyPoll is how often AwaitReady asks.
+const readyPoll = 200 * time.Millisecond
+
+// AwaitReady returns when Temporal answers, or with ctx's error.
+func (e *Engine) AwaitReady(ctx context.Context) error {
+	for e.Ready(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(readyPoll):
+		}
+	}
+	return nil
+}
+
 // Waits for an older workflow of the same id to close before a refused id starts
 // anew: its row ends a few milliseconds before it does.
 const (

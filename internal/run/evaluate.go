@@ -24,12 +24,12 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 	if err != nil {
 		return Evaluation{}, err
 	}
-	t, err := s.Targets.Target(ctx, tenant, name)
+	m, err := s.Targets.Meta(ctx, tenant, name)
 	if err != nil {
 		return Evaluation{}, err
 	}
 	return Evaluation{
-		Verb: name, Risk: t.Risk(), Operation: t.Operation(),
-		Verdict: governance.Evaluate(governance.Call{Verb: name, Risk: t.Risk(), Operation: t.Operation()}),
+		Verb: name, Risk: m.Risk, Operation: m.Operation,
+		Verdict: governance.Evaluate(governance.Call{Verb: name, Risk: m.Risk, Operation: m.Operation}),
 	}, nil
 }

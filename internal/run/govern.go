@@ -87,9 +87,8 @@ func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
 		f.Details = details
 		return s.refuse(ctx, p, f)
 	}
-	if !p.target.Connected() {
-		return s.refuse(ctx, p, fault.Newf(fault.CodeProviderNotConnected,
-			"%s has no active credential. Store one with POST /v1/credentials, then repeat the call.", p.run.Verb.Provider))
+	if f := p.target.Connected(); f != nil {
+		return s.refuse(ctx, p, f)
 	}
 	if p.run.DryRun && p.target.Operation() == verb.Write {
 		return s.intercept(ctx, p)
@@ -119,7 +118,7 @@ func (s *Service) intercept(ctx context.Context, p prepared) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	return s.recordApproval(ctx, p, approvalPending, ending{state: StateIntercepted, result: call.Preview()}, "run.intercepted")
+	return s.recordApproval(ctx, p, approvalPending, ending{state: StateIntercepted, result: call.Preview(p.run.Args)}, "run.intercepted")
 }
 
 // Statuses of an approval record.

@@ -144,8 +144,9 @@ type Target interface {
 	Risk() verb.Risk
 	Operation() verb.Operation
 	Idempotency() verb.Idempotency
-	// Connected reports whether the provider needs no credential or has an active one.
-	Connected() bool
+	// Connected is nil where the provider needs no credential or has an active one,
+	// else the refusal that says what is missing.
+	Connected() *fault.Error
 	// CredentialID is nil where the provider needs none.
 	CredentialID() *uuid.UUID
 	// Check holds the arguments against the verb's schema.
@@ -158,15 +159,22 @@ type Target interface {
 
 // Call is one request to a provider, ready to be sent once.
 type Call interface {
-	// Preview is the request as it would be sent, masked.
-	Preview() json.RawMessage
+	// Preview is the request of args as it would be sent, masked.
+	Preview(args json.RawMessage) json.RawMessage
 	// Send makes exactly one attempt. key is the idempotency key for providers that
 	// take one, else ignored. The answer holds no secret.
 	Send(ctx context.Context, key string) Answer
 }
 
+// Meta is what governance judges of a verb.
+type Meta struct {
+	Risk      verb.Risk
+	Operation verb.Operation
+}
+
 // Targets finds a verb; VERB_NOT_FOUND where the tenant has none.
 type Targets interface {
+	Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (Meta, error)
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (Target, error)
 }
 

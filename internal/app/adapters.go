@@ -1,0 +1,25 @@
+package app
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/engine"
+	"agentruntime/internal/flow"
+	"agentruntime/internal/run"
+)
+
+// starter is the engine as the run domain sees it.
+type starter struct{ engine *engine.Engine }
+
+// StartRun implements run.Engine.
+func (s starter) StartRun(ctx context.Context, ref run.Ref, claimKey, summary string) error {
+	in := flow.RunInput{TenantID: ref.TenantID.String(), RunID: ref.ID.String(), Attempt: ref.Attempt}
+	return s.engine.StartRun(ctx, in, claimKey, summary)
+}
+
+// RunOpen implements run.Engine.
+func (s starter) RunOpen(ctx context.Context, tenant uuid.UUID, claimKey string) (open, found bool, err error) {
+	return s.engine.RunOpen(ctx, tenant.String(), claimKey)
+}

@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/connectors"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/run"
+	"agentruntime/internal/vault"
+	"agentruntime/internal/verb"
+
+	"agentruntime/internal/catalog"
+)
+
+// target is a verb of a tenant, ready to be judged and called.
+type target struct {
+	d         *Dispatcher
+	tenant    uuid.UUID
+	meta      catalog.Meta
+	auth      connectors.Auth
+	artefacts *artefacts
+	// credential is nil where there is none; missing says why.
+	credential *vault.Sealed
+	missing    *fault.Error
+}
+
+// Risk implements run.Target.
+func (t *target) Risk() verb.Risk { return t.meta.Risk }
+
+// Operation implements run.Target.
+func (t *target) Operation() verb.Operation { return t.meta.Operation }
+
+// Idempotency implements run.Target.
+func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
+
+// Connected implements run.Target: nil, PROVIDER_NOT_CONNECTED or CREDENTIAL_EXPIRED.
+func (t *target) Connected() *fault.Error {
+	if t.auth.Type == connectors.AuthNone || t.credential != nil {
+		return nil
+	}
+	if t.missing.Code == fault.CodeProviderNotConnected {
+		return fault.Newf(fault.CodeProviderNotConnected,
+			"%s has no active credential. Store one with POST /v1/credentials, then repeat the call.", t.meta.Name.Provider)
+	}
+	return t.missing
+}
+
+// CredentialID implements run.Target.
+func (t *target) CredentialID() *uuid.UUID {
+	if t.auth.Type == connectors.AuthNone || t.credential == nil {
+		return nil
+	}
+	return &t.credential.ID
+}
+
+// Check implements run.Target.
+func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts.schema.Validate(args) }
+
+// Mask implements run.Target.
+func (t *target) Mask(args json.RawMessage) json.RawMessage {
+	masked, _ := t.artefacts.masker.Mask(args)
+	return masked
+}
+
+// Prepare implements run.Target: it builds the request and opens the credential.
+func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, error) {
+	req, err := connectors.BuildRequest(t.artefacts.plan, t.meta.BaseURL, args)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{t: t, plain: clone(req), req: req}
+	if t.auth.Type == connectors.AuthNone {
+		return c, nil
+	}
+	if f := t.Connected(); f != nil {
+		return nil, f
+	}
+	if err := t.mayGo(req.URL); err != nil {
+		return nil, err
+	}
+	secret, err := t.d.Vault.Resolve(ctx, t.tenant, *t.credential)
+	if err != nil {
+		return nil, err
+	}
+	c.secrets = secret.Values()
+	if err := connectors.Apply(t.auth, plainSecret(secret), req); err != nil {
+		if f := fault.As(err); f != nil {
+			return nil, f
+		}
+		return nil, fault.New(fault.CodeProviderNotConnected, "The stored credential cannot be put into a request of this provider. Replace it.")
+	}
+	return c, nil
+}
+
+// mayGo holds the address against the hosts that the credential may be sent to.
+func (t *target) mayGo(address string) error {
+	base, err := url.Parse(t.meta.BaseURL)
+	if err != nil {
+		return fault.New(fault.CodeURLNotAllowed, "The provider's base URL is not valid.")
+	}
+	to, err := url.Parse(address)
+	if err != nil || !t.credential.MaySend(base, to) {
+		return fault.New(fault.CodeURLNotAllowed, "The credential may not be sent to the host of this call. See its allowed_hosts.")
+	}
+	return nil
+}
+
+func plainSecret(s vault.Secret) connectors.Secret {
+	user, password := s.Basic()
+	return connectors.Secret{
+		Type: connectors.SecretType(s.Type()), Token: s.Token(), Key: s.Key(),
+		Username: user, Password: password, Headers: s.Headers(),
+	}
+}
