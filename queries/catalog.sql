@@ -38,7 +38,7 @@ SELECT sqlc.embed(p),
 
 -- The reports are left out: they can be long, and belong to one provider's page.
 -- name: ListProviders :many
-SELECT p.slug, p.name, p.domain, p.base_url, p.auth, p.imported, p.created_at, p.updated_at,
+SELECT p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
   FROM providers p
@@ -63,7 +63,7 @@ SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_ty
 -- What a run and an evaluation need to know of a verb, without its large columns.
 -- name: GetVerbMeta :one
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-       p.base_url, p.auth,
+       p.base_url, p.auth_type, p.auth,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider

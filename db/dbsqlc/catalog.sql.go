@@ -202,7 +202,7 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-       p.base_url, p.auth,
+       p.base_url, p.auth_type, p.auth,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
@@ -225,6 +225,7 @@ type GetVerbMetaRow struct {
 	SchemaHash    []byte
 	PlanHash      []byte
 	BaseUrl       string
+	AuthType      string
 	Auth          []byte
 	Connected     bool
 }
@@ -243,6 +244,7 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.SchemaHash,
 		&i.PlanHash,
 		&i.BaseUrl,
+		&i.AuthType,
 		&i.Auth,
 		&i.Connected,
 	)
@@ -296,7 +298,7 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 }
 
 const ListProviders = `-- name: ListProviders :many
-SELECT p.slug, p.name, p.domain, p.base_url, p.auth, p.imported, p.created_at, p.updated_at,
+SELECT p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
   FROM providers p
@@ -316,6 +318,7 @@ type ListProvidersRow struct {
 	Name      string
 	Domain    string
 	BaseUrl   string
+	AuthType  string
 	Auth      []byte
 	Imported  int32
 	CreatedAt time.Time
@@ -338,6 +341,7 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 			&i.Name,
 			&i.Domain,
 			&i.BaseUrl,
+			&i.AuthType,
 			&i.Auth,
 			&i.Imported,
 			&i.CreatedAt,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -38,6 +39,25 @@ func (v *Vault) Newest(ctx context.Context, conn dbsqlc.DBTX, tenant uuid.UUID, 
 	row, err := v.q.NewestCredential(ctx, conn, dbsqlc.NewestCredentialParams{
 		TenantID: tenant, Provider: provider, CustomerID: orNull(customerID),
 	})
+	return sealed(row, err)
+}
+
+// QueueNewest puts the statement of Newest into a batch of the tenant, for a caller
+// that reads more in the same round trip; ReadNewest reads its result.
+func QueueNewest(b *pgx.Batch, tenant uuid.UUID, provider, customerID string) {
+	b.Queue(dbsqlc.NewestCredential, tenant, provider, orNull(customerID))
+}
+
+// ReadNewest reads the next result of a batch as that of QueueNewest.
+func ReadNewest(res pgx.BatchResults) (Sealed, error) {
+	rows, err := res.Query()
+	if err != nil {
+		return sealed(dbsqlc.NewestCredentialRow{}, err)
+	}
+	return sealed(pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.NewestCredentialRow]))
+}
+
+func sealed(row dbsqlc.NewestCredentialRow, err error) (Sealed, error) {
 	switch {
 	case db.IsNoRows(err):
 		return Sealed{}, fault.New(fault.CodeProviderNotConnected, "")
