@@ -177,15 +177,15 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 		return nil, nil, err
 	}
 	tc := auth.TokensConfig{Issuer: a.cfg.TokenIssuer, Audience: a.cfg.TokenIssuer}
-	if tc.SigningKey, err = auth.ParseSigningKey(a.cfg.JWTSeed); err != nil {
-		return nil, nil, err
+	if tc.SigningSeed, err = config.Key(a.cfg.JWTSeed); err != nil {
+		return nil, nil, fmt.Errorf("app: JWT seed: %w", err)
 	}
-	for _, old := range a.cfg.JWTOldKeys {
-		key, err := auth.ParseVerifyingKey(old)
+	for _, old := range a.cfg.JWTOldSeeds {
+		seed, err := config.Key(old)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("app: old JWT seed: %w", err)
 		}
-		tc.VerifyingKeys = append(tc.VerifyingKeys, key)
+		tc.VerifyingSeeds = append(tc.VerifyingSeeds, seed)
 	}
 	tokens, err := auth.NewTokens(tc)
 	return secrets, tokens, err

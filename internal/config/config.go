@@ -38,12 +38,12 @@ type Config struct {
 	// separated by commas, the first wraps; the others only unwrap.
 	VaultKeys string `env:"VAULT_KEYS"`
 	KeyPepper string `env:"API_KEY_PEPPER"`
-	// JWTSeed signs tokens (Ed25519); JWTOldKeys, public keys in base64 separated by
-	// commas, are accepted besides while keys are rotated.
-	JWTSeed    string   `env:"JWT_SIGNING_SEED"`
-	JWTOldKeys []string `env:"JWT_VERIFYING_KEYS"`
-	CodecKey   string   `env:"TEMPORAL_CODEC_KEY"`
-	CodecKeyID string   `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
+	// JWTSeed signs tokens (Ed25519); JWTOldSeeds, separated by commas, still verify
+	// those that were signed before a rotation.
+	JWTSeed     string   `env:"JWT_SIGNING_SEED"`
+	JWTOldSeeds []string `env:"JWT_VERIFYING_SEEDS"`
+	CodecKey    string   `env:"TEMPORAL_CODEC_KEY"`
+	CodecKeyID  string   `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
 
 	// AllowLoopback lets provider calls reach loopback addresses. Development only.
 	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
@@ -129,6 +129,11 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 		}
 		if _, err := Key(c.JWTSeed); err != nil {
 			bad("JWT_SIGNING_SEED: %w", err)
+		}
+		for _, seed := range c.JWTOldSeeds {
+			if _, err := Key(seed); err != nil {
+				bad("JWT_VERIFYING_SEEDS: %w", err)
+			}
 		}
 	}
 }
