@@ -40,8 +40,13 @@ func (o *operation) addBody() error {
 		o.scratch.lose("a media type of the body is not supported; another is used")
 	}
 	o.plan.Body = &Body{Type: sentType(media), Kind: kind, Required: required}
-	o.takeApart(field(content, media))
-	return nil
+	err = o.takeApart(field(content, media))
+	if err != nil && !required {
+		o.plan.Body = nil
+		o.scratch.lose("the optional body is not sent: " + err.Error())
+		return nil
+	}
+	return err
 }
 
 // dropBody ignores the body of a GET, which HTTP gives no meaning.
@@ -75,7 +80,10 @@ func chooseMedia(content map[string]any) (media, kind string, other bool) {
 	return media, kind, other
 }
 
-func bodyKinds() []string { return []string{bodyJSON, bodyForm, bodyText} }
+// bodyKinds lists how a body can be written, the preferred one first.
+func bodyKinds() []string {
+	return []string{bodyJSON, bodyForm, bodyMultipart, bodyText, bodyBinary}
+}
 
 // bodyKind says how a body of the media type is written, "" if it cannot be.
 func bodyKind(name string) string {
@@ -85,18 +93,24 @@ func bodyKind(name string) string {
 		return bodyJSON
 	case media == "application/x-www-form-urlencoded":
 		return bodyForm
-	case strings.HasPrefix(media, "text/") && media != "text/xml":
+	case media == "multipart/form-data":
+		return bodyMultipart
+	case media == "", isXML(media), strings.HasPrefix(media, "multipart/"):
+		return ""
+	case strings.HasPrefix(media, "text/"):
 		return bodyText
 	}
-	return ""
+	return bodyBinary
 }
 
 // sentType is the Content-Type of a chosen media type.
 func sentType(name string) string {
 	media := mediaType(name)
 	switch {
-	case strings.Contains(media, "*"):
+	case bodyKind(name) == bodyJSON && strings.Contains(media, "*"):
 		return "application/json"
+	case strings.Contains(media, "*"):
+		return octets
 	case strings.HasPrefix(media, "text/") && media != "text/json":
 		return media + "; charset=utf-8"
 	}
@@ -105,33 +119,43 @@ func sentType(name string) string {
 
 // takeApart makes an argument of each property of an object body. A body that is
 // no such object, or has a property named like a parameter, becomes one argument.
-func (o *operation) takeApart(media map[string]any) {
+func (o *operation) takeApart(media map[string]any) error {
 	body := o.plan.Body
 	schema, has := media["schema"]
 	if !has {
 		schema = map[string]any{}
 	}
-	if body.Kind == bodyForm {
+	if body.Kind == bodyForm || body.Kind == bodyMultipart {
 		body.Fields = o.encodings(field(media, "encoding"))
 	}
-	if body.Kind != bodyText {
+	if body.Kind == bodyJSON || body.Kind == bodyForm || body.Kind == bodyMultipart {
 		flat := &object{props: map[string]any{}}
 		if o.readObject(schema, flat, 0) && len(flat.props) > 0 && !o.clashes(flat) {
+			if body.Kind == bodyMultipart {
+				o.takeFiles(flat)
+			}
 			o.addObject(flat)
-			return
+			return nil
 		}
 		if body.Kind == bodyForm && o.emptyForm(schema) {
-			return
+			return nil
 		}
+	}
+	if body.Kind == bodyMultipart {
+		return reason("its multipart body is not an object whose properties can be arguments")
 	}
 	body.Arg = "body"
 	for o.props[body.Arg] != nil {
 		body.Arg = "request_" + body.Arg
 	}
+	if body.Kind == bodyBinary {
+		schema = o.takeBinary(schema)
+	}
 	o.props[body.Arg] = o.im.conv.schema(schema, o.scratch, false)
 	if body.Required {
 		o.required = append(o.required, body.Arg)
 	}
+	return nil
 }
 
 // emptyForm reports whether a form is declared to have no fields (Stripe's
@@ -332,6 +356,9 @@ func (o *operation) encodings(node map[string]any) map[string]Encoding {
 		}
 		if enc.Style == "" && isJSON(mediaType(text(entry, "contentType"))) {
 			enc.Style = styleJSON
+		}
+		if o.plan.Body.Kind == bodyMultipart {
+			enc = Encoding{Type: partType(text(entry, "contentType"))}
 		}
 		out[name] = enc
 	}

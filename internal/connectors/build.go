@@ -240,8 +240,11 @@ func (b *builder) body() ([]byte, error) {
 		return nil, nil
 	}
 	b.header.Set("Content-Type", body.Type)
-	if body.Kind == bodyForm {
+	switch body.Kind {
+	case bodyForm:
 		return b.form(fields)
+	case bodyMultipart:
+		return b.multipart(fields)
 	}
 	return joinObject(fields, b.values), nil
 }
@@ -285,8 +288,11 @@ func (b *builder) whole(raw json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, invalid(body.Arg, "type", "must be JSON")
 	}
-	if body.Kind == bodyText {
+	switch body.Kind {
+	case bodyText:
 		return []byte(scalar(v)), nil
+	case bodyBinary:
+		return binary(body.Arg, v)
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
