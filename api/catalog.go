@@ -1,4 +1,178 @@
 package api
 
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/auth"
+	"agentruntime/internal/catalog"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/verb"
+)
+
 // Catalog is what the catalog endpoints need of the catalog domain.
-type Catalog interface{}
+type Catalog interface {
+	List(ctx context.Context, tenant uuid.UUID, f catalog.Filter) (catalog.Page, error)
+	Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Verb, error)
+}
+
+func (s *Server) catalogRoutes() []route {
+	perms := []string{auth.PermActionsCatalog}
+	return []route{
+		{method: http.MethodGet, path: "/v1/runtime/actions/catalog", takes: takesKey, perms: perms, handle: s.listVerbs},
+		{method: http.MethodGet, path: "/v1/runtime/actions/catalog/{verb}", takes: takesKey, perms: perms, handle: s.getVerb},
+	}
+}
+
+// verbView is the catalog verb of the specification.
+type verbView struct {
+	Verb           string          `json:"verb"`
+	Provider       string          `json:"provider"`
+	Domain         string          `json:"domain"`
+	Description    string          `json:"description"`
+	RiskLevel      verb.Risk       `json:"risk_level"`
+	OperationType  verb.Operation  `json:"operation_type"`
+	Connected      bool            `json:"connected"`
+	Schema         json.RawMessage `json:"schema"`
+	ToolDefinition *toolDefinition `json:"tool_definition,omitempty"`
+}
+
+// toolDefinition is the function-calling block of chat-model tool formats.
+type toolDefinition struct {
+	Type     string       `json:"type"`
+	Function toolFunction `json:"function"`
+}
+
+type toolFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+func viewVerb(v catalog.Verb, tools bool) verbView {
+	view := verbView{
+		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
+		OperationType: v.Operation, Connected: v.Connected, Schema: v.Schema,
+	}
+	if tools {
+		view.ToolDefinition = &toolDefinition{
+			Type:     "function",
+			Function: toolFunction{Name: v.Name.ToolName(), Description: v.Description, Parameters: v.Schema},
+		}
+	}
+	return view
+}
+
+type verbList struct {
+	Verbs              []verbView     `json:"verbs"`
+	Total              int64          `json:"total"`
+	ProvidersConnected []string       `json:"providers_connected"`
+	Pagination         offsetPosition `json:"pagination"`
+}
+
+// offsetPosition is the pagination of the catalog, which the specification fixes.
+type offsetPosition struct {
+	Limit   int  `json:"limit"`
+	Offset  int  `json:"offset"`
+	HasMore bool `json:"has_more"`
+}
+
+func (s *Server) listVerbs(ctx context.Context, c *call) (reply, error) {
+	f, tools, err := c.verbFilter()
+	if err != nil {
+		return reply{}, err
+	}
+	page, err := s.Catalog.List(ctx, c.who.TenantID, f)
+	if err != nil {
+		return reply{}, err
+	}
+	list := verbList{
+		Verbs: make([]verbView, len(page.Verbs)), Total: page.Total, ProvidersConnected: page.ProvidersConnected,
+		Pagination: offsetPosition{Limit: f.Limit, Offset: f.Offset, HasMore: page.HasMore},
+	}
+	for i, v := range page.Verbs {
+		list.Verbs[i] = viewVerb(v, tools)
+	}
+	return ok(list), nil
+}
+
+func (s *Server) getVerb(ctx context.Context, c *call) (reply, error) {
+	name, err := verb.Parse(c.param("verb"))
+	if err != nil {
+		return reply{}, err
+	}
+	tools, err := c.toolFormat()
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := s.Catalog.Verb(ctx, c.who.TenantID, name)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(viewVerb(v, tools)), nil
+}
+
+// verbFilter reads the query parameters of the catalog.
+func (c *call) verbFilter() (f catalog.Filter, tools bool, err error) {
+	if f.Limit, err = c.limit(); err != nil {
+		return f, false, err
+	}
+	if f.Offset, err = c.offset(); err != nil {
+		return f, false, err
+	}
+	if f.ConnectedOnly, err = c.flag("connected_only"); err != nil {
+		return f, false, err
+	}
+	if tools, err = c.toolFormat(); err != nil {
+		return f, false, err
+	}
+	if raw, given := c.query("risk_level"); given {
+		f.Risk = verb.Risk(strings.ToLower(raw))
+		if f.Risk != verb.RiskLow && f.Risk != verb.RiskMedium && f.Risk != verb.RiskHigh {
+			return f, false, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
+		}
+	}
+	f.Provider, _ = c.query("provider")
+	f.Domain, _ = c.query("domain")
+	f.Q, _ = c.query("q")
+	return f, tools, nil
+}
+
+// toolFormat reports whether ?format= asks for tool definitions.
+func (c *call) toolFormat() (bool, error) {
+	raw, given := c.query("format")
+	if given && !strings.EqualFold(raw, "tools") {
+		return false, fault.Invalid("query.format", "enum", "format is tools, or absent for plain JSON Schema.")
+	}
+	return given, nil
+}
+
+// offset reads ?offset=.
+func (c *call) offset() (int, error) {
+	raw, given := c.query("offset")
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(raw)
+	if err != nil || n < 0 {
+		return 0, fault.Invalid("query.offset", "minimum", "offset is a whole number from 0.")
+	}
+	return n, nil
+}
+
+// flag reads a boolean query parameter; absent is false.
+func (c *call) flag(name string) (bool, error) {
+	raw, given := c.query(name)
+	switch {
+	case !given, strings.EqualFold(raw, "false"), raw == "0":
+		return false, nil
+	case strings.EqualFold(raw, "true"), raw == "1":
+		return true, nil
+	}
+	return false, fault.Invalid("query."+name, "type", name+" is true or false.")
+}

@@ -11,5 +11,8 @@ func (s *Server) routes() []route {
 		s.actionRoutes(),
 		s.executionRoutes(),
 		s.approvalRoutes(),
+		s.catalogRoutes(),
+		s.providerRoutes(),
+		s.credentialRoutes(),
 	)
 }

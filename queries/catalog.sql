@@ -8,7 +8,9 @@ ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
        degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
-RETURNING created_at, updated_at;
+RETURNING created_at, updated_at,
+          (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
+                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected;
 
 -- name: DeleteVerbs :exec
 DELETE FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider;

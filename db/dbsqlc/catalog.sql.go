@@ -367,7 +367,9 @@ ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
        degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
-RETURNING created_at, updated_at
+RETURNING created_at, updated_at,
+          (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
+                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
 `
 
 type UpsertProviderParams struct {
@@ -388,6 +390,7 @@ type UpsertProviderParams struct {
 type UpsertProviderRow struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Connected bool
 }
 
 // Imports of one slug take their turn on this row.
@@ -407,6 +410,6 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.Now,
 	)
 	var i UpsertProviderRow
-	err := row.Scan(&i.CreatedAt, &i.UpdatedAt)
+	err := row.Scan(&i.CreatedAt, &i.UpdatedAt, &i.Connected)
 	return i, err
 }

@@ -161,7 +161,7 @@ func (a *App) buildAPI() error {
 	}
 	a.handler, err = api.New(api.Deps{
 		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
-		Accounts: a.accounts, Keys: a.accounts, Catalog: a.catalog, Providers: a.catalog, Credentials: a.vault,
+		Accounts: a.accounts, Keys: a.accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals,
 	})
 	return err

@@ -275,6 +275,8 @@ func TestReplace(t *testing.T) {
 	second := r.replace(t, r.tenant, again, newVerb("b", "two", verb.RiskLow), newVerb("c", "two", verb.RiskLow), newVerb("d", "one", verb.RiskMedium))
 	require.Equal(t, first.CreatedAt, second.CreatedAt)
 	require.Equal(t, r.clock, second.UpdatedAt)
+	require.False(t, first.Connected)
+	require.True(t, second.Connected)
 	require.Equal(t, []string{"shop:b", "shop:c", "shop:d"}, names(r.list(t, catalog.Filter{})))
 	require.Equal(t, verb.RiskLow, r.list(t, catalog.Filter{Q: "shop:b"}).Verbs[0].Risk)
 	got, err = r.Provider(t.Context(), r.tenant, "shop")

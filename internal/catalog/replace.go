@@ -40,11 +40,11 @@ func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, ver
 		return Provider{}, err
 	}
 	err = c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		times, err := c.q.UpsertProvider(ctx, tx, arg)
+		stored, err := c.q.UpsertProvider(ctx, tx, arg)
 		if err != nil {
 			return fmt.Errorf("catalog: store a provider: %w", err)
 		}
-		p.CreatedAt, p.UpdatedAt = times.CreatedAt.UTC(), times.UpdatedAt.UTC()
+		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
 		return c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs)
 	})
 	if err != nil {
