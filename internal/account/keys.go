@@ -81,7 +81,7 @@ func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string)
 		key := Key{
 			ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
 			AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins,
-			CreatedAt: row.CreatedAt, LastUsedAt: row.LastUsedAt, RevokedAt: row.RevokedAt,
+			CreatedAt: row.CreatedAt.UTC(), LastUsedAt: utc(row.LastUsedAt), RevokedAt: utc(row.RevokedAt),
 		}
 		if row.RevokedAt != nil {
 			key.Status = KeyRevoked
@@ -107,4 +107,13 @@ func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) er
 		return fault.New(fault.CodeAPIKeyNotFound, "")
 	}
 	return nil
+}
+
+// utc brings a time of the database, which is in the process's zone, into ours.
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
 }
