@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,8 +62,10 @@ func benchmarkFloor(b *testing.B, configure func(dir string) TemporalConfig) {
 	runBare(b, c, 200, 16) // warm up
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			before := cpuTime()
 			took := runBare(b, c, b.N, clients)
 			report(b, took)
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/run")
 			b.ReportMetric(residentMB(), "MB-rss")
 		})
 	}
@@ -114,6 +117,15 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(at(0.95), "ms-p95")
 	b.ReportMetric(at(0.99), "ms-p99")
 	b.ReportMetric(at(1), "ms-max")
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // residentMB is this process's resident memory (Linux; 0 elsewhere).

@@ -19,6 +19,8 @@ const (
 	disabled    = "disabled"
 	// unlimited stands for "no rate limit": one machine is its own limit.
 	unlimited = 1_000_000
+	// queueWorkers run the tasks of a queue. They all share one SQLite connection.
+	queueWorkers = 16
 )
 
 // serverConfig is a cluster of one machine: every service on the loopback
@@ -98,20 +100,28 @@ func serverSettings(stock bool) dynamicconfig.StaticClient {
 		// its expiry, 20 s by default. It asks anew this often instead.
 		dynamicconfig.HistoryLongPollExpirationInterval.Key(): 2 * time.Second,
 
-		// The caches are made for a cluster: keep to some tens of megabytes.
-		dynamicconfig.HistoryCacheHostLevelMaxSize.Key():     2_000,
-		dynamicconfig.EventsHostLevelCacheMaxSizeBytes.Key(): 8 << 20,
+		// Each shard's queues are polled at most this often a second, 20 by default,
+		// which is 50 ms for each hop. Somebody waits for the transfer queue; the
+		// others may collect a few tasks for each poll.
+		dynamicconfig.TransferProcessorMaxPollRPS.Key():   1000,
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():      100,
+		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): 50,
+
+		// The caches and pools are made for a cluster. Each of the 512 workers of a
+		// queue grows a stack that every garbage collection reads.
+		dynamicconfig.TransferProcessorSchedulerWorkerCount.Key():               queueWorkers,
+		dynamicconfig.TimerProcessorSchedulerWorkerCount.Key():                  queueWorkers,
+		dynamicconfig.MemoryTimerProcessorSchedulerWorkerCount.Key():            queueWorkers,
+		dynamicconfig.VisibilityProcessorSchedulerWorkerCount.Key():             visibilityConns,
+		dynamicconfig.ReplicationProcessorSchedulerWorkerCount.Key():            1,
+		dynamicconfig.ReplicationLowPriorityProcessorSchedulerWorkerCount.Key(): 1,
+		dynamicconfig.HistoryCacheHostLevelMaxSize.Key():                        2_000,
+		dynamicconfig.EventsHostLevelCacheMaxSizeBytes.Key():                    8 << 20,
 
 		// Per namespace the default is 10 lists a second; the web interface alone needs more.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): unlimited,
 	}
 	for _, key := range []dynamicconfig.Key{
-		// 20 polls a second and shard by default: 50 ms for each hop.
-		dynamicconfig.TransferProcessorMaxPollRPS.Key(),
-		dynamicconfig.TimerProcessorMaxPollRPS.Key(),
-		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(),
-		dynamicconfig.OutboundProcessorMaxPollRPS.Key(),
-
 		dynamicconfig.FrontendRPS.Key(),
 		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key(),
 		dynamicconfig.HistoryRPS.Key(),

@@ -3,6 +3,7 @@ package devserver
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 type serverLogger struct {
 	log      *slog.Logger
 	stopping *atomic.Bool
+	tags     []tag.Tag // turned into attributes when something is written, which is seldom
 }
 
 var _ log.WithLogger = (*serverLogger)(nil)
@@ -24,7 +26,7 @@ func (l *serverLogger) write(level slog.Level, msg string, tags []tag.Tag) {
 	if l.stopping.Load() || !l.log.Enabled(ctx, level) || expected(msg) {
 		return
 	}
-	l.log.LogAttrs(ctx, level, msg, attrs(tags)...)
+	l.log.LogAttrs(ctx, level, msg, attrs(slices.Concat(l.tags, tags))...)
 }
 
 // expected tells the warnings that every start gives and nobody can act upon.
@@ -65,13 +67,9 @@ func (l *serverLogger) Panic(msg string, tags ...tag.Tag) {
 // process without a word would leave Postgres unstopped.
 func (l *serverLogger) Fatal(msg string, tags ...tag.Tag) { l.Panic(msg, tags...) }
 
-// With implements log.WithLogger.
+// With implements log.WithLogger. The server calls it for each workflow.
 func (l *serverLogger) With(tags ...tag.Tag) log.Logger {
-	args := make([]any, 0, len(tags))
-	for _, a := range attrs(tags) {
-		args = append(args, a)
-	}
-	return &serverLogger{log: l.log.With(args...), stopping: l.stopping}
+	return &serverLogger{log: l.log, stopping: l.stopping, tags: slices.Concat(l.tags, tags)}
 }
 
 // quietSDK keeps the SDK's own notes about the readiness probe out of the log.

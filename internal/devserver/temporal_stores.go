@@ -89,7 +89,27 @@ func prepareVisibility(rawURL string, logger log.Logger) (*config.SQL, error) {
 	if err := update.Run(); err != nil {
 		return nil, fmt.Errorf("update the visibility store: %w", err)
 	}
+	if err := dropIdleIndexes(conn); err != nil {
+		return nil, fmt.Errorf("update the visibility store: %w", err)
+	}
 	return store, nil
+}
+
+// dropIdleIndexes keeps those of the 75 indexes that the lists of a development
+// server use. Each record is written twice, and every index with it; a search by
+// one of the other attributes reads the table, which is small here.
+func dropIdleIndexes(conn *sqltool.Connection) error {
+	return conn.Exec(`DO $$
+		DECLARE idle text;
+		BEGIN
+			FOR idle IN
+				SELECT i.indexrelid::regclass::text FROM pg_index i
+				WHERE i.indrelid = 'executions_visibility'::regclass AND NOT i.indisunique
+					AND i.indexrelid::regclass::text NOT IN ('default_idx', 'by_workflow_id', 'by_status')
+			LOOP
+				EXECUTE 'DROP INDEX ' || idle;
+			END LOOP;
+		END $$`)
 }
 
 // visibilityStore turns a Postgres URL into the server's form of it. Visibility
