@@ -8,6 +8,8 @@ import "slices"
 // walks each row with every kind of credential.
 func (s *Server) routes() []route {
 	return slices.Concat(
+		s.authRoutes(),
+		s.keyRoutes(),
 		s.actionRoutes(),
 		s.executionRoutes(),
 		s.approvalRoutes(),
