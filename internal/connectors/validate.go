@@ -85,7 +85,7 @@ func (s *Schema) Validate(args json.RawMessage) (details []fault.Detail) {
 		return whole("type", "must be an object")
 	}
 	if s.steps != nil {
-		defer s.steps.begin()()
+		defer s.steps.begin(len(args))()
 	}
 	var failed *jsonschema.ValidationError
 	if err := s.compiled.Validate(value); errors.As(err, &failed) {
@@ -210,10 +210,15 @@ func listed(values []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// maxSteps is how many definitions one validation may enter. Definitions that
-// refer to each other several times over make some values take time that doubles
-// with each level; a hundred thousand steps take about a tenth of a second.
-const maxSteps = 100_000
+// A validation may enter so many definitions: some for each byte of the arguments,
+// and never more than maxSteps. Definitions that refer to each other several times
+// over make some values take work that doubles with each level; maxSteps take
+// about a second (measured on 2 cores).
+const (
+	baseSteps    = 2_000
+	stepsPerByte = 8
+	maxSteps     = 100_000
+)
 
 // stepKeyword marks each definition, so that entering it is counted.
 const stepKeyword = "x-agent-runtime-step"
@@ -240,10 +245,10 @@ func countSteps(tree any) *steps {
 	return &steps{}
 }
 
-// begin starts the count of one validation and returns its end.
-func (s *steps) begin() func() {
+// begin starts the count of one validation of size bytes and returns its end.
+func (s *steps) begin(size int) func() {
 	s.mu.Lock()
-	s.left = maxSteps
+	s.left = min(baseSteps+stepsPerByte*size, maxSteps)
 	return s.mu.Unlock
 }
 

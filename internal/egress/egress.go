@@ -62,7 +62,7 @@ func NewTransport(cfg Config) *http.Transport {
 	dialer := &net.Dialer{
 		Timeout:        dialTimeout,
 		KeepAlive:      keepAliveProbeEvery,
-		ControlContext: guard(cfg),
+		ControlContext: Guard(cfg),
 	}
 	return &http.Transport{
 		Proxy:                  nil,
@@ -76,8 +76,9 @@ func NewTransport(cfg Config) *http.Transport {
 	}
 }
 
-// guard judges the very address that is about to be dialed.
-func guard(cfg Config) func(context.Context, string, string, syscall.RawConn) error {
+// Guard returns the check of the very address that is about to be dialed, for a
+// net.Dialer's ControlContext.
+func Guard(cfg Config) func(context.Context, string, string, syscall.RawConn) error {
 	rules := guardian(cfg)
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
