@@ -60,7 +60,7 @@ func placeCluster(ctx context.Context, dir string) (cluster, error) {
 	if c.account, err = serverAccount(c.data()); err != nil {
 		return c, err
 	}
-	if c.home == dir && !c.canEnter(ctx, dir) {
+	if c.home == dir && !c.admit(ctx, dir) {
 		if major != 0 {
 			return c, fmt.Errorf("the account that owns %s cannot enter it: give it the permission, or delete the data directory to start anew", c.data())
 		}
@@ -170,6 +170,23 @@ func (c cluster) command(name string, args ...string) *exec.Cmd {
 		cmd.SysProcAttr.Credential = c.account.credential()
 	}
 	return cmd
+}
+
+// admit lets the account through dir where that is ours to do: a directory of
+// mode 0700 whose parents are open, such as os.MkdirTemp makes. Every secret in
+// it is a file of mode 0600.
+func (c cluster) admit(ctx context.Context, dir string) bool {
+	if c.canEnter(ctx, dir) {
+		return true
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o001 != 0 {
+		return false // it is a parent that keeps the account out
+	}
+	if err := os.Chmod(dir, info.Mode().Perm()|0o011); err != nil {
+		return false
+	}
+	return c.canEnter(ctx, dir)
 }
 
 // canEnter tries, since modes, ACLs and mounts all have a say.

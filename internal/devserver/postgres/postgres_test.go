@@ -43,14 +43,14 @@ func helper(dir string) {
 	<-s.Done()
 }
 
-// openDir returns a directory that any account may enter; t.TempDir is closed.
+// openDir returns a directory that the server's account may be let into; the
+// parents of t.TempDir are closed.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pg")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.Chmod(dir, 0o755))
-	return filepath.Join(dir, "data")
+	return dir
 }
 
 func start(t *testing.T, dir string) *Server {
@@ -86,6 +86,7 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	s := start(t, dir)
+	require.Equal(t, dir, s.cluster.home, "a closed directory of our own is opened, not left")
 
 	var settings string
 	conn := connect(t, s.SuperuserURL("postgres"))
