@@ -93,9 +93,17 @@ func checkLabel(s string) error {
 	return nil
 }
 
-func checkCustomer(s string) error {
+// check refuses what no credential can have.
+func (f Filter) check() error {
+	if f.Provider != "" && !verb.ValidSlug(f.Provider) {
+		return fault.Invalid("query.provider", "pattern", "provider is a provider's slug.")
+	}
+	return checkCustomer("query.customer_id", f.CustomerID)
+}
+
+func checkCustomer(path, s string) error {
 	if len(s) > maxCustomer || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.Invalid("/customer_id", "pattern", fmt.Sprintf("customer_id is 1 to %d visible ASCII characters.", maxCustomer))
+		return fault.Invalid(path, "pattern", fmt.Sprintf("customer_id is 1 to %d visible ASCII characters.", maxCustomer))
 	}
 	return nil
 }
@@ -117,7 +125,7 @@ func (n New) parse() (parsed, error) {
 	if err := checkLabel(n.Label); err != nil {
 		return parsed{}, err
 	}
-	if err := checkCustomer(n.CustomerID); err != nil {
+	if err := checkCustomer("/customer_id", n.CustomerID); err != nil {
 		return parsed{}, err
 	}
 	hosts, err := parseHosts(n.AllowedHosts)

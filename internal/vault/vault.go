@@ -87,6 +87,9 @@ func (v *Vault) Get(ctx context.Context, tenant, id uuid.UUID) (Credential, erro
 // List returns credentials of the tenant, newest first, and whether there are
 // more after the last.
 func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Credential, more bool, err error) {
+	if err := f.check(); err != nil {
+		return nil, false, err
+	}
 	arg := dbsqlc.ListCredentialsParams{
 		TenantID: tenant, Provider: orNull(f.Provider), CustomerID: orNull(f.CustomerID), N: int32(f.Limit + 1),
 	}

@@ -357,8 +357,10 @@ func TestList(t *testing.T) {
 	require.Equal(t, ids[:1], got)
 	got, _ = list(vault.Filter{CustomerID: "cus_1"})
 	require.Equal(t, ids[:1], got)
-	_, _, err = r.List(ctx, r.tenant, vault.Filter{Status: "gone", Limit: 1})
-	requireCode(t, err, fault.CodeValidation)
+	for _, f := range []vault.Filter{{Status: "gone"}, {Provider: "a\x00"}, {CustomerID: "a\x00"}} {
+		_, _, err = r.List(ctx, r.tenant, f)
+		requireCode(t, err, fault.CodeValidation)
+	}
 }
 
 func TestMarkUsedWritesOnceAMinute(t *testing.T) {

@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/fault"
+)
+
+const shopDocument = `{
+	"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://api.shop.test/v1"}],
+	"paths": {
+		"/orders": {
+			"get": {"operationId": "listOrders", "summary": "List orders", "tags": ["orders"], "responses": {"200": {"description": "ok"}}},
+			"post": {"operationId": "createOrder", "tags": ["orders"], "requestBody": {"content": {"application/json": {"schema":
+				{"type": "object", "required": ["sku"], "properties": {"sku": {"type": "string"}}}}}}, "responses": {"200": {"description": "ok"}}}
+		},
+		"/orders/{id}": {
+			"delete": {"operationId": "deleteOrder", "tags": ["orders"], "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
+				"responses": {"200": {"description": "ok"}}}
+		}
+	}
+}`
+
+// importShop imports the shop with extra members of the body, such as `"auth":{…}`.
+func (s *site) importShop(t *testing.T, slug, extra string) answer {
+	t.Helper()
+	if extra != "" {
+		extra = "," + extra
+	}
+	return s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"`+slug+`"`+extra+`,"openapi":`+shopDocument+`}`)
+}
+
+type verbBody struct {
+	Verb           string
+	Provider       string
+	RiskLevel      string `json:"risk_level"`
+	OperationType  string `json:"operation_type"`
+	Connected      bool
+	Schema         json.RawMessage
+	ToolDefinition *struct {
+		Type     string
+		Function struct {
+			Name, Description string
+			Parameters        json.RawMessage
+		}
+	} `json:"tool_definition"`
+}
+
+type catalogBody struct {
+	Verbs              []verbBody
+	Total              int
+	ProvidersConnected []string `json:"providers_connected"`
+	Pagination         struct {
+		Limit, Offset int
+		HasMore       bool `json:"has_more"`
+	}
+}
+
+func TestCatalog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	empty := s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog", "")
+	require.JSONEq(t, `{"verbs":[],"total":0,"providers_connected":[],"pagination":{"limit":100,"offset":0,"has_more":false}}`, string(empty.data))
+	require.Equal(t, http.StatusCreated, s.importShop(t, "shop", "").status)
+	require.Equal(t, http.StatusCreated, s.importShop(t, "open", `"auth":{"type":"NONE"}`).status)
+
+	get := func(query string) catalogBody {
+		t.Helper()
+		var page catalogBody
+		s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog?"+query, "").into(t, http.StatusOK, &page)
+		return page
+	}
+	page := get("")
+	require.Equal(t, 6, page.Total)
+	require.Equal(t, []string{"open"}, page.ProvidersConnected)
+	require.Equal(t, "open:create_order", page.Verbs[0].Verb)
+	require.Nil(t, page.Verbs[0].ToolDefinition)
+	require.True(t, page.Verbs[0].Connected)
+	require.False(t, page.Verbs[5].Connected)
+
+	page = get("limit=2&offset=3&provider=&format=TOOLS&domain=orders")
+	require.Equal(t, "shop:create_order", page.Verbs[0].Verb)
+	require.Equal(t, 3, page.Pagination.Offset)
+	require.True(t, page.Pagination.HasMore)
+	tool := page.Verbs[0].ToolDefinition
+	require.Equal(t, "function", tool.Type)
+	require.Equal(t, "shop__create_order", tool.Function.Name)
+	require.JSONEq(t, string(page.Verbs[0].Schema), string(tool.Function.Parameters))
+	require.Contains(t, string(page.Verbs[0].Schema), `"required":["sku"]`)
+
+	require.Equal(t, 2, get("risk_level=HIGH").Total)
+	require.Equal(t, 3, get("connected_only=TRUE").Total)
+	require.Equal(t, 6, get("connected_only=false").Total)
+	require.Equal(t, 2, get("q=list+orders").Total)
+	require.Equal(t, 3, get("provider=shop").Total)
+	require.Equal(t, 500, get("limit=501").Pagination.Limit)
+	require.Equal(t, 500, get("limit=99999999999999999999").Pagination.Limit)
+	require.Empty(t, get("offset=1000000").Verbs)
+
+	var one verbBody
+	s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop:delete_order?format=tools", "").into(t, http.StatusOK, &one)
+	require.Equal(t, "high", one.RiskLevel)
+	require.Equal(t, "write", one.OperationType)
+	require.NotNil(t, one.ToolDefinition)
+	s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop%3Adelete_order", "").into(t, http.StatusOK, &one)
+}
+
+func TestCatalogRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for query, path := range map[string]string{
+		"limit=0": "query.limit", "limit=-1": "query.limit", "limit=ten": "query.limit", "limit=1.5": "query.limit",
+		"limit=-99999999999999999999": "query.limit", "offset=-1": "query.offset", "offset=x": "query.offset", "offset=99999999999999999999": "query.offset",
+		"risk_level=none": "query.risk_level", "connected_only=maybe": "query.connected_only", "format=yaml": "query.format",
+		"provider=%00": "query.provider", "domain=%ff": "query.domain", "q=" + strings.Repeat("a", 300): "query.q",
+		"q=" + url.QueryEscape(strings.Repeat("a ", 11)): "query.q",
+	} {
+		t.Run(query[:min(len(query), 30)], func(t *testing.T) {
+			t.Parallel()
+			a := s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog?"+query, "")
+			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+			require.Equal(t, []string{path}, a.paths)
+		})
+	}
+	const one = "/v1/runtime/actions/catalog/"
+	s.do(t, "runtime", http.MethodGet, one+"noverb", "").refused(t, http.StatusBadRequest, fault.CodeInvalidVerb)
+	s.do(t, "runtime", http.MethodGet, one+"shop:a%00b", "").refused(t, http.StatusBadRequest, fault.CodeInvalidVerb)
+	s.do(t, "runtime", http.MethodGet, one+"shop:nope", "").refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
+	s.do(t, "runtime", http.MethodGet, one+"shop:nope?format=x", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+
+	s.do(t, "user", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusUnauthorized, fault.CodeUnauthenticated)
+	s.do(t, "agent", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+}

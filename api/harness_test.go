@@ -1,0 +1,187 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/api"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/auth"
+	"agentruntime/internal/catalog"
+	"agentruntime/internal/connectors"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/testkit"
+	"agentruntime/internal/vault"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// callers stands for authentication: a key or token names itself.
+type callers map[string]auth.Principal
+
+func (c callers) Key(_ context.Context, raw string) (auth.Principal, error) {
+	if p, ok := c[raw]; ok && p.Kind == auth.KindKey {
+		return p, nil
+	}
+	return auth.Principal{}, fault.New(fault.CodeInvalidAPIKey, "")
+}
+
+func (c callers) Token(_ context.Context, raw string) (auth.Principal, error) {
+	if p, ok := c[raw]; ok && p.Kind == auth.KindUser {
+		return p, nil
+	}
+	return auth.Principal{}, fault.New(fault.CodeInvalidToken, "")
+}
+
+// unrevoked never cancels a request.
+type unrevoked struct{}
+
+func (unrevoked) Bind(ctx context.Context, _ auth.Principal) (context.Context, func()) {
+	return ctx, func() {}
+}
+
+// importing joins connectors and catalog as the composition root does.
+type importing struct{ *catalog.Catalog }
+
+func (i importing) Import(ctx context.Context, tenant uuid.UUID, in connectors.ImportInput) (catalog.Provider, error) {
+	read, err := connectors.Import(ctx, in)
+	if err != nil {
+		return catalog.Provider{}, err
+	}
+	how, err := json.Marshal(read.Auth)
+	if err != nil {
+		return catalog.Provider{}, err
+	}
+	verbs := make([]catalog.NewVerb, len(read.Verbs))
+	for n, v := range read.Verbs {
+		verbs[n] = catalog.NewVerb{
+			Name: v.Name, Domain: v.Domain, Description: v.Description, Risk: v.Risk, Operation: v.Operation,
+			Idempotency: v.Idempotency, Schema: v.Schema, Plan: v.Plan,
+		}
+	}
+	p := catalog.Provider{Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: string(read.Auth.Type), Auth: how}
+	for _, r := range read.Rejected {
+		p.Rejected = append(p.Rejected, catalog.Report(r))
+	}
+	return i.Replace(ctx, tenant, p, verbs)
+}
+
+// site is the API over real catalog and vault, with two tenants. The callers are
+// "user", "foreign" (a user of the other tenant), "runtime" (a key with the catalog
+// permission), "manager" (with every manage permission) and "agent" (with neither).
+type site struct {
+	server *api.Server
+	db     testkit.DB
+	log    *bytes.Buffer
+	tenant uuid.UUID
+	keys   map[string]bool
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{db: testkit.Database(t), log: &bytes.Buffer{}, tenant: uuid.New(), keys: map[string]bool{}}
+	other := uuid.New()
+	for _, id := range []uuid.UUID{s.tenant, other} {
+		require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), s.db.Tenant(id), dbsqlc.InsertTenantParams{ID: id, Name: "t"}))
+	}
+	key := func(perms ...string) auth.Principal {
+		return auth.Principal{Kind: auth.KindKey, TenantID: s.tenant, KeyID: uuid.New(), Permissions: perms}
+	}
+	who := callers{
+		"user":    {Kind: auth.KindUser, TenantID: s.tenant, UserID: uuid.New(), Role: "owner"},
+		"foreign": {Kind: auth.KindUser, TenantID: other, UserID: uuid.New(), Role: "owner"},
+		"runtime": key(auth.PermActionsCatalog, auth.PermActionsRun),
+		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage),
+		"agent":   key(auth.PermAgentsMessage),
+	}
+	for name, p := range who {
+		s.keys[name] = p.Kind == auth.KindKey
+	}
+	shelf, err := catalog.New(catalog.Deps{DB: s.db.Pool})
+	require.NoError(t, err)
+	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	safe, err := vault.Open(vault.Deps{DB: s.db.Pool, KMS: kms})
+	require.NoError(t, err)
+	s.server, err = api.New(api.Deps{
+		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
+		Catalog: shelf, Providers: importing{shelf}, Credentials: safe,
+		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{},
+	})
+	require.NoError(t, err)
+	return s
+}
+
+// answer is a response, its envelope taken apart.
+type answer struct {
+	status     int
+	header     http.Header
+	body       string
+	data       json.RawMessage
+	pagination json.RawMessage
+	code       string
+	paths      []string
+}
+
+// do calls as one of the callers; an empty body is none.
+func (s *site) do(t *testing.T, as, method, path, body string) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if body == "" {
+		r.Body, r.ContentLength = http.NoBody, 0
+	} else {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if s.keys[as] {
+		r.Header.Set("X-API-Key", as)
+	} else {
+		r.Header.Set("Authorization", "Bearer "+as)
+	}
+	w := httptest.NewRecorder()
+	s.server.ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+	var envelope struct {
+		Success    bool
+		Data       json.RawMessage
+		Pagination json.RawMessage
+		Error      struct {
+			Code, RequestID string
+			Details         []fault.Detail
+		}
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &envelope), a.body)
+	require.Equal(t, w.Code < 400, envelope.Success, a.body)
+	require.Less(t, w.Code, 500, a.body)
+	if !envelope.Success {
+		require.Equal(t, a.header.Get("X-Request-Id"), envelope.Error.RequestID)
+	}
+	a.data, a.pagination, a.code = envelope.Data, envelope.Pagination, envelope.Error.Code
+	for _, d := range envelope.Error.Details {
+		a.paths = append(a.paths, d.Path)
+	}
+	return a
+}
+
+// into decodes the data of an answer that must have the status.
+func (a answer) into(t *testing.T, status int, dst any) {
+	t.Helper()
+	require.Equal(t, status, a.status, a.body)
+	require.NoError(t, json.Unmarshal(a.data, dst), a.body)
+}
+
+// refused checks status and code.
+func (a answer) refused(t *testing.T, status int, code fault.Code) {
+	t.Helper()
+	require.Equal(t, status, a.status, a.body)
+	require.Equal(t, string(code), a.code, a.body)
+}
