@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ type server struct {
 	err  error
 	pg   *postgres.Server
 	dir  string
+	// app is the address of the template for the service's role.
+	app  *url.URL
 	next atomic.Int64
 }
 
@@ -62,7 +65,13 @@ func (s *server) start() error {
 		if s.err = s.pg.CreateDatabase(ctx, template); s.err != nil {
 			return
 		}
-		s.err = db.Migrate(ctx, s.pg.SuperuserURL(template))
+		if s.err = db.Migrate(ctx, s.pg.SuperuserURL(template)); s.err != nil {
+			return
+		}
+		var login string
+		if login, s.err = s.pg.LoginURL(ctx, appRole, template); s.err == nil {
+			s.app, s.err = url.Parse(login)
+		}
 	})
 	return s.err
 }
@@ -83,12 +92,12 @@ func Database(t testing.TB) DB {
 	name := fmt.Sprintf("test_%d", shared.next.Add(1))
 	require.NoError(t, shared.pg.CloneDatabase(ctx, template, name))
 	t.Cleanup(func() { _ = shared.pg.DropDatabase(ctx, name) })
-	app, err := shared.pg.LoginURL(ctx, appRole, name)
-	require.NoError(t, err)
-	pool, err := db.Open(ctx, db.Config{URL: app})
+	app := *shared.app
+	app.Path = "/" + name
+	pool, err := db.Open(ctx, db.Config{URL: app.String()})
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	return DB{Pool: pool, AppURL: app, AdminURL: shared.pg.SuperuserURL(name)}
+	return DB{Pool: pool, AppURL: app.String(), AdminURL: shared.pg.SuperuserURL(name)}
 }
 
 // Quiet is a log that nobody reads.
