@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"agentruntime/internal/connectors"
+	"agentruntime/internal/egress"
 )
 
 // now is the clock of the tests.
@@ -111,7 +112,10 @@ func TestProviderFaults(t *testing.T) {
 		requests int32
 		check    func(*testing.T, connectors.Outcome)
 	}{
-		"reset before reading":  {handle: func(_ *rawServer, conn *net.TCPConn, _ *bufio.Reader) { reset(conn) }, phase: connectors.Sent},
+		"reset before reading": {handle: func(_ *rawServer, conn *net.TCPConn, r *bufio.Reader) {
+			_, _ = r.Peek(1) // a reset before the first byte may fail the dial instead
+			reset(conn)
+		}, phase: connectors.Sent},
 		"closed before reading": {handle: func(*rawServer, *net.TCPConn, *bufio.Reader) {}, phase: connectors.Sent},
 		"reset after reading": {handle: func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
 			s.readRequest(r)
@@ -362,6 +366,19 @@ func newHTTP2(t *testing.T, answer func(*http2.Framer, uint32) error) string {
 		}
 	}()
 	return "https://" + l.Addr().String()
+}
+
+// TestGuardedAddress: what the egress guard refuses was never sent, and its
+// reason stays in the chain.
+func TestGuardedAddress(t *testing.T) {
+	t.Parallel()
+	s := newRaw(t, func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) { s.readRequest(r) })
+	c, err := connectors.NewClient(egress.NewClient(egress.Config{}), now)
+	require.NoError(t, err)
+	o := c.Send(t.Context(), post(s.url), connectors.SendOptions{})
+	require.Equal(t, connectors.NotSent, o.Phase)
+	require.ErrorIs(t, o.Err, egress.ErrRefused)
+	require.Zero(t, s.conns.Load())
 }
 
 func TestWireHeaders(t *testing.T) {

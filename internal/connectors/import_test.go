@@ -122,6 +122,7 @@ func TestImportRefusesDocuments(t *testing.T) {
 		"paths is a list":      {doc: `{"openapi":"3.1.0","paths":[]}`, base: "https://a.example", path: "/openapi/paths"},
 		"a reserved slug":      {slug: "tool", doc: `{}`, path: "/slug"},
 		"a slug with __":       {slug: "a__b", doc: `{}`, path: "/slug"},
+		"millions of values":   {doc: `{"openapi":"3.0.0","x":[` + strings.Repeat("0,", 5_000_000) + `0]}`, path: "/openapi"},
 		"deep nesting":         {doc: `{"openapi":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, path: "/openapi"},
 	}
 	for name, tc := range tests {

@@ -34,7 +34,10 @@ func ResultObject(contentType string, body []byte, declared []string) (result js
 }
 
 func jsonResult(body []byte) (json.RawMessage, bool) {
-	if !utf8.Valid(body) || !json.Valid(body) || depthOf(body) > maxDocumentDepth {
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return nil, false
+	}
+	if depth, _ := shape(body); depth > maxDocumentDepth {
 		return nil, false
 	}
 	if body[0] == '{' {
