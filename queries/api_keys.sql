@@ -3,18 +3,17 @@ INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: PresentAPIKey :one
--- Reads the key that a caller presents and, once a minute, notes that it was used.
+SELECT id, tenant_id, name, permissions, agent_id, identity_mode, allowed_origins, last_used_at, revoked_at
+FROM api_keys WHERE key_hash = $1;
+
+-- name: NoteAPIKeyUse :exec
 -- SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
 WITH stale AS (
-    SELECT id FROM api_keys
-    WHERE key_hash = @key_hash AND revoked_at IS NULL
-      AND (last_used_at IS NULL OR last_used_at <= @used_before::timestamptz)
+    SELECT k.id FROM api_keys AS k
+    WHERE k.id = @id AND k.tenant_id = @tenant_id AND (k.last_used_at IS NULL OR k.last_used_at <= @used_before::timestamptz)
     FOR UPDATE SKIP LOCKED
-), used AS (
-    UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.id = stale.id
 )
-SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.revoked_at
-FROM api_keys AS k WHERE k.key_hash = @key_hash;
+UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.id = stale.id;
 
 -- name: ListAPIKeys :many
 SELECT id, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_at, last_used_at, revoked_at

@@ -134,24 +134,37 @@ func (q *Queries) ListRevokedAmong(ctx context.Context, db DBTX, arg ListRevoked
 	return items, nil
 }
 
-const PresentAPIKey = `-- name: PresentAPIKey :one
+const NoteAPIKeyUse = `-- name: NoteAPIKeyUse :exec
 WITH stale AS (
-    SELECT id FROM api_keys
-    WHERE key_hash = $1 AND revoked_at IS NULL
-      AND (last_used_at IS NULL OR last_used_at <= $2::timestamptz)
+    SELECT k.id FROM api_keys AS k
+    WHERE k.id = $2 AND k.tenant_id = $3 AND (k.last_used_at IS NULL OR k.last_used_at <= $4::timestamptz)
     FOR UPDATE SKIP LOCKED
-), used AS (
-    UPDATE api_keys SET last_used_at = $3::timestamptz FROM stale WHERE api_keys.id = stale.id
 )
-SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.revoked_at
-FROM api_keys AS k WHERE k.key_hash = $1
+UPDATE api_keys SET last_used_at = $1::timestamptz FROM stale WHERE api_keys.id = stale.id
 `
 
-type PresentAPIKeyParams struct {
-	KeyHash    []byte
-	UsedBefore time.Time
+type NoteAPIKeyUseParams struct {
 	Now        time.Time
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	UsedBefore time.Time
 }
+
+// SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
+func (q *Queries) NoteAPIKeyUse(ctx context.Context, db DBTX, arg NoteAPIKeyUseParams) error {
+	_, err := db.Exec(ctx, NoteAPIKeyUse,
+		arg.Now,
+		arg.ID,
+		arg.TenantID,
+		arg.UsedBefore,
+	)
+	return err
+}
+
+const PresentAPIKey = `-- name: PresentAPIKey :one
+SELECT id, tenant_id, name, permissions, agent_id, identity_mode, allowed_origins, last_used_at, revoked_at
+FROM api_keys WHERE key_hash = $1
+`
 
 type PresentAPIKeyRow struct {
 	ID             uuid.UUID
@@ -161,13 +174,12 @@ type PresentAPIKeyRow struct {
 	AgentID        *string
 	IdentityMode   *string
 	AllowedOrigins []string
+	LastUsedAt     *time.Time
 	RevokedAt      *time.Time
 }
 
-// Reads the key that a caller presents and, once a minute, notes that it was used.
-// SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
-func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, arg PresentAPIKeyParams) (PresentAPIKeyRow, error) {
-	row := db.QueryRow(ctx, PresentAPIKey, arg.KeyHash, arg.UsedBefore, arg.Now)
+func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, keyHash []byte) (PresentAPIKeyRow, error) {
+	row := db.QueryRow(ctx, PresentAPIKey, keyHash)
 	var i PresentAPIKeyRow
 	err := row.Scan(
 		&i.ID,
@@ -177,6 +189,7 @@ func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, arg PresentAPIKeyP
 		&i.AgentID,
 		&i.IdentityMode,
 		&i.AllowedOrigins,
+		&i.LastUsedAt,
 		&i.RevokedAt,
 	)
 	return i, err

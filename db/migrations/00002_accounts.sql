@@ -88,10 +88,6 @@ ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON api_keys USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant());
 CREATE POLICY presented ON api_keys FOR SELECT
     USING (key_hash = decode(app_setting('app.key_hash'), 'hex'));
--- The call that presents a key also notes when it was last used.
-CREATE POLICY presented_used ON api_keys FOR UPDATE
-    USING (key_hash = decode(app_setting('app.key_hash'), 'hex'))
-    WITH CHECK (key_hash = decode(app_setting('app.key_hash'), 'hex'));
 GRANT SELECT, INSERT, UPDATE ON api_keys TO agentruntime_app;
 
 -- +goose Down

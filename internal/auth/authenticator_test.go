@@ -152,6 +152,7 @@ func TestAuthenticatingTakesOneRoundTrip(t *testing.T) {
 	}{
 		{"mistyped key", func() error { _, err := a.Key(t.Context(), mistyped); return err }, 0},
 		{"forged token", func() error { _, err := a.Token(t.Context(), h.login.Token+"A"); return err }, 0},
+		{"key, first use", func() error { _, err := a.Key(t.Context(), key.Secret); return err }, 2},
 		{"key", func() error { _, err := a.Key(t.Context(), key.Secret); return err }, 1},
 		{"token", func() error { _, err := a.Token(t.Context(), h.login.Token); return err }, 1},
 	} {
