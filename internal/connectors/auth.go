@@ -85,7 +85,7 @@ func (Secret) String() string { return "[secret]" }
 func (Secret) GoString() string { return "[secret]" }
 
 // errSecret says that a secret cannot be put into a request, without showing it.
-var errSecret = errors.New("the credential cannot be put into a request: it has characters that a header cannot carry, or names a header that is not its to set") //nolint:gochecknoglobals // a sentinel
+var errSecret = errors.New("the credential cannot be put into a request: it has characters that a header cannot carry, or names a header that is not its to set")
 
 // Apply puts the secret where the provider expects it. What the credential is
 // decides over what the document says: a bearer token goes out as one to a

@@ -85,7 +85,7 @@ func NewClient(guarded *http.Client, now func() time.Time) (*Client, error) {
 }
 
 // errResend ends a second attempt that net/http would make by itself.
-var errResend = errors.New("net/http began a second attempt of a write") //nolint:gochecknoglobals // a sentinel
+var errResend = errors.New("net/http began a second attempt of a write")
 
 // Send makes exactly one attempt and never returns an error beside the outcome.
 func (c *Client) Send(ctx context.Context, r *Request, opt SendOptions) Outcome {
@@ -110,7 +110,6 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 	}
 	client := *c.http
 	client.CheckRedirect = redirects(opt.Read, r.Method)
-	//nolint:bodyclose // closed in read
 	resp, err := client.Do(req)
 	if err != nil {
 		return Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
@@ -219,7 +218,7 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 
 // read takes the answer. Its size counts after decompression.
 func (c *Client) read(resp *http.Response, limit int64) Outcome {
-	defer resp.Body.Close() //nolint:errcheck // the answer is read or given up by then
+	defer resp.Body.Close()
 	out := Outcome{
 		Phase: Answered, Status: resp.StatusCode, Header: http.Header{},
 		ContentType: resp.Header.Get("Content-Type"),

@@ -149,10 +149,10 @@ func (im *importer) operations(ctx context.Context) error {
 }
 
 func (im *importer) path(ctx context.Context, path string, entry any) error {
-	item, err := im.doc.object(entry)
-	if err != nil {
-		im.reject(path, "its path cannot be read: "+err.Error())
-		return nil
+	item, why := im.doc.object(entry)
+	if why != nil {
+		im.reject(path, "its path cannot be read: "+why.Error())
+		return nil //nolint:nilerr // reported, the other paths go on
 	}
 	for _, key := range sortedKeys(item) {
 		if !isMethod(key) {

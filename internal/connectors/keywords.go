@@ -160,7 +160,6 @@ func setPattern(out map[string]any, value any, s *scratch) {
 	out["pattern"] = expression
 }
 
-//nolint:gochecknoglobals // compiled once, never written
 var unicodeEscape = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
 
 // goPattern returns an ECMA expression in Go's syntax and whether it compiles.

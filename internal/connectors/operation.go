@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"encoding/json"
+	"maps"
 	"mime"
 	"net/http"
 	"regexp"
@@ -92,7 +93,6 @@ func (o *operation) idempotency(op verb.Operation, declared verb.Idempotency) ve
 	}
 }
 
-//nolint:gochecknoglobals // compiled once, never written
 var htmlTag = regexp.MustCompile(`(?i)</?(?:p|a|b|i|br|ul|ol|li|em|strong|code|pre|div|span|h[1-6])(?:\s[^<>]*)?/?>`)
 
 // description joins summary and description, without their HTML.
@@ -279,9 +279,7 @@ func (o *operation) schema(budget int) (json.RawMessage, error) {
 		o.required = []string{}
 	}
 	schema := map[string]any{"additionalProperties": false}
-	for k, v := range o.extra {
-		schema[k] = v
-	}
+	maps.Copy(schema, o.extra)
 	schema["type"], schema["properties"], schema["required"] = "object", o.props, o.required
 	own, err := encode(schema)
 	if err != nil {

@@ -266,7 +266,6 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-//nolint:gochecknoglobals // compiled once, never written
 var templateName = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // templateNames returns the names in a path template.

@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -101,7 +102,7 @@ func ParsePlan(raw json.RawMessage) (Plan, error) {
 		return Plan{}, fmt.Errorf("read a verb's plan: %w", err)
 	}
 	if p.Method == "" || p.Path == "" {
-		return Plan{}, fmt.Errorf("read a verb's plan: method or path is missing")
+		return Plan{}, errors.New("read a verb's plan: method or path is missing")
 	}
 	return p, nil
 }

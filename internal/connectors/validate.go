@@ -127,10 +127,12 @@ func isChoice(k jsonschema.ErrorKind) bool {
 
 // explain puts one failure into words that do not repeat the value.
 func explain(e *jsonschema.ValidationError) []fault.Detail {
-	at := "/args"
+	var path strings.Builder
+	path.WriteString("/args")
 	for _, token := range e.InstanceLocation {
-		at += "/" + escapeToken(token)
+		path.WriteString("/" + escapeToken(token))
 	}
+	at := path.String()
 	named := func(names []string, rule, message string) []fault.Detail {
 		out := make([]fault.Detail, 0, len(names))
 		for _, name := range names {
@@ -257,7 +259,7 @@ func (s *steps) vocabulary() *jsonschema.Vocabulary {
 		URL: "schema:steps",
 		Compile: func(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
 			if _, marked := obj[stepKeyword]; !marked {
-				return nil, nil //nolint:nilnil // the validator's own convention for "not mine"
+				return nil, nil
 			}
 			return stepMark{s}, nil
 		},

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrRefused is in the chain of a dial that the guard refused.
-var ErrRefused = errors.New("the address is not public") //nolint:gochecknoglobals // a sentinel
+var ErrRefused = errors.New("the address is not public")
 
 // Config says what a client may reach.
 type Config struct {
