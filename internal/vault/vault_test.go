@@ -65,9 +65,9 @@ func (r *rig) create(t *testing.T, n vault.New) vault.Credential {
 	return c
 }
 
-func (r *rig) newest(t *testing.T, provider, customer string) (vault.Sealed, error) {
+func (r *rig) newest(t *testing.T, customer string) (vault.Sealed, error) {
 	t.Helper()
-	return r.Newest(t.Context(), r.db.Tenant(r.tenant), r.tenant, provider, customer)
+	return r.Newest(t.Context(), r.db.Tenant(r.tenant), r.tenant, "shop", customer)
 }
 
 func requireCode(t *testing.T, err error, code fault.Code) {
@@ -90,7 +90,7 @@ func TestCredentialLife(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c, got)
 
-	sealed, err := r.newest(t, "shop", "")
+	sealed, err := r.newest(t, "")
 	require.NoError(t, err)
 	secret, err := r.Resolve(ctx, r.tenant, sealed)
 	require.NoError(t, err)
@@ -104,13 +104,13 @@ func TestCredentialLife(t *testing.T) {
 	require.Equal(t, vault.StatusRevoked, got.Status)
 	require.Empty(t, got.AllowedHosts)
 	require.Equal(t, r.clock, got.UpdatedAt)
-	_, err = r.newest(t, "shop", "")
+	_, err = r.newest(t, "")
 	requireCode(t, err, fault.CodeProviderNotConnected)
 	_, usable, err := r.Validate(ctx, r.tenant, c.ID)
 	require.NoError(t, err)
 	require.False(t, usable)
 
-	got, err = r.Update(ctx, r.tenant, c.ID, vault.Patch{Status: ptr("active")})
+	got, err = r.Update(ctx, r.tenant, c.ID, vault.Patch{Status: new("active")})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", got.Label)
 	_, usable, err = r.Validate(ctx, r.tenant, c.ID)
@@ -131,7 +131,7 @@ func TestRotate(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
 	c := r.create(t, vault.New{})
-	before, err := r.newest(t, "shop", "")
+	before, err := r.newest(t, "")
 	require.NoError(t, err)
 
 	got, err := r.Rotate(ctx, r.tenant, c.ID, json.RawMessage(`{"key":"second"}`))
@@ -140,7 +140,7 @@ func TestRotate(t *testing.T) {
 	require.Equal(t, c.CreatedAt, got.CreatedAt)
 	require.NotNil(t, got.RotatedAt)
 
-	after, err := r.newest(t, "shop", "")
+	after, err := r.newest(t, "")
 	require.NoError(t, err)
 	require.Equal(t, before.ID, after.ID)
 	secret, err := r.Resolve(ctx, r.tenant, after)
@@ -192,7 +192,7 @@ func TestNewest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := t.Context()
-	_, err := r.newest(t, "shop", "")
+	_, err := r.newest(t, "")
 	requireCode(t, err, fault.CodeProviderNotConnected)
 
 	step := func(n vault.New) vault.Credential {
@@ -206,7 +206,7 @@ func TestNewest(t *testing.T) {
 
 	use := func(customer string, want uuid.UUID) {
 		t.Helper()
-		got, err := r.newest(t, "shop", customer)
+		got, err := r.newest(t, customer)
 		require.NoError(t, err)
 		require.Equal(t, want, got.ID)
 	}
@@ -214,7 +214,7 @@ func TestNewest(t *testing.T) {
 	use("cus_1", hers.ID)
 	use("cus_2", second.ID)
 
-	_, err = r.Update(ctx, r.tenant, second.ID, vault.Patch{Status: ptr("revoked")})
+	_, err = r.Update(ctx, r.tenant, second.ID, vault.Patch{Status: new("revoked")})
 	require.NoError(t, err)
 	use("", first.ID)
 
@@ -224,11 +224,11 @@ func TestNewest(t *testing.T) {
 		require.NoError(t, err)
 	}
 	expire(hers.ID)
-	_, err = r.newest(t, "shop", "cus_1")
+	_, err = r.newest(t, "cus_1")
 	requireCode(t, err, fault.CodeCredentialExpired)
 	use("", first.ID)
 	expire(first.ID)
-	_, err = r.newest(t, "shop", "")
+	_, err = r.newest(t, "")
 	requireCode(t, err, fault.CodeCredentialExpired)
 
 	// New data is what an expired credential waits for.
@@ -240,16 +240,17 @@ func TestNewest(t *testing.T) {
 func TestRowsNeverCrossTenants(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	ctx := t.Context()
 	c := r.create(t, vault.New{})
-	sealed, err := r.newest(t, "shop", "")
+	sealed, err := r.newest(t, "")
 	require.NoError(t, err)
 
 	t.Run("every operation answers as for an unknown id", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
 		_, err := r.Get(ctx, r.other, c.ID)
 		_, unknown := r.Get(ctx, r.other, uuid.New())
 		require.Equal(t, unknown, err)
-		_, err = r.Update(ctx, r.other, c.ID, vault.Patch{Label: ptr("x")})
+		_, err = r.Update(ctx, r.other, c.ID, vault.Patch{Label: new("x")})
 		requireCode(t, err, fault.CodeCredentialNotFound)
 		_, err = r.Rotate(ctx, r.other, c.ID, json.RawMessage(`{"key":"k"}`))
 		requireCode(t, err, fault.CodeCredentialNotFound)
@@ -264,28 +265,34 @@ func TestRowsNeverCrossTenants(t *testing.T) {
 	})
 
 	t.Run("a sealed row does not open for another tenant", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
 		_, err := r.Resolve(ctx, r.other, sealed)
 		require.Error(t, err)
 		require.Nil(t, fault.As(err))
 	})
+}
 
-	t.Run("a copied row does not open", func(t *testing.T) {
-		copied := uuid.New()
-		_, err := r.admin.Exec(ctx, `create temp table moved as select * from credentials`)
-		require.NoError(t, err)
-		_, err = r.admin.Exec(ctx, `update moved set id = $1, tenant_id = $2`, copied, r.other)
-		require.NoError(t, err)
-		_, err = r.admin.Exec(ctx, `insert into credentials select * from moved`)
-		require.NoError(t, err)
+func TestCopiedRowDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx := t.Context()
+	r.create(t, vault.New{})
+	copied := uuid.New()
+	_, err := r.admin.Exec(ctx, `create temp table moved as select * from credentials`)
+	require.NoError(t, err)
+	_, err = r.admin.Exec(ctx, `update moved set id = $1, tenant_id = $2`, copied, r.other)
+	require.NoError(t, err)
+	_, err = r.admin.Exec(ctx, `insert into credentials select * from moved`)
+	require.NoError(t, err)
 
-		stolen, err := r.Newest(ctx, r.db.Tenant(r.other), r.other, "shop", "")
-		require.NoError(t, err)
-		_, err = r.Resolve(ctx, r.other, stolen)
-		require.Error(t, err)
-		require.NotContains(t, err.Error(), canary)
-		_, _, err = r.Validate(ctx, r.other, copied)
-		require.Error(t, err)
-	})
+	stolen, err := r.Newest(ctx, r.db.Tenant(r.other), r.other, "shop", "")
+	require.NoError(t, err)
+	_, err = r.Resolve(ctx, r.other, stolen)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), canary)
+	_, _, err = r.Validate(ctx, r.other, copied)
+	require.Error(t, err)
 }
 
 func TestNothingReadableInTheDatabase(t *testing.T) {
@@ -329,7 +336,7 @@ func TestList(t *testing.T) {
 		c := r.create(t, vault.New{Provider: provider, CustomerID: map[bool]string{true: "cus_1"}[i == 4]})
 		ids = append([]uuid.UUID{c.ID}, ids...)
 	}
-	_, err := r.Update(ctx, r.tenant, ids[0], vault.Patch{Status: ptr("revoked")})
+	_, err := r.Update(ctx, r.tenant, ids[0], vault.Patch{Status: new("revoked")})
 	require.NoError(t, err)
 
 	list := func(f vault.Filter) ([]uuid.UUID, bool) {
@@ -407,8 +414,8 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	c := r.create(t, good())
 	for path, p := range map[string]vault.Patch{
-		"/label":           {Label: ptr("a\x00")},
-		"/status":          {Status: ptr("expired")},
+		"/label":           {Label: new("a\x00")},
+		"/status":          {Status: new("expired")},
 		"/allowed_hosts/0": {AllowedHosts: &[]string{"*"}},
 	} {
 		_, err := r.Update(t.Context(), r.tenant, c.ID, p)
@@ -421,12 +428,10 @@ func TestSealedMaySend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.create(t, vault.New{AllowedHosts: []string{"up.shop.test"}})
-	sealed, err := r.newest(t, "shop", "")
+	sealed, err := r.newest(t, "")
 	require.NoError(t, err)
 	base, err := url.Parse("https://api.shop.test")
 	require.NoError(t, err)
 	require.True(t, sealed.MaySend(base, base.JoinPath("x").ResolveReference(&url.URL{Scheme: "https", Host: "up.shop.test"})))
 	require.False(t, sealed.MaySend(base, base))
 }
-
-func ptr[T any](v T) *T { return &v }
