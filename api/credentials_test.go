@@ -79,8 +79,11 @@ func TestCredentials(t *testing.T) {
 	require.Len(t, page, 1)
 
 	for _, call := range []struct{ method, path, body string }{
-		{http.MethodGet, "", ""}, {http.MethodPatch, "", `{"label":"x"}`}, {http.MethodDelete, "", ""},
-		{http.MethodPost, "/validate", ""}, {http.MethodPost, "/rotate", `{"data":{"token":"x"}}`},
+		{http.MethodGet, "", ""},
+		{http.MethodPatch, "", `{"label":"x"}`},
+		{http.MethodDelete, "", ""},
+		{http.MethodPost, "/validate", ""},
+		{http.MethodPost, "/rotate", `{"data":{"token":"x"}}`},
 	} {
 		for _, id := range []string{c.ID, "0199a0a0-0000-7000-8000-000000000001", "no-uuid", "%00"} {
 			do("foreign", call.method, "/v1/credentials/"+id+call.path, call.body).refused(t, http.StatusNotFound, fault.CodeCredentialNotFound)

@@ -91,7 +91,6 @@ func wellFormedID(s string, most int) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x21 || r > 0x7e })
 }
 
-
 // preflight answers any origin: the key that says which origins may call comes
 // with the call itself, and guarded enforces it there.
 func preflight(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,6 @@ package api
 
 import "slices"
 
-
 // routes is the whole surface: every endpoint with the credential and permission
 // it takes. The OpenAPI document lists the same ones; a test compares the two and
 // walks each row with every kind of credential.

@@ -51,7 +51,6 @@ type App struct {
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
-	accounts    *account.Service
 	handler     http.Handler
 }
 
@@ -151,7 +150,7 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	a.accounts, err = account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	accounts, err := account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
 	if err != nil {
 		return err
 	}
@@ -161,7 +160,7 @@ func (a *App) buildAPI() error {
 	}
 	a.handler, err = api.New(api.Deps{
 		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
-		Accounts: a.accounts, Keys: a.accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
+		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals,
 	})
 	return err
