@@ -21,7 +21,6 @@ import (
 
 const password = "correct horse"
 
-//nolint:gochecknoglobals // never written
 var home = netip.MustParseAddr("192.0.2.1")
 
 // counted stands for argon2id, which takes a second of the tests' time for every
@@ -212,7 +211,9 @@ func TestLoginRefusals(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	for _, in := range []LoginInput{
-		{Password: password}, {Email: "a@example.com"}, {Email: strings.Repeat("a", 255), Password: password},
+		{Password: password},
+		{Email: "a@example.com"},
+		{Email: strings.Repeat("a", 255), Password: password},
 		{Email: "a@example.com", Password: strings.Repeat("a", 1025)},
 	} {
 		_, err := h.LogIn(t.Context(), in)
@@ -392,7 +393,7 @@ func TestKeyLifeCycle(t *testing.T) {
 	first, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "first"})
 	require.NoError(t, err)
 	second, err := h.CreateKey(t.Context(), me.TenantID, me.UserID,
-		KeyInput{Name: "second", AgentID: ptr("a"), IdentityMode: ptr("required"), AllowedOrigins: []string{"https://a.example"}})
+		KeyInput{Name: "second", AgentID: new("a"), IdentityMode: new("required"), AllowedOrigins: []string{"https://a.example"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"second active", "first active"}, list("active"))
 

@@ -122,7 +122,7 @@ func origins(given []string) ([]string, error) {
 }
 
 // hostName is a DNS name in ASCII (xn-- for the others), as browsers send it.
-var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`) //nolint:gochecknoglobals // compiled once, never written
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
 // origin returns an origin as a browser serialises it: lower case and without the
 // scheme's default port (RFC 6454, section 6).

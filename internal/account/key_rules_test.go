@@ -12,8 +12,6 @@ import (
 	"agentruntime/internal/fault"
 )
 
-func ptr(s string) *string { return &s }
-
 func TestNewKeyDefaults(t *testing.T) {
 	t.Parallel()
 	id := uuid.New().String()
@@ -23,7 +21,7 @@ func TestNewKeyDefaults(t *testing.T) {
 	}{
 		"agent key by default": {
 			KeyInput{Name: "n"},
-			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: ptr("identified")},
+			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified")},
 		},
 		"Runtime key": {
 			KeyInput{Name: "n", Permissions: []string{"actions:run", "actions:catalog"}},
@@ -35,23 +33,23 @@ func TestNewKeyDefaults(t *testing.T) {
 		},
 		"doubled permission": {
 			KeyInput{Name: "n", Permissions: []string{"maps:trigger", "maps:trigger"}},
-			Key{Name: "n", Permissions: []string{"maps:trigger"}, IdentityMode: ptr("identified")},
+			Key{Name: "n", Permissions: []string{"maps:trigger"}, IdentityMode: new("identified")},
 		},
 		"locked key": {
-			KeyInput{Name: "n", AgentID: ptr(strings.ToUpper(id)), IdentityMode: ptr("REQUIRED")},
-			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: &id, IdentityMode: ptr("required")},
+			KeyInput{Name: "n", AgentID: new(strings.ToUpper(id)), IdentityMode: new("REQUIRED")},
+			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: &id, IdentityMode: new("required")},
 		},
 		"agent id of another form": {
-			KeyInput{Name: "n", AgentID: ptr("Agent-7")},
-			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: ptr("Agent-7"), IdentityMode: ptr("identified")},
+			KeyInput{Name: "n", AgentID: new("Agent-7")},
+			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: new("Agent-7"), IdentityMode: new("identified")},
 		},
 		"origins": {
 			KeyInput{Name: "n", AllowedOrigins: []string{"HTTPS://App.Example.com:443", "https://app.example.com", "http://localhost:3000"}},
-			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: ptr("identified"), AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000"}},
+			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified"), AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000"}},
 		},
 		"longest name": {
 			KeyInput{Name: strings.Repeat("ü", 255)},
-			Key{Name: strings.Repeat("ü", 255), Permissions: []string{"agents:message"}, IdentityMode: ptr("identified")},
+			Key{Name: strings.Repeat("ü", 255), Permissions: []string{"agents:message"}, IdentityMode: new("identified")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,13 +78,13 @@ func TestNewKeyRefusals(t *testing.T) {
 		"no permission":              {KeyInput{Name: "n", Permissions: []string{}}, "/permissions", "minItems"},
 		"unknown permission":         {KeyInput{Name: "n", Permissions: []string{"actions:run", "actions:*"}}, "/permissions/1", "enum"},
 		"no manage of API keys":      {KeyInput{Name: "n", Permissions: []string{"api-keys:manage"}}, "/permissions/0", "enum"},
-		"locked run key":             {KeyInput{Name: "n", Permissions: []string{"actions:run"}, AgentID: ptr("a")}, "/agent_id", "not_for_runtime_keys"},
-		"locked catalog key":         {KeyInput{Name: "n", Permissions: []string{"agents:message", "actions:catalog"}, AgentID: ptr("a")}, "/agent_id", "not_for_runtime_keys"},
-		"Runtime key with a mode":    {KeyInput{Name: "n", Permissions: []string{"actions:run"}, IdentityMode: ptr("identified")}, "/identity_mode", "not_for_runtime_keys"},
-		"empty agent id":             {KeyInput{Name: "n", AgentID: ptr("")}, "/agent_id", "format"},
-		"agent id with a space":      {KeyInput{Name: "n", AgentID: ptr("a b")}, "/agent_id", "format"},
-		"agent id too long":          {KeyInput{Name: "n", AgentID: ptr(strings.Repeat("a", 256))}, "/agent_id", "format"},
-		"unknown mode":               {KeyInput{Name: "n", IdentityMode: ptr("none")}, "/identity_mode", "enum"},
+		"locked run key":             {KeyInput{Name: "n", Permissions: []string{"actions:run"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
+		"locked catalog key":         {KeyInput{Name: "n", Permissions: []string{"agents:message", "actions:catalog"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
+		"Runtime key with a mode":    {KeyInput{Name: "n", Permissions: []string{"actions:run"}, IdentityMode: new("identified")}, "/identity_mode", "not_for_runtime_keys"},
+		"empty agent id":             {KeyInput{Name: "n", AgentID: new("")}, "/agent_id", "format"},
+		"agent id with a space":      {KeyInput{Name: "n", AgentID: new("a b")}, "/agent_id", "format"},
+		"agent id too long":          {KeyInput{Name: "n", AgentID: new(strings.Repeat("a", 256))}, "/agent_id", "format"},
+		"unknown mode":               {KeyInput{Name: "n", IdentityMode: new("none")}, "/identity_mode", "enum"},
 		"second origin bad":          {KeyInput{Name: "n", AllowedOrigins: []string{"https://a.example", "*"}}, "/allowed_origins/1", "format"},
 		"too many origins":           {KeyInput{Name: "n", AllowedOrigins: slices.Repeat([]string{"https://a.example"}, 101)}, "/allowed_origins", "maxItems"},
 		"origin of the null context": {KeyInput{Name: "n", AllowedOrigins: []string{"null"}}, "/allowed_origins/0", "format"},

@@ -52,7 +52,7 @@ func newArgon2id() argon2id {
 
 func (argon2id) hash(password string) string {
 	salt := make([]byte, argonSalt)
-	_, _ = rand.Read(salt) //nolint:errcheck // documented to never fail
+	_, _ = rand.Read(salt) // documented to never fail
 	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key))
@@ -78,7 +78,7 @@ type phc struct {
 	salt, key    []byte
 }
 
-var errStoredHash = errors.New("account: a stored password hash is not argon2id as we write it") //nolint:gochecknoglobals // sentinel, never written
+var errStoredHash = errors.New("account: a stored password hash is not argon2id as we write it")
 
 func parsePHC(stored string) (phc, error) {
 	var p phc

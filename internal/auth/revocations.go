@@ -140,7 +140,7 @@ func (r *Revocations) Listen(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		r.d.Log.Warn("listening for revoked keys failed, reconnecting",
+		r.d.Log.WarnContext(ctx, "listening for revoked keys failed, reconnecting",
 			slog.Duration("in", wait), slog.String("error", err.Error()))
 		again := time.NewTimer(wait)
 		select {
@@ -162,7 +162,7 @@ func (r *Revocations) listenOnce(ctx context.Context, up func()) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(ctx) //nolint:errcheck // nothing is under way on it
+		_ = conn.Close(ctx) // nothing is under way on it
 	}()
 	if _, err := conn.Exec(ctx, "listen "+revokedChannel); err != nil {
 		return fmt.Errorf("auth: listen: %w", err)

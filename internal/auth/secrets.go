@@ -75,7 +75,7 @@ func (s *Secrets) KeyHash(secret string) ([]byte, bool) {
 // NewRefreshToken mints a refresh token and the hash that is stored.
 func (s *Secrets) NewRefreshToken() (secret string, hash []byte) {
 	var raw [refreshRandom]byte
-	_, _ = rand.Read(raw[:]) //nolint:errcheck // documented to never fail
+	_, _ = rand.Read(raw[:]) // documented to never fail
 	secret = refreshPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
 	return secret, s.digest("refresh_token", secret)
 }
@@ -107,7 +107,7 @@ func randomBase62(n int) string {
 	out := make([]byte, 0, n)
 	var buf [64]byte
 	for {
-		_, _ = rand.Read(buf[:]) //nolint:errcheck // documented to never fail
+		_, _ = rand.Read(buf[:]) // documented to never fail
 		for _, b := range buf {
 			if int(b) >= fair {
 				continue
