@@ -1,0 +1,85 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"agentruntime/internal/flow"
+	"agentruntime/workflows"
+)
+
+// steps scripts what the activities answer and counts the calls.
+type steps struct {
+	govern   flow.RunStep
+	send     []flow.RunStep
+	faults   int
+	governed int
+	sent     int
+}
+
+func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnvironment) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func(context.Context, flow.RunInput) (flow.RunStep, error) {
+		s.governed++
+		return s.govern, nil
+	}, activity.RegisterOptions{Name: flow.ActivityGovernRun})
+	env.RegisterActivityWithOptions(func(_ context.Context, in flow.RunInput) (flow.RunStep, error) {
+		require.EqualValues(t, 2, in.Attempt)
+		if s.faults > 0 {
+			s.faults--
+			return flow.RunStep{}, temporal.NewApplicationError("step failed: INTERNAL_ERROR", "INTERNAL_ERROR")
+		}
+		s.sent++
+		return s.send[s.sent-1], nil
+	}, activity.RegisterOptions{Name: flow.ActivitySendRun})
+	env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 2})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	var out flow.RunResult
+	require.NoError(t, env.GetWorkflowResult(&out))
+	return out, env
+}
+
+func TestABlockedRunIsNotSent(t *testing.T) {
+	t.Parallel()
+	s := &steps{govern: flow.RunStep{State: "blocked", Done: true}}
+	out, _ := s.run(t)
+	require.Equal(t, "blocked", out.State)
+	require.Zero(t, s.sent)
+}
+
+func TestAnAllowedRunIsSentOnce(t *testing.T) {
+	t.Parallel()
+	s := &steps{govern: flow.RunStep{State: "claimed"}, send: []flow.RunStep{{State: "executed", Done: true}}}
+	out, _ := s.run(t)
+	require.Equal(t, "executed", out.State)
+	require.Equal(t, 1, s.sent)
+}
+
+func TestARunWaitsBeforeItIsSentAgain(t *testing.T) {
+	t.Parallel()
+	s := &steps{govern: flow.RunStep{State: "claimed"}, send: []flow.RunStep{
+		{State: "claimed", After: 10 * time.Second}, {State: "claimed", After: 20 * time.Second}, {State: "executed", Done: true},
+	}}
+	began := time.Now()
+	out, env := s.run(t)
+	require.Equal(t, "executed", out.State)
+	require.Equal(t, 3, s.sent)
+	require.Equal(t, 1, s.governed, "governance is not repeated")
+	require.GreaterOrEqual(t, env.Now().Sub(began), 30*time.Second, "the waits are the workflow's timers")
+}
+
+func TestAFaultIsRetried(t *testing.T) {
+	t.Parallel()
+	s := &steps{govern: flow.RunStep{State: "claimed"}, faults: 3, send: []flow.RunStep{{State: "executed", Done: true}}}
+	out, _ := s.run(t)
+	require.Equal(t, "executed", out.State)
+}
