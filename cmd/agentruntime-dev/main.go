@@ -1,0 +1,23 @@
+// Command agentruntime-dev runs the whole service on one machine with no other
+// step: a private Postgres, Temporal with its web interface, the API, a worker
+// and a sandbox provider, in one process tree. Its subcommands run the same parts
+// as separate processes. It is for development only: it knows no production
+// configuration, and provider calls may reach the loopback interface.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "agentruntime-dev:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/internal/app"
+	"agentruntime/internal/config"
+	"agentruntime/internal/devserver"
+	"agentruntime/internal/devserver/datadir"
+	"agentruntime/internal/devserver/port"
+	"agentruntime/internal/devserver/postgres"
+	"agentruntime/internal/sandbox"
+)
+
+const (
+	appDatabase        = "agentruntime"
+	visibilityDatabase = "temporal_visibility"
+	appRole            = "agentruntime_app"
+
+	readyPoll      = 10 * time.Millisecond
+	headerTimeout  = 10 * time.Second
+	sandboxKeySize = 24
+)
+
+// startPostgres starts the private server and makes what the others need in it.
+func (s *stack) startPostgres(ctx context.Context, number int) error {
+	pg, err := postgres.Start(ctx, postgres.Config{Dir: filepath.Join(s.data, "postgres"), Port: number, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.onClose(pg.Stop)
+	go func() {
+		<-pg.Done()
+		s.failed <- errors.New("postgres ended by itself; its log is below " + filepath.Join(s.data, "postgres"))
+	}()
+	for _, name := range []string{appDatabase, visibilityDatabase} {
+		if err := pg.CreateDatabase(ctx, name); err != nil {
+			return err
+		}
+	}
+	if s.appURL, err = pg.LoginURL(ctx, appRole, appDatabase); err != nil {
+		return err
+	}
+	s.ownerURL = pg.SuperuserURL(appDatabase)
+	s.visibilityURL = pg.SuperuserURL(visibilityDatabase)
+	s.ready.DatabaseURL = s.ownerURL
+	return nil
+}
+
+func (s *stack) migrate(ctx context.Context) error { return db.Migrate(ctx, s.ownerURL) }
+
+func (s *stack) startTemporal(ctx context.Context, visibilityURL string) error {
+	server, err := devserver.StartTemporal(ctx, devserver.TemporalConfig{
+		FrontendAddr: s.temporal, Dir: filepath.Join(s.data, "temporal"), VisibilityURL: visibilityURL,
+		Shards: shards, Namespace: namespace, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(server.Stop)
+	s.ready.TemporalAddress = server.Addr
+	return nil
+}
+
+func (s *stack) startUI(ctx context.Context, temporalAddr string) error {
+	ui, err := devserver.StartUI(ctx, devserver.UIConfig{Addr: s.ui, TemporalAddr: temporalAddr, Namespace: namespace})
+	if err != nil {
+		return err
+	}
+	s.onClose(func() error { ui.Stop(); return nil })
+	s.ready.TemporalUIURL = ui.URL
+	return nil
+}
+
+// startSandbox serves the shop and returns its address.
+func (s *stack) startSandbox(ctx context.Context, addr string) (string, error) {
+	key, err := s.sandboxKey()
+	if err != nil {
+		return "", err
+	}
+	shop, err := sandbox.New(sandbox.Config{APIKey: key, Dir: filepath.Join(s.data, "sandbox"), Log: s.log})
+	if err != nil {
+		return "", err
+	}
+	s.onClose(shop.Close)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("sandbox: %w", err)
+	}
+	srv := &http.Server{Handler: shop, ReadHeaderTimeout: headerTimeout}
+	s.onClose(srv.Close)
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("sandbox: %w", err)
+		}
+	}()
+	s.ready.SandboxURL = "http://" + l.Addr().String()
+	return s.ready.SandboxURL, nil
+}
+
+// sandboxKey is the shop's API key, made once.
+func (s *stack) sandboxKey() (string, error) {
+	key, err := datadir.Secret(filepath.Join(s.data, "keys", "sandbox"), sandboxKeySize)
+	return "shop_" + base64.RawURLEncoding.EncodeToString(key), err
+}
+
+// serviceConfig is the service's configuration: the environment's where that says
+// something, with our addresses and the keys of the data directory.
+func (s *stack) serviceConfig(lane string) (config.Config, error) {
+	cfg, err := logConfig()
+	if err != nil {
+		return cfg, err
+	}
+	keys, err := devserver.LoadOrCreateSecrets(s.data)
+	if err != nil {
+		return cfg, err
+	}
+	encode := base64.StdEncoding.EncodeToString
+	cfg.Env = "development"
+	cfg.AllowLoopback = true
+	cfg.Listen = s.listen
+	cfg.DatabaseURL = s.appURL
+	cfg.TemporalAddress, cfg.TemporalNamespace = s.ready.TemporalAddress, namespace
+	cfg.StartLane = lane
+	cfg.VaultKeys = "dev:" + encode(keys.KEK)
+	cfg.KeyPepper, cfg.JWTSeed, cfg.CodecKey = encode(keys.Pepper), encode(keys.JWTSeed), encode(keys.Codec)
+	cfg.DrainTimeout = drainTimeout
+	return cfg, cfg.Check(config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth)
+}
+
+// startService runs API, worker or both in this process. It returns once the API
+// is ready; a worker alone is ready when it is built, since it waits for Temporal.
+func (s *stack) startService(ctx context.Context, cfg config.Config, roles app.Roles) error {
+	var l net.Listener
+	if roles.API {
+		addr, err := port.Resolve("api", cfg.Listen)
+		if err != nil {
+			return err
+		}
+		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr); err != nil {
+			return fmt.Errorf("api: %w", err)
+		}
+		s.ready.APIURL = "http://" + l.Addr().String()
+	}
+	a, err := app.New(ctx, cfg, roles, s.log)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := a.Run(running, l); err != nil {
+			s.failed <- fmt.Errorf("the service ended: %w", err)
+		}
+	}()
+	s.onClose(func() error {
+		stop()
+		<-ended
+		a.Close()
+		return nil
+	})
+	if !roles.API {
+		return nil
+	}
+	return s.awaitAPI(ctx)
+}
+
+func (s *stack) awaitAPI(ctx context.Context) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.ready.APIURL+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		if res, err := (&http.Client{}).Do(req); err == nil {
+			res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-s.failed:
+			return err
+		case <-time.After(readyPoll):
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/template"
+)
+
+// ready is what the ready file says. A part that does not run is left out.
+type ready struct {
+	APIURL          string `json:"api_url,omitempty"`
+	TemporalAddress string `json:"temporal_address,omitempty"`
+	TemporalUIURL   string `json:"temporal_ui_url,omitempty"`
+	// DatabaseURL is of a role that row-level security does not bind, for psql and pg_dump.
+	DatabaseURL string `json:"database_url,omitempty"`
+	SandboxURL  string `json:"sandbox_url,omitempty"`
+	// AppDatabaseURL and VisibilityURL are for the processes of the split lane.
+	AppDatabaseURL string `json:"app_database_url,omitempty"`
+	VisibilityURL  string `json:"visibility_url,omitempty"`
+
+	tenant tenant
+}
+
+// MarshalJSON adds the tenant, whose shop key is nobody's business.
+func (r ready) MarshalJSON() ([]byte, error) {
+	type plain ready
+	return json.Marshal(struct {
+		plain
+		TenantID   string `json:"tenant_id,omitempty"`
+		Email      string `json:"email,omitempty"`
+		Password   string `json:"password,omitempty"`
+		RuntimeKey string `json:"runtime_key,omitempty"`
+		AgentKey   string `json:"agent_key,omitempty"`
+	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey})
+}
+
+// writeReady writes the ready file, whole or not at all.
+func (s *stack) writeReady() error {
+	if s.readyFile == "" {
+		return nil
+	}
+	return writeFile(s.readyFile, s.ready)
+}
+
+// announce writes the ready file and tells a person what runs.
+func (s *stack) announce(w io.Writer) error {
+	if err := s.writeReady(); err != nil {
+		return err
+	}
+	return banner.Execute(w, map[string]any{"Ready": s.ready, "Tenant": s.ready.tenant, "Data": s.data})
+}
+
+// writeFile writes v as JSON into a file that only its owner may read; it takes
+// its name when it is whole.
+func writeFile(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".ready-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = tmp.Write(append(text, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+var banner = template.Must(template.New("").Parse(`
+Agent Runtime is running.
+
+  API          {{.Ready.APIURL}}   (docs at {{.Ready.APIURL}}/docs)
+  Temporal UI  {{.Ready.TemporalUIURL}}
+  Temporal     {{.Ready.TemporalAddress}}
+  Postgres     {{.Ready.DatabaseURL}}
+  Sandbox      {{.Ready.SandboxURL}}   (provider "shop")
+  Login        {{.Tenant.Email}} / {{.Tenant.Password}}
+  Runtime key  {{.Tenant.RuntimeKey}}
+  Agent key    {{.Tenant.AgentKey}}
+  Data         {{.Data}}
+
+Try it:
+
+# what can be done
+curl -s '{{.Ready.APIURL}}/v1/runtime/actions/catalog?provider=shop&limit=3' -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
+
+# may this be done? (nothing runs)
+curl -s {{.Ready.APIURL}}/v1/runtime/governance/evaluate -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001"}}'
+
+# read
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:get_order","args":{"order_id":"ord_1001"}}'
+
+# write: send it twice, one message goes out
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:send_message","args":{"customer_id":"cus_1001","channel":"email","subject":"Hello","body":"Your lamp is on its way."},"execution_id":"hello-1"}'
+
+# what came of it
+curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
+
+Ctrl-C ends everything.
+`))

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"agentruntime/internal/sandbox"
+)
+
+const (
+	devEmail     = "dev@example.com"
+	shopProvider = "shop"
+)
+
+// tenant is the development tenant as the data directory remembers it.
+type tenant struct {
+	TenantID   string `json:"tenant_id"`
+	Email      string `json:"email"`
+	Password   string `json:"password"`
+	RuntimeKey string `json:"runtime_key"`
+	AgentKey   string `json:"agent_key"`
+	// ShopKey is the shop's key that the vault has.
+	ShopKey string `json:"shop_key"`
+}
+
+// seed makes the development tenant by the same calls that anyone would make, or
+// finds that it is there already, and points its provider at the sandbox.
+func (s *stack) seed(ctx context.Context, shopURL string) error {
+	path := filepath.Join(s.data, "tenant.json")
+	t, err := readTenant(path)
+	if err != nil {
+		return err
+	}
+	c := &client{base: s.ready.APIURL}
+	if err := c.logIn(ctx, &t); err != nil {
+		if t, err = c.signUp(ctx); err != nil {
+			return fmt.Errorf("make the development tenant: %w", err)
+		}
+		if err := writeFile(path, t); err != nil {
+			return err
+		}
+	}
+	if shopURL != "" {
+		if err := s.connectShop(ctx, c, &t, shopURL); err != nil {
+			return fmt.Errorf("connect the sandbox: %w", err)
+		}
+		if err := writeFile(path, t); err != nil {
+			return err
+		}
+	}
+	s.ready.tenant = t
+	return nil
+}
+
+// connectShop imports the shop's document, whose address changes with each
+// start, and stores its key unless the vault has it.
+func (s *stack) connectShop(ctx context.Context, c *client, t *tenant, shopURL string) error {
+	err := c.post(ctx, "/v1/providers", map[string]any{
+		"slug": shopProvider, "name": "Sandbox shop", "domain": "commerce",
+		"base_url": shopURL, "openapi": json.RawMessage(sandbox.Document(shopURL)),
+	}, nil)
+	if err != nil {
+		return err
+	}
+	key, err := s.sandboxKey()
+	if err != nil || t.ShopKey == key {
+		return err
+	}
+	err = c.post(ctx, "/v1/credentials", map[string]any{
+		"provider": shopProvider, "type": "api_key", "label": "sandbox", "data": map[string]string{"key": key},
+	}, nil)
+	t.ShopKey = key
+	return err
+}
+
+func readTenant(path string) (tenant, error) {
+	var t tenant
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return t, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &t)
+	}
+	if err != nil {
+		return t, fmt.Errorf("read the development tenant: %w; delete %s to make it anew", err, path)
+	}
+	return t, nil
+}
+
+// client calls the API of this process as its users do.
+type client struct {
+	base  string
+	token string
+}
+
+// logIn gets a token for a tenant that was made before.
+func (c *client) logIn(ctx context.Context, t *tenant) error {
+	if t.Email == "" {
+		return errors.New("no development tenant yet")
+	}
+	var login struct {
+		Token string `json:"token"`
+		User  struct {
+			TenantID string `json:"tenantId"`
+		} `json:"user"`
+	}
+	if err := c.post(ctx, "/v1/auth/login", map[string]string{"email": t.Email, "password": t.Password}, &login); err != nil {
+		return err
+	}
+	c.token, t.TenantID = login.Token, login.User.TenantID
+	return nil
+}
+
+// signUp makes the tenant and one key of each kind.
+func (c *client) signUp(ctx context.Context) (tenant, error) {
+	t := tenant{Email: devEmail, Password: rand.Text()}
+	err := c.post(ctx, "/v1/auth/signup", map[string]string{"email": t.Email, "password": t.Password, "name": "Development"}, nil)
+	if err != nil {
+		return t, err
+	}
+	if err := c.logIn(ctx, &t); err != nil {
+		return t, fmt.Errorf("%w (the database knows %s already, but %s is lost: delete the data directory to start anew)", err, t.Email, "tenant.json")
+	}
+	for _, key := range []struct {
+		into        *string
+		name        string
+		permissions []string
+	}{
+		{&t.RuntimeKey, "Runtime key", []string{"actions:run", "actions:catalog"}},
+		{&t.AgentKey, "Agent key", []string{"agents:message"}},
+	} {
+		var made struct {
+			Key string `json:"key"`
+		}
+		if err := c.post(ctx, "/v1/api-keys", map[string]any{"name": key.name, "permissions": key.permissions}, &made); err != nil {
+			return t, err
+		}
+		*key.into = made.Key
+	}
+	return t, nil
+}
+
+// post sends body and reads `data` of the envelope into out, unless that is nil.
+func (c *client) post(ctx context.Context, path string, body, out any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err = io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("POST %s: %s: %s", path, res.Status, text)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(text, &struct {
+		Data any `json:"data"`
+	}{out})
+}
