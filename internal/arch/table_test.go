@@ -70,7 +70,7 @@ func mayImport() map[string][]string {
 		"internal/devserver/postgres": {"internal/devserver/datadir", "internal/devserver/port"},
 
 		"cmd/agentruntime":     {"internal/cli"},
-		"cmd/agentruntime-dev": {"internal/app", "internal/cli", "internal/config", "internal/devserver", "internal/devserver/", "internal/sandbox"},
+		"cmd/agentruntime-dev": {"db", "internal/app", "internal/cli", "internal/config", "internal/devserver", "internal/devserver/", "internal/sandbox"},
 	}
 	// A kernel package may import those before it in the list.
 	for i, name := range kernel {
