@@ -129,8 +129,8 @@ func TestSignUpMakesATenant(t *testing.T) {
 	require.NotEqual(t, login.TenantID, other.TenantID)
 }
 
+//nolint:paralleltest // it watches the log of the server that all tests share
 func TestSecondSignUpIsLikeTheFirst(t *testing.T) {
-	t.Parallel()
 	h := newHouse(t)
 	flush := func() string { return one[string](t, h, "select pg_current_wal_flush_lsn()::text") }
 
