@@ -1,0 +1,203 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Answer is what the API said.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Err is set where no answer came; everything else is zero then.
+	Err error
+}
+
+// Envelope is the shape of every answer.
+type Envelope struct {
+	Success    bool            `json:"success"`
+	Data       json.RawMessage `json:"data"`
+	Pagination json.RawMessage `json:"pagination"`
+	Error      *struct {
+		Code           string          `json:"code"`
+		Message        string          `json:"message"`
+		RequestID      string          `json:"requestId"`
+		ApprovalID     string          `json:"approval_id"`
+		Decision       string          `json:"decision"`
+		ExecutionID    string          `json:"execution_id"`
+		ProviderStatus int             `json:"provider_status"`
+		Retryable      bool            `json:"retryable"`
+		Details        json.RawMessage `json:"details"`
+	} `json:"error"`
+}
+
+// Envelope decodes the body; a body that is none fails the test.
+func (a Answer) Envelope(t testing.TB) Envelope {
+	t.Helper()
+	var e Envelope
+	require.NoError(t, a.Err)
+	require.NoError(t, json.Unmarshal(a.Body, &e), "HTTP %d: %s", a.Status, a.Body)
+	return e
+}
+
+// Data decodes the data of a success into out.
+func (a Answer) Data(t testing.TB, out any) {
+	t.Helper()
+	e := a.Envelope(t)
+	require.True(t, e.Success, "HTTP %d: %s", a.Status, a.Body)
+	require.NoError(t, json.Unmarshal(e.Data, out))
+}
+
+// Code returns the error code, "" for a success.
+func (a Answer) Code(t testing.TB) string {
+	t.Helper()
+	if e := a.Envelope(t); e.Error != nil {
+		return e.Error.Code
+	}
+	return ""
+}
+
+// Client calls the API with one credential.
+type Client struct {
+	Base string
+	// Key or Token, as the credential goes.
+	Key, Token string
+	HTTP       *http.Client
+}
+
+// NewHTTP returns a client for many callers at once.
+func NewHTTP() *http.Client {
+	return &http.Client{Timeout: 90 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 512}}
+}
+
+// Do sends a request; body may be nil, a []byte or anything that encodes to JSON.
+func (c *Client) Do(method, path string, body any, headers ...string) Answer {
+	var reader io.Reader = http.NoBody
+	switch b := body.(type) {
+	case nil:
+	case []byte:
+		reader = bytes.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return Answer{Err: err}
+		}
+		reader = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, c.Base+path, reader)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Key != "" {
+		req.Header.Set("X-API-Key", c.Key)
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw, Err: err}
+}
+
+// Run calls POST /v1/runtime/actions/run.
+func (c *Client) Run(verb string, args any, executionID string) Answer {
+	body := map[string]any{"verb": verb, "args": args}
+	if executionID != "" {
+		body["execution_id"] = executionID
+	}
+	return c.Do(http.MethodPost, "/v1/runtime/actions/run", body)
+}
+
+// RunData is what tests read of a run's answer.
+type RunData struct {
+	Result      json.RawMessage `json:"result"`
+	ExecutionID string          `json:"execution_id"`
+	FenceStatus string          `json:"fence_status"`
+	Status      string          `json:"status"`
+	ApprovalID  string          `json:"approval_id"`
+}
+
+// Tenant is a tenant with a user and keys.
+type Tenant struct {
+	ID, Email, Password string
+	User                *Client // by JWT
+	Runtime             *Client // by a key with actions:run and actions:catalog
+	RuntimeKeyID        string
+}
+
+// AwaitAPI waits until the API says that it is ready.
+func (s *Stack) AwaitAPI() {
+	s.t.Helper()
+	c := &Client{Base: s.APIURL, HTTP: &http.Client{Timeout: 5 * time.Second}}
+	Until(s.t, 60*time.Second, "the API is ready", func() bool { return c.Do(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
+}
+
+// NewTenant signs up, logs in and makes a runtime key.
+func (s *Stack) NewTenant(email string) *Tenant {
+	s.t.Helper()
+	c := &Client{Base: s.APIURL, HTTP: NewHTTP()}
+	t := &Tenant{Email: email, Password: "correct horse battery"}
+	a := c.Do(http.MethodPost, "/v1/auth/signup", map[string]string{"email": email, "password": t.Password, "name": "Rig"})
+	require.Equal(s.t, http.StatusCreated, a.Status, "%s %v", a.Body, a.Err)
+	t.User = s.LogIn(email, t.Password)
+	var me struct {
+		ID  string `json:"id"`
+		Key string `json:"key"`
+	}
+	t.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}}).Data(s.t, &me)
+	t.RuntimeKeyID = me.ID
+	t.Runtime = &Client{Base: s.APIURL, Key: me.Key, HTTP: c.HTTP}
+	return t
+}
+
+// LogIn returns a client with a fresh JWT.
+func (s *Stack) LogIn(email, password string) *Client {
+	s.t.Helper()
+	c := &Client{Base: s.APIURL, HTTP: NewHTTP()}
+	var login struct {
+		Token string `json:"token"`
+	}
+	c.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": email, "password": password}).Data(s.t, &login)
+	c.Token = login.Token
+	return c
+}
+
+// Connect imports a provider's document and stores a credential for it.
+func (t *Tenant) Connect(tb testing.TB, slug, baseURL string, document json.RawMessage, credentialType string, data any) {
+	tb.Helper()
+	a := t.User.Do(http.MethodPost, "/v1/providers", map[string]any{"slug": slug, "name": slug, "domain": "test", "base_url": baseURL, "openapi": document})
+	require.Contains(tb, []int{http.StatusOK, http.StatusCreated}, a.Status, "%s %v", a.Body, a.Err)
+	if credentialType != "" {
+		a = t.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": slug, "type": credentialType, "label": "rig", "data": data})
+		require.Equal(tb, http.StatusCreated, a.Status, "%s %v", a.Body, a.Err)
+	}
+}
+
+// Serve runs h on a loopback port for the length of the test.
+func Serve(t testing.TB, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}

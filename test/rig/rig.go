@@ -1,0 +1,224 @@
+// Package rig runs the real service as processes and drives it from outside: HTTP
+// in, provider calls and database out. The end-to-end, crash and bench suites use
+// it. It builds what it runs and links none of it, so that no test binary but
+// devserver's own has the Temporal server in it.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Root returns the project's directory.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Build names a way to compile a binary.
+type Build struct {
+	// Command is a folder of cmd/.
+	Command string
+	Tags    string
+	Race    bool
+}
+
+//nolint:gochecknoglobals // builds are shared by the tests of one binary
+var builds sync.Map
+
+// Binary compiles, once per test binary, and returns the path. The Go build cache
+// makes a second time cheap.
+func Binary(t testing.TB, b Build) string {
+	t.Helper()
+	once, _ := builds.LoadOrStore(b, sync.OnceValues(func() (string, error) { return b.compile() }))
+	path, err := once.(func() (string, error))()
+	require.NoError(t, err)
+	return path
+}
+
+func (b Build) compile() (string, error) {
+	name := b.Command
+	args := []string{"build"}
+	if b.Tags != "" {
+		args = append(args, "-tags", b.Tags)
+		name += "-" + strings.ReplaceAll(b.Tags, ",", "-")
+	}
+	if b.Race {
+		args = append(args, "-race")
+		name += "-race"
+	}
+	out := filepath.Join(Root(), "bin", "rig", name)
+	args = append(args, "-o", out, "./cmd/"+b.Command)
+	cmd := exec.Command("go", args...)
+	cmd.Dir = Root()
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return out, nil
+}
+
+// Ready is what the parts of the service say when they are ready.
+type Ready struct {
+	APIURL          string `json:"api_url"`
+	TemporalAddress string `json:"temporal_address"`
+	TemporalUIURL   string `json:"temporal_ui_url"`
+	DatabaseURL     string `json:"database_url"`
+	AppDatabaseURL  string `json:"app_database_url"`
+	VisibilityURL   string `json:"visibility_url"`
+	SandboxURL      string `json:"sandbox_url"`
+	TenantID        string `json:"tenant_id"`
+	Email           string `json:"email"`
+	Password        string `json:"password"`
+	RuntimeKey      string `json:"runtime_key"`
+	AgentKey        string `json:"agent_key"`
+}
+
+// Process is a running part.
+type Process struct {
+	Name string
+	cmd  *exec.Cmd
+	log  *lockedBuffer
+	done chan struct{}
+}
+
+// lockedBuffer gathers a process's output.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what was written so far.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Start runs a binary in a process group of its own; env is added to this process's.
+func Start(t testing.TB, name, binary string, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{Name: name, cmd: exec.Command(binary, args...), log: &lockedBuffer{}, done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = 2 * time.Second
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.Stop()
+		if t.Failed() {
+			t.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
+		}
+	})
+	return p
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// Log returns the output so far.
+func (p *Process) Log() string { return p.log.String() }
+
+// Pid returns the process id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Kill ends the process and its children with SIGKILL and waits.
+func (p *Process) Kill() {
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
+	<-p.done
+}
+
+// stopWait is how long an orderly end may take.
+const stopWait = 20 * time.Second
+
+// Stop ends the process in order, by force where it does not listen.
+func (p *Process) Stop() {
+	_ = syscall.Kill(p.Pid(), syscall.SIGINT)
+	select {
+	case <-p.done:
+	case <-time.After(stopWait):
+		p.Kill()
+	}
+}
+
+// await reads the ready file of a process.
+func (p *Process) await(t testing.TB, file string, into *Ready) {
+	t.Helper()
+	deadline := time.After(90 * time.Second)
+	for {
+		if text, err := os.ReadFile(file); err == nil {
+			require.NoError(t, json.Unmarshal(text, into))
+			return
+		}
+		select {
+		case <-p.done:
+			require.FailNow(t, p.Name+" ended before it was ready", p.Log())
+		case <-deadline:
+			require.FailNow(t, p.Name+" was not ready in time", p.Log())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// FreeAddress returns a loopback address with a port that was free a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// secret is a random key in base64.
+func secret() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw)
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// Until polls what until it says true, or fails the test after limit.
+func Until(t testing.TB, limit time.Duration, why string, what func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for !what() {
+		select {
+		case <-ctx.Done():
+			require.FailNow(t, "not in time: "+why)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

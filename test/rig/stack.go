@@ -1,0 +1,113 @@
+package rig
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Stack is the whole service, running.
+type Stack struct {
+	Ready
+	// Dir holds everything persistent.
+	Dir string
+	// Parts by name: "dev" in one process; postgres, temporal, api and worker when split.
+	Parts map[string]*Process
+
+	t       testing.TB
+	start   map[string]func()
+	keysEnv []string
+}
+
+// Dev starts everything in one process tree, the eager lane.
+func Dev(t testing.TB, env ...string) *Stack {
+	t.Helper()
+	s := &Stack{t: t, Dir: t.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	binary := Binary(t, Build{Command: "agentruntime-dev"})
+	s.start["dev"] = func() {
+		file := filepath.Join(s.Dir, "ready.json")
+		p := Start(t, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...), "--data", filepath.Join(s.Dir, "data"), "--ready-file", file,
+			"--listen", orFree(t, s.APIURL), "--temporal", "127.0.0.1:0", "--temporal-ui", "127.0.0.1:0")
+		s.Parts["dev"] = p
+		p.await(t, file, &s.Ready)
+	}
+	s.start["dev"]()
+	return s
+}
+
+func orFree(t testing.TB, url string) string {
+	if url == "" {
+		return FreeAddress(t)
+	}
+	return url[len("http://"):]
+}
+
+// SplitOptions say how API and worker are built and run.
+type SplitOptions struct {
+	Tags string
+	Race bool
+	// Env is added to that of API and worker.
+	Env []string
+}
+
+// Split starts Postgres, Temporal, API and worker as processes of their own, the
+// split lane. API and worker are the product binary. No tenant is made; see NewTenant.
+func Split(t testing.TB, o SplitOptions) *Stack {
+	t.Helper()
+	s := &Stack{t: t, Dir: t.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	dev := Binary(t, Build{Command: "agentruntime-dev"})
+	product := Binary(t, Build{Command: "agentruntime", Tags: o.Tags, Race: o.Race})
+	// Ports stay over restarts, as they would behind a real address.
+	pg, temporal, api := FreeAddress(t), FreeAddress(t), FreeAddress(t)
+	data := filepath.Join(s.Dir, "data")
+	quiet := []string{"LOG_FORMAT=json"}
+	s.keysEnv = []string{
+		"VAULT_KEYS=rig:" + secret(), "API_KEY_PEPPER=" + secret(), "JWT_SIGNING_SEED=" + secret(), "TEMPORAL_CODEC_KEY=" + secret(),
+	}
+	s.start["postgres"] = func() {
+		file := filepath.Join(s.Dir, "postgres.json")
+		s.Parts["postgres"] = Start(t, "postgres", dev, quiet, "postgres", "--data", data, "--ready-file", file, "--port", pg[len("127.0.0.1:"):])
+		s.Parts["postgres"].await(t, file, &s.Ready)
+	}
+	s.start["temporal"] = func() {
+		file := filepath.Join(s.Dir, "temporal.json")
+		s.Parts["temporal"] = Start(t, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
+		s.Parts["temporal"].await(t, file, &s.Ready)
+	}
+	service := func(name string) func() {
+		return func() {
+			env := append(append([]string{
+				"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
+				"LISTEN=" + api, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
+			}, s.keysEnv...), o.Env...)
+			s.Parts[name] = Start(t, name, product, env, name)
+		}
+	}
+	s.start["worker"], s.start["api"] = service("worker"), service("api")
+	for _, name := range []string{"postgres", "temporal", "worker", "api"} {
+		s.start[name]()
+	}
+	s.APIURL = "http://" + api
+	s.AwaitAPI()
+	return s
+}
+
+// Kill ends a part with SIGKILL, its children too.
+func (s *Stack) Kill(name string) { s.Parts[name].Kill() }
+
+// Restart starts a part again, on the same data and address.
+func (s *Stack) Restart(name string) {
+	s.t.Helper()
+	require.NotNil(s.t, s.start[name], "no part %s", name)
+	s.start[name]()
+}
+
+// Logs returns everything that the parts have written, of this start.
+func (s *Stack) Logs() string {
+	var all string
+	for _, p := range s.Parts {
+		all += p.Log()
+	}
+	return all
+}
