@@ -22,13 +22,15 @@ WHERE tenant_id = @tenant_id AND (@include_revoked::boolean OR revoked_at IS NUL
 ORDER BY id DESC;
 
 -- name: RevokeAPIKey :execrows
--- The notice leaves with the commit and reaches every process that listens.
+-- The notice leaves with the commit and reaches every process that listens. The lock
+-- waits for the transactions that are taking one of the key's runs to sending
+-- (LockKey), and those that come after find the key revoked.
 WITH revoked AS (
     UPDATE api_keys SET revoked_at = @now::timestamptz
     WHERE api_keys.id = @id AND api_keys.tenant_id = @tenant_id AND api_keys.revoked_at IS NULL
     RETURNING api_keys.id
 )
-SELECT pg_notify('key_revoked', revoked.id::text) FROM revoked;
+SELECT pg_notify('key_revoked', revoked.id::text), pg_advisory_xact_lock(hashtextextended(revoked.id::text, 0)) FROM revoked;
 
 -- name: ListRevokedAmong :many
 -- Which of the keys are revoked; asked where notices may have been lost.

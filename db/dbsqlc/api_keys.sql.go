@@ -201,7 +201,7 @@ WITH revoked AS (
     WHERE api_keys.id = $2 AND api_keys.tenant_id = $3 AND api_keys.revoked_at IS NULL
     RETURNING api_keys.id
 )
-SELECT pg_notify('key_revoked', revoked.id::text) FROM revoked
+SELECT pg_notify('key_revoked', revoked.id::text), pg_advisory_xact_lock(hashtextextended(revoked.id::text, 0)) FROM revoked
 `
 
 type RevokeAPIKeyParams struct {
@@ -210,7 +210,9 @@ type RevokeAPIKeyParams struct {
 	TenantID uuid.UUID
 }
 
-// The notice leaves with the commit and reaches every process that listens.
+// The notice leaves with the commit and reaches every process that listens. The lock
+// waits for the transactions that are taking one of the key's runs to sending
+// (LockKey), and those that come after find the key revoked.
 func (q *Queries) RevokeAPIKey(ctx context.Context, db DBTX, arg RevokeAPIKeyParams) (int64, error) {
 	result, err := db.Exec(ctx, RevokeAPIKey, arg.Now, arg.ID, arg.TenantID)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/auth"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/testkit"
@@ -408,6 +410,30 @@ func TestKeyLifeCycle(t *testing.T) {
 	require.Equal(t, []string{"second active", "first revoked"}, list("ALL"))
 	_, err = h.ListKeys(t.Context(), me.TenantID, "revoked")
 	requireCode(t, fault.CodeValidation, err)
+}
+
+// A run on its way to sending holds its key's lock until that is committed, so
+// nothing begins to be sent after the revocation has answered.
+func TestRevocationWaitsForRunsBeingSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	me := h.join(t, "ada@example.com")
+	key, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "k"})
+	require.NoError(t, err)
+	impatient, err := db.Open(t.Context(), db.Config{URL: h.db.AppURL + "&lock_timeout=50"})
+	require.NoError(t, err)
+	t.Cleanup(impatient.Close)
+	h.d.DB = impatient
+
+	err = h.db.InTenant(t.Context(), me.TenantID, func(tx pgx.Tx) error {
+		if err := dbsqlc.New().LockKey(t.Context(), tx, key.ID.String()); err != nil {
+			return err
+		}
+		require.ErrorContains(t, h.RevokeKey(t.Context(), me.TenantID, key.ID.String()), "lock timeout")
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, h.RevokeKey(t.Context(), me.TenantID, key.ID.String()))
 }
 
 func TestForeignKeyIsUnknown(t *testing.T) {
