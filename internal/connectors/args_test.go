@@ -121,6 +121,12 @@ func TestArguments(t *testing.T) {
 			want:     `{"additionalProperties":false,"properties":{"a":{},"b":{"pattern":"^\\x{0041}+$"},"c":{},"d":{},` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a pattern that cannot be compiled is not checked",
 		},
+		"names by pattern": {
+			version:  "3.1.0",
+			schema:   `{"properties":{"a":{"type":"object","patternProperties":{"^x-":{"type":"integer"},"(?=y)":{"type":"string"}},"additionalProperties":false},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}}}}`,
+			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":{},"patternProperties":{"^x-":{"type":"integer"}},"type":"object"},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}},` + id + `},"required":["id"],"type":"object"}`,
+			degraded: "a pattern that cannot be compiled is not checked",
+		},
 		"nonsense": {
 			schema:   `{"properties":{"a":5,"b":{"type":"file"},"c":{"type":"string","required":true,"enum":[]},"d":{"items":[{"type":"string"}]},"e":{"allOf":7,"properties":[]}}}`,
 			want:     `{"additionalProperties":false,"properties":{"a":{},"b":{},"c":{"type":"string"},"d":{"prefixItems":[{"type":"string"}]},"e":{},` + id + `},"required":["id"],"type":"object"}`,

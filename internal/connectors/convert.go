@@ -12,11 +12,11 @@ import (
 	"agentruntime/internal/fault"
 )
 
-// Limits on schemas. maxNodes bounds what a document may expand to (GitHub's
-// whole document takes about 300,000 nodes); maxText keeps schemas readable for a
+// Limits on schemas. maxNodes bounds what a document may expand to (Stripe's whole
+// document takes 16,000 schemas); maxText keeps schemas readable for a
 // model, whose context they fill.
 const (
-	maxNodes   = 5_000_000
+	maxNodes   = 500_000
 	maxDefs    = 100_000
 	maxText    = 600
 	maxExample = 256
@@ -127,7 +127,8 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 // keywords converts the members of a schema that is no bare reference.
 func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[string]any {
 	out := make(map[string]any, len(n))
-	for key, value := range n {
+	for _, key := range sortedKeys(n) { // in order: what is dropped can depend on it
+		value := n[key]
 		switch key {
 		case "title", "description":
 			if t, ok := value.(string); ok && t != "" {
@@ -203,7 +204,8 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 		return
 	}
 	converted := make(map[string]any, len(props))
-	for name, node := range props {
+	for _, name := range sortedKeys(props) {
+		node := props[name]
 		if key == "properties" && c.readOnly(node) {
 			continue
 		}

@@ -16,7 +16,8 @@ import (
 const (
 	maxOperations  = 20_000
 	maxVerbSchema  = 256 << 10 // bytes of one verb's schema
-	maxAllSchemas  = 128 << 20 // bytes of all of them together
+	minVerbSchema  = 8 << 10   // bytes that remain to each once all are used up
+	maxAllSchemas  = 16 << 20  // bytes of all of them together; Stripe's take 1.8 MB
 	maxReason      = 500       // bytes of one report
 	maxPathsListed = 50_000
 )
@@ -200,13 +201,15 @@ func (im *importer) add(o *operation) error {
 	where := label(o.method, o.path)
 	v, err := o.verb()
 	if err == nil {
-		v.Schema, err = o.schema(min(maxVerbSchema, maxAllSchemas-im.bytes))
+		v.Schema, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
 	}
 	if im.conv.nodes > maxNodes {
 		return errTooLarge()
 	}
 	if err == nil {
-		v.Schema, err = o.usable(v.Schema)
+		if _, compileErr := CompileSchema(v.Schema); compileErr != nil {
+			err = reason("its arguments' schema cannot be compiled")
+		}
 	}
 	if err == nil {
 		v.Plan, err = encode(o.plan)
@@ -225,21 +228,6 @@ func (im *importer) add(o *operation) error {
 		im.out.Degraded = append(im.out.Degraded, Report{Operation: where, Reason: shorten(strings.Join(lost, "; "), maxReason)})
 	}
 	return nil
-}
-
-// usable proves that the schema compiles. One that does not is replaced with the
-// names of its arguments alone.
-func (o *operation) usable(schema json.RawMessage) (json.RawMessage, error) {
-	if _, err := CompileSchema(schema); err == nil {
-		return schema, nil
-	}
-	o.scratch.lose("the schema cannot be compiled; only the names of arguments are checked")
-	for name := range o.props {
-		o.props[name] = map[string]any{}
-	}
-	return encode(map[string]any{
-		"type": "object", "properties": o.props, "required": o.required, "additionalProperties": o.extra["additionalProperties"] != nil,
-	})
 }
 
 func (im *importer) reject(operation, why string) {

@@ -1,7 +1,9 @@
 package connectors_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,6 +210,29 @@ func TestMethodsThatAreNotCalled(t *testing.T) {
 	}, im.Rejected)
 }
 
+// TestReferencesMultiply: a small document can ask for a large catalog.
+func TestReferencesMultiply(t *testing.T) {
+	t.Parallel()
+	var body, paths strings.Builder
+	for i := range 2_000 {
+		fmt.Fprintf(&body, `,"p%d":{"type":"string"}`, i)
+	}
+	for i := range 600 {
+		fmt.Fprintf(&paths, `,"/p%d":{"post":{"requestBody":{"$ref":"#/components/requestBodies/B"}}}`, i)
+	}
+	_, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: "shop", Document: document("3.0.0", "{"+paths.String()[1:]+"}",
+		`{"requestBodies":{"B":{"content":{"application/json":{"schema":{"properties":{`+body.String()[1:]+`}}}}}}}`)})
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+}
+
+func TestImportStopsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := connectors.Import(ctx, connectors.ImportInput{Slug: "shop", Document: document("3.0.0", `{"/x":{"get":{}}}`, "")})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
 	op := func(id string) string { return `{"operationId":"` + id + `"}` }
@@ -245,6 +270,9 @@ func TestStripe(t *testing.T) {
 	require.Empty(t, im.Rejected)
 	require.Equal(t, []connectors.Report{{Operation: "POST /v1/files", Reason: "files of the body are given as base64"}}, im.Degraded)
 	require.Equal(t, connectors.AuthBasic, im.Auth.Type)
+	again, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: "stripe", Document: raw})
+	require.NoError(t, err)
+	require.Equal(t, im, again, "the same document makes the same verbs")
 	byName := map[string]connectors.Verb{}
 	for _, v := range im.Verbs {
 		byName[v.Name] = v
