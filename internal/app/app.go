@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"agentruntime/activities"
@@ -35,6 +36,8 @@ import (
 type Roles struct {
 	API    bool
 	Worker bool
+	// Tracer sees every statement to Postgres; nil means none.
+	Tracer pgx.QueryTracer
 }
 
 // App is one process of the service.
@@ -69,7 +72,7 @@ func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) 
 			a.Close()
 		}
 	}()
-	if a.pool, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseConns}); err != nil {
+	if a.pool, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseConns, Tracer: roles.Tracer}); err != nil {
 		return nil, err
 	}
 	a.onClose(a.pool.Close)

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/membership/static"
+	"go.temporal.io/server/common/metrics"
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
 
@@ -49,6 +50,10 @@ type TemporalConfig struct {
 	Namespace string
 	// Log gets what the server says from warnings up.
 	Log *slog.Logger
+
+	// CountWrites is told of every write to the main store, by the store's name for
+	// it (UpdateWorkflowExecution, …). For measurements; nil counts nothing.
+	CountWrites func(operation string)
 
 	// stock switches the settings in serverSettings off: the server as
 	// `temporal server start-dev` runs it, for comparison.
@@ -97,7 +102,7 @@ func StartTemporal(ctx context.Context, cfg TemporalConfig) (_ *Temporal, err er
 	if err != nil {
 		return nil, err
 	}
-	t.server, err = temporal.NewServer(
+	options := []temporal.ServerOption{
 		temporal.WithConfig(serverConfig),
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts), // no gossip: faster, and no dead members after kill -9
@@ -105,7 +110,11 @@ func StartTemporal(ctx context.Context, cfg TemporalConfig) (_ *Temporal, err er
 		temporal.WithDynamicConfigClient(serverSettings(cfg.stock)),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
-	)
+	}
+	if cfg.CountWrites != nil {
+		options = append(options, temporal.WithCustomMetricsHandler(writeCounter{Handler: metrics.NoopMetricsHandler, count: cfg.CountWrites}))
+	}
+	t.server, err = temporal.NewServer(options...)
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
