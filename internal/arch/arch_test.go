@@ -176,27 +176,35 @@ func TestOneTestBinaryLinksTheTemporalServer(t *testing.T) {
 	require.LessOrEqual(t, len(linking), 1, "test binaries that link the Temporal server: %v", linking)
 }
 
+// lanePrefix returns what the names of a file's tests must begin with.
+func lanePrefix(file *ast.File) string {
+	for _, group := range file.Comments {
+		if group.Pos() > file.Package {
+			break
+		}
+		switch group.List[0].Text {
+		case "//go:build conformance":
+			return "TestConformance"
+		case "//go:build chaos":
+			return "TestChaos"
+		case "//go:build bench":
+			return "TestBench"
+		}
+	}
+	return ""
+}
+
 // The Makefile picks the tests of a tagged lane by this prefix; a test that lacks
 // it would never run.
 func TestTaggedLanesRunEveryTest(t *testing.T) {
 	t.Parallel()
-	prefixes := map[string]string{
-		"//go:build conformance": "TestConformance",
-		"//go:build chaos":       "TestChaos",
-		"//go:build bench":       "TestBench",
-	}
 	for _, file := range sourceFiles(t) {
 		if !file.test() {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file.path), nil, parser.ParseComments)
 		require.NoError(t, err)
-		prefix := ""
-		for _, group := range parsed.Comments {
-			if group.Pos() < parsed.Package {
-				prefix += prefixes[group.List[0].Text]
-			}
-		}
+		prefix := lanePrefix(parsed)
 		for _, declaration := range parsed.Decls {
 			f, ok := declaration.(*ast.FuncDecl)
 			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {

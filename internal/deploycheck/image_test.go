@@ -76,7 +76,7 @@ func TestBaseImages(t *testing.T) {
 
 func TestImageRunsAsNobodyInParticular(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`), only(t, "USER"), "by number: the image has no passwd file")
+	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, only(t, "USER"), "by number: the image has no passwd file")
 }
 
 func TestImageHoldsNoSecretAndNoSource(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 // rolesServer is a Postgres on which roles.sh ran, as it does in a new container.
 func rolesServer(t *testing.T) *postgres.Server {
 	t.Helper()
-	// Not t.TempDir, whose parents are closed to the server's account.
-	dir, err := os.MkdirTemp("", "roles")
+	dir, err := os.MkdirTemp("", "roles") //nolint:usetesting // the parents of t.TempDir are closed to the server's account
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	server, err := postgres.Start(t.Context(), postgres.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
