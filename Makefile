@@ -41,7 +41,9 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 
 # A test binary that links the embedded Temporal server takes minutes to compile
 # and again twice as long with the race detector, so those run without it. All
-# other packages, which is where our own concurrency lives, run with it.
+# other packages, which is where our own concurrency lives, run with it. Those with
+# the server go first: the end-to-end tests then find it compiled when they build the
+# development binary, which their time limit would not forgive otherwise.
 # $(call lane,SIGN) lists the packages with tests: ! those without the server in
 # them, and with an empty SIGN those that link it.
 lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
@@ -49,8 +51,8 @@ lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... |
 
 .PHONY: test
 test: bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,!)); $(GO) test -race -timeout 10m $$packages
 	packages=$$($(call lane,)); [[ -z $$packages ]] || $(GO) test -timeout 15m $$packages
+	packages=$$($(call lane,!)); $(GO) test -race -timeout 15m $$packages
 
 .PHONY: test-race
 test-race: bin/stripe-mock ## run all tests with the race detector, the Temporal server too (slow)
