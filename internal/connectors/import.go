@@ -15,7 +15,7 @@ import (
 // Limits of one import.
 const (
 	maxOperations  = 20_000
-	maxVerbSchema  = 256 << 10 // bytes of one verb's schema
+	maxVerbSchema  = 128 << 10 // bytes of one verb's schema; Stripe's largest takes 50 KB
 	minVerbSchema  = 8 << 10   // bytes that remain to each once all are used up
 	maxAllSchemas  = 16 << 20  // bytes of all of them together; Stripe's take 1.8 MB
 	maxReason      = 500       // bytes of one report

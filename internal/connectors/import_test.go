@@ -214,10 +214,10 @@ func TestMethodsThatAreNotCalled(t *testing.T) {
 func TestReferencesMultiply(t *testing.T) {
 	t.Parallel()
 	var body, paths strings.Builder
-	for i := range 2_000 {
-		fmt.Fprintf(&body, `,"p%d":{"type":"string"}`, i)
+	for i := range 8_000 {
+		fmt.Fprintf(&body, `,"property_%d":{"type":"string"}`, i)
 	}
-	for i := range 600 {
+	for i := range 100 {
 		fmt.Fprintf(&paths, `,"/p%d":{"post":{"requestBody":{"$ref":"#/components/requestBodies/B"}}}`, i)
 	}
 	_, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: "shop", Document: document("3.0.0", "{"+paths.String()[1:]+"}",
