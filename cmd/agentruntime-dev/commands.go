@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func part(use, short string, o *options, start func(ctx context.Context, s *stac
 			if err := s.writeReady(); err != nil {
 				return err
 			}
-			s.log.InfoContext(cmd.Context(), use+" is ready")
+			s.log.InfoContext(cmd.Context(), "ready", slog.String("part", use))
 			return s.wait(cmd.Context())
 		},
 	}

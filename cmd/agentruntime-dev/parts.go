@@ -60,7 +60,7 @@ func (s *stack) migrate(ctx context.Context) error { return db.Migrate(ctx, s.ow
 func (s *stack) startTemporal(ctx context.Context, visibilityURL string) error {
 	server, err := devserver.StartTemporal(ctx, devserver.TemporalConfig{
 		FrontendAddr: s.temporal, Dir: filepath.Join(s.data, "temporal"), VisibilityURL: visibilityURL,
-		Shards: shards, Namespace: namespace, Log: s.log,
+		Shards: shards, Namespace: namespace, Log: s.log, CountWrites: s.countWrites,
 	})
 	if err != nil {
 		return err

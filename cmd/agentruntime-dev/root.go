@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -51,7 +53,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(postgresCommand(), temporalCommand(), uiCommand(), sandboxCommand(),
 		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true}),
 		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true}),
-		seedCommand())
+		seedCommand(), benchCommand())
 	return root
 }
 
@@ -109,7 +111,7 @@ func (s *stack) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startService(ctx, cfg, app.Roles{API: true, Worker: true}); err != nil {
+	if err := s.startService(ctx, cfg, app.Roles{API: true, Worker: true, Tracer: s.tracer}); err != nil {
 		return err
 	}
 	return s.seed(ctx, shopURL)
@@ -126,7 +128,11 @@ type stack struct {
 
 	appURL        string // database of the service, for its login role
 	visibilityURL string // database of Temporal's lists
-	ownerURL      string // database of the service, for the owner of its schema
+	// For measurements, nil otherwise.
+	tracer      pgx.QueryTracer
+	countWrites func(operation string)
+
+	ownerURL string // database of the service, for the owner of its schema
 }
 
 func newStack(o options) (*stack, error) {
@@ -168,8 +174,8 @@ func (s *stack) onClose(stop func() error) { s.cleanup = append(s.cleanup, stop)
 
 // close stops the parts, last in first out.
 func (s *stack) close() {
-	for i := len(s.cleanup) - 1; i >= 0; i-- {
-		if err := s.cleanup[i](); err != nil {
+	for _, stop := range slices.Backward(s.cleanup) {
+		if err := stop(); err != nil {
 			s.log.Error("stopping", slog.Any("error", err))
 		}
 	}
@@ -188,8 +194,8 @@ func (s *stack) wait(ctx context.Context) error {
 
 // interrupted makes a Ctrl-C during the start an orderly end.
 func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
