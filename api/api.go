@@ -80,5 +80,6 @@ func (s *Server) router() http.Handler {
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
+	mountDocs(mux)
 	return s.outermost(mux)
 }

@@ -1,0 +1,302 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/auth"
+	"agentruntime/internal/fault"
+)
+
+// object is a JSON object of the document.
+type object = map[string]any
+
+// contract is the document as the service serves it.
+func contract(t *testing.T) object {
+	t.Helper()
+	raw, err := documentJSON(openapiYAML)
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	require.NoError(t, err)
+	return doc.(object)
+}
+
+// at walks down by names.
+func at(t *testing.T, node any, path ...string) any {
+	t.Helper()
+	for _, name := range path {
+		next, ok := node.(object)[name]
+		require.True(t, ok, "%v: no %s", path, name)
+		node = next
+	}
+	return node
+}
+
+// resolve follows a reference within the document.
+func resolve(t *testing.T, doc object, node any) object {
+	t.Helper()
+	ref, is := node.(object)["$ref"].(string)
+	if !is {
+		return node.(object)
+	}
+	return resolve(t, doc, at(t, doc, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+}
+
+// eachOperation calls f for every operation, in order.
+func eachOperation(t *testing.T, doc object, f func(method, path string, op object)) {
+	t.Helper()
+	paths := at(t, doc, "paths").(object)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := paths[path].(object)
+		for _, method := range []string{"get", "put", "post", "patch", "delete"} {
+			if op, has := item[method].(object); has {
+				f(strings.ToUpper(method), path, op)
+			}
+		}
+	}
+}
+
+func TestTheDocumentIsValidOpenAPI(t *testing.T) {
+	t.Parallel()
+	raw, err := documentJSON(openapiYAML)
+	require.NoError(t, err)
+	doc, err := openapi3.NewLoader().LoadFromData(raw)
+	require.NoError(t, err)
+	require.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
+}
+
+// table is the route table, and the two routes of the health of a process.
+func table() []route {
+	s := &Server{}
+	return append(s.routes(), route{method: http.MethodGet, path: "/healthz"}, route{method: http.MethodGet, path: "/readyz"})
+}
+
+func TestTheDocumentListsTheRoutesAndNoOthers(t *testing.T) {
+	t.Parallel()
+	var served, documented []string
+	for _, rt := range table() {
+		served = append(served, rt.method+" "+rt.path)
+	}
+	eachOperation(t, contract(t), func(method, path string, _ object) { documented = append(documented, method+" "+path) })
+	require.ElementsMatch(t, served, documented)
+}
+
+func TestTheDocumentNamesTheCredentialOfEachRoute(t *testing.T) {
+	t.Parallel()
+	routes := map[string]route{}
+	for _, rt := range table() {
+		routes[rt.method+" "+rt.path] = rt
+	}
+	eachOperation(t, contract(t), func(method, path string, op object) {
+		rt := routes[method+" "+path]
+		perms := make([]any, len(rt.perms))
+		for i, p := range rt.perms {
+			perms[i] = p
+		}
+		key, user := object{"ApiKey": perms}, object{"Jwt": []any{}}
+		want := map[takes][]any{takesNothing: {}, takesKey: {key}, takesUser: {user}, takesKeyOrJWT: {key, user}}[rt.takes]
+		require.Equal(t, want, op["security"], "%s %s", method, path)
+
+		responses := op["responses"].(object)
+		require.Equal(t, rt.takes != takesNothing, responses["403"] != nil, "%s %s: 403", method, path)
+		if rt.takes != takesNothing {
+			require.NotNil(t, responses["401"], "%s %s", method, path)
+		}
+		// A route with a body refuses what is too large or of another type.
+		for _, status := range []string{"413", "415"} {
+			require.Equal(t, rt.body > 0, responses[status] != nil, "%s %s: %s", method, path, status)
+		}
+		require.Equal(t, rt.body > 0, op["requestBody"] != nil, "%s %s: body", method, path)
+		require.NotEmpty(t, op["operationId"], "%s %s", method, path)
+		require.NotEmpty(t, op["summary"], "%s %s", method, path)
+	})
+}
+
+func TestTheDocumentsErrorCodesAreThoseOfTheTable(t *testing.T) {
+	t.Parallel()
+	doc := contract(t)
+	status := map[string]int{}
+	var known []any
+	for _, row := range fault.Table() {
+		known = append(known, string(row.Code))
+		status[string(row.Code)] = row.Status
+	}
+	require.Equal(t, known, at(t, doc, "components", "schemas", "ErrorCode", "enum"))
+
+	codes := func(response object) []any {
+		schema := at(t, response, "content", "application/json", "schema").(object)
+		all, _ := schema["allOf"].([]any)
+		require.Len(t, all, 2)
+		require.Equal(t, object{"$ref": "#/components/schemas/Failure"}, all[0])
+		return at(t, all[1], "properties", "error", "properties", "code", "enum").([]any)
+	}
+	eachOperation(t, doc, func(method, path string, op object) {
+		for number, response := range op["responses"].(object) {
+			response := resolve(t, doc, response)
+			require.Contains(t, response["headers"], "X-Request-Id", "%s %s %s", method, path, number)
+			if number[0] < '4' {
+				continue
+			}
+			for _, code := range codes(response) {
+				require.Equal(t, number, strconv.Itoa(status[code.(string)]), "%s %s: %s", method, path, code)
+			}
+		}
+	})
+	// Those that any path may answer with.
+	for name, code := range map[string]fault.Code{"NotFound": fault.CodeNotFound, "MethodNotAllowed": fault.CodeMethodNotAllowed} {
+		require.Equal(t, []any{string(code)}, codes(at(t, doc, "components", "responses", name).(object)))
+	}
+}
+
+func TestTheDocumentsPermissionsAreThoseOfKeys(t *testing.T) {
+	t.Parallel()
+	var want []any
+	for _, p := range auth.Permissions() {
+		want = append(want, p)
+	}
+	require.Equal(t, want, at(t, contract(t), "components", "schemas", "Permission", "enum"))
+}
+
+// pointer is the address of a place in the document.
+func pointer(path ...string) string {
+	escaped := make([]string, len(path))
+	for i, p := range path {
+		escaped[i] = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(p)
+	}
+	return "openapi.json#/" + strings.Join(escaped, "/")
+}
+
+func TestTheDocumentsExamplesFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	doc := contract(t)
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	require.NoError(t, compiler.AddResource("openapi.json", doc))
+	checked := 0
+	check := func(media any, path ...string) {
+		examples, _ := media.(object)["examples"].(object)
+		for name, example := range examples {
+			schema, err := compiler.Compile(pointer(append(path, "schema")...))
+			require.NoError(t, err)
+			require.NoError(t, schema.Validate(example.(object)["value"]), "%v %s", path, name)
+			checked++
+		}
+	}
+	eachOperation(t, doc, func(method, path string, op object) {
+		where := []string{"paths", path, strings.ToLower(method)}
+		if body, has := op["requestBody"].(object); has {
+			check(at(t, body, "content", "application/json"), append(where, "requestBody", "content", "application/json")...)
+		}
+		for number, response := range op["responses"].(object) {
+			if _, shared := response.(object)["$ref"]; !shared {
+				check(at(t, response, "content", "application/json"), append(where, "responses", number, "content", "application/json")...)
+			}
+		}
+	})
+	for name, response := range at(t, doc, "components", "responses").(object) {
+		check(at(t, response, "content", "application/json"), "components", "responses", name, "content", "application/json")
+	}
+	require.Greater(t, checked, 20)
+}
+
+// shapes names the Go type behind each schema: what is read (in) by its fields,
+// what is written (out) also by which of them are always there.
+func shapes() (in, out map[string]any) {
+	in = map[string]any{
+		"RunRequest": runBody{}, "EvaluateRequest": evaluateBody{}, "ResolveRequest": resolveBody{}, "ImportRequest": importBody{},
+		"CredentialCreateRequest": credentialBody{}, "CredentialPatchRequest": credentialPatch{}, "CredentialRotateRequest": rotation{},
+		"ApiKeyCreateRequest": keyBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
+	}
+	out = map[string]any{
+		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
+		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{}, "Approval": approvalView{},
+		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
+		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
+	}
+	return in, out
+}
+
+// fields returns the JSON names of a struct, and those that are always written.
+func fields(t reflect.Type) (all, always []string) {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			inner, innerAlways := fields(f.Type)
+			all, always = append(all, inner...), append(always, innerAlways...)
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, name)
+		if !strings.Contains(options, "omitempty") {
+			always = append(always, name)
+		}
+	}
+	return all, always
+}
+
+func TestTheDocumentsSchemasHaveTheFieldsOfTheCode(t *testing.T) {
+	t.Parallel()
+	schemas := at(t, contract(t), "components", "schemas").(object)
+	in, out := shapes()
+	for name, value := range in {
+		all, _ := fields(reflect.TypeOf(value))
+		require.ElementsMatch(t, all, slices.Collect(maps.Keys(at(t, schemas, name, "properties").(object))), name)
+	}
+	for name, value := range out {
+		all, always := fields(reflect.TypeOf(value))
+		schema := schemas[name].(object)
+		require.ElementsMatch(t, all, slices.Collect(maps.Keys(schema["properties"].(object))), name)
+		required := make([]string, 0, len(always))
+		for _, r := range schema["required"].([]any) {
+			required = append(required, r.(string))
+		}
+		require.ElementsMatch(t, always, required, name)
+		require.Equal(t, false, schema["additionalProperties"], name)
+	}
+}
+
+func TestEveryAnswersEnvelopeIsClosed(t *testing.T) {
+	t.Parallel()
+	doc := contract(t)
+	eachOperation(t, doc, func(method, path string, op object) {
+		for number, response := range op["responses"].(object) {
+			if number[0] >= '4' {
+				continue // all of them are Failure, which shapes and codes check
+			}
+			schema := resolve(t, doc, at(t, resolve(t, doc, response), "content", "application/json", "schema"))
+			where := fmt.Sprintf("%s %s %s", method, path, number)
+			require.Equal(t, false, schema["additionalProperties"], where)
+			require.Equal(t, object{"const": true}, at(t, schema, "properties", "success"), where)
+			data := resolve(t, doc, at(t, schema, "properties", "data"))
+			if items, list := data["items"]; list {
+				data = resolve(t, doc, items)
+			}
+			require.Equal(t, false, data["additionalProperties"], where)
+		}
+	})
+}
+
+func TestTheDocumentsOrderIsThatOfTheFile(t *testing.T) {
+	t.Parallel()
+	raw, err := documentJSON([]byte("b: {z: 1, a: [x, null, true, 1.5]}\na: \"1\"\n"))
+	require.NoError(t, err)
+	require.Equal(t, `{"b":{"z":1,"a":["x",null,true,1.5]},"a":"1"}`, string(raw))
+	require.True(t, json.Valid(raw))
+
+	for name, source := range map[string]string{"empty": "", "alias": "a: &x 1\nb: *x\n", "not yaml": "a: {"} {
+		_, err := documentJSON([]byte(source))
+		require.Error(t, err, name)
+	}
+}

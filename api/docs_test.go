@@ -1,0 +1,105 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// get asks the mounted pages, with header names and values in turn.
+func get(t *testing.T, method, path string, header ...string) *http.Response {
+	t.Helper()
+	mux := chi.NewRouter()
+	mountDocs(mux)
+	r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func body(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	raw, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return raw
+}
+
+func TestTheDocumentIsServed(t *testing.T) {
+	t.Parallel()
+	plain := get(t, http.MethodGet, "/openapi.json")
+	require.Equal(t, http.StatusOK, plain.StatusCode)
+	require.Equal(t, "application/json; charset=utf-8", plain.Header.Get("Content-Type"))
+	require.Empty(t, plain.Header.Get("Content-Encoding"))
+	raw := body(t, plain)
+	require.True(t, json.Valid(raw))
+
+	squeezed := get(t, http.MethodGet, "/openapi.json", "Accept-Encoding", "br, gzip;q=0.8")
+	require.Equal(t, "gzip", squeezed.Header.Get("Content-Encoding"))
+	z, err := gzip.NewReader(squeezed.Body)
+	require.NoError(t, err)
+	same, err := io.ReadAll(z)
+	require.NoError(t, err)
+	require.Equal(t, raw, same)
+	require.Equal(t, plain.Header.Get("ETag"), squeezed.Header.Get("ETag"))
+
+	refused := get(t, http.MethodGet, "/openapi.json", "Accept-Encoding", "gzip; q=0")
+	require.Empty(t, refused.Header.Get("Content-Encoding"))
+}
+
+func TestAssetsAreRevalidated(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/openapi.json", "/docs", "/docs/init.js", "/docs/scalar.js"} {
+		first := get(t, http.MethodGet, path)
+		require.Equal(t, http.StatusOK, first.StatusCode, path)
+		require.NotEmpty(t, body(t, first), path)
+		etag := first.Header.Get("ETag")
+		for _, known := range []string{etag, `"other", ` + etag, "*"} {
+			again := get(t, http.MethodGet, path, "If-None-Match", known)
+			require.Equal(t, http.StatusNotModified, again.StatusCode, path)
+			require.Empty(t, body(t, again), path)
+		}
+		require.Equal(t, http.StatusOK, get(t, http.MethodGet, path, "If-None-Match", `"other"`).StatusCode)
+		head := get(t, http.MethodHead, path, "Accept-Encoding", "gzip")
+		require.Equal(t, http.StatusOK, head.StatusCode, path)
+		require.NotEmpty(t, head.Header.Get("Content-Length"), path)
+		require.Empty(t, body(t, head), path)
+	}
+}
+
+func TestThePageStaysOnThisHost(t *testing.T) {
+	t.Parallel()
+	r := get(t, http.MethodGet, "/docs")
+	policy := r.Header.Get("Content-Security-Policy")
+	require.Contains(t, policy, "default-src 'none'")
+	require.NotRegexp(t, regexp.MustCompile(`https?:|\*`), policy, "no other host")
+	require.NotContains(t, policy, "script-src 'self' 'unsafe")
+	require.NotRegexp(t, regexp.MustCompile(`https?://`), string(body(t, r)))
+	require.NotRegexp(t, regexp.MustCompile(`https?://`), string(docsInit))
+}
+
+// The script is the published one: its hash stands in the licence file.
+func TestTheScriptIsThePublishedOne(t *testing.T) {
+	t.Parallel()
+	z, err := gzip.NewReader(bytes.NewReader(docsScriptGzip))
+	require.NoError(t, err)
+	h := sha256.New()
+	_, err = io.Copy(h, z)
+	require.NoError(t, err)
+	licence, err := os.ReadFile("docsui/LICENSE.txt")
+	require.NoError(t, err)
+	require.Contains(t, string(licence), hex.EncodeToString(h.Sum(nil)))
+}
