@@ -53,6 +53,7 @@ func BenchmarkFloor(b *testing.B) {
 }
 
 func benchmarkFloor(b *testing.B, configure func(dir string) TemporalConfig) {
+	b.Helper()
 	server := startTemporal(b, configure(openDir(b)))
 	c := dial(b, server.Addr)
 	w := worker.New(c, "floor", worker.Options{MaxConcurrentWorkflowTaskPollers: 8})

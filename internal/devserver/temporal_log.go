@@ -26,7 +26,7 @@ func (l *serverLogger) write(level slog.Level, msg string, tags []tag.Tag) {
 	if l.stopping.Load() || !l.log.Enabled(ctx, level) || expected(msg) {
 		return
 	}
-	l.log.LogAttrs(ctx, level, msg, attrs(slices.Concat(l.tags, tags))...)
+	l.log.LogAttrs(ctx, level, msg, attrs(slices.Concat(l.tags, tags))...) //nolint:sloglint // the message is the server's
 }
 
 // expected tells the warnings that every start gives and nobody can act upon.

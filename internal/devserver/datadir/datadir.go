@@ -43,7 +43,7 @@ func Acquire(ctx context.Context, dir string) (*Lock, error) {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
 	if err := flock(ctx, file); err != nil {
-		defer file.Close() //nolint:errcheck // nothing was written
+		defer file.Close() // nothing was written
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
@@ -130,9 +130,9 @@ func createSecret(path string, size int) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // a second name of the same bytes
+	defer os.Remove(tmp.Name()) // a second name of the same bytes
 	secret := make([]byte, size)
-	rand.Read(secret) //nolint:errcheck // never fails since Go 1.24
+	rand.Read(secret) // never fails since Go 1.24
 	_, err = tmp.WriteString(hex.EncodeToString(secret) + "\n")
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err

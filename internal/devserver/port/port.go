@@ -29,7 +29,7 @@ func Resolve(what, addr string) (string, error) {
 		return "", fmt.Errorf("%s: cannot listen on %s: %w; stop the program that has the port, or choose another (port 0 picks a free one)",
 			what, tcp, err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was accepted on it
+	defer l.Close() // nothing was accepted on it
 	return l.Addr().String(), nil
 }
 
@@ -41,7 +41,7 @@ func Free(n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer l.Close() //nolint:errcheck // held open till all are found, so that they differ
+		defer l.Close() // held open till all are found, so that they differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -35,7 +35,7 @@ func serverAccount(data string) (*account, error) {
 			return &account{uid: uid, gid: gid}, nil
 		}
 	}
-	return nil, errors.New("Postgres does not run as root, and there is neither a user postgres nor nobody to run it as: add one with `useradd -r postgres`") //nolint:revive,staticcheck // Postgres is a name
+	return nil, errors.New("Postgres does not run as root, and there is neither a user postgres nor nobody to run it as: add one with `useradd -r postgres`") //nolint:staticcheck // Postgres is a name
 }
 
 func (a *account) credential() *syscall.Credential {

@@ -144,7 +144,7 @@ func (c cluster) initialise(ctx context.Context, password string) error {
 	if err := c.account.writeFile(pwfile, password); err != nil {
 		return err
 	}
-	defer os.Remove(pwfile) //nolint:errcheck // removed with the directory at the next start otherwise
+	defer os.Remove(pwfile) // a start killed before this overwrites and removes it later
 	cmd := c.command("initdb", "-D", fresh, "-U", superuser, "-A", "scram-sha-256", "--pwfile="+pwfile,
 		"-E", "UTF8", "--lc-collate=C", "--lc-ctype="+ctype(), "--no-instructions")
 	if out, err := runProcess(ctx, cmd); err != nil {

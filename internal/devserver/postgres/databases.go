@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -96,15 +97,10 @@ func (s *Server) exec(ctx context.Context, sql string, accept ...string) error {
 	if err != nil {
 		return fmt.Errorf("postgres: connect: %w", err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // the statement is done or failed
+	defer conn.Close(ctx) // the statement is done or failed
 	_, err = conn.Exec(ctx, sql)
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		for _, code := range accept {
-			if pgErr.Code == code {
-				return nil
-			}
-		}
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains(accept, pgErr.Code) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: %w", err)

@@ -146,7 +146,7 @@ func (s *Server) tryLaunch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer logFile.Close() //nolint:errcheck // the server has its own copy
+	defer logFile.Close() // the server has its own copy
 	cmd := s.cluster.command("postgres", s.cluster.serverArgs(s.port)...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr.Setpgid = true // a Ctrl-C in the terminal is for the parent, which stops us in order

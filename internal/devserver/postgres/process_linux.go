@@ -31,7 +31,7 @@ func listProcesses(context.Context) ([]running, error) {
 			continue
 		}
 		p := running{pid: pid}
-		for _, arg := range bytes.Split(line, []byte{0}) {
+		for arg := range bytes.SplitSeq(line, []byte{0}) {
 			p.argv = append(p.argv, string(arg))
 		}
 		all = append(all, p)
