@@ -1,0 +1,87 @@
+// Package chaos kills the service where it hurts most and looks whether a call
+// took effect twice, was lost, or stays unanswered. The short form runs with the
+// tests, the long one by make chaos.
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func allVerbs() []string { return []string{verbWrite, verbKeyed, verbRead} }
+
+// Every part is killed once, with a run of each verb at every point.
+func TestEveryPartIsKilledOnce(t *testing.T) {
+	t.Parallel()
+	c := muster(t, "chaos")
+	var broken []string
+	for _, victim := range victims() {
+		for _, o := range c.strike(victim, points(), allVerbs()) {
+			broken = append(broken, o.violations()...)
+		}
+	}
+	broken = append(broken, c.recheck()...)
+	t.Log(table(c.seen))
+	require.Empty(t, broken)
+}
+
+// What the rig is worth: without the fence it must find two effects.
+func TestWithoutTheFenceAnEffectIsDoubled(t *testing.T) {
+	t.Parallel()
+	c := muster(t, "chaos,nofence")
+	var broken []string
+	for _, o := range c.strike(victimWorker, []string{"after_response"}, []string{verbWrite}) {
+		broken = append(broken, o.violations()...)
+	}
+	require.Contains(t, strings.Join(broken, "\n"), "2 effects for one id")
+}
+
+// table says for each point and victim how runs ended and how long after the
+// restart: minimum, median and maximum.
+func table(seen []observation) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nvictim\tpoint\truns\texecuted\tunknown\tother\tfirst\tmedian\tlast")
+	for _, victim := range victims() {
+		var all []observation
+		for _, point := range points() {
+			var cell []observation
+			for _, o := range seen {
+				if o.victim == victim && o.point == point {
+					cell = append(cell, o)
+				}
+			}
+			all = append(all, cell...)
+			row(w, victim, point, cell)
+		}
+		row(w, victim, "all", all)
+	}
+	_ = w.Flush() // a builder does not fail
+	return out.String()
+}
+
+func row(w *tabwriter.Writer, victim, point string, cell []observation) {
+	if len(cell) == 0 {
+		return
+	}
+	ends := map[string]int{}
+	var took []time.Duration
+	for _, o := range cell {
+		ends[o.status]++
+		if o.status != "" {
+			took = append(took, o.took.Round(10*time.Millisecond))
+		}
+	}
+	slices.Sort(took)
+	if len(took) == 0 {
+		took = []time.Duration{-1}
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", victim, point, len(cell), ends[statusExecuted], ends[statusUnknown],
+		len(cell)-ends[statusExecuted]-ends[statusUnknown], took[0], took[len(took)/2], took[len(took)-1])
+}

@@ -1,0 +1,266 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+const (
+	// stagingLimit is how long a run may take to come to its point.
+	stagingLimit = 30 * time.Second
+	// outage is how long the victim stays away.
+	outage = 1500 * time.Millisecond
+	// patience bounds the wait for terminal answers; more than terminalLimit, so that
+	// a late end is told from none.
+	patience = terminalLimit + 30*time.Second
+	// callLimit is above the longest wait of one call.
+	callLimit = 45 * time.Second
+	callPause = 100 * time.Millisecond
+)
+
+// crew runs the service, kills it and keeps the books.
+type crew struct {
+	t        *testing.T
+	stack    *rig.Stack
+	gate     *gate
+	provider *provider
+	tenant   *rig.Tenant
+	serial   int
+	// seen holds every run of the crew's life.
+	seen []observation
+}
+
+// muster starts the split service of the product binary built with tags.
+func muster(t *testing.T, tags string) *crew {
+	t.Helper()
+	c := &crew{t: t, gate: newGate()}
+	c.provider = startProvider(t, c.gate)
+	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: []string{"AGENTRUNTIME_FAILPOINT_URL=" + c.provider.url + "/failpoint"}})
+	c.tenant = c.stack.NewTenant("owner@example.com")
+	c.tenant.Runtime.HTTP.Timeout = callLimit
+	c.tenant.Connect(t, "target", c.provider.url, document(), "bearer", map[string]string{"token": "a token of the crash test"})
+	return c
+}
+
+// strike holds one run of each verb at each of the points, all at once, kills the
+// victim, restarts it, repeats every call until it is terminal and returns what was
+// seen. The others go on at once, with the victim away.
+func (c *crew) strike(victim string, points, verbs []string) []observation {
+	c.t.Helper()
+	ctx, giveUp := context.WithCancel(c.t.Context())
+	defer giveUp()
+	runs := make([]*caller, 0, len(points)*len(verbs))
+	var calling sync.WaitGroup
+	for _, point := range points {
+		c.gate.arm(point, len(verbs))
+		for _, verb := range verbs {
+			c.serial++
+			r := &caller{client: c.tenant.Runtime, observation: observation{
+				id: fmt.Sprintf("%s-%s-%d", victim, point, c.serial), verb: verb, point: point, victim: victim,
+			}}
+			runs = append(runs, r)
+			calling.Go(func() { r.callUntilTerminal(ctx) })
+		}
+		c.gate.await(c.t, point, len(verbs))
+	}
+	c.kill(victim)
+	c.gate.open()
+	pause(ctx, outage)
+	restarted := time.Now()
+	c.restart(victim)
+	time.AfterFunc(patience, giveUp)
+	calling.Wait()
+	c.requireAlive()
+	return c.inspect(runs, restarted)
+}
+
+// inspect completes the observations once their calls have ended.
+func (c *crew) inspect(runs []*caller, restarted time.Time) []observation {
+	c.t.Helper()
+	ends := c.auditedEnds()
+	out := make([]observation, 0, len(runs))
+	for _, r := range runs {
+		if r.status != "" {
+			r.took = max(0, r.ended.Sub(restarted))
+			r.repeat, r.repeatResult = r.again()
+		}
+		r.ends = ends[r.id]
+		r.arrivals, r.effects = c.provider.counts(r.id)
+		out = append(out, r.observation)
+	}
+	c.seen = append(c.seen, out...)
+	return out
+}
+
+// recheck repeats every call that was ever answered as executed.
+func (c *crew) recheck() []string {
+	var broken []string
+	for _, o := range c.seen {
+		if o.status != statusExecuted {
+			continue
+		}
+		r := &caller{client: c.tenant.Runtime, observation: o}
+		r.repeat, r.repeatResult = r.again()
+		r.arrivals, r.effects = c.provider.counts(o.id)
+		broken = append(broken, r.violations()...)
+	}
+	return broken
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// kill ends the victim and all its descendants with SIGKILL. Postgres leads a
+// process group of its own and each of its backends another, so the group that the
+// rig kills is not all.
+func (c *crew) kill(victim string) {
+	c.t.Helper()
+	tree := descendants(c.t, c.stack.Parts[victim].Pid())
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // one that ended meanwhile is as good
+	}
+	c.stack.Kill(victim)
+}
+
+// descendants lists the processes below pid, parents before children: Postgres's
+// postmaster must not live to see its backends die.
+func descendants(t *testing.T, pid int) []int {
+	t.Helper()
+	children := map[int][]int{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		// "pid (name) state ppid …", where the name may hold anything.
+		rest := string(text[strings.LastIndexByte(string(text), ')')+1:])
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		require.NoError(t, err)
+		parent, err := strconv.Atoi(strings.Fields(rest)[1])
+		require.NoError(t, err)
+		children[parent] = append(children[parent], child)
+	}
+	var all []int
+	for next := children[pid]; len(next) > 0; {
+		all = append(all, next...)
+		var below []int
+		for _, p := range next {
+			below = append(below, children[p]...)
+		}
+		next = below
+	}
+	return all
+}
+
+func (c *crew) restart(victim string) {
+	c.t.Helper()
+	// That of the start before would be taken for the new one's.
+	_ = os.Remove(filepath.Join(c.stack.Dir, victim+".json")) // api and worker have none
+	c.stack.Restart(victim)
+}
+
+// requireAlive fails when a part ended that nobody killed.
+func (c *crew) requireAlive() {
+	c.t.Helper()
+	for name, p := range c.stack.Parts {
+		select {
+		case <-p.Done():
+			require.FailNow(c.t, name+" ended by itself", p.Log())
+		default:
+		}
+	}
+}
+
+// auditedEnds reads which ends of runs the audit knows, by execution id.
+func (c *crew) auditedEnds() map[string][]string {
+	c.t.Helper()
+	ctx := c.t.Context()
+	conn, err := pgx.Connect(ctx, c.stack.DatabaseURL)
+	require.NoError(c.t, err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `SELECT execution_id, array_agg(action ORDER BY id) FROM audit_records
+		WHERE action LIKE 'run.%' AND action NOT IN ('run.allowed', 'run.notified') GROUP BY execution_id`)
+	require.NoError(c.t, err)
+	ends := map[string][]string{}
+	var id string
+	var actions []string
+	_, err = pgx.ForEachRow(rows, []any{&id, &actions}, func() error {
+		ends[id] = actions
+		return nil
+	})
+	require.NoError(c.t, err)
+	return ends
+}
+
+// caller is one client with one id, which repeats its call until it knows.
+type caller struct {
+	observation
+	client *rig.Client
+	ended  time.Time
+}
+
+func (r *caller) callUntilTerminal(ctx context.Context) {
+	var headers []string
+	for ctx.Err() == nil {
+		if status, _, result := r.call(headers...); status != "" {
+			r.status, r.result, r.ended = status, result, time.Now()
+			return
+		}
+		headers = []string{"Prefer: wait=10"}
+		pause(ctx, callPause)
+	}
+}
+
+// again is the same call once more, for its fence status or that of its error.
+func (r *caller) again() (string, json.RawMessage) {
+	status, fence, result := r.call("Prefer: wait=10")
+	if status == statusExecuted {
+		return fence, result
+	}
+	return status, result
+}
+
+// call makes the call. status is "" where the answer is not the end of it: no
+// connection, unavailable, still running.
+func (r *caller) call(headers ...string) (status, fence string, result json.RawMessage) {
+	a := r.client.Do(http.MethodPost, "/v1/runtime/actions/run",
+		map[string]any{"verb": r.verb, "args": arguments(r.verb, r.id), "execution_id": r.id}, headers...)
+	var e rig.Envelope
+	if a.Err != nil || json.Unmarshal(a.Body, &e) != nil {
+		return "", "", nil
+	}
+	switch {
+	case e.Error != nil && e.Error.Code == "SERVICE_UNAVAILABLE", a.Status == http.StatusAccepted:
+		return "", "", nil
+	case e.Error != nil && e.Error.Code == "OUTCOME_UNKNOWN":
+		return statusUnknown, "", nil
+	case e.Error != nil:
+		return e.Error.Code + ": " + e.Error.Message, "", nil
+	}
+	var data rig.RunData
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		return err.Error(), "", nil
+	}
+	return statusExecuted, data.FenceStatus, data.Result
+}

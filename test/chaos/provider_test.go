@@ -1,0 +1,144 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The verbs of the provider, by how they may be repeated.
+const (
+	verbWrite = "target:make_effect" // not at all
+	verbKeyed = "target:make_keyed"  // under an idempotency key
+	verbRead  = "target:read_thing"  // at will
+)
+
+// Points in the middle of a body, where the provider and not the service is held.
+const (
+	inRequest  = "in_request"
+	inResponse = "in_response"
+)
+
+// Bodies are larger than what the sockets between the two take, so that the one
+// who writes is truly in the middle.
+const (
+	fillerBytes = 400 << 10
+	socketBytes = 16 << 10
+)
+
+// provider is the third party. It lives in the test's process, survives every
+// kill, and knows what really happened.
+type provider struct {
+	gate *gate
+	url  string
+
+	mu sync.Mutex
+	// arrivals counts requests that came in whole, effects what they changed.
+	arrivals, effects map[string]int
+	// answers are kept by idempotency key.
+	answers map[string]string
+	serial  int
+}
+
+func startProvider(t *testing.T, g *gate) *provider {
+	t.Helper()
+	p := &provider{gate: g, arrivals: map[string]int{}, effects: map[string]int{}, answers: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.Handle("GET /failpoint", g)
+	mux.HandleFunc("POST /effects/{id}", p.serve)
+	mux.HandleFunc("POST /keyed/{id}", p.serve)
+	mux.HandleFunc("GET /things/{id}", p.serve)
+	srv := httptest.NewUnstartedServer(mux)
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetReadBuffer(socketBytes)
+			_ = tcp.SetWriteBuffer(socketBytes)
+		}
+		return ctx
+	}
+	srv.Start()
+	t.Cleanup(func() {
+		g.open()
+		srv.Close()
+	})
+	p.url = srv.URL
+	return p
+}
+
+// answer is what the provider says; the receipt is another one for each effect.
+type answer struct {
+	ID      string `json:"id"`
+	Receipt int    `json:"receipt"`
+	Filler  string `json:"filler"`
+}
+
+func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.CopyN(io.Discard, r.Body, r.ContentLength/2); err != nil {
+		return
+	}
+	p.gate.pass(r.Context(), inRequest)
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return // it never arrived whole: no effect
+	}
+	text := p.act(r.PathValue("id"), r.Header.Get("Idempotency-Key"), r.Method != http.MethodGet)
+	w.Header().Set("Content-Type", "application/json")
+	half := len(text) / 2
+	_, _ = io.WriteString(w, text[:half])
+	_ = http.NewResponseController(w).Flush()
+	p.gate.pass(r.Context(), inResponse)
+	_, _ = io.WriteString(w, text[half:])
+}
+
+// act is the effect. It has happened before a byte of the answer leaves.
+func (p *provider) act(id, key string, write bool) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrivals[id]++
+	if kept, known := p.answers[key]; known && key != "" {
+		return kept
+	}
+	if write {
+		p.effects[id]++
+	}
+	p.serial++
+	// Three fields of plain types always encode.
+	text, _ := json.Marshal(answer{ID: id, Receipt: p.serial, Filler: strings.Repeat("y", fillerBytes)}) //nolint:errchkjson // see above
+	if key != "" {
+		p.answers[key] = string(text)
+	}
+	return string(text)
+}
+
+func (p *provider) counts(id string) (arrivals, effects int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.arrivals[id], p.effects[id]
+}
+
+// document describes the provider; the three verbs differ in idempotency alone.
+func document() json.RawMessage {
+	const answers = `"responses": {"200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}}}`
+	const id = `{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}`
+	const body = `"requestBody": {"required": true, "content": {"application/json": {"schema":
+		{"type": "object", "required": ["filler"], "properties": {"filler": {"type": "string"}}}}}}`
+	return json.RawMessage(`{"openapi": "3.1.0", "info": {"title": "Target", "version": "1"}, "paths": {
+		"/effects/{id}": {"post": {"operationId": "makeEffect", "x-agent-runtime": {"risk_level": "low", "idempotency": "none"},
+			"parameters": [` + id + `], ` + body + `, ` + answers + `}},
+		"/keyed/{id}": {"post": {"operationId": "makeKeyed", "x-agent-runtime": {"risk_level": "low", "idempotency": "header:Idempotency-Key"},
+			"parameters": [` + id + `], ` + body + `, ` + answers + `}},
+		"/things/{id}": {"get": {"operationId": "readThing", "parameters": [` + id + `], ` + answers + `}}}}`)
+}
+
+func arguments(verb, id string) map[string]any {
+	args := map[string]any{"id": id}
+	if verb != verbRead {
+		args["filler"] = strings.Repeat("x", fillerBytes)
+	}
+	return args
+}
