@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
 	"agentruntime/internal/vault"
 )
 
@@ -104,13 +103,14 @@ func (c *call) actor() string {
 	return "user:" + c.who.UserID.String()
 }
 
-// credentialID reads the id; one that is no UUID is as unknown as any other.
-func (c *call) credentialID() (uuid.UUID, error) {
+// credentialID reads the id. One that is no UUID becomes the nil UUID, which no
+// credential has: it is as unknown as any other, and found to be so as late.
+func (c *call) credentialID() uuid.UUID {
 	id, err := uuid.Parse(c.param("id"))
 	if err != nil {
-		return uuid.Nil, fault.New(fault.CodeCredentialNotFound, "")
+		return uuid.Nil
 	}
-	return id, nil
+	return id
 }
 
 func (s *Server) listCredentials(ctx context.Context, c *call) (reply, error) {
@@ -142,11 +142,7 @@ func (s *Server) listCredentials(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s *Server) getCredential(ctx context.Context, c *call) (reply, error) {
-	id, err := c.credentialID()
-	if err != nil {
-		return reply{}, err
-	}
-	cred, err := s.Credentials.Get(ctx, c.who.TenantID, id)
+	cred, err := s.Credentials.Get(ctx, c.who.TenantID, c.credentialID())
 	if err != nil {
 		return reply{}, err
 	}
@@ -160,15 +156,11 @@ type credentialPatch struct {
 }
 
 func (s *Server) patchCredential(ctx context.Context, c *call) (reply, error) {
-	id, err := c.credentialID()
-	if err != nil {
-		return reply{}, err
-	}
 	var b credentialPatch
 	if err := c.decode(&b); err != nil {
 		return reply{}, err
 	}
-	cred, err := s.Credentials.Update(ctx, c.who.TenantID, id, vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
+	cred, err := s.Credentials.Update(ctx, c.who.TenantID, c.credentialID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
 	if err != nil {
 		return reply{}, err
 	}
@@ -176,11 +168,7 @@ func (s *Server) patchCredential(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s *Server) deleteCredential(ctx context.Context, c *call) (reply, error) {
-	id, err := c.credentialID()
-	if err != nil {
-		return reply{}, err
-	}
-	if err := s.Credentials.Delete(ctx, c.who.TenantID, id); err != nil {
+	if err := s.Credentials.Delete(ctx, c.who.TenantID, c.credentialID()); err != nil {
 		return reply{}, err
 	}
 	return ok(map[string]bool{"deleted": true}), nil
@@ -195,11 +183,7 @@ type validation struct {
 // validateCredential says whether the stored credential opens and is active. It
 // does not ask the provider.
 func (s *Server) validateCredential(ctx context.Context, c *call) (reply, error) {
-	id, err := c.credentialID()
-	if err != nil {
-		return reply{}, err
-	}
-	cred, usable, err := s.Credentials.Validate(ctx, c.who.TenantID, id)
+	cred, usable, err := s.Credentials.Validate(ctx, c.who.TenantID, c.credentialID())
 	if err != nil {
 		return reply{}, err
 	}
@@ -211,15 +195,19 @@ type rotation struct {
 }
 
 func (s *Server) rotateCredential(ctx context.Context, c *call) (reply, error) {
-	id, err := c.credentialID()
-	if err != nil {
-		return reply{}, err
-	}
 	var b rotation
 	if err := c.decode(&b); err != nil {
 		return reply{}, err
 	}
-	cred, err := s.Credentials.Rotate(ctx, c.who.TenantID, id, b.Data)
+	var v problems
+	if b.Data == nil {
+		v.add("/data", "required", "data is required.")
+	}
+	data := v.object("/data", b.Data, false) // its members depend on the stored type
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	cred, err := s.Credentials.Rotate(ctx, c.who.TenantID, c.credentialID(), data)
 	if err != nil {
 		return reply{}, err
 	}

@@ -103,12 +103,15 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// allowOrigin lets the page read the answer to a call that its key admits.
-func allowOrigin(w http.ResponseWriter, r *http.Request) {
-	if origin := r.Header.Get("Origin"); origin != "" {
-		w.Header().Set("Access-Control-Allow-Origin", origin)
-		w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, Location, Retry-After")
+// allowOrigin lets the page read the answer, a refusal too, where its origin is one
+// of the key's.
+func allowOrigin(c *call) {
+	origin := c.r.Header.Get("Origin")
+	if origin == "" || !slices.Contains(c.who.AllowedOrigins, origin) {
+		return
 	}
+	c.w.Header().Set("Access-Control-Allow-Origin", origin)
+	c.w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, Location, Retry-After")
 }
 
 func notFound(context.Context, *call) (reply, error) {

@@ -40,9 +40,7 @@ func (s *Server) plain(h handlerFunc) http.HandlerFunc {
 		c := callOf(r.Context())
 		c.w, c.r = w, r
 		rep, err := h(r.Context(), c)
-		if c.who.KeyID != [16]byte{} && !fault.HasCode(err, fault.CodeOriginNotAllowed) {
-			allowOrigin(w, r)
-		}
+		allowOrigin(c)
 		if err != nil {
 			s.fail(c, err)
 			return

@@ -1,0 +1,181 @@
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// canary stands in values that must not come back in a refusal. It looks like a
+// secret, as what people put into the wrong field often is one.
+const canary = "sk_live_c4n4ryC4N4RY"
+
+// patience is how long any refusal may take.
+const patience = 5 * time.Second
+
+// judge is the transport of every call of this package: it holds each answer
+// against the rules that all answers follow, and against the document.
+type judge struct {
+	doc    *document
+	base   http.RoundTripper
+	judged atomic.Int64
+}
+
+// failures gets what a judge finds out of the transport and into the test.
+type failures struct {
+	t  testing.TB
+	in http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f failures) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := f.in.RoundTrip(r)
+	var wrong *wrongAnswer
+	if errors.As(err, &wrong) {
+		f.t.Errorf("%s %s: %v", r.Method, r.URL.EscapedPath(), wrong)
+		return wrong.res, nil
+	}
+	return res, err //nolint:wrapcheck // a pass-through
+}
+
+// wrongAnswer is an answer that breaks a rule.
+type wrongAnswer struct {
+	res  *http.Response
+	body []byte
+	why  error
+}
+
+// Error implements error.
+func (w *wrongAnswer) Error() string {
+	return fmt.Sprintf("%v\nHTTP %d %s", w.why, w.res.StatusCode, clip(w.body))
+}
+
+func clip(b []byte) string {
+	const most = 1500
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	res, err := j.base.RoundTrip(r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a pass-through
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	took := time.Since(began)
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	j.judged.Add(1)
+	why := j.verdict(r, res, body)
+	if why == nil && res.StatusCode >= http.StatusBadRequest && took > patience {
+		why = fmt.Errorf("answered after %s", took)
+	}
+	if why != nil {
+		return nil, &wrongAnswer{res: res, body: body, why: why}
+	}
+	return res, nil
+}
+
+// answer is the envelope.
+type answer struct {
+	Success    *bool           `json:"success"`
+	Data       json.RawMessage `json:"data"`
+	Pagination json.RawMessage `json:"pagination"`
+	Error      *struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		RequestID string `json:"requestId"`
+	} `json:"error"`
+}
+
+func (j *judge) verdict(r *http.Request, res *http.Response, body []byte) error {
+	id := res.Header.Get("X-Request-Id")
+	switch {
+	case id == "":
+		return errors.New("no X-Request-Id")
+	case res.StatusCode >= http.StatusInternalServerError:
+		return errors.New("a fault of ours")
+	case preflight(r):
+		return nil
+	case r.Method == http.MethodHead:
+		return j.headVerdict(res, body)
+	}
+	var a answer
+	if err := json.Unmarshal(body, &a); err != nil || a.Success == nil {
+		return fmt.Errorf("not the envelope: %w", err)
+	}
+	if refused := res.StatusCode >= http.StatusBadRequest; refused {
+		if err := refusalVerdict(a, id, body); err != nil {
+			return err
+		}
+	} else if !*a.Success || a.Error != nil || a.Data == nil {
+		return errors.New("a success that does not say so")
+	}
+	return j.documented(r, res, a, body)
+}
+
+func refusalVerdict(a answer, id string, body []byte) error {
+	switch {
+	case *a.Success, a.Error == nil, a.Data != nil:
+		return errors.New("a refusal that does not say so")
+	case a.Error.Code == "", a.Error.Message == "":
+		return errors.New("a refusal without code or message")
+	case a.Error.RequestID != id:
+		return fmt.Errorf("requestId %q is not that of the header, %q", a.Error.RequestID, id)
+	case bytes.Contains(body, []byte(canary)):
+		return errors.New("the refusal repeats the value that was sent")
+	}
+	return nil
+}
+
+// documented holds the answer against the operation, or against what every path
+// does with other methods, or against what unknown paths do.
+func (j *judge) documented(r *http.Request, res *http.Response, a answer, body []byte) error {
+	op, methods := j.doc.find(r.Method, r.URL.EscapedPath())
+	switch {
+	case op != nil:
+		return j.doc.fits(*op, res.StatusCode, res.Header, body)
+	case len(methods) == 0:
+		if res.StatusCode != http.StatusNotFound || a.Error.Code != "NOT_FOUND" {
+			return errors.New("a path that the document does not know is answered")
+		}
+	default:
+		slices.Sort(methods)
+		if res.StatusCode != http.StatusMethodNotAllowed || a.Error.Code != "METHOD_NOT_ALLOWED" {
+			return errors.New("a method that the document does not know is answered")
+		}
+		if allow := res.Header.Get("Allow"); allow != strings.Join(slices.Compact(methods), ", ") {
+			return fmt.Errorf("Allow is %q, the document has %v", allow, methods)
+		}
+	}
+	return nil
+}
+
+func (j *judge) headVerdict(res *http.Response, body []byte) error {
+	if len(body) > 0 {
+		return errors.New("HEAD has a body")
+	}
+	if res.StatusCode < http.StatusBadRequest {
+		return errors.New("HEAD is taken, which the document does not say")
+	}
+	return nil
+}
+
+func preflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}

@@ -1,0 +1,318 @@
+package access
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// accepts says which credentials an endpoint takes.
+type accepts int
+
+const (
+	nothing  accepts = iota // public: credentials are not looked at
+	keyOnly                 // a JWT is 401
+	either                  // the key counts where both are sent
+	userOnly                // a genuine key is 403
+)
+
+// endpoint is one row of what was decided on credentials per endpoint.
+type endpoint struct {
+	accepts accepts
+	// permission is what a key needs; "" means that any active key will do.
+	permission string
+	// path and body make a call that does nothing, and admitted is the answer of the
+	// endpoint itself to it, once the credential is past.
+	path, body string
+	admitted   string
+}
+
+const (
+	someID       = "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"
+	badBody      = "400 VALIDATION_ERROR"
+	noExecution  = "404 EXECUTION_NOT_FOUND"
+	noProvider   = "404 PROVIDER_NOT_FOUND"
+	noCredential = "404 CREDENTIAL_NOT_FOUND"
+)
+
+// decided lists the whole surface. It is written from what was decided, not from
+// the code: a route that is missing here fails the test.
+func decided() map[string]endpoint {
+	return map[string]endpoint{
+		"GET /healthz":          {nothing, "", "/healthz", "", "200 "},
+		"GET /readyz":           {nothing, "", "/readyz", "", "200 "},
+		"POST /v1/auth/signup":  {nothing, "", "/v1/auth/signup", "{}", badBody},
+		"POST /v1/auth/login":   {nothing, "", "/v1/auth/login", "{}", badBody},
+		"POST /v1/auth/refresh": {nothing, "", "/v1/auth/refresh", "{}", badBody},
+
+		"GET /v1/runtime/actions/catalog":        {keyOnly, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
+		"GET /v1/runtime/actions/catalog/{verb}": {keyOnly, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
+		"POST /v1/runtime/actions/run":           {keyOnly, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
+		"POST /v1/runtime/governance/evaluate":   {keyOnly, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
+		"GET /v1/executions":                     {either, "", "/v1/executions", "", "200 "},
+		"GET /v1/executions/{id}":                {either, "", "/v1/executions/none", "", noExecution},
+		"POST /v1/executions/{id}/cancel":        {either, "", "/v1/executions/none/cancel", "", noExecution},
+		"POST /v1/executions/{id}/resolve":       {userOnly, "", "/v1/executions/none/resolve", "{}", badBody},
+		"GET /v1/approvals/{id}":                 {either, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/providers":                      {either, "providers:manage", "/v1/providers", "", "200 "},
+		"POST /v1/providers":                     {either, "providers:manage", "/v1/providers", "{}", badBody},
+		"GET /v1/providers/{slug}":               {either, "providers:manage", "/v1/providers/none", "", noProvider},
+		"DELETE /v1/providers/{slug}":            {either, "providers:manage", "/v1/providers/none", "", noProvider},
+		"GET /v1/credentials":                    {either, "credentials:manage", "/v1/credentials", "", "200 "},
+		"POST /v1/credentials":                   {either, "credentials:manage", "/v1/credentials", "{}", badBody},
+		"GET /v1/credentials/{id}":               {either, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"PATCH /v1/credentials/{id}":             {either, "credentials:manage", "/v1/credentials/" + someID, "{}", noCredential},
+		"DELETE /v1/credentials/{id}":            {either, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"POST /v1/credentials/{id}/validate":     {either, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
+		"POST /v1/credentials/{id}/rotate":       {either, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
+		"GET /v1/api-keys":                       {userOnly, "", "/v1/api-keys", "", "200 "},
+		"POST /v1/api-keys":                      {userOnly, "", "/v1/api-keys", "{}", badBody},
+		"DELETE /v1/api-keys/{id}":               {userOnly, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
+		"POST /v1/auth/logout":                   {userOnly, "", "/v1/auth/logout", "", "200 "},
+	}
+}
+
+// caller is one kind of credential, as it is sent and as what it is.
+type caller struct {
+	header http.Header
+
+	// key is false where no X-API-Key is sent; keyError is "" for a genuine one.
+	key         bool
+	keyError    string
+	permissions []string
+	origins     []string
+
+	// token is false where no JWT is sent; tokenError is "" for a genuine one.
+	token      bool
+	tokenError string
+}
+
+// want is what was decided for a caller at an endpoint.
+func (e endpoint) want(c caller) string {
+	origin := c.header.Get("Origin")
+	switch {
+	case e.accepts == nothing:
+		return e.admitted
+	case c.key && (e.accepts == keyOnly || e.accepts == either): // the key counts, whatever else is sent
+		switch {
+		case c.keyError != "":
+			return "401 " + c.keyError
+		case e.permission != "" && !slices.Contains(c.permissions, e.permission):
+			return "403 INSUFFICIENT_PERMISSIONS"
+		case origin != "" && !slices.Contains(c.origins, origin):
+			return "403 ORIGIN_NOT_ALLOWED"
+		}
+		return e.admitted
+	case c.token && (e.accepts == userOnly || e.accepts == either):
+		if c.tokenError != "" {
+			return "401 " + c.tokenError
+		}
+		return e.admitted
+	case c.key && e.accepts == userOnly:
+		if c.keyError != "" {
+			return "401 " + c.keyError
+		}
+		return "403 INSUFFICIENT_PERMISSIONS"
+	}
+	return "401 UNAUTHENTICATED"
+}
+
+const (
+	listedOrigin   = "https://app.example.com"
+	unlistedOrigin = "https://evil.example.com"
+)
+
+// callers makes every kind of credential of tenant A.
+func (w *world) callers(t *testing.T) map[string]caller {
+	t.Helper()
+	out := map[string]caller{"nothing": {header: headers()}}
+	w.addKeys(t, out)
+	good := w.a.token
+	out["token"] = caller{header: bearer(good), token: true}
+	out["token from a page"] = caller{header: both(bearer(good), headers("Origin", unlistedOrigin)), token: true}
+	for name, token := range w.badTokens(t) {
+		out[name] = caller{header: bearer(token[0]), token: true, tokenError: token[1]}
+	}
+	out["basic authorization"] = caller{header: headers("Authorization", "Basic dXNlcjpwYXNz")}
+	out["token without scheme"] = caller{header: headers("Authorization", good)}
+	out["empty bearer"] = caller{header: headers("Authorization", "Bearer")}
+
+	// Both at once: the key counts where keys are taken, else the token.
+	runtime, revoked := out["runtime key"], out["revoked key"]
+	expired := out["token expired"]
+	out["runtime key and token"] = together(runtime, out["token"])
+	out["runtime key and expired token"] = together(runtime, expired)
+	out["revoked key and token"] = together(revoked, out["token"])
+	out["revoked key and expired token"] = together(revoked, expired)
+	out["unknown key and token"] = together(out["unknown key"], out["token"])
+	out["agent key and token"] = together(out["agent key"], out["token"])
+	return out
+}
+
+func (w *world) addKeys(t *testing.T, out map[string]caller) {
+	t.Helper()
+	add := func(name string, body map[string]any, permissions ...string) {
+		body["name"] = name
+		if permissions != nil {
+			body["permissions"] = permissions
+		}
+		secret, _ := w.a.newKey(t, body)
+		c := caller{header: headers("X-API-Key", secret), key: true, permissions: permissions}
+		c.origins, _ = body["allowed_origins"].([]string)
+		out[name] = c
+	}
+	add("agent key", map[string]any{})
+	add("agent key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"})
+	add("runtime key", map[string]any{}, "actions:run", "actions:catalog")
+	add("key that only runs", map[string]any{}, "actions:run")
+	add("key that only lists", map[string]any{}, "actions:catalog")
+	add("maps key", map[string]any{}, "maps:trigger")
+	resources := []string{"agents", "approvals", "audit", "credentials", "documents", "maps", "policies", "providers", "webhooks"}
+	var all []string
+	for _, r := range resources {
+		add(r+" manager's key", map[string]any{}, r+":manage")
+		all = append(all, r+":manage")
+	}
+	add("key with every manage permission", map[string]any{}, all...)
+	pages := map[string]any{"allowed_origins": []string{listedOrigin}}
+	add("key of a page", pages, "actions:run", "actions:catalog", "providers:manage")
+	page := out["key of a page"]
+	for name, origin := range map[string]string{
+		"key of a page, there": listedOrigin, "key of a page, elsewhere": unlistedOrigin,
+		"key of a page, from a file": "null", "key of a page, other port": listedOrigin + ":8443",
+	} {
+		c := page
+		c.header = both(page.header, headers("Origin", origin))
+		out[name] = c
+	}
+	server := out["runtime key"]
+	server.header = both(server.header, headers("Origin", listedOrigin))
+	out["runtime key from a page"] = server
+
+	secret, id := w.a.newKey(t, map[string]any{"name": "revoked", "permissions": []string{"actions:run", "actions:catalog", "providers:manage"}})
+	require.Equal(t, http.StatusOK, w.a.User.Do(http.MethodDelete, "/v1/api-keys/"+id, nil).Status)
+	refused := func(key, code string) caller {
+		return caller{header: headers("X-API-Key", key), key: true, keyError: code}
+	}
+	out["revoked key"] = refused(secret, "API_KEY_REVOKED")
+	out["unknown key"] = refused(unknownKey(), "INVALID_API_KEY")
+	out["malformed key"] = refused("ark_none", "INVALID_API_KEY")
+	out["mistyped key"] = refused(w.a.Runtime.Key[:len(w.a.Runtime.Key)-1]+"!", "INVALID_API_KEY")
+	out["key in lower case"] = refused(strings.ToLower(w.a.Runtime.Key), "INVALID_API_KEY")
+	out["token as key"] = refused(w.a.token, "INVALID_API_KEY")
+}
+
+func both(a, b http.Header) http.Header {
+	out := a.Clone()
+	for name, values := range b {
+		out[name] = values
+	}
+	return out
+}
+
+func together(key, token caller) caller {
+	key.header = both(key.header, token.header)
+	key.token, key.tokenError = true, token.tokenError
+	return key
+}
+
+func TestEveryCredentialAtEveryEndpoint(t *testing.T) {
+	t.Parallel()
+	w, table := theWorld(t), decided()
+	for _, op := range w.doc.ops {
+		require.Contains(t, table, op.id(), "a route that nothing was decided for")
+	}
+	require.Len(t, table, len(w.doc.ops), "something was decided for a route that is not there")
+	callers := w.callers(t)
+	cells := 0
+	for id, e := range table {
+		method, _, _ := strings.Cut(id, " ")
+		for name, c := range callers {
+			if id == "POST /v1/auth/logout" && c.token && c.tokenError == "" {
+				c.header = both(c.header, bearer(w.LogIn(w.a.email, w.a.Password).Token)) // it ends
+			}
+			r := request{method: method, path: e.path, header: c.header}
+			if e.body != "" {
+				r.body = []byte(e.body)
+			}
+			got := w.call(t, r)
+			want := e.want(c)
+			require.Equal(t, want, outcome(got.Status, code(t, got)), "%s with %s: %s", id, name, got.Body)
+			if want == "403 INSUFFICIENT_PERMISSIONS" && e.permission != "" {
+				require.Contains(t, message(t, got), e.permission, "%s with %s does not name what is missing", id, name)
+			}
+			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either) && slices.Contains(c.origins, origin) {
+				require.Equal(t, origin, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
+			} else {
+				require.Empty(t, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
+			}
+			cells++
+		}
+	}
+	t.Logf("%d cells: %d endpoints, %d kinds of credential", cells, len(table), len(callers))
+}
+
+// What is wrong with a call is said in one order: who, whether he may, from where,
+// what the body is like, and only then whether the thing exists.
+func TestTheOrderOfRefusals(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	page, _ := w.a.newKey(t, map[string]any{
+		"name": "page", "permissions": []string{"actions:run", "credentials:manage", "providers:manage"}, "allowed_origins": []string{listedOrigin},
+	})
+	agent, _ := w.a.newKey(t, map[string]any{"name": "agent", "allowed_origins": []string{listedOrigin}})
+	large := strings.Repeat(" ", 1<<20) + `{}`
+	for _, path := range []string{
+		"POST /v1/runtime/actions/run", "POST /v1/runtime/governance/evaluate", "POST /v1/providers",
+		"POST /v1/credentials", "PATCH /v1/credentials/" + someID, "PATCH /v1/credentials/none",
+		"POST /v1/credentials/" + someID + "/rotate", "POST /v1/credentials/none/rotate",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		send := func(body string, h http.Header) string {
+			a := w.call(t, request{method: method, path: path, body: []byte(body), header: h})
+			return outcome(a.Status, code(t, a))
+		}
+		t.Run(method+" "+path, func(t *testing.T) {
+			t.Parallel()
+			fromElsewhere := headers("Origin", unlistedOrigin)
+			text := headers("Content-Type", "text/plain")
+			require.Equal(t, "401 UNAUTHENTICATED", send("{", both(fromElsewhere, text)))
+			require.Equal(t, "401 INVALID_API_KEY", send("{", both(both(fromElsewhere, text), headers("X-API-Key", unknownKey()))))
+			require.Equal(t, "403 INSUFFICIENT_PERMISSIONS", send("{", both(both(fromElsewhere, text), headers("X-API-Key", agent))))
+			require.Equal(t, "403 ORIGIN_NOT_ALLOWED", send("{", both(both(fromElsewhere, text), headers("X-API-Key", page))))
+			mine := headers("X-API-Key", page)
+			require.Equal(t, "415 UNSUPPORTED_MEDIA_TYPE", send("{", both(mine, text)))
+			if path != "/v1/providers" { // which takes more
+				require.Equal(t, "413 PAYLOAD_TOO_LARGE", send(large, mine))
+			}
+			require.Equal(t, "400 INVALID_JSON", send("{", mine))
+			require.Equal(t, "400 VALIDATION_ERROR", send(`{"verb":7,"label":7,"data":7,"slug":7}`, mine))
+		})
+	}
+	t.Run("body before unknown verb", func(t *testing.T) {
+		t.Parallel()
+		a := w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
+			body: []byte(`{"verb":"no:verb","args":[]}`)})
+		require.Equal(t, badBody, outcome(a.Status, code(t, a)))
+		a = w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
+			body: []byte(`{"verb":"no:verb","args":{}}`)})
+		require.Equal(t, "404 VERB_NOT_FOUND", outcome(a.Status, code(t, a)))
+	})
+	t.Run("body before unknown execution", func(t *testing.T) {
+		t.Parallel()
+		path := "/v1/executions/" + uuid.NewString() + "/resolve"
+		a := w.call(t, request{method: http.MethodPost, path: path, header: bearer(w.a.token), body: []byte(`{"outcome":"maybe","reason":"r"}`)})
+		require.Equal(t, badBody, outcome(a.Status, code(t, a)))
+		a = w.call(t, request{method: http.MethodPost, path: path, header: bearer(w.a.token), body: []byte(`{"outcome":"failed","reason":"r"}`)})
+		require.Equal(t, noExecution, outcome(a.Status, code(t, a)))
+	})
+	t.Run("a bad credential at an unknown id", func(t *testing.T) {
+		t.Parallel()
+		a := w.call(t, request{method: http.MethodGet, path: "/v1/credentials/" + someID, header: headers("X-API-Key", w.a.Runtime.Key)})
+		require.Equal(t, "403 INSUFFICIENT_PERMISSIONS", outcome(a.Status, code(t, a)))
+	})
+}

@@ -1,0 +1,208 @@
+// Package access looks at the whole surface from outside: who may call what, what
+// one tenant sees of another, and what becomes of bad input. Every answer that any
+// of its calls gets is held against the served document too.
+package access
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/sandbox"
+	"agentruntime/test/rig"
+)
+
+//nolint:gochecknoglobals // one stack serves all tests of the package
+var shared = struct {
+	suite *rig.Suite
+	once  sync.Once
+	world *world
+}{suite: rig.NewSuite("access")}
+
+// TestMain stops the stack after all tests.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	shared.suite.Close()
+	os.Exit(code)
+}
+
+// world is a running service with two tenants, A who calls and B who is called at.
+type world struct {
+	*rig.Stack
+	doc  *document
+	http *http.Client // not judged
+	seed ed25519.PrivateKey
+	a, b *tenant
+}
+
+// tenant is a tenant and one of everything it owns.
+type tenant struct {
+	*rig.Tenant
+	id                                                string
+	email                                             string
+	token                                             string
+	provider, execution, approval, credential, apiKey string // ids
+	keys                                              map[string]string
+}
+
+// theWorld returns the service that all tests share.
+func theWorld(t *testing.T) *world {
+	t.Helper()
+	shared.once.Do(func() { shared.world = newWorld(shared.suite) })
+	require.NotNil(t, shared.world, "the service did not start")
+	return shared.world
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{Stack: rig.Dev(t), http: rig.NewHTTP()}
+	res, err := w.http.Get(w.APIURL + "/openapi.json") //nolint:noctx // the client has a timeout
+	require.NoError(t, err)
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	w.doc = parseDocument(t, raw)
+	text, err := os.ReadFile(filepath.Join(w.Dir, "data", "keys", "jwt"))
+	require.NoError(t, err)
+	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	w.seed = ed25519.NewKeyFromSeed(seed)
+	w.a, w.b = w.newTenant(t, "alpha"), w.newTenant(t, "beta")
+	return w
+}
+
+// newTenant makes a tenant that owns one resource of each kind. Everything it owns
+// has its name in it, so that a stray bit of it is found anywhere.
+func (w *world) newTenant(t testing.TB, name string) *tenant {
+	t.Helper()
+	own := &tenant{email: name + "@example.com", provider: name + "-shop", execution: name + "-execution", keys: map[string]string{}}
+	own.Tenant = w.NewTenant(own.email)
+	own.token = own.User.Token
+	shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
+	require.NoError(t, err)
+	base := rig.Serve(t, shop)
+	own.Connect(t, own.provider, base, sandbox.Document(base), "", nil)
+	var made struct {
+		ID string `json:"id"`
+	}
+	own.User.Do(http.MethodPost, "/v1/credentials", map[string]any{
+		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": "k"},
+	}).Data(t, &made)
+	own.credential = made.ID
+	ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+		"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": own.execution, "session_id": name + "-session",
+	})
+	require.Equal(t, http.StatusOK, ran.Status, "%s", ran.Body)
+	blocked := own.Runtime.Run(own.provider+":create_refund", map[string]any{"order_id": "ord_1001", "amount": 1}, name+"-blocked")
+	own.approval = blocked.Envelope(t).Error.ApprovalID
+	require.NotEmpty(t, own.approval, "%s", blocked.Body)
+	own.apiKey = own.RuntimeKeyID
+	var me struct {
+		User struct {
+			TenantID string `json:"tenantId"`
+		} `json:"user"`
+	}
+	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(t, &me)
+	own.id = me.User.TenantID
+	return own
+}
+
+// newKey makes an API key of the tenant and returns its secret and id.
+func (own *tenant) newKey(t testing.TB, body map[string]any) (secret, id string) {
+	t.Helper()
+	var key struct{ ID, Key string }
+	own.User.Do(http.MethodPost, "/v1/api-keys", body).Data(t, &key)
+	return key.Key, key.ID
+}
+
+// request is one call in the making.
+type request struct {
+	method, path string
+	body         []byte
+	header       http.Header
+	// chunked hides the length of the body.
+	chunked bool
+}
+
+// call sends r and lets the judge look at the answer.
+func (w *world) call(t testing.TB, r request) rig.Answer {
+	t.Helper()
+	a := w.try(t, r)
+	require.NoError(t, a.Err)
+	return a
+}
+
+func (w *world) try(t testing.TB, r request) rig.Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var body io.Reader = http.NoBody
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	if r.chunked {
+		body = struct{ io.Reader }{body}
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, w.APIURL+r.path, body)
+	require.NoError(t, err)
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, values := range r.header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	res, err := (&http.Client{Transport: failures{t, &judge{doc: w.doc, base: w.http.Transport}}}).Do(req)
+	if err != nil {
+		return rig.Answer{Err: err}
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	return rig.Answer{Status: res.StatusCode, Header: res.Header, Body: raw, Err: err}
+}
+
+// headers builds a header out of names and values.
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func bearer(token string) http.Header { return headers("Authorization", "Bearer "+token) }
+
+// code returns the error code of an answer, "" of a success.
+func code(t testing.TB, a rig.Answer) string {
+	t.Helper()
+	var e answer
+	require.NoError(t, json.Unmarshal(a.Body, &e), "%s", a.Body)
+	if e.Error == nil {
+		return ""
+	}
+	return e.Error.Code
+}
+
+// message returns the error message of an answer.
+func message(t testing.TB, a rig.Answer) string {
+	t.Helper()
+	var e answer
+	require.NoError(t, json.Unmarshal(a.Body, &e), "%s", a.Body)
+	require.NotNil(t, e.Error, "%s", a.Body)
+	return e.Error.Message
+}
+
+func outcome(status int, code string) string { return fmt.Sprintf("%d %s", status, code) }
