@@ -18,6 +18,26 @@ type Stack struct {
 	t       testing.TB
 	start   map[string]func()
 	keysEnv []string
+	// service prepares a process of the product: its part's name, the subcommand and
+	// where it listens.
+	service func(name, command, listen string) func()
+}
+
+// For returns the stack for one of several tests that share it: what the test makes
+// with it fails that test, which shows the end of the parts' logs then.
+func (s *Stack) For(t testing.TB) *Stack {
+	t.Helper()
+	own := *s
+	own.t = t
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for name, p := range s.Parts {
+			t.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
+		}
+	})
+	return &own
 }
 
 // Dev starts everything in one process tree, the eager lane.
@@ -75,22 +95,35 @@ func Split(t testing.TB, o SplitOptions) *Stack {
 		s.Parts["temporal"] = Start(t, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
 		s.Parts["temporal"].await(t, file, &s.Ready)
 	}
-	service := func(name string) func() {
+	s.service = func(name, command, listen string) func() {
 		return func() {
 			env := append(append([]string{
 				"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
-				"LISTEN=" + api, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
+				"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
 			}, s.keysEnv...), o.Env...)
-			s.Parts[name] = Start(t, name, product, env, name)
+			s.Parts[name] = Start(t, name, product, env, command)
 		}
 	}
-	s.start["worker"], s.start["api"] = service("worker"), service("api")
+	s.start["worker"], s.start["api"] = s.service("worker", "worker", api), s.service("api", "api", api)
 	for _, name := range []string{"postgres", "temporal", "worker", "api"} {
 		s.start[name]()
 	}
 	s.APIURL = "http://" + api
 	s.AwaitAPI()
 	return s
+}
+
+// StartAPI starts one more API process on the database and Temporal of a split stack
+// and returns the stack as seen through it.
+func (s *Stack) StartAPI(name string) *Stack {
+	s.t.Helper()
+	listen := FreeAddress(s.t)
+	s.start[name] = s.service(name, "api", listen)
+	s.start[name]()
+	own := *s
+	own.APIURL = "http://" + listen
+	own.AwaitAPI()
+	return &own
 }
 
 // Kill ends a part with SIGKILL, its children too.

@@ -1,0 +1,89 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// PeakResident returns the most memory in bytes that the process itself, without its
+// children, has had resident since it started (VmHWM).
+func (p *Process) PeakResident(t testing.TB) int64 {
+	t.Helper()
+	return statusValue(t, p.Pid(), "VmHWM")
+}
+
+// TreeMemory returns how many bytes the process and all its descendants have in
+// memory: resident counts a page in each process that maps it (the sum of VmRSS),
+// proportional counts a shared page once in all (Pss).
+func (p *Process) TreeMemory(t testing.TB) (resident, proportional int64) {
+	t.Helper()
+	for _, pid := range descendants(t, p.Pid()) {
+		resident += statusValue(t, pid, "VmRSS")
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err == nil { // it may have ended
+			proportional += kilobytes(string(text), "Pss")
+		}
+	}
+	return resident, proportional
+}
+
+// statusValue is 0 for a process that has ended.
+func statusValue(t testing.TB, pid int, name string) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	return kilobytes(string(text), name)
+}
+
+// kilobytes reads "Name:   123 kB" and returns bytes.
+func kilobytes(text, name string) int64 {
+	for line := range strings.Lines(text) {
+		value, found := strings.CutPrefix(line, name+":")
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err == nil {
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// descendants lists the process and everything below it.
+func descendants(t testing.TB, root int) []int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	children := map[int][]int{}
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		// pid (name) state ppid …; the name may hold anything.
+		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			continue
+		}
+		parent, err1 := strconv.Atoi(fields[1])
+		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err1 == nil && err2 == nil {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	list := []int{root}
+	for i := 0; i < len(list); i++ {
+		list = append(list, children[list[i]]...)
+	}
+	return list
+}
