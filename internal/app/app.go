@@ -136,7 +136,7 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	a.runs, err = run.New(run.Config{}, run.Deps{DB: a.pool, Targets: targets, Engine: starter{a.engine}, Log: a.log})
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: starter{a.engine}, Log: a.log})
 	return err
 }
 

@@ -176,6 +176,9 @@ func (s *Service) claim(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome s
 // startAndWait has the workflow started and waits for the row to end. The start is
 // not tied to the caller: one who goes away does not take the run with him.
 func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
+	if s.cfg.OneProcess {
+		s.prepared.add(prepared{run: r})
+	}
 	failed := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
@@ -203,8 +206,7 @@ func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.
 }
 
 func (s *Service) start(ctx context.Context, r Run) error {
-	ref := Ref{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt}
-	return s.Engine.StartRun(ctx, ref, r.ClaimKey, flow.RunSummary(r.Verb.String(), string(r.Risk)))
+	return s.Engine.StartRun(ctx, r.ref(), r.ClaimKey, flow.RunSummary(r.Verb.String(), string(r.Risk)))
 }
 
 // graceForStarter is how long a claim may be without a workflow while its caller's

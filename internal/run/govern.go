@@ -17,8 +17,11 @@ import (
 	"agentruntime/internal/verb"
 )
 
-// preparedRuns carries what Govern has read over to Send, which nearly always
-// follows in the same process within a millisecond. Losing an entry costs two reads.
+// preparedRuns carries what one step has read over to the next, which nearly always
+// follows in the same process within milliseconds: the claim's row to Govern where API
+// and worker share a process, and the row with its verb from Govern to Send. What is
+// carried may be stale; every step that writes asks the row itself for its state.
+// Losing an entry costs a read.
 type preparedRuns struct{ cache *lru.Cache[Ref, prepared] }
 
 type prepared struct {
@@ -27,8 +30,12 @@ type prepared struct {
 	verdict governance.Verdict
 }
 
-// preparedSize is above the number of runs that one worker has in flight.
-const preparedSize = 2048
+// preparedSize is above the number of runs that one worker has in flight;
+// preparedArgs, in bytes, keeps what is carried from growing with their arguments.
+const (
+	preparedSize = 2048
+	preparedArgs = 32 << 10
+)
 
 func newPreparedRuns() *preparedRuns {
 	cache, err := lru.New[Ref, prepared](preparedSize)
@@ -38,10 +45,16 @@ func newPreparedRuns() *preparedRuns {
 	return &preparedRuns{cache: cache}
 }
 
+func (p *preparedRuns) add(what prepared) {
+	if len(what.run.Args) <= preparedArgs {
+		p.cache.Add(what.run.ref(), what)
+	}
+}
+
 // load reads the run and its verb and judges the call. mine is false where the row
 // has ended or belongs to another attempt: then there is nothing to do.
 func (s *Service) load(ctx context.Context, ref Ref) (p prepared, mine bool, err error) {
-	r, err := s.get(ctx, ref.TenantID, ref.ID)
+	r, err := s.claimed(ctx, ref)
 	if err != nil {
 		return prepared{}, false, err
 	}
@@ -56,6 +69,16 @@ func (s *Service) load(ctx context.Context, ref Ref) (p prepared, mine bool, err
 	r.Risk, r.Operation = t.Risk(), t.Operation()
 	r.Decision, r.Reason, r.PolicyName = string(v.Decision), v.Reason, v.PolicyName
 	return prepared{run: r, target: t, verdict: v}, true, nil
+}
+
+// claimed returns the run as its claim left it in this process, else as it stands.
+func (s *Service) claimed(ctx context.Context, ref Ref) (Run, error) {
+	if p, known := s.prepared.cache.Get(ref); known && p.target == nil {
+		// Once only: a step that is repeated looks at the row.
+		s.prepared.cache.Remove(ref)
+		return p.run, nil
+	}
+	return s.get(ctx, ref.TenantID, ref.ID)
 }
 
 // Govern decides about a claimed run, in this order: is the verb known, is it
@@ -93,7 +116,7 @@ func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
 	if p.run.DryRun && p.target.Operation() == verb.Write {
 		return s.intercept(ctx, p)
 	}
-	s.prepared.cache.Add(ref, p)
+	s.prepared.add(p)
 	return Step{State: StateClaimed}, nil
 }
 
@@ -198,7 +221,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action strin
 	if err != nil && !isNotOurs(err) {
 		return Step{}, fmt.Errorf("run: finish: %w", err)
 	}
-	s.prepared.cache.Remove(Ref{TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt})
+	s.prepared.cache.Remove(p.run.ref())
 	if !found {
 		return Step{State: p.run.State, Done: true}, nil
 	}

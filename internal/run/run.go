@@ -130,6 +130,8 @@ type Ref struct {
 	Attempt  int32
 }
 
+func (r Run) ref() Ref { return Ref{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt} }
+
 // Step is what a step of the workflow came to.
 type Step struct {
 	State State
@@ -198,6 +200,9 @@ type Config struct {
 	// SweepEvery and SweepAfter say how often, and after how long without a change,
 	// an unfinished run is looked after (5 s, 10 s).
 	SweepEvery, SweepAfter time.Duration
+	// OneProcess: callers wait, and workflows run, in this process. Then a claim's row
+	// is carried to its workflow, and notices to other processes are gathered.
+	OneProcess bool
 }
 
 func (c Config) withDefaults() Config {

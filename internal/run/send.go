@@ -20,7 +20,7 @@ import (
 // crash came between, and sends again only what may be repeated.
 func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	p, known := s.prepared.cache.Get(ref)
-	if !known {
+	if !known || p.target == nil {
 		var mine bool
 		var err error
 		p, mine, err = s.load(ctx, ref)

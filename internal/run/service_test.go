@@ -52,7 +52,7 @@ func newRig(t *testing.T) *rig {
 		r.admin(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
 		         VALUES ($1, 'shop', $2, 'shop', '', $3, $4, $5, '\x00', '\x00', '', '{}', '{}')`, r.tenant, v.name, v.risk, v.op, v.idem)
 	}
-	s, err := run.New(run.Config{PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
 		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
