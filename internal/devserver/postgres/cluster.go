@@ -21,7 +21,9 @@ const (
 	// systemHome is where clusters go whose data directory the server's account
 	// cannot enter. Only root drops its uid, so it may write there; and unlike
 	// the temporary directory it survives a reboot.
-	systemHome    = "/var/lib/agentruntime-dev"
+	systemHome = "/var/lib/agentruntime-dev"
+	// ownerFile in such a home names the data directory that it belongs to.
+	ownerFile     = "owner"
 	passwordBytes = 24
 )
 
@@ -61,6 +63,7 @@ func placeCluster(ctx context.Context, dir string) (cluster, error) {
 		return c, err
 	}
 	if c.home == dir && !c.admit(ctx, dir) {
+		removeAbandoned(ctx)
 		if major != 0 {
 			return c, fmt.Errorf("the account that owns %s cannot enter it: give it the permission, or delete the data directory to start anew", c.data())
 		}
@@ -87,10 +90,34 @@ func moveOut(dir, pointer string, who *account) (string, error) {
 	if err := who.makeDir(home); err != nil {
 		return "", err
 	}
+	if err := os.WriteFile(filepath.Join(home, ownerFile), []byte(dir+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write owner: %w", err)
+	}
 	if err := os.WriteFile(pointer, []byte(home+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write location: %w", err)
 	}
 	return home, nil
+}
+
+// removeAbandoned removes the homes whose data directories were deleted, as
+// those of tests are; a home in use is locked and stays.
+func removeAbandoned(ctx context.Context) {
+	homes, _ := filepath.Glob(filepath.Join(systemHome, "*")) // the only error is a bad pattern
+	now, cancel := context.WithCancel(ctx)
+	cancel() // one try at each lock
+	for _, home := range homes {
+		owner, err := os.ReadFile(filepath.Join(home, ownerFile))
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(strings.TrimSpace(string(owner))); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if lock, err := datadir.Acquire(now, home); err == nil {
+			_ = os.RemoveAll(home) // the next one tries again
+			_ = lock.Release()
+		}
+	}
 }
 
 // clusterMajor returns the release that made the cluster, 0 where there is none.

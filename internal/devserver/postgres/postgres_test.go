@@ -170,6 +170,12 @@ func TestClosedParentDirectory(t *testing.T) {
 		require.Equal(t, 0, queryInt(t, connect(t, fresh.SuperuserURL("postgres")), "SELECT count(*) FROM pg_tables WHERE tablename = 't'"),
 			"a deleted data directory does not come back")
 		require.NoError(t, fresh.Stop())
+
+		require.NoError(t, os.RemoveAll(dir))
+		other := start(t, filepath.Join(filepath.Dir(dir), "other"))
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(other.cluster.home)) })
+		require.NoDirExists(t, home, "what a deleted data directory leaves is removed")
+		require.NoError(t, other.Stop())
 	}
 }
 
