@@ -132,7 +132,7 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
-		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Client: client})
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Client: client, Log: a.log})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/egress"
@@ -17,18 +16,9 @@ import (
 
 // call is one request, ready to be sent.
 type call struct {
-	t *target
-	// plain is the request without the credential, for previews.
-	plain   *connectors.Request
+	t       *target
 	req     *connectors.Request
 	secrets []string
-}
-
-func clone(r *connectors.Request) *connectors.Request {
-	c := *r
-	c.Header = r.Header.Clone()
-	c.Body = slices.Clone(r.Body)
-	return &c
 }
 
 // preview is a request as a human reads it before he decides.
@@ -42,9 +32,12 @@ type preview struct {
 // Preview implements run.Call. It is made of the masked arguments, so that a secret
 // argument shows neither in the body nor in the address.
 func (c *call) Preview(args json.RawMessage) json.RawMessage {
-	shown := c.plain
-	if masked, err := connectors.BuildRequest(c.t.artefacts.plan, c.t.meta.BaseURL, c.t.Mask(args)); err == nil {
-		shown = masked
+	plan := c.t.artefacts.plan
+	shown, err := connectors.BuildRequest(plan, c.t.meta.BaseURL, c.t.Mask(args))
+	if err != nil {
+		// A masked argument that no longer fits its place (a file in base64): the
+		// address is shown as the document has it, and nothing of the arguments.
+		shown = &connectors.Request{Method: plan.Method, URL: c.t.meta.BaseURL + plan.Path}
 	}
 	p := preview{Method: shown.Method, URL: redact.MaskURL(shown.URL), Headers: redact.MaskHeaders(shown.Header), Body: json.RawMessage("null")}
 	if len(shown.Body) > 0 {
@@ -72,6 +65,7 @@ func (c *call) Send(ctx context.Context, key string) run.Answer {
 		IdempotencyHeader: c.t.meta.Idempotency.Header(),
 		IdempotencyKey:    key,
 	})
+	defer c.noteUse(ctx)
 	a := run.Answer{Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout}
 	switch out.Phase {
 	case connectors.NotSent:
@@ -83,6 +77,15 @@ func (c *call) Send(ctx context.Context, key string) run.Answer {
 		c.read(out, &a)
 	}
 	return a
+}
+
+// noteUse brings the credential's last_used_at up to date, at most once a minute.
+func (c *call) noteUse(ctx context.Context) {
+	if id := c.t.CredentialID(); id != nil {
+		if err := c.t.d.Vault.MarkUsed(ctx, c.t.tenant, *id); err != nil {
+			c.t.d.Log.WarnContext(ctx, "noting the use of a credential failed", "credential_id", *id, "error", err)
+		}
+	}
 }
 
 // read takes the answer's body over, cleared of the credential in every form that a

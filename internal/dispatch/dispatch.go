@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,7 @@ type Deps struct {
 	Catalog *catalog.Catalog
 	Vault   *vault.Vault
 	Client  *connectors.Client
+	Log     *slog.Logger
 }
 
 // Dispatcher finds and calls verbs.
@@ -59,8 +61,8 @@ type artefacts struct {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Dispatcher, error) {
-	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Client == nil || cfg.Timeout <= 0 {
-		return nil, errors.New("dispatch: database, catalog, vault, client and a timeout are required")
+	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Client == nil || d.Log == nil || cfg.Timeout <= 0 {
+		return nil, errors.New("dispatch: database, catalog, vault, client, log and a timeout are required")
 	}
 	compiled, err := catalog.NewCompiled(d.Catalog, compiledVerbs, compile)
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/catalog"
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
 	"agentruntime/internal/verb"
-
-	"agentruntime/internal/catalog"
 )
 
 // target is a verb of a tenant, ready to be judged and called.
@@ -72,7 +71,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 	if err != nil {
 		return nil, err
 	}
-	c := &call{t: t, plain: clone(req), req: req}
+	c := &call{t: t, req: req}
 	if t.auth.Type == connectors.AuthNone {
 		return c, nil
 	}
