@@ -110,7 +110,7 @@ func removeAbandoned(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		if _, err := os.Stat(strings.TrimSpace(string(owner))); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(strings.TrimSpace(string(owner))); !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // we wrote the path
 			continue
 		}
 		if lock, err := datadir.Acquire(now, home); err == nil {
