@@ -96,7 +96,7 @@ chaos: ## kill processes at every failpoint, the long lane (an hour)
 
 .PHONY: bench
 bench: ## measure the service against the bare workflow on the same server
-	$(GO) test -tags bench -run '^TestBench' -count=1 -timeout 60m -v $(call tagged,bench)
+	$(GO) run ./cmd/agentruntime-dev bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built (not .dev, which holds your data)

@@ -187,8 +187,6 @@ func lanePrefix(file *ast.File) string {
 			return "TestConformance"
 		case "//go:build chaos":
 			return "TestChaos"
-		case "//go:build bench":
-			return "TestBench"
 		}
 	}
 	return ""

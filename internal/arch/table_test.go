@@ -54,6 +54,7 @@ func mayImport() map[string][]string {
 		"internal/egress":    kernel,
 		"internal/failpoint": {},
 		"internal/sandbox":   {},
+		"internal/bench":     {},
 		"internal/cli":       {"db", "internal/app", "internal/config"},
 		"internal/app": slices.Concat(kernel, domain, store, []string{
 			"activities", "api", "worker", "internal/config", "internal/dispatch", "internal/egress", "internal/engine",
@@ -69,8 +70,12 @@ func mayImport() map[string][]string {
 		"internal/devserver/port":     {},
 		"internal/devserver/postgres": {"internal/devserver/datadir", "internal/devserver/port"},
 
-		"cmd/agentruntime":     {"internal/cli"},
-		"cmd/agentruntime-dev": {"db", "internal/app", "internal/cli", "internal/config", "internal/devserver", "internal/devserver/", "internal/sandbox"},
+		"cmd/agentruntime": {"internal/cli"},
+		// The development binary starts and measures everything, so it may see most of it.
+		"cmd/agentruntime-dev": slices.Concat(kernel, []string{
+			"db", "internal/app", "internal/bench", "internal/catalog", "internal/cli", "internal/config",
+			"internal/devserver", "internal/devserver/", "internal/sandbox",
+		}),
 	}
 	// A kernel package may import those before it in the list.
 	for i, name := range kernel {
@@ -92,14 +97,16 @@ type border struct {
 // borders lists the outside packages that only some layers may know. The first
 // border that fits an import decides, so the narrower path stands first.
 func borders() []border {
-	temporalClient := []string{"internal/engine", "internal/app", "worker", "internal/devserver", "internal/devserver/", "internal/testkit"}
+	// The development binary's own: it hosts the servers and measures them.
+	development := []string{"cmd/agentruntime-dev", "internal/bench", "internal/devserver", "internal/devserver/", "internal/testkit"}
+	temporalClient := append([]string{"internal/engine", "internal/app", "worker"}, development...)
 	return []border{
 		{"go.temporal.io/server", []string{"internal/devserver", "internal/devserver/"}, "the product binary must not carry the Temporal server"},
 		{"github.com/temporalio/ui-server", []string{"internal/devserver", "internal/devserver/"}, "the product binary must not carry the Temporal UI"},
 		{"go.temporal.io/sdk/client", temporalClient, "internal/engine is the only user of the Temporal client; others connect it"},
-		{"go.temporal.io/sdk", append([]string{"workflows", "activities"}, temporalClient...), "orchestration belongs in workflows and activities"},
+		{"go.temporal.io/sdk", slices.Concat(temporalClient, []string{"workflows", "activities"}), "orchestration belongs in workflows and activities"},
 		{"github.com/go-chi/chi", []string{"api"}, "transport belongs in api"},
-		{"github.com/jackc/pgx", slices.Concat(domain, store, []string{"internal/app", "internal/dispatch", "internal/devserver", "internal/devserver/", "internal/testkit"}), "storage belongs to db and the domain packages"},
+		{"github.com/jackc/pgx", slices.Concat(domain, store, development, []string{"internal/app", "internal/dispatch"}), "storage belongs to db and the domain packages"},
 		{"github.com/pressly/goose", []string{"db"}, "db owns the migrations"},
 		{"github.com/caarlos0/env", []string{"internal/config"}, "configuration is read in one place"},
 		{"github.com/spf13/cobra", []string{"cmd/agentruntime-dev", "internal/cli"}, "the command line ends in the commands"},
