@@ -17,7 +17,7 @@ import (
 
 const (
 	devEmail     = "dev@example.com"
-	shopProvider = "shop"
+	shopProvider = "sandbox"
 )
 
 // tenant is the development tenant as the data directory remembers it.
@@ -32,32 +32,34 @@ type tenant struct {
 }
 
 // seed makes the development tenant by the same calls that anyone would make, or
-// finds that it is there already, and points its provider at the sandbox.
+// finds that it is there already, and points its provider at the sandbox. What it
+// makes up is written down before it is used, so a kill at any moment loses nothing.
 func (s *stack) seed(ctx context.Context, shopURL string) error {
 	path := filepath.Join(s.data, "tenant.json")
 	t, err := readTenant(path)
 	if err != nil {
 		return err
 	}
-	c := &client{base: s.ready.APIURL}
-	if err := c.logIn(ctx, &t); err != nil {
-		if t, err = c.signUp(ctx); err != nil {
-			return fmt.Errorf("make the development tenant: %w", err)
-		}
+	if t.Email == "" {
+		t.Email, t.Password = devEmail, rand.Text()
 		if err := writeFile(path, t); err != nil {
 			return err
 		}
+	}
+	c := &client{base: s.ready.APIURL}
+	if err := c.enter(ctx, &t); err != nil {
+		return fmt.Errorf("make the development tenant: %w", err)
+	}
+	if err := c.makeKeys(ctx, &t); err != nil {
+		return fmt.Errorf("make the development keys: %w", err)
 	}
 	if shopURL != "" {
 		if err := s.connectShop(ctx, c, &t, shopURL); err != nil {
 			return fmt.Errorf("connect the sandbox: %w", err)
 		}
-		if err := writeFile(path, t); err != nil {
-			return err
-		}
 	}
 	s.ready.tenant = t
-	return nil
+	return writeFile(path, t)
 }
 
 // connectShop imports the shop's document, whose address changes with each
@@ -104,9 +106,6 @@ type client struct {
 
 // logIn gets a token for a tenant that was made before.
 func (c *client) logIn(ctx context.Context, t *tenant) error {
-	if t.Email == "" {
-		return errors.New("no development tenant yet")
-	}
 	var login struct {
 		Token string `json:"token"`
 		User  struct {
@@ -120,16 +119,23 @@ func (c *client) logIn(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// signUp makes the tenant and one key of each kind.
-func (c *client) signUp(ctx context.Context) (tenant, error) {
-	t := tenant{Email: devEmail, Password: rand.Text()}
+// enter logs in, after a sign-up where the tenant is not there yet.
+func (c *client) enter(ctx context.Context, t *tenant) error {
+	if c.logIn(ctx, t) == nil {
+		return nil
+	}
 	err := c.post(ctx, "/v1/auth/signup", map[string]string{"email": t.Email, "password": t.Password, "name": "Development"}, nil)
 	if err != nil {
-		return t, err
+		return err
 	}
-	if err := c.logIn(ctx, &t); err != nil {
-		return t, fmt.Errorf("%w (the database knows %s already, but %s is lost: delete the data directory to start anew)", err, t.Email, "tenant.json")
+	if err := c.logIn(ctx, t); err != nil {
+		return fmt.Errorf("%w (if the database knows %s by another password, delete the data directory to start anew)", err, t.Email)
 	}
+	return nil
+}
+
+// makeKeys makes one key of each kind unless they are there.
+func (c *client) makeKeys(ctx context.Context, t *tenant) error {
 	for _, key := range []struct {
 		into        *string
 		name        string
@@ -138,15 +144,18 @@ func (c *client) signUp(ctx context.Context) (tenant, error) {
 		{&t.RuntimeKey, "Runtime key", []string{"actions:run", "actions:catalog"}},
 		{&t.AgentKey, "Agent key", []string{"agents:message"}},
 	} {
+		if *key.into != "" {
+			continue
+		}
 		var made struct {
 			Key string `json:"key"`
 		}
 		if err := c.post(ctx, "/v1/api-keys", map[string]any{"name": key.name, "permissions": key.permissions}, &made); err != nil {
-			return t, err
+			return err
 		}
 		*key.into = made.Key
 	}
-	return t, nil
+	return nil
 }
 
 // post sends body and reads `data` of the envelope into out, unless that is nil.
