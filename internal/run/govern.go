@@ -28,6 +28,9 @@ type prepared struct {
 	run     Run
 	target  Target
 	verdict governance.Verdict
+	// harmless counts the sends that provably had no effect, as far as this process
+	// has made them; any other is taken to have had one.
+	harmless int32
 }
 
 // preparedSize is above the number of runs that one worker has in flight;

@@ -55,7 +55,8 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while: the
 	// step's own time limit is the bound.
-	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), p.run.GiveUpAt.Sub(s.Now())))
+	harmless := sends-1 == p.harmless
+	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), harmless, p.run.GiveUpAt.Sub(s.Now())))
 }
 
 // unprepared ends a run whose request cannot be built: refused where nothing was
@@ -160,6 +161,10 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (St
 	if n == 0 {
 		return Step{State: r.State, Done: true}, nil
 	}
+	if st.harmless {
+		p.harmless++
+	}
+	s.prepared.cache.Add(Ref{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt}, p)
 	return Step{State: StateClaimed, After: st.after}, nil
 }
 

@@ -44,6 +44,8 @@ type settlement struct {
 	end   ending
 	again bool
 	after time.Duration
+	// harmless: the attempt provably had no effect.
+	harmless bool
 }
 
 // Waits between attempts: doubled from backoffFirst, at most backoffMost. A
@@ -56,9 +58,10 @@ const (
 )
 
 // settle decides what an answer means for the run. sends counts the attempts so
-// far, left is the time until the run gives up. The rule: an effect is never risked
-// twice, and what is not known is called unknown.
-func settle(op verb.Operation, resend bool, a Answer, sends int, left time.Duration) settlement {
+// far, harmless says that those before this one provably had no effect, left is the
+// time until the run gives up. The rule: an effect is never risked twice, and what
+// is not known is called unknown.
+func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, left time.Duration) settlement {
 	wait := a.RetryAfter
 	if wait <= 0 {
 		wait = min(backoffFirst<<max(0, min(sends-1, 10)), backoffMost)
@@ -66,8 +69,8 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, left time.Durat
 	canWait := sends < maxSends && wait < left
 	switch {
 	case a.Phase == NotSent && canWait:
-		return settlement{again: true, after: wait}
-	case a.Phase == NotSent && op == verb.Write && resend && sends > 1:
+		return settlement{again: true, after: wait, harmless: true}
+	case a.Phase == NotSent && op == verb.Write && !harmless:
 		// This attempt did not leave, but one before it may have.
 		return unknown(a)
 	case a.Phase == NotSent:
@@ -77,7 +80,10 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, left time.Durat
 	case a.Status == http.StatusTooManyRequests:
 		// A refusal: the provider did nothing.
 		if canWait {
-			return settlement{again: true, after: wait}
+			return settlement{again: true, after: wait, harmless: true}
+		}
+		if op == verb.Write && !harmless {
+			return unknown(a)
 		}
 		s := failed(fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429)."), a)
 		s.end.retryable, s.end.retryAfter = true, a.RetryAfter

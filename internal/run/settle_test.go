@@ -16,15 +16,17 @@ func TestSettle(t *testing.T) {
 	body := json.RawMessage(`{"id":1}`)
 	const again = State("again")
 	type call struct {
-		op     verb.Operation
-		resend bool
-		sends  int
-		left   time.Duration
+		op       verb.Operation
+		resend   bool
+		sends    int
+		harmless bool
+		left     time.Duration
 	}
-	read := call{verb.Read, true, 1, time.Minute}
-	write := call{verb.Write, false, 1, time.Minute}
-	keyed := call{verb.Write, true, 1, time.Minute}
+	read := call{verb.Read, true, 1, true, time.Minute}
+	write := call{verb.Write, false, 1, true, time.Minute}
+	keyed := call{verb.Write, true, 1, true, time.Minute}
 	last := func(c call) call { c.sends = maxSends; return c }
+	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
 	answered := func(status int, result json.RawMessage) Answer {
 		return Answer{Phase: Answered, Status: status, Result: result, Complete: true}
 	}
@@ -42,8 +44,12 @@ func TestSettle(t *testing.T) {
 		"write, 204":                       {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
 		"write, never left":                {write, Answer{Phase: NotSent}, again, ""},
 		"write, never left, last":          {last(write), Answer{Phase: NotSent}, StateFailed, fault.CodeProviderError},
-		"write, never left, out of time":   {call{verb.Write, false, 1, 0}, Answer{Phase: NotSent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
-		"keyed, earlier one may have left": {last(keyed), Answer{Phase: NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, never left, out of time":   {call{verb.Write, false, 1, true, 0}, Answer{Phase: NotSent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
+		"keyed, none ever left":            {last(keyed), Answer{Phase: NotSent}, StateFailed, fault.CodeProviderError},
+		"keyed, earlier one may have left": {afterOne(keyed), Answer{Phase: NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429 after one that left":   {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429, last":                 {last(keyed), limited, StateFailed, fault.CodeProviderRejected},
+		"read, 429 after one that left":    {afterOne(read), limited, StateFailed, fault.CodeProviderRejected},
 		"write, no answer":                 {write, Answer{Phase: Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, hangs":                     {write, Answer{Phase: Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, no answer":                 {keyed, Answer{Phase: Sent}, again, ""},
@@ -57,7 +63,7 @@ func TestSettle(t *testing.T) {
 		"write, wrong type":                {write, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"read, wrong type":                 {read, html, StateFailed, fault.CodeProviderError},
 		"write, 429":                       {write, limited, again, ""},
-		"write, 429, out of time":          {call{verb.Write, false, 1, time.Second}, limited, StateFailed, fault.CodeProviderRejected},
+		"write, 429, out of time":          {call{verb.Write, false, 1, true, time.Second}, limited, StateFailed, fault.CodeProviderRejected},
 		"write, 400":                       {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
 		"write, 500":                       {write, answered(500, body), StateFailed, fault.CodeProviderError},
 		"read, 503":                        {read, answered(503, nil), again, ""},
@@ -66,7 +72,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settle(c.call.op, c.call.resend, c.in, c.call.sends, c.call.left)
+			s := settle(c.call.op, c.call.resend, c.in, c.call.sends, c.call.harmless, c.call.left)
 			if c.state == again {
 				require.True(t, s.again)
 				require.Positive(t, s.after)
@@ -87,7 +93,7 @@ func TestSettleNeverRisksASecondEffect(t *testing.T) {
 		for status := 0; status < 600; status++ {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
-				if s := settle(verb.Write, false, a, 1, time.Hour); s.again {
+				if s := settle(verb.Write, false, a, 1, true, time.Hour); s.again {
 					require.True(t, phase == NotSent || phase == Answered && status == 429, "phase %d status %d", phase, status)
 				}
 			}

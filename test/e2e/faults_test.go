@@ -1,0 +1,354 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// verbKind is what a verb allows to be repeated.
+type verbKind string
+
+const (
+	read verbKind = "read"
+	// plainWrite is a write whose provider knows no idempotency key.
+	plainWrite verbKind = "write"
+	// keyedWrite is a write whose provider takes an idempotency key.
+	keyedWrite verbKind = "keyed"
+)
+
+// verbOf names the verb of a kind in the document of the faulty provider.
+//
+//nolint:gochecknoglobals // a constant table
+var verbOf = map[verbKind]string{read: "get_thing", plainWrite: "create_thing", keyedWrite: "create_keyed_thing"}
+
+func faultyDocument() json.RawMessage {
+	args := []string{"fault", "id"}
+	return document(bearer(),
+		operation{method: http.MethodGet, path: "/things", id: "get_thing", args: args},
+		operation{method: http.MethodPost, path: "/things", id: "create_thing", args: args},
+		operation{method: http.MethodPost, path: "/keyed", id: "create_keyed_thing", args: args, runtime: map[string]any{"idempotency": "header:Idempotency-Key"}},
+	)
+}
+
+// faulty is a provider that misbehaves on the wire as the call asks it to.
+type faulty struct {
+	t     *testing.T
+	l     net.Listener
+	other string // another host, for redirects
+
+	mu       sync.Mutex
+	attempts map[string]int                 // requests read whole, by id
+	effects  map[string]map[string]struct{} // by id: each write has one, one with a key once per key
+	reused   map[string]bool                // ids whose request came on a connection that had carried one
+	hits     int                            // connections accepted
+	conns    map[net.Conn]struct{}
+}
+
+func newFaulty(t *testing.T, other string, serve func(f *faulty, c net.Conn)) *faulty {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	f := &faulty{
+		t: t, l: l, other: other, attempts: map[string]int{}, effects: map[string]map[string]struct{}{},
+		reused: map[string]bool{}, conns: map[net.Conn]struct{}{},
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			f.hits++
+			f.conns[c] = struct{}{}
+			f.mu.Unlock()
+			serving.Go(func() { serve(f, c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		f.mu.Lock()
+		for c := range f.conns {
+			c.Close()
+		}
+		f.mu.Unlock()
+		serving.Wait()
+	})
+	return f
+}
+
+func (f *faulty) base() string { return "http://" + f.l.Addr().String() }
+
+// resetAtOnce ends a connection with a reset as soon as a request begins to arrive,
+// before it is read. Any sooner, and the caller may see a dial that failed.
+func resetAtOnce(_ *faulty, c net.Conn) {
+	_, _ = bufio.NewReader(c).Peek(1)
+	reset(c)
+}
+
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // closing sends RST
+	}
+	_ = c.Close()
+}
+
+// obey reads requests and does with each what its argument fault says.
+func obey(f *faulty, c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for n := 0; ; n++ {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		fault, id := faultOf(r, body)
+		attempt := f.note(r, id, fault, n > 0)
+		if !f.answer(c, fault, attempt) {
+			return
+		}
+	}
+}
+
+func faultOf(r *http.Request, body []byte) (fault, id string) {
+	if r.Method == http.MethodGet {
+		return r.URL.Query().Get("fault"), r.URL.Query().Get("id")
+	}
+	var args struct{ Fault, ID string }
+	_ = json.Unmarshal(body, &args)
+	return args.Fault, args.ID
+}
+
+// note counts the request, and its effect where the fault is not a refusal.
+func (f *faulty) note(r *http.Request, id, fault string, kept bool) (attempt int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attempts[id]++
+	attempt = f.attempts[id]
+	f.reused[id] = f.reused[id] || kept
+	if r.Method == http.MethodGet || refuses(fault, attempt) {
+		return attempt
+	}
+	if f.effects[id] == nil {
+		f.effects[id] = map[string]struct{}{}
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" {
+		key = fmt.Sprintf("attempt %d", attempt)
+	}
+	f.effects[id][key] = struct{}{}
+	return attempt
+}
+
+// refuses reports whether the provider does nothing: 429 twice, or always, and 4xx.
+func refuses(fault string, attempt int) bool {
+	switch fault {
+	case "429 for a second":
+		return attempt <= 2
+	case "429 for an hour", "404", "redirect":
+		return true
+	}
+	return false
+}
+
+func (f *faulty) seen(id string) (attempts, effects int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.attempts[id], len(f.effects[id])
+}
+
+const fine = `{"done":true}`
+
+// answer writes the answer and reports whether the connection goes on.
+func (f *faulty) answer(c net.Conn, fault string, attempt int) bool {
+	respond := func(status, contentType, body string, headers ...string) bool {
+		text := "HTTP/1.1 " + status + "\r\nContent-Type: " + contentType + fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))
+		for _, h := range headers {
+			text += h + "\r\n"
+		}
+		_, err := io.WriteString(c, text+"\r\n"+body)
+		return err == nil
+	}
+	switch fault {
+	case "reset after reading", "kept connection dropped":
+		reset(c)
+		return false
+	case "hang":
+		_, _ = io.Copy(io.Discard, c) // until the caller closes
+		return false
+	case "cut body":
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"done\":")
+		return false
+	case "429 for a second":
+		if attempt <= 2 {
+			return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 1")
+		}
+	case "429 for an hour":
+		return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 3600")
+	case "500":
+		return respond("500 Internal Server Error", "application/json", `{"error":"oops"}`)
+	case "404":
+		return respond("404 Not Found", "application/json", `{"error":"no such thing"}`)
+	case "wrong content type":
+		return respond("200 OK", "text/html", "<p>done</p>")
+	case "5 MB":
+		return respond("200 OK", "application/json", `{"data":"`+strings.Repeat("x", 5<<20)+`"}`)
+	case "redirect":
+		return respond("302 Found", "text/plain", "over there", "Location: "+f.other+"/elsewhere")
+	}
+	return respond("200 OK", "application/json", fine)
+}
+
+// outcome is what a caller is told and what the provider saw.
+type outcome struct {
+	http      int
+	code      string // "" for a success
+	status    string // of the execution
+	retryable bool
+	// attempts and effects are how many requests the provider read, and how many
+	// effects they had; -1 for a number that does not matter.
+	attempts, effects int
+}
+
+// faultCase is one row of the table in docs/runs-and-the-fence.md.
+type faultCase struct {
+	fault string
+	want  map[verbKind]outcome
+}
+
+func faultTable() []faultCase {
+	ok := func(attempts, effects int) outcome { return outcome{200, "", "executed", false, attempts, effects} }
+	unknown := func(attempts, effects int) outcome {
+		return outcome{504, "OUTCOME_UNKNOWN", "outcome_unknown", false, attempts, effects}
+	}
+	provider := func(attempts, effects int) outcome {
+		return outcome{502, "PROVIDER_ERROR", "failed", false, attempts, effects}
+	}
+	rejected := func(attempts int, retryable bool) outcome {
+		return outcome{422, "PROVIDER_REJECTED", "failed", retryable, attempts, 0}
+	}
+	unreached := outcome{502, "PROVIDER_ERROR", "failed", true, 0, 0}
+	timeout := outcome{504, "PROVIDER_TIMEOUT", "failed", false, 5, 0}
+	return []faultCase{
+		{"connection refused", map[verbKind]outcome{read: unreached, plainWrite: unreached, keyedWrite: unreached}},
+		{"reset before reading", map[verbKind]outcome{read: provider(0, 0), plainWrite: unknown(0, 0), keyedWrite: unknown(0, 0)}},
+		{"reset after reading", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"hang", map[verbKind]outcome{read: timeout, plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"cut body", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: provider(5, 1)}},
+		{"kept connection dropped", map[verbKind]outcome{read: provider(-1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"429 for a second", map[verbKind]outcome{read: ok(3, 0), plainWrite: ok(3, 1), keyedWrite: ok(3, 1)}},
+		{"429 for an hour", map[verbKind]outcome{read: rejected(1, true), plainWrite: rejected(1, true), keyedWrite: rejected(1, true)}},
+		{"500", map[verbKind]outcome{read: provider(5, 0), plainWrite: provider(1, 1), keyedWrite: provider(5, 1)}},
+		{"404", map[verbKind]outcome{read: rejected(1, false), plainWrite: rejected(1, false), keyedWrite: rejected(1, false)}},
+		{"wrong content type", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: provider(1, 1)}},
+		{"5 MB", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: provider(1, 1)}},
+		{"redirect", map[verbKind]outcome{read: provider(1, 0), plainWrite: provider(1, 0), keyedWrite: provider(1, 0)}},
+	}
+}
+
+// TestProviderFaults has a provider fail in every way at every kind of verb: each
+// has its documented outcome, and none a second effect.
+func TestProviderFaults(t *testing.T) {
+	t.Parallel()
+	s := rig.Dev(t, "PROVIDER_TIMEOUT=2s")
+	tenant := newTenant(s)
+	var elsewhere sync.Map
+	other := rig.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere.Store(r.URL.String(), true) }))
+	main := newFaulty(t, other, obey)
+	resetting := newFaulty(t, other, resetAtOnce)
+	bases := map[string]string{"connection refused": "http://" + rig.FreeAddress(t), "reset before reading": resetting.base(), "": main.base()}
+	for fault, base := range bases {
+		tenant.Connect(t, "p-"+slug(fault), base, faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+	}
+	t.Run("table", func(t *testing.T) {
+		for _, c := range faultTable() {
+			for kind, want := range c.want {
+				t.Run(c.fault+"/"+string(kind), func(t *testing.T) {
+					t.Parallel()
+					f, provider := main, ""
+					switch c.fault {
+					case "kept connection dropped":
+						// A provider of its own, so that its one connection is the one kept.
+						f, provider = newFaulty(t, other, obey), "kept-"+string(kind)
+						tenant.Connect(t, "p-"+slug(provider), f.base(), faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+						requireRun(t, tenant.Runtime.Run("p-"+slug(provider)+":"+verbOf[kind], map[string]string{"id": "warm"}, ""))
+					case "connection refused", "reset before reading":
+						provider = c.fault
+					}
+					checkFault(t, tenant, f, "p-"+slug(provider)+":"+verbOf[kind], c.fault, want)
+				})
+			}
+		}
+	})
+	elsewhere.Range(func(at, _ any) bool {
+		t.Errorf("a redirect to another host was followed: %s", at)
+		return true
+	})
+}
+
+func slug(fault string) string {
+	if fault == "" {
+		return "main"
+	}
+	return strings.ReplaceAll(fault, " ", "-")
+}
+
+func checkFault(t *testing.T, tenant *rig.Tenant, f *faulty, verb, fault string, want outcome) {
+	t.Helper()
+	id := ids(1)[0]
+	call := func() rig.Answer {
+		return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run",
+			map[string]any{"verb": verb, "args": map[string]string{"fault": fault, "id": id}, "execution_id": id}, "Prefer: wait=60")
+	}
+	first := call()
+	require.NoError(t, first.Err)
+	requireOutcome(t, first, want)
+	e := executionOf(t, tenant.Runtime, id)
+	require.Equal(t, want.status, e.Status)
+	if fault == "kept connection dropped" {
+		f.mu.Lock()
+		require.True(t, f.reused[id], "the request came on a kept connection")
+		f.mu.Unlock()
+	}
+	attempts, effects := f.seen(id)
+	if want.attempts >= 0 {
+		require.Equal(t, want.attempts, attempts, "requests that the provider read")
+	}
+	require.Equal(t, want.effects, effects, "effects at the provider")
+	// A repeat is told the same and does nothing.
+	requireOutcome(t, call(), want)
+	after, effects := f.seen(id)
+	require.Equal(t, attempts, after, "a repeat calls nothing")
+	require.Equal(t, want.effects, effects)
+}
+
+func requireOutcome(t *testing.T, a rig.Answer, want outcome) {
+	t.Helper()
+	require.Equal(t, want.http, a.Status, "%s", a.Body)
+	e := a.Envelope(t)
+	if want.code == "" {
+		require.True(t, e.Success)
+		return
+	}
+	require.Equal(t, want.code, e.Error.Code, "%s", a.Body)
+	require.Equal(t, want.retryable, e.Error.Retryable, "%s", a.Body)
+	require.NotEmpty(t, e.Error.RequestID)
+	require.NotEmpty(t, e.Error.ExecutionID)
+	require.NotContains(t, string(a.Body), "127.0.0.1", "the provider's address is not the caller's business")
+}
