@@ -1,0 +1,134 @@
+// Package docs_test holds the documentation to the code: what is a table in the
+// code is the same table here, and links lead somewhere.
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/config"
+	"agentruntime/internal/fault"
+)
+
+//go:generate go test -count=1 -run TestTheErrorReferenceIsTheTable . -update
+
+var update = flag.Bool("update", false, "write errors.md anew") //nolint:gochecknoglobals // a test flag
+
+// errorReference renders the table of errors.
+func errorReference() string {
+	var b strings.Builder
+	b.WriteString(`<!-- Made of internal/fault/codes.go by make gen. Do not edit. -->
+# Errors
+
+Every refusal has the same shape; [api.md](api.md) says what else the error object may carry.
+
+` + "```json" + `
+{"success": false, "error": {"code": "VERB_NOT_FOUND", "message": "No such verb in your catalog.", "requestId": "req_…"}}
+` + "```" + `
+
+The code is stable and meant for programs. The message below is the default; a refusal may say more.
+
+| HTTP | Code | Message | When |
+|---|---|---|---|
+`)
+	for _, row := range fault.Table() {
+		fmt.Fprintf(&b, "| %d %s | `%s` | %s | %s |\n", row.Status, http.StatusText(row.Status), row.Code, row.Message, row.When)
+	}
+	return b.String()
+}
+
+func TestTheErrorReferenceIsTheTable(t *testing.T) {
+	t.Parallel()
+	want := errorReference()
+	if *update {
+		require.NoError(t, os.WriteFile("errors.md", []byte(want), 0o644)) //nolint:gosec // a page for everyone
+	}
+	got, err := os.ReadFile("errors.md")
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "make gen writes it anew")
+}
+
+func TestTheConfigurationListsEveryVariable(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("configuration.md")
+	require.NoError(t, err)
+	rows := map[string]string{} // variable: default
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (\\S*) *\\|").FindAllStringSubmatch(string(page), -1) {
+		rows[row[1]] = strings.Trim(row[2], "`")
+	}
+	want := map[string]string{}
+	for f := range reflect.TypeFor[config.Config]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		want[name] = f.Tag.Get("envDefault")
+	}
+	require.Equal(t, want, rows)
+}
+
+// pages are all documents of the project.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	return append(list, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			if match[1] == "" || strings.Contains(match[1], "://") {
+				continue
+			}
+			_, err := os.Stat(filepath.Join(filepath.Dir(page), match[1]))
+			require.NoError(t, err, "%s: %s", page, match[1])
+		}
+	}
+}
+
+func TestTheReadmeNamesEveryPage(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	list, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, page := range list {
+		require.Contains(t, string(readme), "(docs/"+page+")")
+	}
+}
+
+func TestTheArchitectureNamesEveryPackage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	require.NoError(t, err)
+	packages := map[string]bool{}
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "node_modules" || name == "tools" || name == "bin" || len(name) > 2 && name[0] == '.'):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			packages[filepath.ToSlash(filepath.Dir(path))] = true
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	delete(packages, "..")
+	require.Greater(t, len(packages), 20)
+	for p := range packages {
+		require.Contains(t, string(text), "`"+strings.TrimPrefix(p, "../")+"`", "ARCHITECTURE.md has no row for it")
+	}
+}
