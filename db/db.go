@@ -113,7 +113,7 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 		// connection with an open transaction must not go back to the pool.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = tx.Rollback(ctx) //nolint:errcheck // a connection that cannot roll back is discarded by Release
+		_ = tx.Rollback(ctx) // Release discards a connection that cannot roll back
 	}()
 	if err := fn(tx); err != nil {
 		return translate(err)

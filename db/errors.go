@@ -27,8 +27,7 @@ func unreachable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
-	var pe *pgconn.PgError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case len(pe.Code) != 5:
 			return false
@@ -47,8 +46,8 @@ func unreachable(err error) bool {
 // IsUnique reports whether err is a violation of the named unique constraint or
 // index; an empty name means any.
 func IsUnique(err error, constraint string) bool {
-	var pe *pgconn.PgError
-	return errors.As(err, &pe) && pe.Code == "23505" && (constraint == "" || pe.ConstraintName == constraint)
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == "23505" && (constraint == "" || pe.ConstraintName == constraint)
 }
 
 // IsNoRows reports whether a :one query found nothing.

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -46,7 +47,7 @@ func MigrateDown(ctx context.Context, url string) error {
 func provider(url string) (*goose.Provider, func(), error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("db: the database URL is not valid")
+		return nil, nil, errors.New("db: the database URL is not valid")
 	}
 	conn := stdlib.OpenDB(*cfg)
 	locker, err := lock.NewPostgresSessionLocker()

@@ -109,7 +109,7 @@ func (r *shotRows) Next() bool {
 
 func (r *shotRows) Close() {
 	r.Rows.Close()
-	r.shot.close() //nolint:errcheck // Err reports it
+	r.shot.close() // Err reports it
 }
 
 func (r *shotRows) Err() error {

@@ -77,7 +77,7 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	defer b.stack.close()
-	b.stack.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	b.stack.log = slog.New(slog.DiscardHandler)
 	b.stack.tracer = &b.trips
 	b.stack.countWrites = func(string) { b.writes.Add(1) }
 	if err := b.stack.startAll(ctx); err != nil {

@@ -352,11 +352,28 @@ func (q *Queries) LockKey(ctx context.Context, db DBTX, keyID string) error {
 	return err
 }
 
+const MarkAlive = `-- name: MarkAlive :exec
+UPDATE runs SET updated_at = now()
+ WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'sending'
+`
+
+type MarkAliveParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Attempt  int32
+}
+
+// Said every now and then by whoever is sending the run.
+func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) error {
+	_, err := db.Exec(ctx, MarkAlive, arg.TenantID, arg.ID, arg.Attempt)
+	return err
+}
+
 const MarkSending = `-- name: MarkSending :many
 UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = $1
  WHERE r.tenant_id = $2 AND r.id = $3 AND r.attempt = $4 AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND $5::boolean))
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND $5::boolean AND r.updated_at <= $6))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
 RETURNING r.sends
@@ -368,11 +385,13 @@ type MarkSendingParams struct {
 	ID           uuid.UUID
 	Attempt      int32
 	Resend       bool
+	SilentSince  time.Time
 }
 
 // Commits before the first byte leaves. Not for a run whose key was revoked, that
 // was cancelled, or that another attempt holds. A run already in sending is one
-// that a crash interrupted: @resend says whether its verb may be sent again.
+// that a crash interrupted if it has been silent since @silent_since: @resend says
+// whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]int32, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
@@ -380,6 +399,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.ID,
 		arg.Attempt,
 		arg.Resend,
+		arg.SilentSince,
 	)
 	if err != nil {
 		return nil, err

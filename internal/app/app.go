@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -94,8 +95,8 @@ func (a *App) onClose(f func()) { a.cleanup = append(a.cleanup, f) }
 
 // Close gives everything back, last in first out.
 func (a *App) Close() {
-	for i := len(a.cleanup) - 1; i >= 0; i-- {
-		a.cleanup[i]()
+	for _, f := range slices.Backward(a.cleanup) {
+		f()
 	}
 	a.cleanup = nil
 }

@@ -24,7 +24,7 @@ func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
 	case "json":
 		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	case "text":
-		h = tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly})
+		h = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly})
 	default:
 		return nil, fmt.Errorf("app: LOG_FORMAT must be json or text, not %q", cfg.LogFormat)
 	}

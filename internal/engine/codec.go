@@ -4,6 +4,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -76,7 +77,7 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 			return nil, fmt.Errorf("engine: payload was encrypted with key %q, which this process does not have", id)
 		}
 		if len(p.GetData()) < c.aead.NonceSize() {
-			return nil, fmt.Errorf("engine: payload is cut short")
+			return nil, errors.New("engine: payload is cut short")
 		}
 		nonce, sealed := p.GetData()[:c.aead.NonceSize()], p.GetData()[c.aead.NonceSize():]
 		plain, err := c.aead.Open(nil, nonce, sealed, []byte(c.id))

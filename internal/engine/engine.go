@@ -145,8 +145,7 @@ func (e *Engine) StartRun(ctx context.Context, in flow.RunInput, claimKey, summa
 	until := time.Now().Add(closingWait)
 	for {
 		err := e.start(ctx, opts, in)
-		var already *serviceerror.WorkflowExecutionAlreadyStarted
-		if !errors.As(err, &already) {
+		if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !already {
 			return unavailable(err)
 		}
 		if in.Attempt == 1 || time.Now().After(until) {

@@ -89,11 +89,8 @@ func (e *Error) Is(target error) bool {
 
 // As returns the fault in err's chain, or nil.
 func As(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*Error](err)
+	return e
 }
 
 // HasCode reports whether err's chain holds a fault of the code.

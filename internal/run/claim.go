@@ -94,7 +94,7 @@ func (s *Service) Do(ctx context.Context, who Caller, req Request) (Outcome, err
 	}
 	switch outcome {
 	case claimUnknownVerb:
-		return Outcome{}, fault.Newf(fault.CodeVerbNotFound, "No verb %s in your catalog. GET /v1/runtime/actions/catalog lists what there is.", name)
+		return Outcome{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists what there is.")
 	case claimConflict:
 		return Outcome{}, fault.New(fault.CodeIdempotencyConflict, "")
 	case claimMismatch:

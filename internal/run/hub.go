@@ -118,8 +118,10 @@ func (s *Service) Announce(ctx context.Context) {
 				return nil
 			case <-s.hub.nudge:
 			}
-			if s.cfg.OneProcess && pause(ctx, announceEvery) != nil {
-				return nil
+			if s.cfg.OneProcess {
+				if err := pause(ctx, announceEvery); err != nil {
+					return err
+				}
 			}
 			if ids := s.hub.take(); len(ids) > 0 {
 				if err := dbsqlc.New().NotifyFinished(ctx, conn, ids); err != nil {
@@ -181,7 +183,7 @@ func (s *Service) keepConnected(ctx context.Context, what string, do func(contex
 		conn, err := s.DB.Dial(ctx)
 		if err == nil {
 			err = do(ctx, conn)
-			_ = conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is lost or no longer needed
+			_ = conn.Close(context.WithoutCancel(ctx)) // it is lost or no longer needed
 		}
 		if ctx.Err() != nil {
 			return

@@ -30,7 +30,7 @@ func fromRow(r dbsqlc.Run) Run {
 	}
 	if len(r.ErrorDetails) > 0 {
 		// Written by this package; a row that does not parse shows no details.
-		_ = json.Unmarshal(r.ErrorDetails, &out.ErrorDetails) //nolint:errcheck // see above
+		_ = json.Unmarshal(r.ErrorDetails, &out.ErrorDetails)
 	}
 	return out
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // Send makes one attempt at the provider. The row moves to sending, and that
-// commits, before the first byte leaves; whoever finds it there already knows that a
-// crash came between, and sends again only what may be repeated.
+// commits, before the first byte leaves; whoever finds it there already, and silent,
+// knows that a crash came between, and sends again only what may be repeated.
 func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	p, known := s.prepared.cache.Get(ref)
 	if !known || p.target == nil {
@@ -28,12 +28,18 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 		case isMissing(err):
 			return s.rowMissing(ctx, ref)
 		case mine && fault.HasCode(err, fault.CodeVerbNotFound):
+			if again, yes := s.underWay(p.run); yes {
+				return again, nil
+			}
 			return s.unprepared(ctx, p, fault.As(err))
 		case err != nil:
 			return Step{}, err
 		case !mine:
 			return Step{State: p.run.State, Done: true}, nil
 		}
+	}
+	if again, yes := s.underWay(p.run); yes {
+		return again, nil
 	}
 	resend := mayResend(p.target) || failpoint.FenceOff
 	call, err := p.target.Prepare(ctx, p.run.Args)
@@ -50,6 +56,7 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	if sends == 0 {
 		return s.notSendable(ctx, ref)
 	}
+	defer s.keepAlive(ctx, p.run)()
 	failpoint.Hit("after_sending")
 	answer := call.Send(ctx, providerKey(p.run))
 	failpoint.Hit("after_response")
@@ -77,7 +84,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	if r.KeyID != nil {
 		b.Queue(dbsqlc.LockKey, r.KeyID.String())
 	}
-	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend)
+	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter))
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	rec := p.record("run.allowed")
 	if p.verdict.Notify {
@@ -114,6 +121,9 @@ func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
 	case !mine:
 		return Step{State: p.run.State, Done: true}, nil
 	case p.run.State == StateSending:
+		if again, yes := s.underWay(p.run); yes {
+			return again, nil
+		}
 		return s.giveUpUnknown(ctx, p)
 	default:
 		return s.refuse(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))

@@ -81,12 +81,12 @@ func (r *rig) do(verbName, id, args string, more ...func(*run.Request)) (run.Out
 	return r.Do(r.t.Context(), r.caller(), req)
 }
 
-func (r *rig) count(sql string, args ...any) (n int) {
+func (r *rig) count(sql string) (n int) {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.db.AdminURL)
 	require.NoError(r.t, err)
 	defer conn.Close(context.WithoutCancel(r.t.Context()))
-	require.NoError(r.t, conn.QueryRow(r.t.Context(), sql, args...).Scan(&n))
+	require.NoError(r.t, conn.QueryRow(r.t.Context(), sql).Scan(&n))
 	return n
 }
 
@@ -436,12 +436,50 @@ func TestACrashedSendIsNotRepeated(t *testing.T) {
 			zero := time.Duration(0)
 			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
 			require.NoError(t, err)
-			r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now()`)
+			r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now(), updated_at = now() - interval '1 minute'`)
 			r.engine.walk(t.Context(), run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}, "e1")
 			got, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, "e1")
 			require.NoError(t, err)
 			require.Equal(t, want.state, got.State)
 			require.Equal(t, want.effects, r.provider.effects.Load())
+		})
+	}
+}
+
+// Temporal gives a step up while its call is at the provider, and runs it again.
+func TestACallUnderWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pay", "keyed", "read"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			sent, goOn := make(chan struct{}, 2), make(chan struct{})
+			r.provider.replies(func(int64) run.Answer {
+				sent <- struct{}{}
+				<-goOn
+				return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
+			})
+			zero := time.Duration(0)
+			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
+			require.NoError(t, err)
+			<-sent
+			ref := run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}
+			governed, err := r.Govern(t.Context(), ref)
+			require.NoError(t, err)
+			require.False(t, governed.Done)
+			again, err := r.Send(t.Context(), ref)
+			require.NoError(t, err)
+			require.False(t, again.Done)
+			require.Positive(t, again.After)
+			close(goOn)
+			done, err := r.do(name, "e1", `{}`)
+			require.NoError(t, err)
+			require.Equal(t, run.StateExecuted, done.Run.State)
+			require.EqualValues(t, 1, r.provider.effects.Load())
+			again, err = r.Send(t.Context(), ref)
+			require.NoError(t, err)
+			require.True(t, again.Done)
+			require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE outcome <> ''`))
 		})
 	}
 }

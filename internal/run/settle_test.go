@@ -90,7 +90,7 @@ func TestSettle(t *testing.T) {
 func TestSettleNeverRisksASecondEffect(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []Phase{NotSent, Sent, Answered} {
-		for status := 0; status < 600; status++ {
+		for status := range 600 {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
 				if s := settle(verb.Write, false, a, 1, true, time.Hour); s.again {

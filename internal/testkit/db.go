@@ -5,7 +5,6 @@ package testkit
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -84,21 +83,21 @@ type DB struct {
 	AppURL, AdminURL string
 }
 
-// Database makes a database for t and drops it afterwards.
-func Database(t testing.TB) DB {
-	t.Helper()
-	require.NoError(t, shared.start())
+// Database makes a database for tb and drops it afterwards.
+func Database(tb testing.TB) DB {
+	tb.Helper()
+	require.NoError(tb, shared.start())
 	ctx := context.Background()
 	name := fmt.Sprintf("test_%d", shared.next.Add(1))
-	require.NoError(t, shared.pg.CloneDatabase(ctx, template, name))
-	t.Cleanup(func() { _ = shared.pg.DropDatabase(ctx, name) })
+	require.NoError(tb, shared.pg.CloneDatabase(ctx, template, name))
+	tb.Cleanup(func() { _ = shared.pg.DropDatabase(ctx, name) })
 	app := *shared.app
 	app.Path = "/" + name
 	pool, err := db.Open(ctx, db.Config{URL: app.String()})
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(pool.Close)
 	return DB{Pool: pool, AppURL: app.String(), AdminURL: shared.pg.SuperuserURL(name)}
 }
 
 // Quiet is a log that nobody reads.
-func Quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,55 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"agentruntime/db/dbsqlc"
+)
+
+// A step that Temporal has given up (it was away for longer than a workflow task may
+// take) runs a second time while the first is still at the provider. To the second
+// the row looks as after a crash. So whoever is sending says every aliveEvery that it
+// lives, and a row in sending is taken for lost only when it has been silent for
+// lostAfter. A call shorter than aliveEvery pays nothing for this.
+const (
+	aliveEvery = 2 * time.Second
+	lostAfter  = 3 * aliveEvery
+)
+
+// keepAlive marks the run's row as being sent until stop is called.
+func (s *Service) keepAlive(ctx context.Context, r Run) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(aliveEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				s.markAlive(context.WithoutCancel(ctx), r)
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+func (s *Service) markAlive(ctx context.Context, r Run) {
+	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
+	defer cancel()
+	err := dbsqlc.New().MarkAlive(ctx, s.DB.Tenant(r.TenantID), dbsqlc.MarkAliveParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	if err != nil {
+		s.Log.WarnContext(ctx, "a call under way could not be marked as alive", "run_id", r.ID, "error", err)
+	}
+}
+
+// underWay reports whether somebody else may still be sending the run, and when to
+// look again.
+func (s *Service) underWay(r Run) (again Step, yes bool) {
+	silent := s.Now().Sub(r.UpdatedAt)
+	if r.State != StateSending || silent >= lostAfter {
+		return Step{}, false
+	}
+	return Step{State: StateSending, After: min(lostAfter-silent, lostAfter)}, true
+}
