@@ -32,14 +32,20 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
 -- name: MarkSending :many
 -- Commits before the first byte leaves. Not for a run whose key was revoked, that
 -- was cancelled, or that another attempt holds. A run already in sending is one
--- that a crash interrupted: @resend says whether its verb may be sent again.
+-- that a crash interrupted if it has been silent since @silent_since: @resend says
+-- whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id')
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean))
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
 RETURNING r.sends;
+
+-- name: MarkAlive :exec
+-- Said every now and then by whoever is sending the run.
+UPDATE runs SET updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: RequireRunChanged :exec
 SELECT require_run_changed(@tenant_id, @id);
