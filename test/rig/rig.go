@@ -11,11 +11,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -157,8 +159,17 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Kill ends the process and its children with SIGKILL and waits.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
+	p.signal(-p.Pid(), syscall.SIGKILL)
 	<-p.done
+}
+
+// signal does nothing once the process has ended: its number may be another's.
+func (p *Process) signal(pid int, sig syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(pid, sig)
+	}
 }
 
 // stopWait is how long an orderly end may take.
@@ -166,7 +177,7 @@ const stopWait = 20 * time.Second
 
 // Stop ends the process in order, by force where it does not listen.
 func (p *Process) Stop() {
-	_ = syscall.Kill(p.Pid(), syscall.SIGINT)
+	p.signal(p.Pid(), syscall.SIGINT)
 	select {
 	case <-p.done:
 	case <-time.After(stopWait):
@@ -193,13 +204,21 @@ func (p *Process) await(t testing.TB, file string, into *Ready) {
 	}
 }
 
-// FreeAddress returns a loopback address with a port that was free a moment ago.
+// FreeAddress returns a loopback address with a port that was free a moment ago. It
+// lies below those that the system gives to outgoing connections, so that none takes
+// it while the part that listens there is being restarted.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	const lowest, above, tries = 20000, 32768, 100
+	for range tries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+mathrand.IntN(above-lowest)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+	require.FailNow(t, "no free port")
+	return ""
 }
 
 // secret is a random key in base64.
