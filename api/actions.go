@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (s *Server) runAction(ctx context.Context, c *call) (reply, error) {
 	rep := ok(s.runData(out))
 	if !out.Run.State.Ended() {
 		rep.status = http.StatusAccepted
-		rep.header = http.Header{"Location": {"/v1/executions/" + out.Run.ExecutionID}}
+		rep.header = http.Header{"Location": {executionPath(out.Run.ExecutionID)}}
 	}
 	return rep, nil
 }
@@ -206,10 +207,14 @@ func (s *Server) runData(out run.Outcome) runData {
 		}
 	}
 	if !r.State.Ended() {
-		d.Message = "The run goes on. Read it at GET /v1/executions/" + r.ExecutionID + "."
+		d.Message = "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "."
 	}
 	return d
 }
+
+// executionPath is where a run is read. An id of the caller's may have any visible
+// character, a slash too.
+func executionPath(id string) string { return "/v1/executions/" + url.PathEscape(id) }
 
 func governanceStatus(r run.Run) string {
 	switch {

@@ -27,8 +27,21 @@ type call struct {
 	body      []byte
 }
 
-// param returns a path parameter.
-func (c *call) param(name string) string { return unescape(chi.URLParam(c.r, name)) }
+// param returns a path parameter. chi routes on the escaped path where the caller
+// escaped more than he had to, and on the decoded one where he did not.
+func (c *call) param(name string) string {
+	s := chi.URLParam(c.r, name)
+	if c.r.URL.RawPath != "" {
+		s = unescape(s)
+	}
+	return storable(s)
+}
+
+// storable replaces what Postgres holds in no text, NUL and bad UTF-8, by U+FFFD.
+// No id, slug or verb has that, so what comes of it is as unknown as it should be.
+func storable(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}
 
 func (c *call) readBody(limit int64) error {
 	if c.r.ContentLength > limit {
@@ -92,9 +105,10 @@ func (c *call) limit() (int, error) {
 	return min(n, maxLimit), nil
 }
 
-// query returns a query parameter that is given once and not empty.
+// query returns a query parameter that is given and not empty; the first where it
+// is given more than once.
 func (c *call) query(name string) (string, bool) {
-	v := c.r.URL.Query().Get(name)
+	v := storable(c.r.URL.Query().Get(name))
 	return v, v != ""
 }
 

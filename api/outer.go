@@ -151,7 +151,7 @@ func (s *Server) readyz(ctx context.Context, _ *call) (reply, error) {
 	return ok(map[string]string{"status": "ready"}), nil
 }
 
-// unescape decodes a path parameter; chi routes on the escaped path.
+// unescape decodes a path parameter.
 func unescape(s string) string {
 	if u, err := url.PathUnescape(s); err == nil {
 		return u

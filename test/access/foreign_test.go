@@ -1,0 +1,256 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// probe is a call that names a resource: "{}" in path and body stands for its id.
+type probe struct {
+	method, path, body string
+	// key calls with an API key that may do everything, else with the token.
+	key bool
+	// of is the kind of resource whose ids fit here.
+	of string
+}
+
+// probes lists every place of the API that takes an id, in path, query or body.
+func probes() []probe {
+	return []probe{
+		{"GET", "/v1/executions/{}", "", false, "execution"},
+		{"GET", "/v1/executions/{}", "", true, "execution"},
+		{"POST", "/v1/executions/{}/cancel", "", false, "execution"},
+		{"POST", "/v1/executions/{}/cancel", "", true, "execution"},
+		{"POST", "/v1/executions/{}/resolve", `{"outcome":"executed","reason":"mine now"}`, false, "execution"},
+		{"POST", "/v1/executions/{}/resolve", `{"outcome":"executed","reason":"mine now"}`, true, "execution"},
+		{"GET", "/v1/approvals/{}", "", false, "approval"},
+		{"GET", "/v1/approvals/{}", "", true, "approval"},
+		{"GET", "/v1/providers/{}", "", false, "provider"},
+		{"GET", "/v1/providers/{}", "", true, "provider"},
+		{"DELETE", "/v1/providers/{}", "", false, "provider"},
+		{"DELETE", "/v1/providers/{}", "", true, "provider"},
+		{"GET", "/v1/credentials/{}", "", false, "credential"},
+		{"GET", "/v1/credentials/{}", "", true, "credential"},
+		{"PATCH", "/v1/credentials/{}", `{"status":"revoked"}`, false, "credential"},
+		{"PATCH", "/v1/credentials/{}", `{"status":"revoked"}`, true, "credential"},
+		{"DELETE", "/v1/credentials/{}", "", false, "credential"},
+		{"DELETE", "/v1/credentials/{}", "", true, "credential"},
+		{"POST", "/v1/credentials/{}/validate", "", false, "credential"},
+		{"POST", "/v1/credentials/{}/validate", "", true, "credential"},
+		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, false, "credential"},
+		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, true, "credential"},
+		{"DELETE", "/v1/api-keys/{}", "", false, "key"},
+		{"DELETE", "/v1/api-keys/{}", "", true, "key"},
+		{"GET", "/v1/runtime/actions/catalog/{}", "", true, "verb"},
+		{"POST", "/v1/runtime/governance/evaluate", `{"verb":"{}","args":{}}`, true, "verb"},
+		{"POST", "/v1/runtime/actions/run", `{"verb":"{}","args":{}}`, true, "verb"},
+		{"POST", "/v1/runtime/actions/run", `{"verb":"{}","args":{},"execution_id":"alpha-tries"}`, true, "verb"},
+		{"GET", "/v1/runtime/actions/catalog?provider={}", "", true, "provider"},
+		{"GET", "/v1/executions?provider={}", "", false, "provider"},
+		{"GET", "/v1/executions?verb={}", "", false, "verb"},
+		{"GET", "/v1/executions?session_id={}", "", false, "session"},
+		{"GET", "/v1/credentials?provider={}", "", false, "provider"},
+	}
+}
+
+// ids returns B's ids of a kind, and one that nobody has of the same form.
+func (w *world) ids(kind string) (theirs []string, unknown string) {
+	b := w.b
+	switch kind {
+	case "execution":
+		return []string{b.execution, "beta-blocked"}, "beta-no-such"
+	case "approval":
+		return []string{b.approval}, "appr_" + uuid.Must(uuid.NewV7()).String()
+	case "provider":
+		return []string{b.provider}, "beta-none"
+	case "credential":
+		return []string{b.credential}, uuid.Must(uuid.NewV7()).String()
+	case "key":
+		return []string{b.apiKey}, uuid.Must(uuid.NewV7()).String()
+	case "verb":
+		return []string{b.provider + ":list_orders", b.provider + ":create_refund"}, "beta-none:list_orders"
+	case "session":
+		return []string{"beta-session"}, "beta-nothing"
+	}
+	return nil, ""
+}
+
+func TestAnotherTenantsIDsAreUnknown(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": []string{
+		"actions:run", "actions:catalog", "approvals:manage", "providers:manage", "credentials:manage",
+	}})
+	before := w.rowsOf(t, w.b)
+	covered := map[string]bool{}
+	cells := 0
+	for _, p := range probes() {
+		header := bearer(w.a.token)
+		if p.key {
+			header = headers("X-API-Key", secret)
+		}
+		send := func(id string) rig.Answer {
+			r := request{method: p.method, path: strings.Replace(p.path, "{}", id, 1), header: header}
+			if p.body != "" {
+				r.body = []byte(strings.Replace(p.body, "{}", id, 1))
+			}
+			if op, _ := w.doc.find(r.method, strings.Split(r.path, "?")[0]); op != nil {
+				covered[op.id()] = true
+			}
+			return w.call(t, r)
+		}
+		theirs, unknown := w.ids(p.of)
+		want := send(unknown)
+		for _, id := range theirs {
+			got := send(id)
+			require.Equal(t, want.Status, got.Status, "%s %s with %s: %s", p.method, p.path, id, got.Body)
+			require.Equal(t, anonymous(want), anonymous(got), "%s %s with %s", p.method, p.path, id)
+			cells++
+		}
+	}
+	for _, op := range w.doc.ops {
+		if strings.Contains(op.path, "{") {
+			require.True(t, covered[op.id()], "%s takes an id and no probe tries another tenant's there", op.id())
+		}
+	}
+	require.Equal(t, before, w.rowsOf(t, w.b), "something of the other tenant has changed")
+	t.Logf("%d cells", cells)
+}
+
+// anonymous is an answer without what differs between any two: the request's id,
+// and the time.
+func anonymous(a rig.Answer) string {
+	h := a.Header.Clone()
+	id := h.Get("X-Request-Id")
+	h.Del("X-Request-Id")
+	h.Del("Date")
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		lines = append(lines, name+": "+strings.Join(h[name], ", "))
+	}
+	return strings.Join(lines, "\n") + "\n\n" + strings.ReplaceAll(string(a.Body), id, "")
+}
+
+// The same names in two tenants are two things: neither hides, answers for nor
+// replaces the other.
+func TestTheSameNamesInTwoTenants(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	c, d := w.newTenant(t, "gamma"), w.newTenant(t, "delta")
+	before := w.rowsOf(t, d)
+
+	// The other's slug, execution id and session.
+	c.Connect(t, d.provider, "https://shop.example.com", []byte(`{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{"/only":{"get":{"operationId":"only"}}}}`), "", nil)
+	a := c.Runtime.Run(c.provider+":list_orders", map[string]any{"limit": 2}, d.execution)
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	var ran rig.RunData
+	a.Data(t, &ran)
+	require.Equal(t, "executed", ran.FenceStatus, "a run of another tenant answered for ours")
+	require.Equal(t, http.StatusOK, c.User.Do(http.MethodDelete, "/v1/providers/"+d.provider, nil).Status)
+
+	require.Equal(t, before, w.rowsOf(t, d), "something of the other tenant has changed")
+	a = d.User.Do(http.MethodGet, "/v1/executions/"+d.execution, nil)
+	require.Contains(t, string(a.Body), `"verb":"delta-shop:list_orders"`)
+}
+
+func TestListsShowNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	secret, _ := w.a.newKey(t, map[string]any{"name": "lists", "permissions": []string{
+		"actions:run", "actions:catalog", "approvals:manage", "providers:manage", "credentials:manage",
+	}})
+	lists := 0
+	for _, op := range w.doc.ops {
+		if op.method != http.MethodGet || strings.Contains(op.path, "{") {
+			continue
+		}
+		for _, query := range []string{"", "?limit=500", "?limit=500&status=all", "?status=active&limit=500", "?format=tools&limit=500", "?q=beta"} {
+			for _, header := range []http.Header{bearer(w.a.token), headers("X-API-Key", secret)} {
+				a := w.call(t, request{method: op.method, path: op.path + query, header: header})
+				for _, theirs := range []string{"beta", w.b.id, w.b.approval, w.b.credential, w.b.apiKey} {
+					require.NotContains(t, string(a.Body), theirs, "%s%s", op.id(), query)
+				}
+				lists++
+			}
+		}
+	}
+	require.Contains(t, string(w.call(t, request{method: "GET", path: "/v1/executions", header: bearer(w.a.token)}).Body), w.a.execution,
+		"the lists show nothing at all")
+	t.Logf("%d lists", lists)
+}
+
+// Executions are the key's own: another key of the same tenant does not see them.
+func TestAKeySeesItsOwnExecutions(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	other, _ := w.a.newKey(t, map[string]any{"name": "other", "permissions": []string{"actions:run"}})
+	send := func(method, path string, h http.Header) rig.Answer {
+		return w.call(t, request{method: method, path: path, header: h})
+	}
+	own, others := headers("X-API-Key", w.a.Runtime.Key), headers("X-API-Key", other)
+	for _, path := range []string{"GET /v1/executions/%s", "POST /v1/executions/%s/cancel"} {
+		method, path, _ := strings.Cut(path, " ")
+		unknown := send(method, fmt.Sprintf(path, "alpha-no-such"), others)
+		require.Equal(t, anonymous(unknown), anonymous(send(method, fmt.Sprintf(path, w.a.execution), others)))
+		require.NotEqual(t, http.StatusNotFound, send(method, fmt.Sprintf(path, w.a.execution), own).Status)
+	}
+	require.NotContains(t, string(send("GET", "/v1/executions", others).Body), w.a.execution)
+	require.Contains(t, string(send("GET", "/v1/executions", own).Body), w.a.execution)
+	require.Contains(t, string(send("GET", "/v1/executions", bearer(w.a.token)).Body), w.a.execution)
+}
+
+// admin connects as the role that row-level security does not bind.
+func (w *world) admin(t testing.TB) *pgx.Conn {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, w.DatabaseURL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(ctx) })
+	return conn
+}
+
+// tables returns the tables of the service with the column that names the tenant,
+// "" where there is none.
+func tables(t testing.TB, conn *pgx.Conn) map[string]string {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), `SELECT c.relname::text, coalesce((SELECT a.attname::text FROM pg_attribute a
+		WHERE a.attrelid = c.oid AND a.attname = CASE c.relname WHEN 'tenants' THEN 'id' ELSE 'tenant_id' END), '')
+		FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition`)
+	require.NoError(t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Table, Column string }])
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, row := range list {
+		out[row.Table] = row.Column
+	}
+	return out
+}
+
+// rowsOf returns everything that the database holds of a tenant, by table.
+func (w *world) rowsOf(t testing.TB, own *tenant) map[string][]string {
+	t.Helper()
+	conn := w.admin(t)
+	out := map[string][]string{}
+	for table, column := range tables(t, conn) {
+		if column == "" {
+			continue
+		}
+		rows, err := conn.Query(context.Background(), fmt.Sprintf(`SELECT to_json(x)::text FROM %s x WHERE %s = $1 ORDER BY 1`,
+			pgx.Identifier{table}.Sanitize(), pgx.Identifier{column}.Sanitize()), own.id)
+		require.NoError(t, err)
+		out[table], err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+	}
+	return out
+}
