@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -292,8 +291,7 @@ func TestTheDocumentsOrderIsThatOfTheFile(t *testing.T) {
 	t.Parallel()
 	raw, err := documentJSON([]byte("b: {z: 1, a: [x, null, true, 1.5]}\na: \"1\"\n"))
 	require.NoError(t, err)
-	require.Equal(t, `{"b":{"z":1,"a":["x",null,true,1.5]},"a":"1"}`, string(raw))
-	require.True(t, json.Valid(raw))
+	require.Equal(t, `{"b":{"z":1,"a":["x",null,true,1.5]},"a":"1"}`, string(raw)) //nolint:testifylint // the order counts
 
 	for name, source := range map[string]string{"empty": "", "alias": "a: &x 1\nb: *x\n", "not yaml": "a: {"} {
 		_, err := documentJSON([]byte(source))

@@ -22,7 +22,7 @@ import (
 
 //go:generate go test -count=1 -run TestTheErrorReferenceIsTheTable . -update
 
-var update = flag.Bool("update", false, "write errors.md anew") //nolint:gochecknoglobals // a test flag
+var update = flag.Bool("update", false, "write errors.md anew")
 
 // errorReference renders the table of errors.
 func errorReference() string {
@@ -51,7 +51,7 @@ func TestTheErrorReferenceIsTheTable(t *testing.T) {
 	t.Parallel()
 	want := errorReference()
 	if *update {
-		require.NoError(t, os.WriteFile("errors.md", []byte(want), 0o644)) //nolint:gosec // a page for everyone
+		require.NoError(t, os.WriteFile("errors.md", []byte(want), 0o644))
 	}
 	got, err := os.ReadFile("errors.md")
 	require.NoError(t, err)
