@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -15,9 +16,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"agentruntime/internal/config"
+	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/sandbox"
 )
 
 //go:generate go test -count=1 -run TestTheErrorReferenceIsTheTable . -update
@@ -131,4 +135,73 @@ func TestTheArchitectureNamesEveryPackage(t *testing.T) {
 	for p := range packages {
 		require.Contains(t, string(text), "`"+strings.TrimPrefix(p, "../")+"`", "ARCHITECTURE.md has no row for it")
 	}
+}
+
+// shop are the verbs of the sandbox under the slug that make dev gives it.
+func shop(t *testing.T) map[string]json.RawMessage {
+	t.Helper()
+	base := "http://127.0.0.1:1"
+	read, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: "shop", BaseURL: base, Document: sandbox.Document(base)})
+	require.NoError(t, err)
+	schemas := map[string]json.RawMessage{}
+	for _, v := range read.Verbs {
+		schemas["shop:"+v.Name] = v.Schema
+	}
+	return schemas
+}
+
+// Calls that the documentation shows are calls that the sandbox takes.
+func TestTheCallsInTheDocumentationFit(t *testing.T) {
+	t.Parallel()
+	schemas := shop(t)
+	var calls []string
+	curl := regexp.MustCompile(`-d '(\{"verb".*\})'`)
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, match := range curl.FindAllStringSubmatch(string(text), -1) {
+			calls = append(calls, match[1])
+		}
+	}
+	calls = append(calls, callsOfTheContract(t)...)
+	require.Greater(t, len(calls), 8)
+	for _, text := range calls {
+		var call struct {
+			Verb string
+			Args json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &call), text)
+		require.Contains(t, schemas, call.Verb)
+		schema, err := connectors.CompileSchema(schemas[call.Verb])
+		require.NoError(t, err)
+		require.Empty(t, schema.Validate(call.Args), text)
+	}
+}
+
+// callsOfTheContract are the examples of run and evaluate in the OpenAPI document.
+func callsOfTheContract(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../api/openapi.yaml")
+	require.NoError(t, err)
+	var document struct {
+		Paths map[string]struct {
+			Post struct {
+				RequestBody struct {
+					Content map[string]struct {
+						Examples map[string]struct{ Value map[string]any }
+					}
+				} `yaml:"requestBody"` //nolint:tagliatelle // as OpenAPI spells it
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &document))
+	var calls []string
+	for _, path := range []string{"/v1/runtime/actions/run", "/v1/runtime/governance/evaluate"} {
+		for _, example := range document.Paths[path].Post.RequestBody.Content["application/json"].Examples {
+			raw, err := json.Marshal(example.Value)
+			require.NoError(t, err)
+			calls = append(calls, string(raw))
+		}
+	}
+	return calls
 }
