@@ -42,6 +42,10 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 		pc.MaxConns = 16
 	}
 	pc.MinIdleConns = 2
+	// Statements are planned once and kept. A plan that scans a table because it had
+	// ten rows when it was made would scan the millions that came after; every access
+	// of the service has an index.
+	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
 	pc.MaxConnIdleTime = 5 * time.Minute
 	pc.ConnConfig.Tracer = cfg.Tracer
 	if pc.ConnConfig.ConnectTimeout == 0 {

@@ -3,9 +3,11 @@ SELECT claim_run(
     @tenant_id, @run_id, @execution_id, @keys::text[], @provider, @verb, @args, @fingerprint, @dry_run,
     sqlc.narg('session_id'), @metadata, sqlc.narg('key_id'), @request_id, @source_addr, @give_up_at)::text AS outcome;
 
--- name: RunByKeys :many
-SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id IN (
-    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = ANY (@keys::text[]));
+-- name: RunByKey :many
+-- A scalar subquery, not a join: a join is planned by the sizes of the day, and its
+-- plan outlives them.
+SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
+    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key);
 
 -- name: GetRun :one
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;

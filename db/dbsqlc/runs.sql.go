@@ -598,18 +598,20 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 	return items, nil
 }
 
-const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs r WHERE r.tenant_id = $1 AND r.id IN (
-    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ANY ($2::text[]))
+const RunByKey = `-- name: RunByKey :many
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
-type RunByKeysParams struct {
+type RunByKeyParams struct {
 	TenantID uuid.UUID
-	Keys     []string
+	Key      string
 }
 
-func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) ([]Run, error) {
-	rows, err := db.Query(ctx, RunByKeys, arg.TenantID, arg.Keys)
+// A scalar subquery, not a join: a join is planned by the sizes of the day, and its
+// plan outlives them.
+func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]Run, error) {
+	rows, err := db.Query(ctx, RunByKey, arg.TenantID, arg.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,25 @@ ALTER TABLE run_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON run_keys USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant());
 GRANT SELECT, INSERT, UPDATE ON run_keys TO agentruntime_app;
 
+-- run_owners returns the run that each key names, NULL for a key that is free. One
+-- look-up a key: `key = ANY (keys)` is planned, while the table is small, as a scan of
+-- all the tenant's keys, and that plan is kept.
+-- +goose StatementBegin
+CREATE FUNCTION run_owners(p_tenant uuid, p_keys text[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    owners uuid[] := '{}';
+    owner  uuid;
+    k      text;
+BEGIN
+    FOREACH k IN ARRAY p_keys LOOP
+        SELECT r.run_id INTO owner FROM run_keys r WHERE r.tenant_id = p_tenant AND r.key = k;
+        owners := owners || owner; -- NULL where there is none
+    END LOOP;
+    RETURN owners;
+END
+$$;
+-- +goose StatementEnd
+
 -- claim_run is the fence. It returns
 --   fresh         the keys are new; the run exists now, in state claimed
 --   reclaimed     the id was refused before anything was sent; it runs anew
@@ -81,8 +100,8 @@ GRANT SELECT, INSERT, UPDATE ON run_keys TO agentruntime_app;
 --   mismatch      the keys name a run of another verb, or dry run against real
 --   conflict      the keys belong to two different runs
 --   unknown_verb  the keys are new and the catalog has no such verb; nothing was written
--- A repeat of a finished run writes nothing. keys[1] is the key that names the
--- workflow. Callers racing for one key wait on its primary key, so exactly one is fresh.
+-- A repeat of a finished run writes nothing. There are one or two keys, and keys[1]
+-- names the workflow. Callers racing for one key wait on its primary key, so exactly one is fresh.
 -- +goose StatementBegin
 CREATE FUNCTION claim_run(
     p_tenant uuid, p_run uuid, p_execution_id text, p_keys text[], p_provider text, p_verb text,
@@ -91,16 +110,14 @@ CREATE FUNCTION claim_run(
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    owners uuid[];
-    bound  integer;
+    owners uuid[] := run_owners(p_tenant, p_keys);
+    owner  uuid; -- of the run that answers, once it is known
     old    runs%ROWTYPE;
     known  record;
 BEGIN
     SELECT v.risk_level, v.operation_type INTO known
       FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
-    SELECT array_agg(DISTINCT k.run_id), count(*) INTO owners, bound
-      FROM run_keys k WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys);
-    IF owners IS NULL THEN
+    IF coalesce(owners[1], owners[2]) IS NULL THEN
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
@@ -108,9 +125,8 @@ BEGIN
         INSERT INTO run_keys (tenant_id, key, run_id)
             SELECT p_tenant, k, p_run FROM unnest(p_keys) AS k ORDER BY k
             ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
-        SELECT array_agg(DISTINCT k.run_id), count(*) INTO owners, bound
-          FROM run_keys k WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys);
-        IF owners = ARRAY [p_run] THEN
+        owners := run_owners(p_tenant, p_keys);
+        IF p_run = ALL (owners) THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type)
                 VALUES (p_run, p_tenant, p_execution_id, p_keys[1], p_provider, p_verb, p_args, p_fingerprint, p_dry_run,
@@ -121,23 +137,26 @@ BEGIN
                 ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
             RETURN 'fresh';
         END IF;
-        -- A racing caller took some of the keys: those that were inserted here join its run.
-        owners := array_remove(owners, p_run);
-        UPDATE run_keys k SET run_id = owners[1] WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys) AND k.run_id = p_run;
+        -- A racing caller took some of the keys: one that was inserted here joins its run.
+        owner := (array_remove(owners, p_run))[1];
+        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = p_run;
+        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[2] AND k.run_id = p_run;
+        owners := array_replace(owners, p_run, owner);
     END IF;
-    IF cardinality(owners) > 1 THEN
+    owner := coalesce(owners[1], owners[2]);
+    IF owners[2] <> owner THEN
         RETURN 'conflict';
     END IF;
 
-    SELECT * INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owners[1];
+    SELECT * INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
     IF old.provider <> p_provider OR old.verb <> p_verb OR old.dry_run <> p_dry_run THEN
         RETURN 'mismatch';
     END IF;
-    IF bound < cardinality(p_keys) THEN
+    IF array_position(owners, NULL) IS NOT NULL THEN
         INSERT INTO run_keys (tenant_id, key, run_id)
-            SELECT p_tenant, k, old.id FROM unnest(p_keys) AS k ORDER BY k
+            SELECT p_tenant, k, owner FROM unnest(p_keys) AS k ORDER BY k
             ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
-        IF EXISTS (SELECT FROM run_keys k WHERE k.tenant_id = p_tenant AND k.key = ANY (p_keys) AND k.run_id <> old.id) THEN
+        IF owner <> ANY (run_owners(p_tenant, p_keys)) THEN
             RETURN 'conflict';
         END IF;
     END IF;
@@ -240,5 +259,6 @@ DROP FUNCTION audit_is_insert_only();
 DROP TABLE approvals;
 DROP FUNCTION require_run_changed(uuid, uuid);
 DROP FUNCTION claim_run(uuid, uuid, text, text[], text, text, text, bytea, boolean, text, json, uuid, text, text, timestamptz);
+DROP FUNCTION run_owners(uuid, text[]);
 DROP TABLE run_keys;
 DROP TABLE runs;

@@ -161,7 +161,7 @@ func (s *Service) claim(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome s
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.ClaimRun, p.TenantID, p.RunID, p.ExecutionID, p.Keys, p.Provider, p.Verb, p.Args, p.Fingerprint,
 		p.DryRun, p.SessionID, p.Metadata, p.KeyID, p.RequestID, p.SourceAddr, p.GiveUpAt)
-	b.Queue(dbsqlc.RunByKeys, p.TenantID, p.Keys)
+	b.Queue(dbsqlc.RunByKey, p.TenantID, p.Keys[0])
 	err = s.DB.Batch(ctx, p.TenantID, b, func(res pgx.BatchResults) error {
 		if err := res.QueryRow().Scan(&outcome); err != nil {
 			return fmt.Errorf("run: claim: %w", err)

@@ -31,8 +31,8 @@ func (r Reader) sees(run Run) bool {
 // Get returns an execution by its execution_id or any key that was bound to it.
 // One that the reader may not see is unknown to him.
 func (s *Service) Get(ctx context.Context, who Reader, executionID string) (Run, error) {
-	rows, err := dbsqlc.New().RunByKeys(ctx, s.DB.Tenant(who.TenantID),
-		dbsqlc.RunByKeysParams{TenantID: who.TenantID, Keys: []string{executionID}})
+	rows, err := dbsqlc.New().RunByKey(ctx, s.DB.Tenant(who.TenantID),
+		dbsqlc.RunByKeyParams{TenantID: who.TenantID, Key: executionID})
 	if err != nil {
 		return Run{}, fmt.Errorf("run: get: %w", err)
 	}
