@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,10 +29,24 @@ func points() []string {
 	}
 }
 
-// sent reports whether the point lies between the commit of sending and that of
-// the record: only there may a killed worker leave an outcome unknown.
-func sent(point string) bool {
-	return slices.Contains([]string{"after_sending", inRequest, inResponse, "after_response", "before_record"}, point)
+// anywhere is the point of runs that were not held.
+const anywhere = "anywhere"
+
+// mayBeUnknown reports whether the kill can have left the outcome of a write unknown:
+// it ended the worker between the commit of sending and that of the record. A kill
+// of Postgres at any moment can also fall between the commit of sending and the
+// worker's hearing of it.
+func (o observation) mayBeUnknown() bool {
+	if o.verb != verbWrite {
+		return false
+	}
+	worker, postgres := strings.Contains(o.victim, victimWorker), strings.Contains(o.victim, victimPostgres)
+	switch o.point {
+	case "after_sending", inRequest, inResponse, "after_response", "before_record":
+		return worker
+	default:
+		return o.point == anywhere && (worker || postgres)
+	}
 }
 
 // terminalLimit is how long after the restart a run may take to end.
@@ -45,6 +60,7 @@ const (
 
 // observation is all that was seen of one id.
 type observation struct {
+	// victim joins the names of all who were killed by "+".
 	id, verb, point, victim string
 	// status is that of the first terminal answer; "" where none came in time.
 	status string
@@ -89,7 +105,7 @@ func (o observation) violations() []string {
 		}
 	case o.status != statusUnknown:
 		report("ended as %s", o.status)
-	case o.verb != verbWrite || o.victim != victimWorker || !sent(o.point):
+	case !o.mayBeUnknown():
 		report("outcome_unknown where the kill left nothing unknown")
 	case o.repeat != statusUnknown:
 		report("outcome_unknown, and the repeat was %s", o.repeat)
@@ -131,12 +147,14 @@ func TestTheCheckerFindsWhatIsWrong(t *testing.T) {
 		"unknown before the send":      {func(o *observation) { unknown(o); o.point = "before_sending" }, "nothing unknown"},
 		"unknown after the record":     {func(o *observation) { unknown(o); o.point = "after_record" }, "nothing unknown"},
 		"unknown with a living worker": {func(o *observation) { unknown(o); o.victim = victimPostgres }, "nothing unknown"},
-		"unknown of a read":            {func(o *observation) { unknown(o); o.verb = verbRead }, "nothing unknown"},
-		"unknown, then another":        {func(o *observation) { unknown(o); o.repeat = "cached" }, "the repeat was cached"},
-		"executed again":               {func(o *observation) { o.repeat = "executed" }, "the repeat was executed"},
-		"another result":               {func(o *observation) { o.repeatResult = json.RawMessage(`{"n":2}`) }, "instead of"},
-		"no audit record":              {func(o *observation) { o.ends = nil }, "audit records"},
-		"two ends":                     {func(o *observation) { o.ends = []string{"run.outcome_unknown", "run.executed"} }, "audit records"},
+		"unknown with Postgres killed at a bad moment": {func(o *observation) { unknown(o); o.victim, o.point = victimPostgres, anywhere }, ""},
+		"unknown with the API killed at any moment":    {func(o *observation) { unknown(o); o.victim, o.point = victimAPI, anywhere }, "nothing unknown"},
+		"unknown of a read":                            {func(o *observation) { unknown(o); o.verb = verbRead }, "nothing unknown"},
+		"unknown, then another":                        {func(o *observation) { unknown(o); o.repeat = "cached" }, "the repeat was cached"},
+		"executed again":                               {func(o *observation) { o.repeat = "executed" }, "the repeat was executed"},
+		"another result":                               {func(o *observation) { o.repeatResult = json.RawMessage(`{"n":2}`) }, "instead of"},
+		"no audit record":                              {func(o *observation) { o.ends = nil }, "audit records"},
+		"two ends":                                     {func(o *observation) { o.ends = []string{"run.outcome_unknown", "run.executed"} }, "audit records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

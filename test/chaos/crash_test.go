@@ -20,27 +20,31 @@ func allVerbs() []string { return []string{verbWrite, verbKeyed, verbRead} }
 func TestEveryPartIsKilledOnce(t *testing.T) {
 	t.Parallel()
 	c := muster(t, "chaos")
-	var broken []string
+	defer c.report()
 	for _, victim := range victims() {
-		for _, o := range c.strike(victim, points(), allVerbs()) {
-			broken = append(broken, o.violations()...)
-		}
+		require.Empty(t, violations(c.do(strike{victims: []string{victim}, points: points(), verbs: allVerbs()})))
 	}
-	broken = append(broken, c.recheck()...)
-	t.Log(table(c.seen))
-	require.Empty(t, broken)
+	require.Empty(t, c.recheck())
 }
 
 // What the rig is worth: without the fence it must find two effects.
 func TestWithoutTheFenceAnEffectIsDoubled(t *testing.T) {
 	t.Parallel()
 	c := muster(t, "chaos,nofence")
-	var broken []string
-	for _, o := range c.strike(victimWorker, []string{"after_response"}, []string{verbWrite}) {
-		broken = append(broken, o.violations()...)
-	}
+	broken := violations(c.do(strike{victims: []string{victimWorker}, points: []string{"after_response"}, verbs: []string{verbWrite}}))
 	require.Contains(t, strings.Join(broken, "\n"), "2 effects for one id")
 }
+
+func violations(seen []observation) []string {
+	var broken []string
+	for _, o := range seen {
+		broken = append(broken, o.violations()...)
+	}
+	return broken
+}
+
+// report prints how long what took.
+func (c *crew) report() { c.t.Log(table(c.seen)) }
 
 // table says for each point and victim how runs ended and how long after the
 // restart: minimum, median and maximum.
@@ -48,9 +52,15 @@ func table(seen []observation) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nvictim\tpoint\truns\texecuted\tunknown\tother\tfirst\tmedian\tlast")
-	for _, victim := range victims() {
+	var struck []string
+	for _, o := range seen {
+		if !slices.Contains(struck, o.victim) {
+			struck = append(struck, o.victim)
+		}
+	}
+	for _, victim := range struck {
 		var all []observation
-		for _, point := range points() {
+		for _, point := range append(points(), anywhere) {
 			var cell []observation
 			for _, o := range seen {
 				if o.victim == victim && o.point == point {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,14 +24,16 @@ import (
 const (
 	// stagingLimit is how long a run may take to come to its point.
 	stagingLimit = 30 * time.Second
-	// outage is how long the victim stays away.
-	outage = 1500 * time.Millisecond
+	// moment is how long a victim stays away at least.
+	moment = 1500 * time.Millisecond
 	// patience bounds the wait for terminal answers; more than terminalLimit, so that
 	// a late end is told from none.
 	patience = terminalLimit + 30*time.Second
 	// callLimit is above the longest wait of one call.
 	callLimit = 45 * time.Second
 	callPause = 100 * time.Millisecond
+	// freeRun is how long runs that are not held may go on before the kill.
+	freeRun = time.Second
 )
 
 // crew runs the service, kills it and keeps the books.
@@ -48,55 +51,102 @@ type crew struct {
 // muster starts the split service of the product binary built with tags.
 func muster(t *testing.T, tags string) *crew {
 	t.Helper()
+	began := time.Now()
 	c := &crew{t: t, gate: newGate()}
 	c.provider = startProvider(t, c.gate)
-	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: []string{"AGENTRUNTIME_FAILPOINT_URL=" + c.provider.url + "/failpoint"}})
+	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: []string{
+		"AGENTRUNTIME_FAILPOINT_URL=" + c.provider.url + "/failpoint", "PROVIDER_TIMEOUT=60s",
+	}})
 	c.tenant = c.stack.NewTenant("owner@example.com")
 	c.tenant.Runtime.HTTP.Timeout = callLimit
 	c.tenant.Connect(t, "target", c.provider.url, document(), "bearer", map[string]string{"token": "a token of the crash test"})
+	t.Logf("built and started in %.1fs", time.Since(began).Seconds())
 	return c
 }
 
-// strike holds one run of each verb at each of the points, all at once, kills the
-// victim, restarts it, repeats every call until it is terminal and returns what was
-// seen. The others go on at once, with the victim away.
-func (c *crew) strike(victim string, points, verbs []string) []observation {
+// strike is one kill and what is held while it falls.
+type strike struct {
+	// victims are killed one right after the other, and restarted in that order.
+	victims []string
+	// points are where a run of each of verbs is held. Without points the runs are
+	// under way freely, and the kill falls at any moment of them.
+	points, verbs []string
+	// away is how long the victims stay away; 0 means a moment.
+	away time.Duration
+	// linger is how long runs stay held although their process lives; they go on at
+	// once, with the victims away, where it is 0.
+	linger time.Duration
+}
+
+// do has the runs under way, all at once, kills the victims, restarts them, repeats
+// every call until it is terminal and returns what was seen.
+func (c *crew) do(s strike) []observation {
 	c.t.Helper()
+	w := &wave{victims: strings.Join(s.victims, "+")}
 	ctx, giveUp := context.WithCancel(c.t.Context())
 	defer giveUp()
-	runs := make([]*caller, 0, len(points)*len(verbs))
-	var calling sync.WaitGroup
-	for _, point := range points {
-		c.gate.arm(point, len(verbs))
-		for _, verb := range verbs {
-			c.serial++
-			r := &caller{client: c.tenant.Runtime, observation: observation{
-				id: fmt.Sprintf("%s-%s-%d", victim, point, c.serial), verb: verb, point: point, victim: victim,
-			}}
-			runs = append(runs, r)
-			calling.Go(func() { r.callUntilTerminal(ctx) })
-		}
-		c.gate.await(c.t, point, len(verbs))
+	began := time.Now()
+	for _, point := range s.points {
+		c.gate.arm(point, len(s.verbs))
+		c.launch(ctx, w, point, s.verbs)
+		c.gate.await(c.t, point, len(s.verbs))
 	}
-	c.kill(victim)
-	c.gate.open()
-	pause(ctx, outage)
-	restarted := time.Now()
-	c.restart(victim)
+	if len(s.points) == 0 {
+		c.launch(ctx, w, anywhere, s.verbs)
+		pause(ctx, rand.N(freeRun))
+	}
+	staged := time.Now()
+	for _, victim := range s.victims {
+		c.kill(victim)
+	}
+	if s.linger == 0 {
+		c.gate.open()
+	}
+	pause(ctx, max(s.away, moment))
+	w.restarted = time.Now()
+	for _, victim := range s.victims {
+		c.restart(victim)
+	}
 	time.AfterFunc(patience, giveUp)
-	calling.Wait()
+	if s.linger > 0 {
+		pause(ctx, time.Until(staged.Add(s.linger)))
+		c.gate.open()
+	}
+	w.calling.Wait()
 	c.requireAlive()
-	return c.inspect(runs, restarted)
+	c.t.Logf("%s: %d runs under way within %.1fs, all ended %.1fs after the restart", w.victims, len(w.runs), staged.Sub(began).Seconds(),
+		time.Since(w.restarted).Seconds())
+	return c.inspect(w)
+}
+
+// wave is the calls of one strike.
+type wave struct {
+	victims   string
+	runs      []*caller
+	calling   sync.WaitGroup
+	restarted time.Time
+}
+
+// launch starts one call of each verb.
+func (c *crew) launch(ctx context.Context, w *wave, point string, verbs []string) {
+	for _, verb := range verbs {
+		c.serial++
+		r := &caller{client: c.tenant.Runtime, observation: observation{
+			id: fmt.Sprintf("%s-%s-%d", w.victims, point, c.serial), verb: verb, point: point, victim: w.victims,
+		}}
+		w.runs = append(w.runs, r)
+		w.calling.Go(func() { r.callUntilTerminal(ctx) })
+	}
 }
 
 // inspect completes the observations once their calls have ended.
-func (c *crew) inspect(runs []*caller, restarted time.Time) []observation {
+func (c *crew) inspect(w *wave) []observation {
 	c.t.Helper()
 	ends := c.auditedEnds()
-	out := make([]observation, 0, len(runs))
-	for _, r := range runs {
+	out := make([]observation, 0, len(w.runs))
+	for _, r := range w.runs {
 		if r.status != "" {
-			r.took = max(0, r.ended.Sub(restarted))
+			r.took = max(0, r.ended.Sub(w.restarted))
 			r.repeat, r.repeatResult = r.again()
 		}
 		r.ends = ends[r.id]

@@ -25,12 +25,21 @@ const (
 	inResponse = "in_response"
 )
 
-// Bodies are larger than what the sockets between the two take, so that the one
-// who writes is truly in the middle.
+// Bodies that are held are larger than what the sockets between the two take, so
+// that the one who writes is truly in the middle.
 const (
-	fillerBytes = 400 << 10
+	heldBytes   = 400 << 10
+	otherBytes  = 1 << 10
 	socketBytes = 16 << 10
 )
+
+// filler makes a body large where the run, whose id says it, is held in it.
+func filler(id, point string) string {
+	if strings.Contains(id, point) {
+		return strings.Repeat("x", heldBytes)
+	}
+	return strings.Repeat("x", otherBytes)
+}
 
 // provider is the third party. It lives in the test's process, survives every
 // kill, and knows what really happened.
@@ -65,6 +74,7 @@ func startProvider(t *testing.T, g *gate) *provider {
 	srv.Start()
 	t.Cleanup(func() {
 		g.open()
+		srv.CloseClientConnections()
 		srv.Close()
 	})
 	p.url = srv.URL
@@ -108,7 +118,7 @@ func (p *provider) act(id, key string, write bool) string {
 	}
 	p.serial++
 	// Three fields of plain types always encode.
-	text, _ := json.Marshal(answer{ID: id, Receipt: p.serial, Filler: strings.Repeat("y", fillerBytes)}) //nolint:errchkjson // see above
+	text, _ := json.Marshal(answer{ID: id, Receipt: p.serial, Filler: filler(id, inResponse)}) //nolint:errchkjson // see above
 	if key != "" {
 		p.answers[key] = string(text)
 	}
@@ -138,7 +148,7 @@ func document() json.RawMessage {
 func arguments(verb, id string) map[string]any {
 	args := map[string]any{"id": id}
 	if verb != verbRead {
-		args["filler"] = strings.Repeat("x", fillerBytes)
+		args["filler"] = filler(id, inRequest)
 	}
 	return args
 }

@@ -1,0 +1,93 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// abreast is how many writes are at a point when the kill falls.
+const abreast = 5
+
+// roundsOf reads how many writes each point and victim gets, and returns how many
+// kills that takes.
+func roundsOf(t *testing.T) int {
+	t.Helper()
+	runs := 20
+	if text := os.Getenv("CHAOS_RUNS"); text != "" {
+		var err error
+		runs, err = strconv.Atoi(text)
+		require.NoError(t, err, "CHAOS_RUNS is a number of runs")
+	}
+	return (runs + abreast - 1) / abreast
+}
+
+// crowd is what is held together: writes, and one of each kind that may be repeated.
+func crowd() []string {
+	return append(slices.Repeat([]string{verbWrite}, abreast), verbKeyed, verbRead)
+}
+
+func TestChaosEveryPointAndVictim(t *testing.T) {
+	c := muster(t, "chaos")
+	defer c.report()
+	for range roundsOf(t) {
+		for _, point := range points() {
+			for _, victim := range victims() {
+				require.Empty(t, violations(c.do(strike{victims: []string{victim}, points: []string{point}, verbs: crowd()})))
+			}
+		}
+	}
+	require.Empty(t, c.recheck())
+}
+
+// A power cut: nothing is left running.
+func TestChaosEverythingAtOnce(t *testing.T) {
+	c := muster(t, "chaos")
+	defer c.report()
+	everything := []string{victimPostgres, victimTemporal, victimWorker, victimAPI}
+	for range roundsOf(t) {
+		require.Empty(t, violations(c.do(strike{victims: everything, points: points(), verbs: allVerbs()})))
+	}
+	require.Empty(t, c.recheck())
+}
+
+// The kill falls wherever a busy service happens to be.
+func TestChaosAtAnyMoment(t *testing.T) {
+	c := muster(t, "chaos")
+	defer c.report()
+	busy := slices.Repeat(crowd(), 8)
+	for range roundsOf(t) {
+		for _, victim := range victims() {
+			require.Empty(t, violations(c.do(strike{victims: []string{victim}, verbs: busy})))
+		}
+	}
+	require.Empty(t, c.recheck())
+}
+
+// A provider that answers only after Temporal has given the step up: the step runs
+// twice at once, and still there is one effect and one end.
+func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) {
+	c := muster(t, "chaos")
+	defer c.report()
+	require.Empty(t, violations(c.do(strike{
+		victims: []string{victimTemporal}, points: []string{inRequest, inResponse}, verbs: allVerbs(),
+		away: 12 * time.Second, linger: 30 * time.Second,
+	})))
+	require.Empty(t, c.recheck())
+}
+
+// The database is gone for longer than any caller waits.
+func TestChaosALongOutage(t *testing.T) {
+	c := muster(t, "chaos")
+	defer c.report()
+	for _, victim := range []string{victimPostgres, victimTemporal} {
+		require.Empty(t, violations(c.do(strike{victims: []string{victim}, points: points(), verbs: allVerbs(), away: 45 * time.Second})))
+	}
+	require.Empty(t, c.recheck())
+}
