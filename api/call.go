@@ -108,7 +108,7 @@ func (c *call) limit() (int, error) {
 // query returns a query parameter that is given and not empty; the first where it
 // is given more than once.
 func (c *call) query(name string) (string, bool) {
-	v := storable(c.r.URL.Query().Get(name))
+	v := c.r.URL.Query().Get(name)
 	return v, v != ""
 }
 

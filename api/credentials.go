@@ -126,9 +126,11 @@ func (s *Server) listCredentials(ctx context.Context, c *call) (reply, error) {
 	if before != nil {
 		f.Before = *before
 	}
-	f.Provider, _ = c.query("provider")
-	f.Status, _ = c.query("status")
-	f.CustomerID, _ = c.query("customer_id")
+	var v problems
+	f.Provider, f.Status, f.CustomerID = v.queryText(c, "provider"), v.queryText(c, "status"), v.queryText(c, "customer_id")
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
 	credentials, more, err := s.Credentials.List(ctx, c.who.TenantID, f)
 	if err != nil {
 		return reply{}, err

@@ -142,8 +142,7 @@ func (c *call) executionFilter() (f run.Filter, err error) {
 			v.add("query.status", "enum", "status is running, executed, failed, outcome_unknown, blocked, intercepted or cancelled.")
 		}
 	}
-	f.Provider, _ = c.query("provider")
-	f.SessionID, _ = c.query("session_id")
+	f.Provider, f.SessionID = v.queryText(c, "provider"), v.queryText(c, "session_id")
 	if raw, given := c.query("verb"); given {
 		name, err := verb.Parse(raw)
 		if err != nil {

@@ -50,6 +50,16 @@ func (v *problems) optionalText(path string, s *string, low, high int) string {
 	return *s
 }
 
+// queryText reads a query parameter that is compared with a stored text, which
+// Postgres keeps as UTF-8 without NUL.
+func (v *problems) queryText(c *call, name string) string {
+	s, _ := c.query(name)
+	if storable(s) != s {
+		v.add("query."+name, "format", name+" is text in UTF-8 without NUL.")
+	}
+	return s
+}
+
 // optionalID checks an id of the caller's: 1 to 255 visible ASCII characters.
 func (v *problems) optionalID(path string, s *string) string {
 	if s == nil {

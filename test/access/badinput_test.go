@@ -270,7 +270,7 @@ func TestPagesThatAreWrong(t *testing.T) {
 		"limit=0": 400, "limit=-1": 400, "limit=abc": 400, "limit=1e3": 400, "limit=": 200, "limit=501": 200, "limit=500": 200,
 		"limit=99999999999999999999": 200, "limit=-99999999999999999999": 400, "limit=%00": 400, "limit=1&limit=abc": 200,
 		"offset=-1": 400, "offset=abc": 400, "offset=2147483648": 200, "offset=9223372036854775807": 200, "offset=9223372036854775808": 400,
-		"limit=500&offset=9223372036854775807": 200, "q=%00": 200, "q=" + strings.Repeat("word%20", 30): 400, "q=%25%25%25": 200, "q=%5C": 200, "q=_": 200,
+		"limit=500&offset=9223372036854775807": 200, "q=%00": 400, "q=" + strings.Repeat("word%20", 30): 400, "q=%25%25%25": 200, "q=%5C": 200, "q=_": 200,
 		"nosuch=parameter": 200, "%zz=1": 200, "limit=%zz": 200, ";": 200,
 	} {
 		got := w.call(t, request{method: http.MethodGet, path: "/v1/runtime/actions/catalog?" + query, header: headers("X-API-Key", own.Runtime.Key)})

@@ -281,7 +281,11 @@ func TestQueriesThatDepartFromTheDocument(t *testing.T) {
 				r := own.request(op)
 				r.path += "?" + name + "=" + value
 				got := w.call(t, r)
-				require.Contains(t, []int{200, 400, 404}, got.Status, "%s: %s", op.id(), r.path)
+				want := []int{200, 400, 404}
+				if strings.Contains(value, "%00") || strings.Contains(value, "%ff") {
+					want = []int{400}
+				}
+				require.Contains(t, want, got.Status, "%s: %s", op.id(), r.path)
 				cases++
 			}
 		}
