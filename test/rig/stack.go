@@ -1,7 +1,11 @@
 package rig
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,6 +129,27 @@ func (s *Stack) StartAPI(name string) *Stack {
 	own.AwaitAPI()
 	return &own
 }
+
+// CodecKey returns the key with which the stack encrypts what it gives to Temporal,
+// and the key's id.
+func (s *Stack) CodecKey() (id string, key []byte) {
+	s.t.Helper()
+	for _, kv := range s.keysEnv {
+		if text, found := strings.CutPrefix(kv, "TEMPORAL_CODEC_KEY="); found {
+			key, err := base64.StdEncoding.DecodeString(text)
+			require.NoError(s.t, err)
+			return codecID, key
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "data", "keys", "codec"))
+	require.NoError(s.t, err)
+	key, err = hex.DecodeString(strings.TrimSpace(string(text)))
+	require.NoError(s.t, err)
+	return codecID, key
+}
+
+// codecID is what the service calls its key unless TEMPORAL_CODEC_KEY_ID says otherwise.
+const codecID = "codec-1"
 
 // Kill ends a part with SIGKILL, its children too.
 func (s *Stack) Kill(name string) { s.Parts[name].Kill() }

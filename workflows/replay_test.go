@@ -1,0 +1,52 @@
+package workflows_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/engine"
+	"agentruntime/internal/flow"
+	"agentruntime/workflows"
+)
+
+// TestReplayActionRun replays histories of real runs, both start lanes, against the
+// code as it is. One that fails means that open workflows would break: version the
+// change. `go test ./test/e2e -run TestTemporal -record` writes new ones.
+func TestReplayActionRun(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var recorded struct {
+				KeyID   string          `json:"codec_key_id"`
+				Key     string          `json:"codec_key"` // of a server that is gone
+				History json.RawMessage `json:"history"`
+			}
+			require.NoError(t, json.Unmarshal(text, &recorded))
+			key, err := hex.DecodeString(recorded.Key)
+			require.NoError(t, err)
+			converter, err := engine.Converter(recorded.KeyID, key)
+			require.NoError(t, err)
+			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: converter})
+			require.NoError(t, err)
+			replayer.RegisterWorkflowWithOptions(workflows.ActionRun, workflow.RegisterOptions{Name: flow.WorkflowActionRun})
+			history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
+			require.NoError(t, err)
+			require.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
+		})
+	}
+}
