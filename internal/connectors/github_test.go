@@ -15,7 +15,7 @@ import (
 )
 
 // TestGitHub imports GitHub's whole document, which npm brings.
-func TestGitHub(t *testing.T) {
+func TestConformanceGitHub(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "test", "node", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json")
 	raw, err := os.ReadFile(path)
