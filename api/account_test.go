@@ -154,7 +154,7 @@ func TestAccountAnswers(t *testing.T) {
 		"empty list": {http.MethodGet, "/v1/api-keys?status=active", "jwt", "", 200, `{"success":true,"data":[]}`, ""},
 		"list": {
 			http.MethodGet, "/v1/api-keys?status=all", "jwt", "", 200,
-			`{"success":true,"data":[{"id":"01900000-0000-7000-8000-000000000003","key":"ark_…","name":"n","status":"revoked","permissions":[],"agent_id":"a","identity_mode":null,"allowed_origins":[],"createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":"2026-01-02T03:04:05.678Z","revokedAt":"2026-01-02T03:04:05.678Z"}]}`, "",
+			`{"success":true,"data":[{"id":"01900000-0000-7000-8000-000000000003","key":"ark_…","name":"n","status":"revoked","permissions":[],"agent_id":"a","identity_mode":null,"allowed_origins":[],"createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":"2026-01-02T03:04:05.678Z","revoked_at":"2026-01-02T03:04:05.678Z"}]}`, "",
 		},
 		"revoke": {http.MethodDelete, "/v1/api-keys/x", "jwt", "", 200, `{"success":true,"data":{"deleted":true}}`, ""},
 		"signup without fields": {

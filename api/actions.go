@@ -267,6 +267,14 @@ type evaluation struct {
 // registryDefault is named where no policy decided.
 const registryDefault = "registry_default"
 
+// policyName names what decided; "" where nothing has yet.
+func policyName(decided bool, policy string) string {
+	if policy == "" && decided {
+		return registryDefault
+	}
+	return policy
+}
+
 func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
 	var b evaluateBody
 	if err := c.decode(&b, "/args", "/metadata"); err != nil {
@@ -282,10 +290,7 @@ func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	policy := e.Verdict.PolicyName
-	if policy == "" {
-		policy = registryDefault
-	}
+	policy := policyName(true, e.Verdict.PolicyName)
 	return ok(evaluation{
 		Decision: string(e.Verdict.Decision), Reason: e.Verdict.Reason, RiskLevel: string(e.Risk), OperationType: string(e.Operation),
 		Provider: e.Verb.Provider, Verb: e.Verb.String(), ApprovalRequired: e.Verdict.ApprovalRequired(),

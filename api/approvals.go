@@ -44,7 +44,7 @@ func (s *Server) getApproval(ctx context.Context, c *call) (reply, error) {
 	}
 	return ok(approvalView{
 		ID: a.ID, ExecutionID: a.ExecutionID, Status: a.Status, Verb: a.Provider + ":" + a.Verb, Provider: a.Provider,
-		Args: a.Args, RiskLevel: a.RiskLevel, PolicyName: a.PolicyName, Reason: a.Reason, Requester: a.Requester,
+		Args: a.Args, RiskLevel: a.RiskLevel, PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requester: a.Requester,
 		CreatedAt: a.CreatedAt, ExpiresAt: utc(a.ExpiresAt),
 	}), nil
 }

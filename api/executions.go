@@ -62,7 +62,7 @@ type execution struct {
 func (s *Server) view(r run.Run) execution {
 	e := execution{
 		ExecutionID: r.ExecutionID, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
-		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: r.PolicyName,
+		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,

@@ -38,7 +38,7 @@ type keyView struct {
 	AllowedOrigins []string   `json:"allowed_origins"`
 	CreatedAt      time.Time  `json:"createdAt"`
 	LastUsedAt     *time.Time `json:"lastUsedAt"`
-	RevokedAt      *time.Time `json:"revokedAt,omitempty"`
+	RevokedAt      *time.Time `json:"revoked_at,omitempty"`
 }
 
 func viewKey(k account.Key) keyView {

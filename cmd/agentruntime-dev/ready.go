@@ -82,7 +82,7 @@ Agent Runtime is running.
   Temporal UI  {{.Ready.TemporalUIURL}}
   Temporal     {{.Ready.TemporalAddress}}
   Postgres     {{.Ready.DatabaseURL}}
-  Sandbox      {{.Ready.SandboxURL}}   (provider "sandbox")
+  Sandbox      {{.Ready.SandboxURL}}   (provider "shop")
   Login        {{.Tenant.Email}} / {{.Tenant.Password}}
   Runtime key  {{.Tenant.RuntimeKey}}
   Agent key    {{.Tenant.AgentKey}}
@@ -91,16 +91,16 @@ Agent Runtime is running.
 Try it:
 
 # what can be done
-curl -s '{{.Ready.APIURL}}/v1/runtime/actions/catalog?provider=sandbox&limit=3' -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
+curl -s '{{.Ready.APIURL}}/v1/runtime/actions/catalog?provider=shop&limit=3' -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
 
 # may this be done? (nothing runs)
-curl -s {{.Ready.APIURL}}/v1/runtime/governance/evaluate -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"sandbox:create_refund","args":{"order_id":"ord_1001"}}'
+curl -s {{.Ready.APIURL}}/v1/runtime/governance/evaluate -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001"}}'
 
 # read
-curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"sandbox:get_order","args":{"order_id":"ord_1001"}}'
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:get_order","args":{"order_id":"ord_1001"}}'
 
 # write: send it twice, one message goes out
-curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"sandbox:send_message","args":{"customer_id":"cus_1001","channel":"email","subject":"Hello","body":"Your lamp is on its way."},"execution_id":"hello-1"}'
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:send_message","args":{"customer_id":"cus_1001","channel":"email","subject":"Hello","body":"Your lamp is on its way."},"execution_id":"hello-1"}'
 
 # what came of it
 curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.RuntimeKey}}'

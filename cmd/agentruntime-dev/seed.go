@@ -17,7 +17,7 @@ import (
 
 const (
 	devEmail     = "dev@example.com"
-	shopProvider = "sandbox"
+	shopProvider = "shop"
 )
 
 // tenant is the development tenant as the data directory remembers it.

@@ -169,7 +169,8 @@ BEGIN
                source_addr = p_source_addr, give_up_at = p_give_up_at, risk_level = known.risk_level,
                operation_type = known.operation_type, decision = '',
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
-               error_details = NULL, cancel_requested = false, updated_at = now(), finished_at = NULL
+               error_details = NULL, cancel_requested = false, sends = 0, sent_at = NULL, provider_status = 0,
+               retryable = false, retry_after_ms = 0, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.state IN ('blocked', 'refused');
         IF FOUND THEN
             RETURN 'reclaimed';

@@ -34,7 +34,11 @@ func argsDiffer(original Run, args json.RawMessage, print []byte) string {
 	a, errA := strictjson.Canonical(original.Args)
 	b, errB := strictjson.Canonical(args)
 	if errA != nil || errB != nil {
-		return "/"
+		return "/args"
 	}
-	return strings.Join(strictjson.Diff(a, b), ", ")
+	differ := strictjson.Diff(a, b)
+	for i := range differ {
+		differ[i] = "/args" + differ[i]
+	}
+	return strings.Join(differ, ", ")
 }

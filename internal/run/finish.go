@@ -21,8 +21,11 @@ func isMissing(err error) bool { return db.IsNoRows(err) }
 
 // endsFrom lists the states that a run may be ended from. A call that was sent and
 // answered late still settles what a crash had left unknown.
-func endsFrom(s State) []string {
-	switch s {
+func endsFrom(e ending) []string {
+	if e.fromSending {
+		return []string{string(StateSending)}
+	}
+	switch e.state {
 	case StateExecuted, StateFailed:
 		return []string{string(StateSending), string(StateOutcomeUnknown)}
 	case StateOutcomeUnknown:
@@ -37,7 +40,7 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		State: string(e.state), ProviderStatus: int32(e.status), ErrorCode: string(e.code), ErrorMessage: e.message,
 		Retryable: e.retryable, RetryAfterMs: e.retryAfter.Milliseconds(), ApprovalID: e.approvalID,
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
-		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e.state),
+		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
 	if e.result != nil {
 		text := string(e.result)

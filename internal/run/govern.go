@@ -89,8 +89,8 @@ func (s *Service) claimed(ctx context.Context, ref Ref) (Run, error) {
 // write. A refusal ends the row; a go leaves it claimed.
 func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
 	p, mine, err := s.load(ctx, ref)
-	if f := fault.As(err); f != nil && f.Code == fault.CodeVerbNotFound && mine {
-		return s.refuse(ctx, p, f)
+	if mine && fault.HasCode(err, fault.CodeVerbNotFound) {
+		return s.unprepared(ctx, p, fault.As(err))
 	}
 	if err != nil {
 		if isMissing(err) {
@@ -190,6 +190,8 @@ type ending struct {
 	retryable  bool
 	retryAfter time.Duration
 	approvalID *string
+	// fromSending: a refusal of a call that had moved to sending and had no effect.
+	fromSending bool
 }
 
 // finish commits the end of the run, its audit record and what more belongs to it

@@ -300,7 +300,7 @@ func TestAnIdIsNotUsedForAnotherCall(t *testing.T) {
 	out, err := r.do("pay", "e1", `{"amount":2}`)
 	require.NoError(t, err)
 	require.True(t, out.Cached)
-	require.Equal(t, "/amount", out.ArgsDiffer)
+	require.Equal(t, "/args/amount", out.ArgsDiffer)
 	_, err = r.do("pay", "", `{"amount":2}`, func(q *run.Request) { q.IdempotencyKey, q.KeyByHeader = "e1", true })
 	require.True(t, fault.HasCode(err, fault.CodeIdempotencyKeyReused), "by header with other arguments: %v", err)
 	require.EqualValues(t, 1, r.provider.effects.Load())
@@ -442,44 +442,6 @@ func TestACrashedSendIsNotRepeated(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want.state, got.State)
 			require.Equal(t, want.effects, r.provider.effects.Load())
-		})
-	}
-}
-
-// Temporal gives a step up while its call is at the provider, and runs it again.
-func TestACallUnderWayIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"pay", "keyed", "read"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			sent, goOn := make(chan struct{}, 2), make(chan struct{})
-			r.provider.replies(func(int64) run.Answer {
-				sent <- struct{}{}
-				<-goOn
-				return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
-			})
-			zero := time.Duration(0)
-			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
-			require.NoError(t, err)
-			<-sent
-			ref := run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}
-			governed, err := r.Govern(t.Context(), ref)
-			require.NoError(t, err)
-			require.False(t, governed.Done)
-			again, err := r.Send(t.Context(), ref)
-			require.NoError(t, err)
-			require.False(t, again.Done)
-			require.Positive(t, again.After)
-			close(goOn)
-			done, err := r.do(name, "e1", `{}`)
-			require.NoError(t, err)
-			require.Equal(t, run.StateExecuted, done.Run.State)
-			require.EqualValues(t, 1, r.provider.effects.Load())
-			again, err = r.Send(t.Context(), ref)
-			require.NoError(t, err)
-			require.True(t, again.Done)
-			require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE outcome <> ''`))
 		})
 	}
 }

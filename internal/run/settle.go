@@ -74,7 +74,7 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, 
 		// This attempt did not leave, but one before it may have.
 		return unknown(a)
 	case a.Phase == NotSent:
-		return failed(notReached(a), a)
+		return unsent(notReached(a), a)
 	case a.Phase == Sent:
 		return settleUnanswered(op, resend, a, canWait, wait)
 	case a.Status == http.StatusTooManyRequests:
@@ -85,9 +85,9 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, 
 		if op == verb.Write && !harmless {
 			return unknown(a)
 		}
-		s := failed(fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429)."), a)
-		s.end.retryable, s.end.retryAfter = true, a.RetryAfter
-		return s
+		f := fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429).")
+		f.Retryable, f.RetryAfter = true, a.RetryAfter
+		return unsent(f, a)
 	case a.Status >= 200 && a.Status < 300:
 		return settleSuccess(op, resend, a, canWait, wait)
 	case a.Status >= 400 && a.Status < 500:
@@ -127,7 +127,7 @@ func settleSuccess(op verb.Operation, resend bool, a Answer, canWait bool, wait 
 		return settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result}}
 	case !a.Complete && resend && canWait:
 		return settlement{again: true, after: wait}
-	case op == verb.Write && !resend:
+	case op == verb.Write:
 		return unknown(a)
 	default:
 		return failed(fault.Newf(fault.CodeProviderError, "The provider's answer was not understood: %s.", a.Problem), a)
@@ -144,6 +144,15 @@ func unknown(a Answer) settlement {
 
 func failed(f *fault.Error, a Answer) settlement {
 	return settlement{end: ending{state: StateFailed, code: f.Code, message: f.Message, status: a.Status, retryable: f.Retryable}}
+}
+
+// unsent is for a call that provably had no effect: it never left, or the provider's
+// rate limit turned it away. Its id is free for another try.
+func unsent(f *fault.Error, a Answer) settlement {
+	return settlement{end: ending{
+		state: StateRefused, fromSending: true, code: f.Code, message: f.Message, status: a.Status,
+		retryable: f.Retryable, retryAfter: f.RetryAfter,
+	}}
 }
 
 // notReached is for a call that never left.
