@@ -32,7 +32,7 @@ const (
 	// callLimit is above the longest wait of one call.
 	callLimit = 45 * time.Second
 	callPause = 100 * time.Millisecond
-	// freeRun is how long runs that are not held may go on before the kill.
+	// freeRun is how long runs that are not held take to begin; the kill falls within.
 	freeRun = time.Second
 )
 
@@ -113,6 +113,7 @@ func (c *crew) do(s strike) []observation {
 		c.gate.open()
 	}
 	w.calling.Wait()
+	c.stack.AwaitAPI() // runs that were answered before the kill did not wait for it
 	c.requireAlive()
 	c.t.Logf("%s: %d runs under way within %.1fs, all ended %.1fs after the restart", w.victims, len(w.runs), staged.Sub(began).Seconds(),
 		time.Since(w.restarted).Seconds())
@@ -135,19 +136,26 @@ func (c *crew) launch(ctx context.Context, w *wave, point string, verbs []string
 			id: fmt.Sprintf("%s-%s-%d", w.victims, point, c.serial), verb: verb, point: point, victim: w.victims,
 		}}
 		w.runs = append(w.runs, r)
-		w.calling.Go(func() { r.callUntilTerminal(ctx) })
+		w.calling.Go(func() {
+			if point == anywhere {
+				pause(ctx, rand.N(freeRun))
+			}
+			r.callUntilTerminal(ctx)
+		})
 	}
 }
 
 // inspect completes the observations once their calls have ended.
 func (c *crew) inspect(w *wave) []observation {
 	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
 	ends := c.auditedEnds()
 	out := make([]observation, 0, len(w.runs))
 	for _, r := range w.runs {
 		if r.status != "" {
 			r.took = max(0, r.ended.Sub(w.restarted))
-			r.repeat, r.repeatResult = r.again()
+			r.repeat, r.repeatResult = r.again(ctx)
 		}
 		r.ends = ends[r.id]
 		r.arrivals, r.effects = c.provider.counts(r.id)
@@ -159,13 +167,15 @@ func (c *crew) inspect(w *wave) []observation {
 
 // recheck repeats every call that was ever answered as executed.
 func (c *crew) recheck() []string {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
 	var broken []string
 	for _, o := range c.seen {
 		if o.status != statusExecuted {
 			continue
 		}
 		r := &caller{client: c.tenant.Runtime, observation: o}
-		r.repeat, r.repeatResult = r.again()
+		r.repeat, r.repeatResult = r.again(ctx)
 		r.arrivals, r.effects = c.provider.counts(o.id)
 		broken = append(broken, r.violations()...)
 	}
@@ -273,7 +283,7 @@ type caller struct {
 func (r *caller) callUntilTerminal(ctx context.Context) {
 	var headers []string
 	for ctx.Err() == nil {
-		if status, _, result := r.call(headers...); status != "" {
+		if status, _, result := r.call(headers...); status != "" { //nolint:contextcheck // the client has a time limit of its own
 			r.status, r.result, r.ended = status, result, time.Now()
 			return
 		}
@@ -283,12 +293,18 @@ func (r *caller) callUntilTerminal(ctx context.Context) {
 }
 
 // again is the same call once more, for its fence status or that of its error.
-func (r *caller) again() (string, json.RawMessage) {
-	status, fence, result := r.call("Prefer: wait=10")
-	if status == statusExecuted {
-		return fence, result
+func (r *caller) again(ctx context.Context) (string, json.RawMessage) {
+	for ctx.Err() == nil {
+		status, fence, result := r.call("Prefer: wait=10") //nolint:contextcheck // the client has a time limit of its own
+		if status == statusExecuted {
+			return fence, result
+		}
+		if status != "" {
+			return status, result
+		}
+		pause(ctx, callPause)
 	}
-	return status, result
+	return "", nil
 }
 
 // call makes the call. status is "" where the answer is not the end of it: no

@@ -33,7 +33,7 @@ func crowd() []string {
 	return append(slices.Repeat([]string{verbWrite}, abreast), verbKeyed, verbRead)
 }
 
-func TestChaosEveryPointAndVictim(t *testing.T) {
+func TestChaosEveryPointAndVictim(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	for range roundsOf(t) {
@@ -47,7 +47,7 @@ func TestChaosEveryPointAndVictim(t *testing.T) {
 }
 
 // A power cut: nothing is left running.
-func TestChaosEverythingAtOnce(t *testing.T) {
+func TestChaosEverythingAtOnce(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	everything := []string{victimPostgres, victimTemporal, victimWorker, victimAPI}
@@ -58,7 +58,7 @@ func TestChaosEverythingAtOnce(t *testing.T) {
 }
 
 // The kill falls wherever a busy service happens to be.
-func TestChaosAtAnyMoment(t *testing.T) {
+func TestChaosAtAnyMoment(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	busy := slices.Repeat(crowd(), 8)
@@ -72,7 +72,7 @@ func TestChaosAtAnyMoment(t *testing.T) {
 
 // A provider that answers only after Temporal has given the step up: the step runs
 // twice at once, and still there is one effect and one end.
-func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) {
+func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	require.Empty(t, violations(c.do(strike{
@@ -83,7 +83,7 @@ func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) {
 }
 
 // The database is gone for longer than any caller waits.
-func TestChaosALongOutage(t *testing.T) {
+func TestChaosALongOutage(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	for _, victim := range []string{victimPostgres, victimTemporal} {
