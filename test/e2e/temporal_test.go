@@ -74,7 +74,7 @@ func TestTemporalShowsRunsAndTheirSummariesOnly(t *testing.T) {
 			e := executionOf(t, tenant.Runtime, id)
 			require.Equal(t, want.status, e.Status)
 			require.Regexp(t, `^run:[0-9a-f-]{36}:[0-9a-f]{64}$`, e.WorkflowID)
-			tenantID = e.WorkflowID[len("run:"):len("run:")+36]
+			tenantID = e.WorkflowID[len("run:") : len("run:")+36]
 			events := closedHistory(t, c, e.WorkflowID)
 			timers, payloads := 0, 0
 			for _, event := range events.Events {

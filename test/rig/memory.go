@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,16 @@ func (p *Process) TreeMemory(t testing.TB) (resident, proportional int64) {
 		}
 	}
 	return resident, proportional
+}
+
+// KillTree ends the process and all its descendants with SIGKILL, those too that have
+// a process group of their own, and waits for the process.
+func (p *Process) KillTree(t testing.TB) {
+	t.Helper()
+	for _, pid := range descendants(t, p.Pid()) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // one may have ended
+	}
+	<-p.done
 }
 
 // statusValue is 0 for a process that has ended.

@@ -192,6 +192,8 @@ func (p *Process) await(t testing.TB, file string, into *Ready) {
 	for {
 		if text, err := os.ReadFile(file); err == nil {
 			require.NoError(t, json.Unmarshal(text, into))
+			// The next start of the part writes its own.
+			require.NoError(t, os.Remove(file))
 			return
 		}
 		select {

@@ -1,0 +1,305 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// canary is a credential whose secrets all hold one unique tag, so that one search
+// finds any of them, whole or in part.
+type canary struct {
+	slug string
+	// scheme is the security scheme of the provider's document.
+	scheme         map[string]any
+	credentialType string
+	data           map[string]any
+	secrets        []string
+}
+
+// canaries has one of each type of credential and place. The secrets have what
+// escapes differently in JSON, URLs and HTML.
+func canaries(tag string) []canary {
+	secret := func(name string) string { return name + `"<` + tag + `>&/+=%` + name }
+	apiKey := func(in string) canary {
+		s := secret(in)
+		return canary{
+			slug: "key-" + in, scheme: map[string]any{"type": "apiKey", "in": in, "name": "x-shop-key"},
+			credentialType: "api_key", data: map[string]any{"key": s}, secrets: []string{s},
+		}
+	}
+	user, password := "user"+tag, secret("password")
+	token, custom := "token."+tag+"/+=", secret("custom")
+	return []canary{
+		apiKey("header"), apiKey("query"), apiKey("cookie"),
+		{"bearer", bearer(), "bearer", map[string]any{"token": token}, []string{token}},
+		{
+			"basic", map[string]any{"type": "http", "scheme": "basic"}, "basic",
+			map[string]any{"username": user, "password": password}, []string{user, password, user + ":" + password},
+		},
+		{"custom", bearer(), "custom_header", map[string]any{"headers": map[string]string{"X-Shop-Token": custom}}, []string{custom}},
+	}
+}
+
+// Ways in which the provider gives the secret back.
+//
+//nolint:gochecknoglobals // a constant table
+var echoes = []string{
+	"plain", "escaped", "base64", "base64 inside", "hex", "HEX", "url", "header", "400", "500", "text", "wrong type", "redirect", "garbage", "vanish", "request",
+}
+
+// echo is a provider that gives back every secret it is sent.
+type echo struct {
+	secrets []string
+	// calls counts what came with the credential in it.
+	mu    sync.Mutex
+	calls int
+}
+
+// ServeHTTP implements http.Handler.
+func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	how := r.URL.Query().Get("how")
+	if how == "" {
+		var args struct{ How string }
+		_ = json.NewDecoder(r.Body).Decode(&args)
+		how = args.How
+	}
+	e.mu.Lock()
+	e.calls++
+	e.mu.Unlock()
+	e.answer(w, r, how)
+}
+
+func (e *echo) answer(w http.ResponseWriter, r *http.Request, how string) {
+	w.Header().Set("Content-Type", "application/json")
+	all := strings.Join(e.secrets, " ")
+	switch how {
+	case "escaped":
+		var escaped strings.Builder
+		for _, ch := range all {
+			fmt.Fprintf(&escaped, `\u%04x`, ch)
+		}
+		fmt.Fprintf(w, `{"echo":"%s"}`, escaped.String())
+	case "base64":
+		e.each(w, func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })
+	case "base64 inside":
+		e.each(w, func(s string) string { return base64.URLEncoding.EncodeToString([]byte("xy" + s + "z")) })
+	case "hex":
+		e.each(w, func(s string) string { return hex.EncodeToString([]byte(s)) })
+	case "HEX":
+		e.each(w, func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) })
+	case "url":
+		e.each(w, url.QueryEscape)
+	case "header":
+		for _, name := range []string{"X-Request-Id", "X-Echo", "Etag"} {
+			w.Header().Set(name, all)
+		}
+		_, _ = w.Write([]byte(`{"done":true}`))
+	case "400":
+		w.WriteHeader(http.StatusBadRequest)
+		e.each(w, func(s string) string { return "key " + s + " is not valid" })
+	case "500":
+		w.WriteHeader(http.StatusInternalServerError)
+		e.each(w, func(s string) string { return "panic: " + s })
+	case "text":
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write([]byte("hello " + all))
+	case "wrong type":
+		w.Header().Set("Content-Type", "text/html; secret="+url.QueryEscape(all))
+		_, _ = w.Write([]byte("<p>" + all + "</p>"))
+	case "redirect":
+		w.Header().Set("Location", "http://127.0.0.1:1/?"+url.Values{"key": e.secrets}.Encode())
+		w.WriteHeader(http.StatusFound)
+	case "garbage":
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_, _ = c.Write([]byte("HTTP " + all + "\r\n" + all + "\r\n\r\n"))
+			c.Close()
+		}
+	case "vanish":
+		panic(http.ErrAbortHandler)
+	case "request":
+		e.each(w, func(string) string { return fmt.Sprint(r.URL.String(), r.Header, r.Cookies()) })
+	default:
+		e.each(w, func(s string) string { return s })
+	}
+}
+
+// each writes a JSON object with every secret as f gives it.
+func (e *echo) each(w http.ResponseWriter, f func(string) string) {
+	list := []string{}
+	for _, s := range e.secrets {
+		list = append(list, f(s))
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(map[string]any{"echo": list, list[0]: "as a name"})
+}
+
+func echoDocument(scheme map[string]any) json.RawMessage {
+	args := []string{"how", "note"}
+	doc := document(scheme,
+		operation{method: http.MethodGet, path: "/echo", id: "canary_read", args: args},
+		operation{method: http.MethodPost, path: "/echo", id: "canary_write", args: args},
+	)
+	// Text is declared, so that one reaches the result.
+	return json.RawMessage(strings.ReplaceAll(string(doc), `"application/json":{"schema":{"type":"object"}}`,
+		`"application/json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}`))
+}
+
+func TestTheSearchFindsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	tag := uuid.NewString()
+	s := newSearch(tag)
+	encodings := map[string]func([]byte) string{
+		"plain": func(b []byte) string { return string(b) },
+		"std":   base64.StdEncoding.EncodeToString, "url": base64.URLEncoding.EncodeToString,
+		"hex": hex.EncodeToString, "HEX": func(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) },
+		"percent": func(b []byte) string { return url.QueryEscape(string(b)) },
+	}
+	for before := range 4 {
+		for after := range 4 {
+			text := []byte(strings.Repeat("?", before) + tag + strings.Repeat("~", after))
+			for name, encode := range encodings {
+				require.NotEmpty(t, s.in([]byte("… "+encode(text)+" …")), "%s, %d before, %d after", name, before, after)
+			}
+		}
+	}
+	require.Empty(t, s.in([]byte(uuid.NewString()+base64.StdEncoding.EncodeToString([]byte(uuid.NewString())))))
+}
+
+// TestSecretsAreNowhere stores a canary in each type of credential, has providers
+// give it back in every form, and looks for it wherever anything is kept or said.
+func TestSecretsAreNowhere(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		tenant := newTenant(s)
+		tag, marker := strings.ReplaceAll(uuid.NewString(), "-", ""), "marker-"+uuid.NewString()
+		secret := newSearch(tag)
+		var answers []rig.Answer
+		for _, c := range canaries(tag) {
+			answers = append(answers, c.use(t, tenant, marker)...)
+		}
+		for _, path := range []string{"/v1/executions?limit=500", "/v1/credentials", "/v1/providers", "/v1/api-keys"} {
+			answers = append(answers, tenant.User.Do(http.MethodGet, path, nil))
+		}
+		answers = append(answers, tenant.Runtime.Do(http.MethodGet, "/v1/runtime/actions/catalog", nil))
+		for _, a := range answers {
+			require.NoError(t, a.Err)
+			require.Empty(t, secret.in(a.Body), "%s", a.Body)
+			require.Empty(t, secret.in([]byte(fmt.Sprint(a.Header))), "%v", a.Header)
+		}
+		t.Logf("%d answers searched", len(answers))
+		plain, key, token := newSearch(marker), newSearch(tenant.Runtime.Key), newSearch(tenant.User.Token)
+		searchStores(t, s, plain, map[string]search{"credential": secret, "API key": key, "token": token})
+	})
+}
+
+// use runs everything with the credential and returns what the API said.
+func (c canary) use(t *testing.T, tenant *rig.Tenant, marker string) (answers []rig.Answer) {
+	t.Helper()
+	provider := &echo{secrets: c.secrets}
+	base := rig.Serve(t, provider)
+	call := func(verb, how, id string, dry bool) rig.Answer {
+		return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+			"verb": c.slug + ":" + verb, "args": map[string]any{"how": how, "note": marker}, "execution_id": id, "dryRun": dry,
+			"metadata": map[string]any{"note": marker},
+		}, "Prefer: wait=60")
+	}
+	tenant.Connect(t, c.slug, base, echoDocument(c.scheme), "", nil)
+	stored := tenant.User.Do(http.MethodPost, "/v1/credentials",
+		map[string]any{"provider": c.slug, "type": c.credentialType, "label": "canary", "data": c.data})
+	require.Equal(t, http.StatusCreated, stored.Status, "%s", stored.Body)
+	answers = append(answers, stored)
+	seen := map[int]int{}
+	list := ids(len(echoes) + 1)
+	for i, how := range echoes {
+		id := list[i]
+		// A repeat is told the same from the database.
+		for range 2 {
+			a := call("canary_write", how, id, false)
+			seen[a.Status]++
+			answers = append(answers, a)
+		}
+		answers = append(answers, tenant.User.Do(http.MethodGet, "/v1/executions/"+id, nil))
+	}
+	require.Equal(t, len(echoes), provider.calls)
+	// All the ways of ending were there: success, rejected, failed, unknown.
+	for _, status := range []int{http.StatusOK, http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusGatewayTimeout} {
+		require.NotZero(t, seen[status], "%v", seen)
+	}
+	answers = append(answers, call("canary_read", "plain", "", false), call("canary_read", "400", "", false))
+	dry := call("canary_write", "plain", list[len(echoes)], true)
+	require.Equal(t, http.StatusOK, dry.Status, "%s", dry.Body)
+	var d rig.RunData
+	dry.Data(t, &d)
+	return append(answers, dry, tenant.User.Do(http.MethodGet, "/v1/approvals/"+d.ApprovalID, nil))
+}
+
+// searchStores looks into databases, files and logs. marker, an argument that is no
+// secret, shows that the search reaches what is stored.
+func searchStores(t *testing.T, s *rig.Stack, marker search, secrets map[string]search) {
+	t.Helper()
+	visibility, err := url.Parse(s.DatabaseURL)
+	require.NoError(t, err)
+	visibility.Path = "/temporal_visibility"
+	dump, lists := pgDump(t, s.DatabaseURL), pgDump(t, visibility.String())
+	require.NotEmpty(t, marker.in(dump), "the search reaches the database")
+	require.NotEmpty(t, newSearch("ActionRun").in(lists), "the search reaches Temporal's lists")
+	logs := []byte(s.Logs())
+	require.NotEmpty(t, newSearch("/v1/runtime/actions/run").in(logs), "the search reaches the logs")
+	places := map[string][]byte{"database": dump, "visibility": lists, "logs": logs}
+	temporal := 0
+	require.NoError(t, filepath.WalkDir(filepath.Join(s.Dir, "data"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || filepath.Base(path) == "ready.json" {
+			return nil // a file that Postgres took away meanwhile
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		name, _ := filepath.Rel(s.Dir, path)
+		places[name] = raw
+		if strings.HasPrefix(name, filepath.Join("data", "temporal")) {
+			temporal += len(newSearch(":canary_write").in(raw))
+		}
+		return nil
+	}))
+	require.NotZero(t, temporal, "the search reaches Temporal's files")
+	for name, content := range places {
+		for kind, secret := range secrets {
+			require.Empty(t, secret.in(content), "%s in %s", kind, name)
+		}
+		if strings.HasPrefix(name, filepath.Join("data", "temporal")) || name == "visibility" || name == "logs" {
+			require.Empty(t, marker.in(content), "an argument in %s", name)
+		}
+	}
+	t.Logf("%d places searched", len(places))
+}
+
+func pgDump(t *testing.T, databaseURL string) []byte {
+	t.Helper()
+	dir, err := exec.Command("pg_config", "--bindir").Output()
+	program := "pg_dump"
+	if err == nil {
+		program = filepath.Join(strings.TrimSpace(string(dir)), "pg_dump")
+	}
+	out, err := exec.Command(program, "--data-only", "--inserts", "--dbname", databaseURL).Output()
+	require.NoError(t, err)
+	return out
+}
