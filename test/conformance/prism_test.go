@@ -1,0 +1,200 @@
+//go:build conformance
+
+// Package conformance puts prism, a validator that is not ours, between a client
+// and the service, and lets it look for answers that depart from the document.
+package conformance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// startPrism runs prism as a validating proxy before upstream and returns its
+// address. It passes everything on and notes what it finds in a header.
+func startPrism(t *testing.T, document []byte, upstream string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "openapi.json")
+	require.NoError(t, os.WriteFile(file, document, 0o600))
+	binary := filepath.Join(rig.Root(), "test", "node", "node_modules", ".bin", "prism")
+	require.FileExists(t, binary, "run `make node` first")
+	address := rig.FreeAddress(t)
+	host, port, _ := strings.Cut(address, ":")
+	rig.Start(t, "prism", binary, nil, "proxy", file, upstream, "--host", host, "--port", port)
+	client := &http.Client{Timeout: time.Second}
+	rig.Until(t, time.Minute, "prism listens", func() bool {
+		res, err := client.Get("http://" + address + "/healthz") //nolint:noctx // the client has a timeout
+		if err != nil {
+			return false
+		}
+		return res.Body.Close() == nil
+	})
+	return "http://" + address
+}
+
+// violation is one thing that prism finds.
+type violation struct {
+	Location []string `json:"location"`
+	Message  string   `json:"message"`
+}
+
+// found returns what prism found in the answer; what it found in the request is
+// the service's to refuse.
+func found(h http.Header) ([]string, error) {
+	noted := h.Get("Sl-Violations")
+	if noted == "" {
+		return nil, nil
+	}
+	var all []violation
+	if err := json.Unmarshal([]byte(noted), &all); err != nil {
+		return nil, fmt.Errorf("violations %s: %w", noted, err)
+	}
+	var out []string
+	for _, v := range all {
+		if len(v.Location) == 0 || v.Location[0] != "request" {
+			out = append(out, strings.Join(v.Location, ".")+": "+v.Message)
+		}
+	}
+	return out, nil
+}
+
+// watcher is the transport of the calls: it fails the test at an answer that prism
+// objects to, and notes which documented answers were seen.
+type watcher struct {
+	t    testing.TB
+	base http.RoundTripper
+	ops  []operation
+
+	mu   sync.Mutex
+	seen map[string]int // "GET /v1/executions 200"
+}
+
+type operation struct {
+	method, path string
+	pattern      *regexp.Regexp
+	statuses     []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := w.base.RoundTrip(r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a pass-through
+	}
+	what := fmt.Sprintf("%s %s answers %d", r.Method, r.URL.Path, res.StatusCode)
+	wrong, err := found(res.Header)
+	if err = errors.Join(err); err != nil || len(wrong) > 0 {
+		body, _ := io.ReadAll(res.Body)
+		res.Body = io.NopCloser(strings.NewReader(string(body)))
+		w.t.Errorf("%s, and prism finds: %v %v\n%s", what, wrong, err, body)
+	}
+	if res.Header.Get("X-Request-Id") == "" {
+		w.t.Errorf("%s, which is not the service's own answer", what)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, op := range w.ops {
+		if op.method == r.Method && op.pattern.MatchString(r.URL.EscapedPath()) {
+			w.seen[fmt.Sprintf("%s %s %d", op.method, op.path, res.StatusCode)]++
+			break
+		}
+	}
+	return res, nil
+}
+
+// readOperations lists what the document promises; fixed paths come before templates.
+func readOperations(t *testing.T, document []byte) []operation {
+	t.Helper()
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(document, &doc))
+	var out []operation
+	for path, item := range doc.Paths {
+		for method, raw := range item {
+			var node struct {
+				Responses map[string]json.RawMessage `json:"responses"`
+			}
+			if method == "parameters" {
+				continue
+			}
+			require.NoError(t, json.Unmarshal(raw, &node))
+			op := operation{method: strings.ToUpper(method), path: path}
+			op.pattern = regexp.MustCompile("^" + regexp.MustCompile(`\\\{[^}]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+			for status := range node.Responses {
+				op.statuses = append(op.statuses, status)
+			}
+			out = append(out, op)
+		}
+	}
+	slices.SortFunc(out, func(a, b operation) int {
+		return strings.Compare(strings.ReplaceAll(a.path, "{", "\x7f")+a.method, strings.ReplaceAll(b.path, "{", "\x7f")+b.method)
+	})
+	return out
+}
+
+// The proxy must be able to find something: an upstream that answers wrongly in
+// body, status or media type is found out.
+func testProxy(t *testing.T, document []byte) {
+	t.Helper()
+	wrong := map[string]func(http.ResponseWriter){
+		"a missing member": func(w http.ResponseWriter) { answer(w, http.StatusOK, `{"success":true}`) },
+		"an unknown member": func(w http.ResponseWriter) {
+			answer(w, http.StatusOK, `{"success":true,"data":{"status":"ok","more":1}}`)
+		},
+		"a wrong type":       func(w http.ResponseWriter) { answer(w, http.StatusOK, `{"success":"true","data":{"status":"ok"}}`) },
+		"an unknown status":  func(w http.ResponseWriter) { answer(w, http.StatusTeapot, `{"success":false}`) },
+		"another media type": func(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") },
+	}
+	const which = "X-Wrong"
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := wrong[r.Header.Get(which)]; f != nil {
+			f(w)
+			return
+		}
+		answer(w, http.StatusOK, `{"success":true,"data":{"status":"ok"}}`)
+	}))
+	t.Cleanup(upstream.Close)
+	c := &rig.Client{Base: startPrism(t, document, upstream.URL), HTTP: rig.NewHTTP()}
+	objections, err := found(c.Do(http.MethodGet, "/healthz", nil).Header)
+	require.NoError(t, err)
+	require.Empty(t, objections)
+	for name := range wrong {
+		objections, err := found(c.Do(http.MethodGet, "/healthz", nil, which+": "+name).Header)
+		require.NoError(t, err)
+		require.NotEmpty(t, objections, name)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", "x")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+func fetchDocument(t *testing.T, base string) []byte {
+	t.Helper()
+	res, err := http.Get(base + "/openapi.json") //nolint:noctx,gosec // our own process
+	require.NoError(t, err)
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	return raw
+}

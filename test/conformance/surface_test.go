@@ -1,0 +1,417 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/sandbox"
+	"agentruntime/test/rig"
+)
+
+// journey is a tenant whose calls all go through prism.
+type journey struct {
+	t          *testing.T
+	w          *watcher
+	base       string
+	none       *rig.Client
+	user       *rig.Client
+	key        *rig.Client // runs and lists
+	agent      *rig.Client // neither
+	page       *rig.Client // may be used from one page only
+	revoked    *rig.Client
+	credential string
+}
+
+const (
+	email    = "conformance@example.com"
+	password = "correct horse battery"
+	page     = "https://app.example.com"
+	nobodys  = "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	s := rig.Dev(t, "PROVIDER_TIMEOUT=1s")
+	document := fetchDocument(t, s.APIURL)
+	testProxy(t, document)
+	w := &watcher{t: t, base: rig.NewHTTP().Transport, ops: readOperations(t, document), seen: map[string]int{}}
+	j := &journey{t: t, w: w, base: startPrism(t, document, s.APIURL)}
+	j.none = j.client()
+
+	j.health()
+	j.accounts()
+	j.keys()
+	j.providers()
+	j.credentials()
+	j.catalog()
+	j.runs()
+	j.faults()
+	j.races()
+	j.executions()
+	j.approvals()
+	j.refusals()
+	j.ends()
+
+	require.Empty(t, w.unseen(), "documented answers that no call of this test brings about")
+	calls := 0
+	for _, n := range w.seen {
+		calls += n
+	}
+	t.Logf("%d calls, %d documented answers seen", calls, len(w.seen))
+}
+
+// unseen lists the documented answers that were not seen, without those that need
+// a broken service, and one that prism stands in the way of.
+func (w *watcher) unseen() []string {
+	var out []string
+	for _, op := range w.ops {
+		for _, status := range op.statuses {
+			what := op.method + " " + op.path + " " + status
+			if what == "POST /v1/providers 413" {
+				continue // prism itself takes no body of 25 MiB; test/access sends one
+			}
+			if w.seen[what] == 0 && status != "500" && status != "503" {
+				out = append(out, what)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (j *journey) client() *rig.Client {
+	return &rig.Client{Base: j.base, HTTP: &http.Client{Transport: j.w}}
+}
+
+func (j *journey) withKey(key string) *rig.Client {
+	c := j.client()
+	c.Key = key
+	return c
+}
+
+// call asks for a status and returns the answer.
+func (j *journey) call(c *rig.Client, status int, method, path string, body any, headers ...string) rig.Answer {
+	j.t.Helper()
+	a := c.Do(method, path, body, headers...)
+	require.NoError(j.t, a.Err)
+	require.Equal(j.t, status, a.Status, "%s %s: %s", method, path, a.Body)
+	return a
+}
+
+func (j *journey) get(c *rig.Client, status int, path string) rig.Answer {
+	j.t.Helper()
+	return j.call(c, status, http.MethodGet, path, nil)
+}
+
+func (j *journey) post(c *rig.Client, status int, path string, body any, headers ...string) rig.Answer {
+	j.t.Helper()
+	return j.call(c, status, http.MethodPost, path, body, headers...)
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+func (j *journey) health() {
+	j.get(j.none, 200, "/healthz")
+	j.get(j.none, 200, "/readyz")
+}
+
+func (j *journey) accounts() {
+	j.post(j.none, 201, "/v1/auth/signup", object{"email": email, "password": password, "name": "Conformance"})
+	j.post(j.none, 201, "/v1/auth/signup", object{"email": email, "password": password})
+	j.post(j.none, 400, "/v1/auth/signup", object{"email": email})
+	j.post(j.none, 400, "/v1/auth/signup", []byte("[]"))
+	j.post(j.none, 422, "/v1/auth/signup", object{"email": "a@example.com", "password": "short"})
+	j.user = j.logIn()
+	j.post(j.none, 400, "/v1/auth/login", object{"email": email})
+	for range 10 {
+		j.post(j.none, 401, "/v1/auth/login", object{"email": "nobody@example.com", "password": password})
+	}
+	j.post(j.none, 429, "/v1/auth/login", object{"email": "nobody@example.com", "password": password})
+	var login struct {
+		RefreshToken string `json:"refresh_token"`
+	}
+	j.post(j.none, 200, "/v1/auth/login", object{"email": email, "password": password}).Data(j.t, &login)
+	j.post(j.none, 200, "/v1/auth/refresh", object{"refresh_token": login.RefreshToken})
+	j.post(j.none, 401, "/v1/auth/refresh", object{"refresh_token": login.RefreshToken})
+	j.post(j.none, 400, "/v1/auth/refresh", object{})
+}
+
+func (j *journey) logIn() *rig.Client {
+	j.t.Helper()
+	var login struct{ Token string }
+	j.post(j.none, 200, "/v1/auth/login", object{"email": email, "password": password}).Data(j.t, &login)
+	c := j.client()
+	c.Token = login.Token
+	return c
+}
+
+func (j *journey) newKey(body object) (c *rig.Client, id string) {
+	j.t.Helper()
+	var key struct{ ID, Key string }
+	j.post(j.user, 201, "/v1/api-keys", body).Data(j.t, &key)
+	return j.withKey(key.Key), key.ID
+}
+
+func (j *journey) keys() {
+	j.key, _ = j.newKey(object{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
+	j.agent, _ = j.newKey(object{"name": "agent", "agent_id": nobodys, "identity_mode": "required"})
+	j.page, _ = j.newKey(object{"name": "page", "permissions": []string{"actions:run", "actions:catalog"}, "allowed_origins": []string{page}})
+	var id string
+	j.revoked, id = j.newKey(object{"name": "revoked", "permissions": []string{"actions:run"}})
+	j.call(j.user, 200, http.MethodDelete, "/v1/api-keys/"+id, nil)
+	j.call(j.user, 404, http.MethodDelete, "/v1/api-keys/"+id, nil)
+	j.get(j.user, 200, "/v1/api-keys")
+	j.get(j.user, 200, "/v1/api-keys?status=all")
+	j.get(j.user, 400, "/v1/api-keys?status=nonsense")
+	j.post(j.user, 400, "/v1/api-keys", object{"name": "x", "permissions": []string{"none"}})
+}
+
+// faulty is a provider that fails in every way.
+func faulty(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/silent":
+		<-r.Context().Done()
+	case "/failing":
+		w.WriteHeader(http.StatusInternalServerError)
+	case "/busy":
+		w.Header().Set("Retry-After", "5") // seconds
+		w.WriteHeader(http.StatusTooManyRequests)
+	case "/refusing":
+		w.WriteHeader(http.StatusConflict)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `[1, 9007199254740993]`)
+	}
+}
+
+const faultyDocument = `{"openapi":"3.1.0","info":{"title":"faulty","version":"1"},"paths":{
+	"/silent":{"get":{"operationId":"hang"},"post":{"operationId":"hang_write"}},
+	"/failing":{"get":{"operationId":"fail"},"post":{"operationId":"fail_write"}},
+	"/busy":{"post":{"operationId":"wait"}},
+	"/refusing":{"post":{"operationId":"refuse"}},
+	"/list":{"get":{"operationId":"list","responses":{}},"put":{"operationId":"lost","parameters":[{"$ref":"file:///none"}]},"options":{}}}}`
+
+func (j *journey) providers() {
+	shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
+	require.NoError(j.t, err)
+	base := rig.Serve(j.t, shop)
+	document := json.RawMessage(sandbox.Document(base))
+	j.post(j.user, 201, "/v1/providers", object{"slug": "shop", "name": "Shop", "domain": "commerce", "base_url": base, "openapi": document})
+	j.post(j.user, 200, "/v1/providers", object{"slug": "shop", "base_url": base, "openapi": document})
+	j.post(j.user, 201, "/v1/providers", object{"slug": "unconnected", "base_url": base, "openapi": document})
+	j.post(j.user, 201, "/v1/providers", object{"slug": "faulty", "base_url": rig.Serve(j.t, http.HandlerFunc(faulty)), "auth": object{"type": "none"}, "openapi": json.RawMessage(faultyDocument)})
+	j.post(j.user, 201, "/v1/providers", object{"slug": "gone", "base_url": base, "auth": object{"type": "api_key", "in": "query", "name": "k"}, "openapi": document})
+	j.post(j.user, 400, "/v1/providers", object{"slug": "A", "openapi": object{}})
+	j.post(j.user, 422, "/v1/providers", object{"slug": "x", "base_url": "https://169.254.169.254", "openapi": document})
+	j.get(j.user, 200, "/v1/providers?limit=2")
+	j.get(j.user, 200, "/v1/providers")
+	j.get(j.user, 400, "/v1/providers?limit=0")
+	j.get(j.user, 200, "/v1/providers/faulty")
+	j.get(j.user, 404, "/v1/providers/none")
+	j.call(j.user, 200, http.MethodDelete, "/v1/providers/gone", nil)
+	j.call(j.user, 404, http.MethodDelete, "/v1/providers/gone", nil)
+}
+
+func (j *journey) credentials() {
+	var made struct{ ID string }
+	create := func(provider, kind string, data object) string {
+		j.post(j.user, 201, "/v1/credentials", object{"provider": provider, "type": kind, "label": "l", "data": data}).Data(j.t, &made)
+		return made.ID
+	}
+	first := create("shop", "bearer", object{"token": "t"})
+	create("crm", "basic", object{"username": "u", "password": "p"})
+	create("erp", "custom_header", object{"headers": object{"X-A": "b"}})
+	j.credential = create("shop", "api_key", object{"key": "k"})
+	j.post(j.user, 400, "/v1/credentials", object{"provider": "shop", "type": "bearer", "data": object{"key": "k"}})
+	j.get(j.user, 200, "/v1/credentials?limit=2")
+	j.get(j.user, 200, "/v1/credentials?provider=shop&status=active")
+	j.get(j.user, 400, "/v1/credentials?cursor=nonsense")
+	j.get(j.user, 200, "/v1/credentials/"+first)
+	j.get(j.user, 404, "/v1/credentials/"+nobodys)
+	one := "/v1/credentials/" + first
+	j.post(j.user, 200, one+"/validate", nil)
+	j.call(j.user, 200, http.MethodPatch, one, object{"label": "new", "allowed_hosts": []string{"api.example.com"}, "status": "revoked"})
+	j.post(j.user, 200, one+"/validate", nil)
+	j.call(j.user, 400, http.MethodPatch, one, object{"status": "expired"})
+	j.post(j.user, 200, one+"/rotate", object{"data": object{"token": "u"}})
+	j.post(j.user, 400, one+"/rotate", object{"data": object{"key": "u"}})
+	j.call(j.user, 200, http.MethodDelete, one, nil)
+	for _, c := range []struct{ method, more string }{{"DELETE", ""}, {"POST", "/validate"}} {
+		j.call(j.user, 404, c.method, one+c.more, nil)
+	}
+	j.call(j.user, 404, http.MethodPatch, one, object{"label": "l"})
+	j.post(j.user, 404, one+"/rotate", object{"data": object{"token": "u"}})
+}
+
+func (j *journey) catalog() {
+	const catalog = "/v1/runtime/actions/catalog"
+	for _, query := range []string{"", "?limit=3&offset=2", "?provider=shop&risk_level=high&connected_only=true", "?format=tools", "?q=create%20order", "?limit=501", "?provider=none"} {
+		j.get(j.key, 200, catalog+query)
+	}
+	j.get(j.key, 400, catalog+"?risk_level=none")
+	j.get(j.key, 200, catalog+"/shop:create_order")
+	j.get(j.key, 200, catalog+"/shop:create_order?format=tools")
+	j.get(j.key, 404, catalog+"/shop:none")
+	j.get(j.key, 400, catalog+"/none")
+	const evaluate = "/v1/runtime/governance/evaluate"
+	for _, verb := range []string{"shop:list_orders", "shop:create_order", "shop:create_refund"} {
+		j.post(j.key, 200, evaluate, object{"verb": verb, "args": object{}})
+	}
+	j.post(j.key, 404, evaluate, object{"verb": "shop:none"})
+	j.post(j.key, 400, evaluate, object{"verb": "none"})
+}
+
+const run = "/v1/runtime/actions/run"
+
+func order(id string) object {
+	return object{"verb": "shop:create_order", "args": object{"customer_id": "cus_1001", "amount": 1999, "currency": "eur"}, "execution_id": id, "session_id": "s-1", "metadata": object{"why": "test"}}
+}
+
+func (j *journey) runs() {
+	j.post(j.key, 200, run, order("order-1"))
+	j.post(j.key, 200, run, order("order-1"))
+	other := order("order-1")
+	other["args"] = object{"customer_id": "cus_1001", "amount": 1, "currency": "eur"}
+	j.post(j.key, 200, run, other)
+	j.post(j.key, 200, run, object{"verb": "shop:list_orders", "args": object{"limit": 2}})
+	j.post(j.key, 200, run, object{"verb": "faulty:list", "args": object{}})
+	j.post(j.key, 202, run, order("order-2"), "Prefer: wait=0")
+	dry := order("order-3")
+	dry["metadata"] = object{"dryRun": true}
+	j.post(j.key, 200, run, dry)
+	j.post(j.key, 200, run, dry)
+	j.post(j.key, 403, run, object{"verb": "shop:create_refund", "args": object{"order_id": "ord_1001", "amount": 1}, "execution_id": "refund-1"})
+	j.post(j.key, 404, run, object{"verb": "shop:none", "args": object{}})
+	j.post(j.key, 400, run, object{"verb": "none", "args": object{}})
+	j.post(j.key, 400, run, object{"verb": "shop:list_orders", "args": object{}, "execution_id": "a b"})
+	j.post(j.key, 422, run, object{"verb": "shop:create_order", "args": object{"nosuch": 1}})
+	j.post(j.key, 422, run, object{"verb": "shop:list_orders", "args": object{}, "execution_id": "order-1"})
+	j.post(j.key, 424, run, object{"verb": "unconnected:list_orders", "args": object{}})
+}
+
+func (j *journey) faults() {
+	j.post(j.key, 504, run, object{"verb": "faulty:hang", "args": object{}})
+	j.post(j.key, 504, run, object{"verb": "faulty:hang_write", "args": object{}, "execution_id": "unknown-1"})
+	j.post(j.key, 504, run, object{"verb": "faulty:hang_write", "args": object{}, "execution_id": "unknown-1"})
+	j.post(j.key, 502, run, object{"verb": "faulty:fail", "args": object{}})
+	j.post(j.key, 422, run, object{"verb": "faulty:refuse", "args": object{}, "execution_id": "refused-1"})
+	j.post(j.key, 422, run, object{"verb": "shop:get_order", "args": object{"order_id": "ord_none"}})
+}
+
+// races brings about the answers that need two calls at once.
+func (j *journey) races() {
+	ran := make(chan rig.Answer, 1)
+	go func() {
+		ran <- j.key.Do(http.MethodPost, run, object{"verb": "faulty:wait", "args": object{}, "execution_id": "waits-1"}, "Prefer: wait=30")
+	}()
+	rig.Until(j.t, 20*time.Second, "a run that its provider holds back is cancelled", func() bool {
+		return j.user.Do(http.MethodPost, "/v1/executions/waits-1/cancel", nil).Status == http.StatusOK
+	})
+	a := <-ran
+	require.NoError(j.t, a.Err)
+	require.Equal(j.t, http.StatusConflict, a.Status, "%s", a.Body)
+	j.get(j.user, 200, "/v1/executions/waits-1")
+
+	rig.Until(j.t, 20*time.Second, "two rotations meet", func() bool {
+		const at = 8
+		statuses := make(chan int, at)
+		for range at {
+			go func() {
+				statuses <- j.user.Do(http.MethodPost, "/v1/credentials/"+j.credential+"/rotate", object{"data": object{"key": "k"}}).Status
+			}()
+		}
+		met := false
+		for range at {
+			met = <-statuses == http.StatusConflict || met
+		}
+		return met
+	})
+}
+
+func (j *journey) executions() {
+	for _, query := range []string{"", "?limit=2", "?status=executed", "?verb=shop:create_order", "?provider=shop&session_id=s-1&since=2020-01-01T00:00:00Z&until=2100-01-01T00:00:00Z"} {
+		j.get(j.user, 200, "/v1/executions"+query)
+		j.get(j.key, 200, "/v1/executions"+query)
+	}
+	j.get(j.user, 400, "/v1/executions?since=yesterday")
+	j.get(j.user, 400, "/v1/executions?verb=none")
+	for _, id := range []string{"order-1", "order-3", "refund-1", "unknown-1", "refused-1"} {
+		j.get(j.user, 200, "/v1/executions/"+id)
+	}
+	j.get(j.user, 404, "/v1/executions/none")
+	j.post(j.key, 409, "/v1/executions/order-1/cancel", nil)
+	j.post(j.key, 404, "/v1/executions/none/cancel", nil)
+	settle := object{"outcome": "executed", "result": object{"id": "x"}, "reason": "It is there."}
+	j.post(j.user, 400, "/v1/executions/unknown-1/resolve", object{"outcome": "perhaps", "reason": "r"})
+	j.post(j.user, 200, "/v1/executions/unknown-1/resolve", settle)
+	j.post(j.user, 409, "/v1/executions/unknown-1/resolve", settle)
+	j.post(j.user, 404, "/v1/executions/none/resolve", settle)
+	j.post(j.key, 200, run, object{"verb": "faulty:hang_write", "args": object{}, "execution_id": "unknown-1"})
+	j.get(j.user, 200, "/v1/executions/unknown-1")
+}
+
+func (j *journey) approvals() {
+	a := j.post(j.key, 403, run, object{"verb": "shop:create_refund", "args": object{"order_id": "ord_1001", "amount": 1}, "execution_id": "refund-2"})
+	j.get(j.user, 200, "/v1/approvals/"+a.Envelope(j.t).Error.ApprovalID)
+	var dry rig.RunData
+	second := order("order-4")
+	second["metadata"] = object{"dry_run": true}
+	j.post(j.key, 200, run, second).Data(j.t, &dry)
+	j.get(j.user, 200, "/v1/approvals/"+dry.ApprovalID)
+	j.get(j.user, 404, "/v1/approvals/appr_"+nobodys)
+}
+
+// refusals goes over every endpoint with the credentials and bodies that any of
+// them refuses, and takes the answer that comes where the document has it.
+func (j *journey) refusals() {
+	large := []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)
+	for _, op := range j.w.ops {
+		path := strings.NewReplacer("{id}", nobodys, "{slug}", "none", "{verb}", "no:verb").Replace(op.path)
+		var body any
+		if slices.Contains(op.statuses, "415") {
+			body = object{}
+		}
+		if !slices.Contains(op.statuses, "401") {
+			j.bodies(op, j.none, path, large)
+			continue
+		}
+		for _, c := range []*rig.Client{j.none, j.revoked, j.agent, j.page, j.withKey("ark_none")} {
+			a := c.Do(op.method, path, body, "Origin: https://elsewhere.example.com")
+			require.NoError(j.t, a.Err)
+		}
+		c := j.user
+		if strings.HasPrefix(op.path, "/v1/runtime/") {
+			c = j.key
+			require.Equal(j.t, http.StatusUnauthorized, j.user.Do(op.method, path, body).Status)
+		}
+		j.bodies(op, c, path, large)
+	}
+}
+
+func (j *journey) bodies(op operation, c *rig.Client, path string, large []byte) {
+	if !slices.Contains(op.statuses, "415") || op.path == "/v1/auth/logout" {
+		return
+	}
+	j.call(c, 415, op.method, path, []byte("a"), "Content-Type: text/plain")
+	j.call(c, 400, op.method, path, []byte("[]")) // prism itself refuses what is no JSON at all
+	if op.path != "/v1/providers" {
+		j.call(c, 413, op.method, path, large)
+	}
+}
+
+// ends logs out, after which the token is worth nothing.
+func (j *journey) ends() {
+	c := j.logIn()
+	j.post(c, 200, "/v1/auth/logout", nil)
+	j.post(c, 401, "/v1/auth/logout", nil)
+}
