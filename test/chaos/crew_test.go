@@ -60,6 +60,7 @@ func muster(t *testing.T, tags string) *crew {
 	c.tenant = c.stack.NewTenant("owner@example.com")
 	c.tenant.Runtime.HTTP.Timeout = callLimit
 	c.tenant.Connect(t, "target", c.provider.url, document(), "bearer", map[string]string{"token": "a token of the crash test"})
+	c.requireDurable()
 	t.Logf("built and started in %.1fs", time.Since(began).Seconds())
 	return c
 }
@@ -250,6 +251,19 @@ func (c *crew) requireAlive() {
 		default:
 		}
 	}
+}
+
+// requireDurable makes sure that the kills test a database that promises to lose nothing.
+func (c *crew) requireDurable() {
+	c.t.Helper()
+	ctx := c.t.Context()
+	conn, err := pgx.Connect(ctx, c.stack.DatabaseURL)
+	require.NoError(c.t, err)
+	defer conn.Close(ctx)
+	var settings string
+	require.NoError(c.t, conn.QueryRow(ctx, `SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings
+		WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')`).Scan(&settings))
+	require.Equal(c.t, "fsync=on full_page_writes=on synchronous_commit=on", settings)
 }
 
 // auditedEnds reads which ends of runs the audit knows, by execution id.
