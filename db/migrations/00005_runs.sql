@@ -112,12 +112,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     owners uuid[] := run_owners(p_tenant, p_keys);
     owner  uuid; -- of the run that answers, once it is known
-    old    runs%ROWTYPE;
+    old    record;
     known  record;
 BEGIN
-    SELECT v.risk_level, v.operation_type INTO known
-      FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
     IF coalesce(owners[1], owners[2]) IS NULL THEN
+        SELECT v.risk_level, v.operation_type INTO known
+          FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
@@ -148,7 +148,7 @@ BEGIN
         RETURN 'conflict';
     END IF;
 
-    SELECT * INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
+    SELECT r.id, r.provider, r.verb, r.dry_run, r.state INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
     IF old.provider <> p_provider OR old.verb <> p_verb OR old.dry_run <> p_dry_run THEN
         RETURN 'mismatch';
     END IF;
@@ -161,6 +161,8 @@ BEGIN
         END IF;
     END IF;
     IF old.state IN ('blocked', 'refused') THEN
+        SELECT v.risk_level, v.operation_type INTO known
+          FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
@@ -220,7 +222,7 @@ GRANT SELECT, INSERT ON approvals TO agentruntime_app;
 -- One record per decision and per state change. Insert-only for every role: the
 -- grants allow no more, and the trigger refuses it to owners and superusers too.
 CREATE TABLE audit_records (
-    id           uuid PRIMARY KEY,
+    id           uuid NOT NULL,
     tenant_id    uuid NOT NULL,
     at           timestamptz NOT NULL DEFAULT now(),
     actor_type   text NOT NULL CHECK (actor_type IN ('key', 'user', 'workflow')),
@@ -236,9 +238,9 @@ CREATE TABLE audit_records (
     request_id   text NOT NULL DEFAULT '',
     source_addr  text NOT NULL DEFAULT '',
     input        text, -- masked arguments
-    details      json
+    details      json,
+    PRIMARY KEY (tenant_id, id) -- ids are in the order of time (UUIDv7)
 );
-CREATE INDEX audit_by_time ON audit_records (tenant_id, id DESC);
 ALTER TABLE audit_records ENABLE ROW LEVEL SECURITY;
 ALTER TABLE audit_records FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON audit_records USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant());
