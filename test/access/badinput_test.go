@@ -140,7 +140,7 @@ func TestBodiesThatAreNoJSON(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-func TestRunsThatAreWrong(t *testing.T) {
+func TestRunsAtTheEdge(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "runs")
@@ -169,6 +169,7 @@ func TestRunsThatAreWrong(t *testing.T) {
 		"dry_run at the top an object": {full(`,"dry_run":{}`), nil, validation},
 		"metadata over 16 KiB":         {full(`,"metadata":{"a":"` + strings.Repeat("x", 16<<10) + `"}`), nil, validation},
 		"metadata an array":            {full(`,"metadata":[]`), nil, validation},
+		"metadata at the edge":         {full(`,"metadata":{"a":1e400,"b":-1e-400,"c":9007199254740993,"d":"\ud83d\ude00","":null}`), nil, "200 "},
 		"no args":                      {`{"verb":"` + verb + `"}`, nil, validation},
 		"args null":                    {`{"verb":"` + verb + `","args":null}`, nil, validation},
 		"args text":                    {`{"verb":"` + verb + `","args":"` + canary + `"}`, nil, validation},
@@ -233,8 +234,10 @@ func TestOddIDsAreKept(t *testing.T) {
 		got := w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", own.Runtime.Key), body: body})
 		require.Equal(t, http.StatusOK, got.Status, "%s: %s", id, got.Body)
 		goesOn := encode(t, map[string]any{"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": id[1:] + "~"})
-		later := w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", body: goesOn,
-			header: headers("X-API-Key", own.Runtime.Key, "Prefer", "wait=0")})
+		later := w.call(t, request{
+			method: http.MethodPost, path: "/v1/runtime/actions/run", body: goesOn,
+			header: headers("X-API-Key", own.Runtime.Key, "Prefer", "wait=0"),
+		})
 		require.Equal(t, http.StatusAccepted, later.Status, "%s: %s", id, later.Body)
 		require.Equal(t, http.StatusOK, w.call(t, request{method: http.MethodGet, path: later.Header.Get("Location"), header: bearer(own.token)}).Status)
 		got = w.call(t, request{method: http.MethodGet, path: "/v1/executions/" + pathEscape(id), header: bearer(own.token)})

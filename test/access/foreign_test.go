@@ -211,25 +211,25 @@ func TestAKeySeesItsOwnExecutions(t *testing.T) {
 }
 
 // admin connects as the role that row-level security does not bind.
-func (w *world) admin(t testing.TB) *pgx.Conn {
-	t.Helper()
+func (w *world) admin(tb testing.TB) *pgx.Conn {
+	tb.Helper()
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, w.DatabaseURL)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(ctx) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = conn.Close(ctx) })
 	return conn
 }
 
 // tables returns the tables of the service with the column that names the tenant,
 // "" where there is none.
-func tables(t testing.TB, conn *pgx.Conn) map[string]string {
-	t.Helper()
+func tables(tb testing.TB, conn *pgx.Conn) map[string]string {
+	tb.Helper()
 	rows, err := conn.Query(context.Background(), `SELECT c.relname::text, coalesce((SELECT a.attname::text FROM pg_attribute a
 		WHERE a.attrelid = c.oid AND a.attname = CASE c.relname WHEN 'tenants' THEN 'id' ELSE 'tenant_id' END), '')
 		FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition`)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Table, Column string }])
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	out := map[string]string{}
 	for _, row := range list {
 		out[row.Table] = row.Column
@@ -238,19 +238,19 @@ func tables(t testing.TB, conn *pgx.Conn) map[string]string {
 }
 
 // rowsOf returns everything that the database holds of a tenant, by table.
-func (w *world) rowsOf(t testing.TB, own *tenant) map[string][]string {
-	t.Helper()
-	conn := w.admin(t)
+func (w *world) rowsOf(tb testing.TB, own *tenant) map[string][]string {
+	tb.Helper()
+	conn := w.admin(tb)
 	out := map[string][]string{}
-	for table, column := range tables(t, conn) {
+	for table, column := range tables(tb, conn) {
 		if column == "" {
 			continue
 		}
 		rows, err := conn.Query(context.Background(), fmt.Sprintf(`SELECT to_json(x)::text FROM %s x WHERE %s = $1 ORDER BY 1`,
 			pgx.Identifier{table}.Sanitize(), pgx.Identifier{column}.Sanitize()), own.id)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		out[table], err = pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
+		require.NoError(tb, err)
 	}
 	return out
 }

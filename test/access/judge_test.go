@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -22,56 +21,20 @@ const canary = "sk_live_c4n4ryC4N4RY"
 const patience = 5 * time.Second
 
 // judge is the transport of every call of this package: it holds each answer
-// against the rules that all answers follow, and against the document.
+// against the rules that all answers follow and against the document, and fails
+// the test where one does not.
 type judge struct {
-	doc    *document
-	base   http.RoundTripper
-	judged atomic.Int64
-}
-
-// failures gets what a judge finds out of the transport and into the test.
-type failures struct {
-	t  testing.TB
-	in http.RoundTripper
+	tb   testing.TB
+	doc  *document
+	base http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (f failures) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := f.in.RoundTrip(r)
-	var wrong *wrongAnswer
-	if errors.As(err, &wrong) {
-		f.t.Errorf("%s %s: %v", r.Method, r.URL.EscapedPath(), wrong)
-		return wrong.res, nil
-	}
-	return res, err //nolint:wrapcheck // a pass-through
-}
-
-// wrongAnswer is an answer that breaks a rule.
-type wrongAnswer struct {
-	res  *http.Response
-	body []byte
-	why  error
-}
-
-// Error implements error.
-func (w *wrongAnswer) Error() string {
-	return fmt.Sprintf("%v\nHTTP %d %s", w.why, w.res.StatusCode, clip(w.body))
-}
-
-func clip(b []byte) string {
-	const most = 1500
-	if len(b) > most {
-		return string(b[:most]) + "…"
-	}
-	return string(b)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
+func (j judge) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	res, err := j.base.RoundTrip(r)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // a pass-through
+		return nil, err
 	}
 	body, err := io.ReadAll(res.Body)
 	res.Body.Close()
@@ -80,15 +43,22 @@ func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	j.judged.Add(1)
 	why := j.verdict(r, res, body)
 	if why == nil && res.StatusCode >= http.StatusBadRequest && took > patience {
 		why = fmt.Errorf("answered after %s", took)
 	}
 	if why != nil {
-		return nil, &wrongAnswer{res: res, body: body, why: why}
+		j.tb.Errorf("%s %s: %v\nHTTP %d %s", r.Method, r.URL.EscapedPath(), why, res.StatusCode, clip(body))
 	}
 	return res, nil
+}
+
+func clip(b []byte) string {
+	const most = 1500
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
 }
 
 // answer is the envelope.
@@ -103,7 +73,7 @@ type answer struct {
 	} `json:"error"`
 }
 
-func (j *judge) verdict(r *http.Request, res *http.Response, body []byte) error {
+func (j judge) verdict(r *http.Request, res *http.Response, body []byte) error {
 	id := res.Header.Get("X-Request-Id")
 	switch {
 	case id == "":
@@ -116,8 +86,10 @@ func (j *judge) verdict(r *http.Request, res *http.Response, body []byte) error 
 		return j.headVerdict(res, body)
 	}
 	var a answer
-	if err := json.Unmarshal(body, &a); err != nil || a.Success == nil {
+	if err := json.Unmarshal(body, &a); err != nil {
 		return fmt.Errorf("not the envelope: %w", err)
+	} else if a.Success == nil {
+		return errors.New("not the envelope")
 	}
 	if refused := res.StatusCode >= http.StatusBadRequest; refused {
 		if err := refusalVerdict(a, id, body); err != nil {
@@ -145,7 +117,7 @@ func refusalVerdict(a answer, id string, body []byte) error {
 
 // documented holds the answer against the operation, or against what every path
 // does with other methods, or against what unknown paths do.
-func (j *judge) documented(r *http.Request, res *http.Response, a answer, body []byte) error {
+func (j judge) documented(r *http.Request, res *http.Response, a answer, body []byte) error {
 	op, methods := j.doc.find(r.Method, r.URL.EscapedPath())
 	switch {
 	case op != nil:
@@ -166,7 +138,7 @@ func (j *judge) documented(r *http.Request, res *http.Response, a answer, body [
 	return nil
 }
 
-func (j *judge) headVerdict(res *http.Response, body []byte) error {
+func (j judge) headVerdict(res *http.Response, body []byte) error {
 	if len(body) > 0 {
 		return errors.New("HEAD has a body")
 	}

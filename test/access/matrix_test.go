@@ -1,6 +1,7 @@
 package access
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -208,9 +209,7 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 
 func both(a, b http.Header) http.Header {
 	out := a.Clone()
-	for name, values := range b {
-		out[name] = values
-	}
+	maps.Copy(out, b)
 	return out
 }
 
@@ -295,11 +294,15 @@ func TestTheOrderOfRefusals(t *testing.T) {
 	}
 	t.Run("body before unknown verb", func(t *testing.T) {
 		t.Parallel()
-		a := w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
-			body: []byte(`{"verb":"no:verb","args":[]}`)})
+		a := w.call(t, request{
+			method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
+			body: []byte(`{"verb":"no:verb","args":[]}`),
+		})
 		require.Equal(t, badBody, outcome(a.Status, code(t, a)))
-		a = w.call(t, request{method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
-			body: []byte(`{"verb":"no:verb","args":{}}`)})
+		a = w.call(t, request{
+			method: http.MethodPost, path: "/v1/runtime/actions/run", header: headers("X-API-Key", w.a.Runtime.Key),
+			body: []byte(`{"verb":"no:verb","args":{}}`),
+		})
 		require.Equal(t, "404 VERB_NOT_FOUND", outcome(a.Status, code(t, a)))
 	})
 	t.Run("body before unknown execution", func(t *testing.T) {

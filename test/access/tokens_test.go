@@ -22,15 +22,15 @@ type forgery struct {
 }
 
 // takeApart reads a genuine token; what is put together from it unchanged is genuine too.
-func takeApart(t testing.TB, token string, key ed25519.PrivateKey) forgery {
-	t.Helper()
+func takeApart(tb testing.TB, token string, key ed25519.PrivateKey) forgery {
+	tb.Helper()
 	parts := strings.Split(token, ".")
-	require.Len(t, parts, 3)
+	require.Len(tb, parts, 3)
 	f := forgery{sign: func(text []byte) []byte { return ed25519.Sign(key, text) }}
 	for i, into := range []*map[string]any{&f.header, &f.claims} {
 		raw, err := base64.RawURLEncoding.DecodeString(parts[i])
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(raw, into))
+		require.NoError(tb, err)
+		require.NoError(tb, json.Unmarshal(raw, into))
 	}
 	return f
 }
@@ -59,30 +59,30 @@ func (f forgery) by(sign func(text []byte) []byte) forgery {
 	return f
 }
 
-func (f forgery) token(t testing.TB) string {
-	t.Helper()
-	text := base64.RawURLEncoding.EncodeToString(encode(t, f.header)) + "." + base64.RawURLEncoding.EncodeToString(encode(t, f.claims))
+func (f forgery) token(tb testing.TB) string {
+	tb.Helper()
+	text := base64.RawURLEncoding.EncodeToString(encode(tb, f.header)) + "." + base64.RawURLEncoding.EncodeToString(encode(tb, f.claims))
 	return text + "." + base64.RawURLEncoding.EncodeToString(f.sign([]byte(text)))
 }
 
 // badTokens returns tokens that must be refused, each with its code.
-func (w *world) badTokens(t testing.TB) map[string][2]string {
-	t.Helper()
-	genuine := takeApart(t, w.a.token, w.seed)
+func (w *world) badTokens(tb testing.TB) map[string][2]string {
+	tb.Helper()
+	genuine := takeApart(tb, w.a.token, w.seed)
 	now := time.Now().Unix()
 	_, stranger, err := ed25519.GenerateKey(nil)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	public, _ := w.seed.Public().(ed25519.PublicKey)
-	other := takeApart(t, w.b.token, w.seed)
+	other := takeApart(tb, w.b.token, w.seed)
 	over := w.LogIn(w.a.email, w.a.Password)
-	require.Equal(t, 200, over.Do("POST", "/v1/auth/logout", nil).Status)
-	sign := func(header, claims map[string]any) string { return genuine.with(header, claims).token(t) }
+	require.Equal(tb, 200, over.Do("POST", "/v1/auth/logout", nil).Status)
+	sign := func(header, claims map[string]any) string { return genuine.with(header, claims).token(tb) }
 	const invalid, expired = "INVALID_TOKEN", "TOKEN_EXPIRED"
 	return map[string][2]string{
 		"token expired":               {sign(nil, map[string]any{"iat": now - 7200, "nbf": now - 7200, "exp": now - 3600}), expired},
-		"token of a stranger's key":   {genuine.by(func(text []byte) []byte { return ed25519.Sign(stranger, text) }).token(t), invalid},
-		"token with alg none":         {genuine.with(map[string]any{"alg": "none"}, nil).by(func([]byte) []byte { return nil }).token(t), invalid},
-		"token with alg HS256":        {genuine.with(map[string]any{"alg": "HS256"}, nil).by(hs256(public)).token(t), invalid},
+		"token of a stranger's key":   {genuine.by(func(text []byte) []byte { return ed25519.Sign(stranger, text) }).token(tb), invalid},
+		"token with alg none":         {genuine.with(map[string]any{"alg": "none"}, nil).by(func([]byte) []byte { return nil }).token(tb), invalid},
+		"token with alg HS256":        {genuine.with(map[string]any{"alg": "HS256"}, nil).by(hs256(public)).token(tb), invalid},
 		"token with typ at+jwt":       {sign(map[string]any{"typ": "at+jwt"}, nil), invalid},
 		"token without typ":           {sign(map[string]any{"typ": nil}, nil), invalid},
 		"token with crit":             {sign(map[string]any{"crit": []string{"exp"}}, nil), invalid},

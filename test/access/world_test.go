@@ -25,7 +25,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-//nolint:gochecknoglobals // one stack serves all tests of the package
+// One stack serves all tests of the package.
 var shared = struct {
 	suite *rig.Suite
 	once  sync.Once
@@ -66,66 +66,66 @@ func theWorld(t *testing.T) *world {
 	return shared.world
 }
 
-func newWorld(t testing.TB) *world {
-	t.Helper()
-	w := &world{Stack: rig.Dev(t), http: rig.NewHTTP()}
-	res, err := w.http.Get(w.APIURL + "/openapi.json") //nolint:noctx // the client has a timeout
-	require.NoError(t, err)
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{Stack: rig.Dev(tb), http: rig.NewHTTP()}
+	res, err := w.http.Get(w.APIURL + "/openapi.json")
+	require.NoError(tb, err)
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, res.StatusCode)
-	w.doc = parseDocument(t, raw)
+	require.NoError(tb, err)
+	require.Equal(tb, http.StatusOK, res.StatusCode)
+	w.doc = parseDocument(tb, raw)
 	text, err := os.ReadFile(filepath.Join(w.Dir, "data", "keys", "jwt"))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	w.seed = ed25519.NewKeyFromSeed(seed)
-	w.a, w.b = w.newTenant(t, "alpha"), w.newTenant(t, "beta")
+	w.a, w.b = w.newTenant(tb, "alpha"), w.newTenant(tb, "beta")
 	return w
 }
 
 // newTenant makes a tenant that owns one resource of each kind. Everything it owns
 // has its name in it, so that a stray bit of it is found anywhere.
-func (w *world) newTenant(t testing.TB, name string) *tenant {
-	t.Helper()
+func (w *world) newTenant(tb testing.TB, name string) *tenant {
+	tb.Helper()
 	own := &tenant{email: name + "@example.com", provider: name + "-shop", execution: name + "-execution", keys: map[string]string{}}
 	own.Tenant = w.NewTenant(own.email)
 	own.token = own.User.Token
 	shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
-	require.NoError(t, err)
-	base := rig.Serve(t, shop)
-	own.Connect(t, own.provider, base, sandbox.Document(base), "", nil)
+	require.NoError(tb, err)
+	base := rig.Serve(tb, shop)
+	own.Connect(tb, own.provider, base, sandbox.Document(base), "", nil)
 	var made struct {
 		ID string `json:"id"`
 	}
 	own.User.Do(http.MethodPost, "/v1/credentials", map[string]any{
 		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": "k"},
-	}).Data(t, &made)
+	}).Data(tb, &made)
 	own.credential = made.ID
 	ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": own.execution, "session_id": name + "-session",
 	})
-	require.Equal(t, http.StatusOK, ran.Status, "%s", ran.Body)
+	require.Equal(tb, http.StatusOK, ran.Status, "%s", ran.Body)
 	blocked := own.Runtime.Run(own.provider+":create_refund", map[string]any{"order_id": "ord_1001", "amount": 1}, name+"-blocked")
-	own.approval = blocked.Envelope(t).Error.ApprovalID
-	require.NotEmpty(t, own.approval, "%s", blocked.Body)
+	own.approval = blocked.Envelope(tb).Error.ApprovalID
+	require.NotEmpty(tb, own.approval, "%s", blocked.Body)
 	own.apiKey = own.RuntimeKeyID
 	var me struct {
 		User struct {
 			TenantID string `json:"tenantId"`
 		} `json:"user"`
 	}
-	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(t, &me)
+	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(tb, &me)
 	own.id = me.User.TenantID
 	return own
 }
 
 // newKey makes an API key of the tenant and returns its secret and id.
-func (own *tenant) newKey(t testing.TB, body map[string]any) (secret, id string) {
-	t.Helper()
+func (own *tenant) newKey(tb testing.TB, body map[string]any) (secret, id string) {
+	tb.Helper()
 	var key struct{ ID, Key string }
-	own.User.Do(http.MethodPost, "/v1/api-keys", body).Data(t, &key)
+	own.User.Do(http.MethodPost, "/v1/api-keys", body).Data(tb, &key)
 	return key.Key, key.ID
 }
 
@@ -139,15 +139,15 @@ type request struct {
 }
 
 // call sends r and lets the judge look at the answer.
-func (w *world) call(t testing.TB, r request) rig.Answer {
-	t.Helper()
-	a := w.try(t, r)
-	require.NoError(t, a.Err)
+func (w *world) call(tb testing.TB, r request) rig.Answer {
+	tb.Helper()
+	a := w.try(tb, r)
+	require.NoError(tb, a.Err)
 	return a
 }
 
-func (w *world) try(t testing.TB, r request) rig.Answer {
-	t.Helper()
+func (w *world) try(tb testing.TB, r request) rig.Answer {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var body io.Reader = http.NoBody
@@ -158,14 +158,14 @@ func (w *world) try(t testing.TB, r request) rig.Answer {
 		body = struct{ io.Reader }{body}
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, w.APIURL+r.path, body)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, values := range r.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	res, err := (&http.Client{Transport: failures{t, &judge{doc: w.doc, base: w.http.Transport}}}).Do(req)
+	res, err := (&http.Client{Transport: judge{tb: tb, doc: w.doc, base: w.http.Transport}}).Do(req)
 	if err != nil {
 		return rig.Answer{Err: err}
 	}
@@ -186,10 +186,10 @@ func headers(pairs ...string) http.Header {
 func bearer(token string) http.Header { return headers("Authorization", "Bearer "+token) }
 
 // code returns the error code of an answer, "" of a success.
-func code(t testing.TB, a rig.Answer) string {
-	t.Helper()
+func code(tb testing.TB, a rig.Answer) string {
+	tb.Helper()
 	var e answer
-	require.NoError(t, json.Unmarshal(a.Body, &e), "%s", a.Body)
+	require.NoError(tb, json.Unmarshal(a.Body, &e), "%s", a.Body)
 	if e.Error == nil {
 		return ""
 	}
@@ -197,11 +197,11 @@ func code(t testing.TB, a rig.Answer) string {
 }
 
 // message returns the error message of an answer.
-func message(t testing.TB, a rig.Answer) string {
-	t.Helper()
+func message(tb testing.TB, a rig.Answer) string {
+	tb.Helper()
 	var e answer
-	require.NoError(t, json.Unmarshal(a.Body, &e), "%s", a.Body)
-	require.NotNil(t, e.Error, "%s", a.Body)
+	require.NoError(tb, json.Unmarshal(a.Body, &e), "%s", a.Body)
+	require.NotNil(tb, e.Error, "%s", a.Body)
 	return e.Error.Message
 }
 

@@ -38,7 +38,7 @@ func startPrism(t *testing.T, document []byte, upstream string) string {
 	rig.Start(t, "prism", binary, nil, "proxy", file, upstream, "--host", host, "--port", port)
 	client := &http.Client{Timeout: time.Second}
 	rig.Until(t, time.Minute, "prism listens", func() bool {
-		res, err := client.Get("http://" + address + "/healthz") //nolint:noctx // the client has a timeout
+		res, err := client.Get("http://" + address + "/healthz")
 		if err != nil {
 			return false
 		}
@@ -190,7 +190,7 @@ func answer(w http.ResponseWriter, status int, body string) {
 
 func fetchDocument(t *testing.T, base string) []byte {
 	t.Helper()
-	res, err := http.Get(base + "/openapi.json") //nolint:noctx,gosec // our own process
+	res, err := http.Get(base + "/openapi.json")
 	require.NoError(t, err)
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)

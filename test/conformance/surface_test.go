@@ -107,9 +107,9 @@ func (j *journey) call(c *rig.Client, status int, method, path string, body any,
 	return a
 }
 
-func (j *journey) get(c *rig.Client, status int, path string) rig.Answer {
+func (j *journey) get(c *rig.Client, status int, path string) {
 	j.t.Helper()
-	return j.call(c, status, http.MethodGet, path, nil)
+	j.call(c, status, http.MethodGet, path, nil)
 }
 
 func (j *journey) post(c *rig.Client, status int, path string, body any, headers ...string) rig.Answer {
