@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/pprof"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +40,7 @@ func benchCommand() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&b.round, "round", 3*time.Second, "length of one round")
 	cmd.Flags().IntSliceVar(&b.clients, "clients", []int{1, 16, 64}, "how many clients call at once")
+	cmd.Flags().StringVar(&b.profile, "cpuprofile", "", "file for a CPU profile of the action runs at the largest number of clients")
 	cmd.Flags().IntVar(&b.large, "verbs", 100_000, "verbs in the large catalog")
 	return cmd
 }
@@ -50,6 +53,7 @@ const smallCatalog = 1_000
 
 type benchmark struct {
 	round   time.Duration
+	profile string
 	clients []int
 	large   int
 
@@ -100,6 +104,9 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := b.profileRuns(ctx); err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", bench.Resident()>>20)
 	if err := bench.Print(w, rows); err != nil {
 		return err
@@ -110,6 +117,24 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 		err = fmt.Errorf("bench: %d goals missed", missed)
 	}
 	return err
+}
+
+// profileRuns writes a CPU profile of one more round of action runs.
+func (b *benchmark) profileRuns(ctx context.Context) error {
+	if b.profile == "" {
+		return nil
+	}
+	f, err := os.Create(b.profile)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	bench.Load(ctx, slices.Max(b.clients), b.round, func() bench.Cost { return bench.Cost{} }, b.action)
+	return nil
 }
 
 type scenario struct {
