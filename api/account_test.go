@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +17,7 @@ import (
 	"agentruntime/internal/fault"
 )
 
-var ( //nolint:gochecknoglobals // never written
+var (
 	someUser   = uuid.MustParse("01900000-0000-7000-8000-000000000001")
 	someTenant = uuid.MustParse("01900000-0000-7000-8000-000000000002")
 	someKey    = uuid.MustParse("01900000-0000-7000-8000-000000000003")
@@ -103,7 +102,7 @@ func someLogin() account.Login {
 func accountServer(t *testing.T, d *door) *Server {
 	t.Helper()
 	s, err := New(Deps{
-		Auth: d, Revocations: d, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(context.Context) error { return nil },
+		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
 		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{},
 	})

@@ -79,7 +79,7 @@ func (s *Server) runAction(ctx context.Context, c *call) (reply, error) {
 // request checks the body and the headers that go with it.
 func (b runBody) request(r *http.Request) (run.Request, error) {
 	var v problems
-	req := run.Request{Verb: v.text("/verb", b.Verb, 1, 255), Args: v.object("/args", b.Args, true), Metadata: v.object("/metadata", b.Metadata, false)}
+	req := run.Request{Verb: v.text("/verb", b.Verb, 255), Args: v.object("/args", b.Args, true), Metadata: v.object("/metadata", b.Metadata, false)}
 	req.SessionID = v.optionalID("/session_id", b.SessionID)
 	if len(req.Metadata) > maxMetadata {
 		v.add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
@@ -126,7 +126,7 @@ func keyField(path string, s *string) (string, error) {
 // an error: "true" in quotes must neither run for real nor be guessed at.
 func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool {
 	var inMetadata map[string]json.RawMessage
-	_ = json.Unmarshal(metadata, &inMetadata) //nolint:errcheck // checked to be an object or absent before
+	_ = json.Unmarshal(metadata, &inMetadata) // object judges it: it is a JSON object or absent
 	on := false
 	for path, raw := range map[string]json.RawMessage{
 		"/dryRun": top[0], "/dry_run": top[1],
@@ -217,10 +217,10 @@ func (s *Server) runData(out run.Outcome) runData {
 func executionPath(id string) string { return "/v1/executions/" + url.PathEscape(id) }
 
 func governanceStatus(r run.Run) string {
-	switch {
-	case r.State == run.StateBlocked:
+	switch r.State {
+	case run.StateBlocked:
 		return "blocked"
-	case r.State == run.StateClaimed:
+	case run.StateClaimed:
 		return "pending"
 	default:
 		return "approved"
@@ -281,7 +281,7 @@ func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var v problems
-	name := v.text("/verb", b.Verb, 1, 255)
+	name := v.text("/verb", b.Verb, 255)
 	v.object("/args", b.Args, false)
 	if err := v.err(); err != nil {
 		return reply{}, err

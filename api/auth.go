@@ -96,7 +96,7 @@ func (s *Server) logIn(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	// An address that cannot be read is one source like any other.
-	in.Source, _ = netip.ParseAddr(sourceAddr(c.r)) //nolint:errcheck // see above
+	in.Source, _ = netip.ParseAddr(sourceAddr(c.r))
 	login, err := s.Accounts.LogIn(ctx, in)
 	if err != nil {
 		return reply{}, err

@@ -82,7 +82,7 @@ func (s *Server) createCredential(ctx context.Context, c *call) (reply, error) {
 	}
 	var v problems
 	n := vault.New{
-		Provider: v.text("/provider", b.Provider, 1, 255), Type: v.text("/type", b.Type, 1, 255), Label: v.optionalText("/label", b.Label, 0, 255),
+		Provider: v.text("/provider", b.Provider, 255), Type: v.text("/type", b.Type, 255), Label: v.optionalText("/label", b.Label, 0, 255),
 		CustomerID: v.optionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data, CreatedBy: c.actor(),
 	}
 	if err := v.err(); err != nil {

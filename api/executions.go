@@ -191,11 +191,11 @@ func (s *Server) resolveExecution(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var v problems
-	outcome := strings.ToLower(v.text("/outcome", b.Outcome, 1, 20))
+	outcome := strings.ToLower(v.text("/outcome", b.Outcome, 20))
 	if b.Outcome != nil && outcome != "executed" && outcome != "failed" {
 		v.add("/outcome", "enum", "outcome is executed or failed.")
 	}
-	res := run.Resolution{Executed: outcome == "executed", Reason: v.text("/reason", b.Reason, 1, 2000)}
+	res := run.Resolution{Executed: outcome == "executed", Reason: v.text("/reason", b.Reason, 2000)}
 	if len(b.Result) > 0 && string(b.Result) != "null" {
 		res.Result = v.object("/result", b.Result, false)
 	}

@@ -44,16 +44,17 @@ func (s *Server) outermost(next http.Handler) http.Handler {
 			return
 		}
 		rec := &recorder{ResponseWriter: w}
-		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		ctx := context.WithValue(r.Context(), callKey{}, c)
+		r = r.WithContext(ctx)
 		defer func() {
 			if p := recover(); p != nil {
 				c.w, c.r = rec, r
-				c.log.Error("handler panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				c.log.ErrorContext(ctx, "handler panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 				if rec.status == 0 {
 					s.fail(c, fault.New(fault.CodeInternal, ""))
 				}
 			}
-			c.log.Info("request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
+			c.log.InfoContext(ctx, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", rec.status), slog.Duration("took", s.Now().Sub(began)))
 		}()
 		next.ServeHTTP(rec, r)
@@ -77,7 +78,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	return r.ResponseWriter.Write(b) //nolint:wrapcheck // a pass-through
+	return r.ResponseWriter.Write(b)
 }
 
 // Unwrap serves http.ResponseController.

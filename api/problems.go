@@ -30,13 +30,13 @@ func (v *problems) err() error {
 	return f
 }
 
-// text requires a text of low to high characters.
-func (v *problems) text(path string, s *string, low, high int) string {
+// text requires a text of 1 to most characters.
+func (v *problems) text(path string, s *string, most int) string {
 	if s == nil {
-		v.add(path, "required", fmt.Sprintf("%s is required.", path[1:]))
+		v.add(path, "required", path[1:]+" is required.")
 		return ""
 	}
-	return v.optionalText(path, s, low, high)
+	return v.optionalText(path, s, 1, most)
 }
 
 // optionalText checks a text of low to high characters where there is one.
@@ -66,7 +66,7 @@ func (v *problems) optionalID(path string, s *string) string {
 		return ""
 	}
 	if !wellFormedID(*s, 255) {
-		v.add(path, "format", fmt.Sprintf("%s is 1 to 255 visible ASCII characters.", path[1:]))
+		v.add(path, "format", path[1:]+" is 1 to 255 visible ASCII characters.")
 	}
 	return *s
 }
@@ -77,11 +77,11 @@ func (v *problems) object(path string, raw json.RawMessage, required bool) json.
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		if required {
-			v.add(path, "required", fmt.Sprintf("%s is required: an object, {} where there is nothing to say.", path[1:]))
+			v.add(path, "required", path[1:]+" is required: an object, {} where there is nothing to say.")
 		}
 		return json.RawMessage("{}")
 	case raw[0] != '{':
-		v.add(path, "type", fmt.Sprintf("%s is an object.", path[1:]))
+		v.add(path, "type", path[1:]+" is an object.")
 	}
 	return raw
 }

@@ -94,7 +94,7 @@ type importAuth struct {
 func (b importBody) input() (connectors.ImportInput, error) {
 	var v problems
 	in := connectors.ImportInput{
-		Slug: v.text("/slug", b.Slug, 1, verb.MaxSlug), Name: v.optionalText("/name", b.Name, 1, 255),
+		Slug: v.text("/slug", b.Slug, verb.MaxSlug), Name: v.optionalText("/name", b.Name, 1, 255),
 		Domain: v.optionalText("/domain", b.Domain, 1, 64), BaseURL: v.optionalText("/base_url", b.BaseURL, 1, 2048),
 	}
 	if b.Slug != nil && !verb.ValidSlug(*b.Slug) {
@@ -102,7 +102,7 @@ func (b importBody) input() (connectors.ImportInput, error) {
 	}
 	if b.Auth != nil {
 		in.Auth = &connectors.Auth{
-			Type: connectors.AuthType(strings.ToLower(v.text("/auth/type", b.Auth.Type, 1, 20))),
+			Type: connectors.AuthType(strings.ToLower(v.text("/auth/type", b.Auth.Type, 20))),
 			In:   strings.ToLower(v.optionalText("/auth/in", b.Auth.In, 1, 20)),
 			Name: v.optionalText("/auth/name", b.Auth.Name, 1, 64),
 		}

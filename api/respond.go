@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -45,9 +46,7 @@ func (s *Server) plain(h handlerFunc) http.HandlerFunc {
 			s.fail(c, err)
 			return
 		}
-		for name, values := range rep.header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), rep.header)
 		if rep.status == 0 {
 			rep.status = http.StatusOK
 		}
