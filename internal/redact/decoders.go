@@ -147,7 +147,7 @@ func unicodeEscape(b []byte) (rune, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(string(b[2:6]), 16, 32)
-	return rune(n), err == nil //nolint:gosec // four hex digits
+	return rune(n), err == nil
 }
 
 func percentEscape(dst, b []byte) ([]byte, int) {

@@ -35,16 +35,16 @@ func newFinder(patterns [][]byte) finder {
 		return finder{}
 	}
 	f := finder{patterns: patterns, window: min(len(patterns[len(patterns)-1]), 200)}
-	f.shift = bytes.Repeat([]byte{byte(f.window - block + 1)}, 1<<blockBits) //nolint:gosec // window is at most 200
+	f.shift = bytes.Repeat([]byte{byte(f.window - block + 1)}, 1<<blockBits)
 	f.first = make([]int16, 1<<blockBits)
 	f.next = make([]int16, len(patterns))
 	for i := len(patterns) - 1; i >= 0; i-- {
 		for end := block; end <= f.window; end++ {
 			h := blockHash(patterns[i][end-block : end])
-			f.shift[h] = min(f.shift[h], byte(f.window-end)) //nolint:gosec // window is at most 200
+			f.shift[h] = min(f.shift[h], byte(f.window-end))
 		}
 		h := blockHash(patterns[i][f.window-block : f.window])
-		f.next[i], f.first[h] = f.first[h], int16(i+1) //nolint:gosec // a call has few secrets
+		f.next[i], f.first[h] = f.first[h], int16(i+1) // fits: a call has few secrets
 	}
 	return f
 }

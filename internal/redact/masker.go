@@ -89,14 +89,14 @@ func (w *maskWriter) value(at scope, i int) int {
 
 // leaf returns the token to write instead of a string, number or literal.
 func (w *maskWriter) leaf(at scope, token []byte) ([]byte, bool) {
-	switch c := token[0]; {
-	case c == 'n':
+	switch token[0] {
+	case 'n':
 		return token, false
-	case c == 't' || c == 'f':
+	case 't', 'f':
 		if at.hide {
 			return []byte("false"), true
 		}
-	case c == '"':
+	case '"':
 		text := unquote(token) // only to look at: it goes on byte for byte
 		if cards, found := maskCards(text); found && (!at.hide && !at.named || len(cards) == len("***0000")) {
 			return quote(cards), true

@@ -20,31 +20,48 @@ func TestMaskArgs(t *testing.T) {
 		paths                    []string
 	}{
 		{"nothing", ` {"a": 1.50, "b":[9007199254740993 , "x"], "c":null}`, ``, ` {"a": 1.50, "b":[9007199254740993 , "x"], "c":null}`, nil},
-		{"names", `{"user":"u","password":"p","apiKey":"k","client_secret":"c","X-Auth-Token":"t","pin":1234}`, ``,
+		{
+			"names", `{"user":"u","password":"p","apiKey":"k","client_secret":"c","X-Auth-Token":"t","pin":1234}`, ``,
 			`{"user":"u","password":"[masked]","apiKey":"[masked]","client_secret":"[masked]","X-Auth-Token":"[masked]","pin":0}`,
-			[]string{"/password", "/apiKey", "/client_secret", "/X-Auth-Token", "/pin"}},
-		{"card object", `{"card":{"number":"4242424242424242","exp_month":12,"cvc":"123"}}`, ``,
-			`{"card":{"number":"***4242","exp_month":12,"cvc":"[masked]"}}`, []string{"/card/number", "/card/cvc"}},
+			[]string{"/password", "/apiKey", "/client_secret", "/X-Auth-Token", "/pin"},
+		},
+		{
+			"card object", `{"card":{"number":"4242424242424242","exp_month":12,"cvc":"123"}}`, ``,
+			`{"card":{"number":"***4242","exp_month":12,"cvc":"[masked]"}}`,
+			[]string{"/card/number", "/card/cvc"},
+		},
 		{"number under card that is no card number", `{"card":{"number":"123"}}`, ``, `{"card":{"number":"[masked]"}}`, []string{"/card/number"}},
 		{"number elsewhere", `{"order":{"number":"123"}}`, ``, `{"order":{"number":"123"}}`, nil},
 		{"card in text", `{"note":"card 4242-4242 4242-4242, thanks"}`, ``, `{"note":"card ***4242, thanks"}`, []string{"/note"}},
 		{"card as number", `{"x":4242424242424242}`, ``, `{"x":0}`, []string{"/x"}},
 		{"not digits", `{"x":4242424242424.42,"y":-42424242424242e2}`, ``, `{"x":4242424242424.42,"y":-42424242424242e2}`, nil},
-		{"not a card", `{"at":1700000000003,"s":"4242424242424241","ref":"a4242424242424242"}`, ``,
-			`{"at":1700000000003,"s":"4242424242424241","ref":"a4242424242424242"}`, nil},
+		{
+			"not a card", `{"at":1700000000003,"s":"4242424242424241","ref":"a4242424242424242"}`, ``,
+			`{"at":1700000000003,"s":"4242424242424241","ref":"a4242424242424242"}`, nil,
+		},
 		{"secret with a card in it", `{"secret":"abc 4242424242424242"}`, ``, `{"secret":"[masked]"}`, []string{"/secret"}},
-		{"secret object and array", `{"credentials":{"a":"x","b":[1,true,null,"y"]},"tokens":["a"]}`, ``,
+		{
+			"secret object and array", `{"credentials":{"a":"x","b":[1,true,null,"y"]},"tokens":["a"]}`, ``,
 			`{"credentials":{"a":"[masked]","b":[0,true,null,"[masked]"]},"tokens":["[masked]"]}`,
-			[]string{"/credentials/a", "/credentials/b/0", "/credentials/b/3", "/tokens/0"}},
-		{"about a secret", `{"has_password":true,"max_tokens":100,"token_type":"bearer","page_token":"x","access_key_id":"AK"}`, ``,
-			`{"has_password":true,"max_tokens":100,"token_type":"bearer","page_token":"x","access_key_id":"AK"}`, nil},
-		{"schema", `{"a":"x","b":{"c":true,"d":2},"e":["s"],"f":"y"}`,
+			[]string{"/credentials/a", "/credentials/b/0", "/credentials/b/3", "/tokens/0"},
+		},
+		{
+			"about a secret", `{"has_password":true,"max_tokens":100,"token_type":"bearer","page_token":"x","access_key_id":"AK"}`, ``,
+			`{"has_password":true,"max_tokens":100,"token_type":"bearer","page_token":"x","access_key_id":"AK"}`, nil,
+		},
+		{
+			"schema", `{"a":"x","b":{"c":true,"d":2},"e":["s"],"f":"y"}`,
 			`{"properties":{"a":{"format":"password"},"b":{"writeOnly":true},"e":{"items":{"x-sensitive":true}}}}`,
-			`{"a":"[masked]","b":{"c":false,"d":0},"e":["[masked]"],"f":"y"}`, []string{"/a", "/b/c", "/b/d", "/e/0"}},
-		{"schema references", `{"a":{"n":"x","a":{"n":"y"}},"z":"z"}`,
+			`{"a":"[masked]","b":{"c":false,"d":0},"e":["[masked]"],"f":"y"}`,
+			[]string{"/a", "/b/c", "/b/d", "/e/0"},
+		},
+		{
+			"schema references", `{"a":{"n":"x","a":{"n":"y"}},"z":"z"}`,
 			`{"properties":{"a":{"$ref":"#/$defs/no~1de"}},"additionalProperties":{"anyOf":[{"type":"null"},{"writeOnly":true}]},
 			"$defs":{"no/de":{"allOf":[{"properties":{"n":{"writeOnly":true},"a":{"$ref":"#/$defs/no~1de"}}}]}}}`,
-			`{"a":{"n":"[masked]","a":{"n":"[masked]"}},"z":"[masked]"}`, []string{"/a/n", "/a/a/n", "/z"}},
+			`{"a":{"n":"[masked]","a":{"n":"[masked]"}},"z":"[masked]"}`,
+			[]string{"/a/n", "/a/a/n", "/z"},
+		},
 		{"circular schema", `{"a":"x"}`, `{"$ref":"#","writeOnly":false,"properties":{"b":{"writeOnly":true}}}`, `{"a":"x"}`, nil},
 		{"path is escaped", `{"a/b":{"~secret":"x"}}`, ``, `{"a/b":{"~secret":"[masked]"}}`, []string{"/a~1b/~0secret"}},
 		{"escaped name", `{"pass\u0077ord":"x"}`, ``, `{"pass\u0077ord":"[masked]"}`, []string{"/password"}},
@@ -66,12 +83,12 @@ func TestMaskArgs(t *testing.T) {
 
 func TestLooksSecret(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields(`password passwd PASSWORD userPassword user_password newpassword secret token accessToken
+	for name := range strings.FieldsSeq(`password passwd PASSWORD userPassword user_password newpassword secret token accessToken
 		refresh_token api_key apikey APIKey X-API-Key authorization Cookie set-cookie private_key client_secret clientSecret
 		cvc cvv card_number cardNumber ssn pin iban otp jwt secretKey webhook_secret`) {
 		require.True(t, redact.LooksSecret(name), name)
 	}
-	for _, name := range strings.Fields(`user id key name number pinned keyboard public_key idempotency_key page_token nextPageToken
+	for name := range strings.FieldsSeq(`user id key name number pinned keyboard public_key idempotency_key page_token nextPageToken
 		max_tokens token_type tokenize secretary ping opinion shipping account card token_count api_key_id`) {
 		require.False(t, redact.LooksSecret(name), name)
 	}

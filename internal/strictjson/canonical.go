@@ -183,11 +183,10 @@ func Diff(a, b []byte) []string {
 
 type differ struct{ found []string }
 
-func (d *differ) add(path string) bool {
+func (d *differ) add(path string) {
 	if len(d.found) < maxDiff {
 		d.found = append(d.found, path)
 	}
-	return len(d.found) < maxDiff
 }
 
 func (d *differ) value(path string, a, b []byte) {
@@ -205,7 +204,7 @@ func (d *differ) value(path string, a, b []byte) {
 func (d *differ) object(path string, a, b []byte) {
 	left, right := pairs(a), pairs(b)
 	for len(left) > 0 || len(right) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(left) == 0:
 			order = 1

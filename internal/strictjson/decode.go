@@ -235,6 +235,7 @@ func (d *decoder) scalar(path string, raw []byte, v reflect.Value) {
 		want, ok = "must be a whole number that fits its range", raw[0] == '-' || isDigit(raw[0])
 	case reflect.Float32, reflect.Float64:
 		want, ok = "must be a number", raw[0] == '-' || isDigit(raw[0])
+	default: // the kinds that hold others were dealt with before
 	}
 	if !ok || json.Unmarshal(raw, v.Addr().Interface()) != nil {
 		d.fail(path, RuleType, want)

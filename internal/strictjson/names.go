@@ -53,7 +53,7 @@ func (s *scanner) probe(set *nameSet, hash uint64, key []byte) bool {
 	for i := hash & mask; ; i = (i + 1) & mask {
 		at := set.index[i]
 		if at == 0 {
-			set.index[i] = int32(len(s.names) + 1) //nolint:gosec // a body is far below 2^31 bytes
+			set.index[i] = int32(len(s.names) + 1) // fits: a body is far below 2^31 bytes
 			return true
 		}
 		if s.same(s.names[at-1], hash, key) {
@@ -75,7 +75,7 @@ func (s *scanner) reindex(set *nameSet) {
 		for set.index[i] != 0 {
 			i = (i + 1) & mask
 		}
-		set.index[i] = int32(at + 1) //nolint:gosec // a body is far below 2^31 bytes
+		set.index[i] = int32(at + 1)
 	}
 }
 
@@ -91,8 +91,7 @@ func (s *scanner) key(e name) []byte {
 }
 
 // entry puts the form of the name that is compared where it can be found again.
-//
-//nolint:gosec // offsets: a body is far below 2^32 bytes
+// The offsets fit: a body is far below 2^32 bytes.
 func (s *scanner) entry(t text, fold bool) name {
 	raw := s.data[t.start:t.end]
 	if !fold && !t.escaped {

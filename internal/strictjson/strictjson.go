@@ -11,6 +11,7 @@ package strictjson
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -116,8 +117,8 @@ func (p *problem) under(segment string) *problem {
 
 func (p *problem) fault() *fault.Error {
 	path := ""
-	for i := len(p.path) - 1; i >= 0; i-- {
-		path = join(path, p.path[i])
+	for _, segment := range slices.Backward(p.path) {
+		path = join(path, segment)
 	}
 	where := fmt.Sprintf("at byte %d", p.off)
 	if path != "" {

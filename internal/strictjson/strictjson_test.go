@@ -163,6 +163,7 @@ func TestErrorsDoNotEchoValues(t *testing.T) {
 	require.Less(t, len(f.Message), 300)
 }
 
+//nolint:paralleltest // AllocsPerRun counts for the whole process and panics in parallel tests
 func TestCheckAllocations(t *testing.T) {
 	body := smallRun()
 	opts := strictjson.Options{Free: []string{"/args", "/metadata"}}
