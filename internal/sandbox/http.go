@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // maxBody bounds a request body, in bytes.
@@ -78,7 +80,7 @@ func handle[B any](s *Server, operation func(call[B]) (answer, error)) http.Hand
 		case errors.As(err, &no):
 			writeError(w, no)
 		case err != nil:
-			s.log.Error("sandbox: operation failed", "path", r.URL.Path, "error", err)
+			s.log.ErrorContext(r.Context(), "sandbox: operation failed", "path", r.URL.Path, "error", err)
 			writeError(w, refuse(http.StatusInternalServerError, "internal_error", "The shop could not store this."))
 		case a.replay != nil:
 			w.Header().Set("Idempotent-Replayed", "true")
@@ -119,9 +121,13 @@ func readBody[B any](w http.ResponseWriter, r *http.Request, c *call[B]) *refusa
 }
 
 func write(w http.ResponseWriter, status int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil { // answers are made of types that always marshal
+		status, data = http.StatusInternalServerError, []byte("{}")
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller has gone if this fails
+	_, _ = w.Write(data) // the caller has gone if this fails
 }
 
 func writeError(w http.ResponseWriter, no *refusal) {
@@ -160,8 +166,7 @@ func list[T any](t *table[T], query url.Values, matches func(*T) bool) (answer, 
 		after = at
 	}
 	p := page[T]{Data: []T{}}
-	for i := len(t.rows) - 1; i >= 0; i-- {
-		row := t.rows[i]
+	for i, row := range slices.Backward(t.rows) {
 		if row == nil || !matches(row) {
 			continue
 		}
@@ -179,20 +184,10 @@ func list[T any](t *table[T], query url.Values, matches func(*T) bool) (answer, 
 
 // oneOf checks an optional query parameter or field against its values.
 func oneOf(param, value string, values ...string) *refusal {
-	if value == "" {
+	if value == "" || slices.Contains(values, value) {
 		return nil
 	}
-	text := ""
-	for i, v := range values {
-		if v == value {
-			return nil
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += v
-	}
-	return invalid(param, param+" must be one of "+text+".")
+	return invalid(param, param+" must be one of "+strings.Join(values, ", ")+".")
 }
 
 // first returns the first refusal there is, as an error.

@@ -25,8 +25,9 @@ const testKey = "shop-key-1"
 
 // shop is a sandbox behind real HTTP.
 type shop struct {
-	t   *testing.T
-	url string
+	t      *testing.T
+	url    string
+	client *http.Client
 }
 
 func open(t *testing.T, dir string) (*sandbox.Server, shop) {
@@ -37,7 +38,7 @@ func open(t *testing.T, dir string) (*sandbox.Server, shop) {
 	require.NoError(t, err)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	return s, shop{t, server.URL}
+	return s, shop{t, server.URL, server.Client()}
 }
 
 func newShop(t *testing.T) shop {
@@ -55,9 +56,9 @@ func (s shop) send(method, path, body string, header ...string) (int, map[string
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.client.Do(req)
 	require.NoError(s.t, err)
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	require.Equal(s.t, "application/json", res.Header.Get("Content-Type"))
 	data, err := io.ReadAll(res.Body)
 	require.NoError(s.t, err)
@@ -213,7 +214,7 @@ func TestRefusals(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e := shop{t, s.url}.do(tc.status, tc.method, tc.path, tc.body)["error"].(map[string]any)
+			e := shop{t, s.url, s.client}.do(tc.status, tc.method, tc.path, tc.body)["error"].(map[string]any)
 			require.Equal(t, tc.code, e["code"])
 			require.NotEmpty(t, e["message"])
 			if tc.param != "" {

@@ -135,7 +135,7 @@ func (st *store) load(path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("sandbox: open the state file: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	lines := bufio.NewReader(file)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')

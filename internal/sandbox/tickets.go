@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -114,7 +115,7 @@ func (s *Server) commentTicket(c call[commentBody]) (answer, error) {
 	}
 	t := *old
 	t.UpdatedAt = s.now()
-	t.Comments = append(t.Comments[:len(t.Comments):len(t.Comments)], Comment{b.Author, b.Body, t.UpdatedAt})
+	t.Comments = append(slices.Clip(t.Comments), Comment{b.Author, b.Body, t.UpdatedAt})
 	return created(&t), s.store.commit(change{Ticket: &t})
 }
 
