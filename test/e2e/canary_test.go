@@ -265,31 +265,51 @@ func searchStores(t *testing.T, s *rig.Stack, marker search, secrets map[string]
 	require.NotEmpty(t, newSearch("/v1/runtime/actions/run").in(logs), "the search reaches the logs")
 	places := map[string][]byte{"database": dump, "visibility": lists, "logs": logs}
 	temporal := 0
-	require.NoError(t, filepath.WalkDir(filepath.Join(s.Dir, "data"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || filepath.Base(path) == "ready.json" {
-			return nil // a file that Postgres took away meanwhile
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return nil
-		}
-		name, _ := filepath.Rel(s.Dir, path)
+	for name, raw := range files(t, s) {
 		places[name] = raw
-		if strings.HasPrefix(name, filepath.Join("data", "temporal")) {
+		if strings.HasPrefix(name, temporalFiles) {
 			temporal += len(newSearch(":canary_write").in(raw))
 		}
-		return nil
-	}))
+	}
 	require.NotZero(t, temporal, "the search reaches Temporal's files")
 	for name, content := range places {
 		for kind, secret := range secrets {
 			require.Empty(t, secret.in(content), "%s in %s", kind, name)
 		}
-		if strings.HasPrefix(name, filepath.Join("data", "temporal")) || name == "visibility" || name == "logs" {
+		if strings.HasPrefix(name, temporalFiles) || name == "visibility" || name == "logs" {
 			require.Empty(t, marker.in(content), "an argument in %s", name)
 		}
 	}
 	t.Logf("%d places searched", len(places))
+}
+
+// temporalFiles is where Temporal keeps what it stores.
+const temporalFiles = "data/temporal/"
+
+// files reads everything below the data directory, and Postgres's own files where
+// they are outside of it because its account may not enter the directory.
+func files(t *testing.T, s *rig.Stack) map[string][]byte {
+	t.Helper()
+	data := filepath.Join(s.Dir, "data")
+	roots := []string{data}
+	if elsewhere, err := os.ReadFile(filepath.Join(data, "postgres", "location")); err == nil {
+		roots = append(roots, strings.TrimSpace(string(elsewhere)))
+	}
+	contents := map[string][]byte{}
+	for _, root := range roots {
+		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return nil // Postgres takes files away at any time
+			}
+			if raw, err := os.ReadFile(path); err == nil {
+				name, err := filepath.Rel(s.Dir, path)
+				require.NoError(t, err)
+				contents[name] = raw
+			}
+			return nil
+		}))
+	}
+	return contents
 }
 
 func pgDump(t *testing.T, databaseURL string) []byte {

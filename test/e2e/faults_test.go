@@ -120,7 +120,7 @@ func obey(f *faulty, c net.Conn) {
 		}
 		fault, id := faultOf(r, body)
 		attempt := f.note(r, id, fault, n > 0)
-		if !f.answer(c, fault, attempt) {
+		if !f.answer(c, fault, id, attempt) {
 			return
 		}
 	}
@@ -156,12 +156,14 @@ func (f *faulty) note(r *http.Request, id, fault string, kept bool) (attempt int
 	return attempt
 }
 
-// refuses reports whether the provider does nothing: 429 twice, or always, and 4xx.
+// refuses reports whether the provider does nothing at this attempt.
 func refuses(fault string, attempt int) bool {
 	switch fault {
 	case "429 for a second":
 		return attempt <= 2
-	case "429 for an hour", "404", "redirect":
+	case "429 after an effect":
+		return attempt > 1
+	case "429 for an hour", "404", "redirect elsewhere", "redirect to itself":
 		return true
 	}
 	return false
@@ -176,7 +178,7 @@ func (f *faulty) seen(id string) (attempts, effects int) {
 const fine = `{"done":true}`
 
 // answer writes the answer and reports whether the connection goes on.
-func (f *faulty) answer(c net.Conn, fault string, attempt int) bool {
+func (f *faulty) answer(c net.Conn, fault, id string, attempt int) bool {
 	respond := func(status, contentType, body string, headers ...string) bool {
 		text := "HTTP/1.1 " + status + "\r\nContent-Type: " + contentType + fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))
 		for _, h := range headers {
@@ -199,6 +201,12 @@ func (f *faulty) answer(c net.Conn, fault string, attempt int) bool {
 		if attempt <= 2 {
 			return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 1")
 		}
+	case "429 after an effect":
+		if attempt == 1 {
+			reset(c)
+			return false
+		}
+		return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 3600")
 	case "429 for an hour":
 		return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 3600")
 	case "500":
@@ -209,8 +217,14 @@ func (f *faulty) answer(c net.Conn, fault string, attempt int) bool {
 		return respond("200 OK", "text/html", "<p>done</p>")
 	case "5 MB":
 		return respond("200 OK", "application/json", `{"data":"`+strings.Repeat("x", 5<<20)+`"}`)
-	case "redirect":
+	case "broken JSON":
+		return respond("200 OK", "application/json", `{"done":`)
+	case "redirect elsewhere":
 		return respond("302 Found", "text/plain", "over there", "Location: "+f.other+"/elsewhere")
+	case "redirect to itself":
+		if attempt == 1 {
+			return respond("302 Found", "text/plain", "here", "Location: /things?id="+id)
+		}
 	}
 	return respond("200 OK", "application/json", fine)
 }
@@ -222,8 +236,10 @@ type outcome struct {
 	status    string // of the execution
 	retryable bool
 	// attempts and effects are how many requests the provider read, and how many
-	// effects they had; -1 for a number that does not matter.
+	// effects they had; -1 where net/http repeats a read on its own besides.
 	attempts, effects int
+	// free: nothing took effect, so a repeat under the same id tries again.
+	free bool
 }
 
 // faultCase is one row of the table in docs/runs-and-the-fence.md.
@@ -233,32 +249,39 @@ type faultCase struct {
 }
 
 func faultTable() []faultCase {
-	ok := func(attempts, effects int) outcome { return outcome{200, "", "executed", false, attempts, effects} }
+	ok := func(attempts, effects int) outcome {
+		return outcome{200, "", "executed", false, attempts, effects, false}
+	}
 	unknown := func(attempts, effects int) outcome {
-		return outcome{504, "OUTCOME_UNKNOWN", "outcome_unknown", false, attempts, effects}
+		return outcome{504, "OUTCOME_UNKNOWN", "outcome_unknown", false, attempts, effects, false}
 	}
 	provider := func(attempts, effects int) outcome {
-		return outcome{502, "PROVIDER_ERROR", "failed", false, attempts, effects}
+		return outcome{502, "PROVIDER_ERROR", "failed", false, attempts, effects, false}
 	}
-	rejected := func(attempts int, retryable bool) outcome {
-		return outcome{422, "PROVIDER_REJECTED", "failed", retryable, attempts, 0}
+	timeout := outcome{504, "PROVIDER_TIMEOUT", "failed", false, 5, 0, false}
+	unreached := outcome{502, "PROVIDER_ERROR", "failed", true, 0, 0, true}
+	limited := outcome{422, "PROVIDER_REJECTED", "failed", true, 1, 0, true}
+	rejected := outcome{422, "PROVIDER_REJECTED", "failed", false, 1, 0, false}
+	all := func(o outcome) map[verbKind]outcome {
+		return map[verbKind]outcome{read: o, plainWrite: o, keyedWrite: o}
 	}
-	unreached := outcome{502, "PROVIDER_ERROR", "failed", true, 0, 0}
-	timeout := outcome{504, "PROVIDER_TIMEOUT", "failed", false, 5, 0}
 	return []faultCase{
-		{"connection refused", map[verbKind]outcome{read: unreached, plainWrite: unreached, keyedWrite: unreached}},
+		{"connection refused", all(unreached)},
 		{"reset before reading", map[verbKind]outcome{read: provider(0, 0), plainWrite: unknown(0, 0), keyedWrite: unknown(0, 0)}},
-		{"reset after reading", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"reset after reading", map[verbKind]outcome{read: provider(-1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
 		{"hang", map[verbKind]outcome{read: timeout, plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
-		{"cut body", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: provider(5, 1)}},
 		{"kept connection dropped", map[verbKind]outcome{read: provider(-1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"cut body", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"wrong content type", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(1, 1)}},
+		{"broken JSON", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(1, 1)}},
+		{"5 MB", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(1, 1)}},
 		{"429 for a second", map[verbKind]outcome{read: ok(3, 0), plainWrite: ok(3, 1), keyedWrite: ok(3, 1)}},
-		{"429 for an hour", map[verbKind]outcome{read: rejected(1, true), plainWrite: rejected(1, true), keyedWrite: rejected(1, true)}},
+		{"429 for an hour", all(limited)},
+		{"429 after an effect", map[verbKind]outcome{keyedWrite: unknown(2, 1)}},
+		{"404", all(rejected)},
 		{"500", map[verbKind]outcome{read: provider(5, 0), plainWrite: provider(1, 1), keyedWrite: provider(5, 1)}},
-		{"404", map[verbKind]outcome{read: rejected(1, false), plainWrite: rejected(1, false), keyedWrite: rejected(1, false)}},
-		{"wrong content type", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: provider(1, 1)}},
-		{"5 MB", map[verbKind]outcome{read: provider(1, 0), plainWrite: unknown(1, 1), keyedWrite: provider(1, 1)}},
-		{"redirect", map[verbKind]outcome{read: provider(1, 0), plainWrite: provider(1, 0), keyedWrite: provider(1, 0)}},
+		{"redirect elsewhere", all(provider(1, 0))},
+		{"redirect to itself", map[verbKind]outcome{read: ok(2, 0), plainWrite: provider(1, 0), keyedWrite: provider(1, 0)}},
 	}
 }
 
@@ -271,75 +294,95 @@ func TestProviderFaults(t *testing.T) {
 	var elsewhere sync.Map
 	other := rig.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere.Store(r.URL.String(), true) }))
 	main := newFaulty(t, other, obey)
-	resetting := newFaulty(t, other, resetAtOnce)
-	bases := map[string]string{"connection refused": "http://" + rig.FreeAddress(t), "reset before reading": resetting.base(), "": main.base()}
-	for fault, base := range bases {
-		tenant.Connect(t, "p-"+slug(fault), base, faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+	connect := func(slug, base string) string {
+		tenant.Connect(t, slug, base, faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+		return slug
 	}
-	t.Run("table", func(t *testing.T) {
-		for _, c := range faultTable() {
-			for kind, want := range c.want {
-				t.Run(c.fault+"/"+string(kind), func(t *testing.T) {
-					t.Parallel()
-					f, provider := main, ""
-					switch c.fault {
-					case "kept connection dropped":
-						// A provider of its own, so that its one connection is the one kept.
-						f, provider = newFaulty(t, other, obey), "kept-"+string(kind)
-						tenant.Connect(t, "p-"+slug(provider), f.base(), faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
-						requireRun(t, tenant.Runtime.Run("p-"+slug(provider)+":"+verbOf[kind], map[string]string{"id": "warm"}, ""))
-					case "connection refused", "reset before reading":
-						provider = c.fault
-					}
-					checkFault(t, tenant, f, "p-"+slug(provider)+":"+verbOf[kind], c.fault, want)
-				})
+	slugs := map[string]string{
+		"connection refused":   connect("refused", "http://"+rig.FreeAddress(t)),
+		"reset before reading": connect("reset", newFaulty(t, other, resetAtOnce).base()),
+	}
+	connect("main", main.base())
+	var probes []*probe
+	for _, c := range faultTable() {
+		for kind, want := range c.want {
+			p := &probe{name: c.fault + "/" + string(kind), fault: c.fault, want: want, f: main, verb: "main:" + verbOf[kind], id: ids(1)[0]}
+			switch {
+			case slugs[c.fault] != "":
+				p.verb = slugs[c.fault] + ":" + verbOf[kind]
+			case c.fault == "kept connection dropped":
+				// A provider of its own, so that its one connection is the one kept.
+				p.f = newFaulty(t, other, obey)
+				p.verb = connect("kept-"+string(kind), p.f.base()) + ":" + verbOf[kind]
+				requireRun(t, tenant.Runtime.Run(p.verb, map[string]string{"id": "warm"}, ""))
 			}
+			probes = append(probes, p)
 		}
-	})
+	}
+	// Nearly all of it is waiting, so all of it is done at once.
+	var all sync.WaitGroup
+	for _, p := range probes {
+		all.Go(func() { p.run(tenant) })
+	}
+	all.Wait()
+	for _, p := range probes {
+		t.Run(p.name, func(t *testing.T) { p.check(t) })
+	}
 	elsewhere.Range(func(at, _ any) bool {
 		t.Errorf("a redirect to another host was followed: %s", at)
 		return true
 	})
 }
 
-func slug(fault string) string {
-	if fault == "" {
-		return "main"
-	}
-	return strings.ReplaceAll(fault, " ", "-")
+// probe is one call of a faulty provider and its repeat.
+type probe struct {
+	name, fault, verb, id string
+	want                  outcome
+	f                     *faulty
+
+	first, stored, again    rig.Answer
+	attempts, effects       int // after the first call
+	allAttempts, allEffects int // after the repeat
 }
 
-func checkFault(t *testing.T, tenant *rig.Tenant, f *faulty, verb, fault string, want outcome) {
-	t.Helper()
-	id := ids(1)[0]
+func (p *probe) run(tenant *rig.Tenant) {
 	call := func() rig.Answer {
 		return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run",
-			map[string]any{"verb": verb, "args": map[string]string{"fault": fault, "id": id}, "execution_id": id}, "Prefer: wait=60")
+			map[string]any{"verb": p.verb, "args": map[string]string{"fault": p.fault, "id": p.id}, "execution_id": p.id}, "Prefer: wait=60")
 	}
-	first := call()
-	require.NoError(t, first.Err)
-	requireOutcome(t, first, want)
-	e := executionOf(t, tenant.Runtime, id)
-	require.Equal(t, want.status, e.Status)
-	if fault == "kept connection dropped" {
-		f.mu.Lock()
-		require.True(t, f.reused[id], "the request came on a kept connection")
-		f.mu.Unlock()
+	p.first = call()
+	p.stored = tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+p.id, nil)
+	p.attempts, p.effects = p.f.seen(p.id)
+	p.again = call()
+	p.allAttempts, p.allEffects = p.f.seen(p.id)
+}
+
+func (p *probe) check(t *testing.T) {
+	t.Helper()
+	requireOutcome(t, p.first, p.want)
+	var e execution
+	p.stored.Data(t, &e)
+	require.Equal(t, p.want.status, e.Status)
+	if p.want.attempts >= 0 {
+		require.Equal(t, p.want.attempts, p.attempts, "requests that the provider read")
 	}
-	attempts, effects := f.seen(id)
-	if want.attempts >= 0 {
-		require.Equal(t, want.attempts, attempts, "requests that the provider read")
+	require.Equal(t, p.want.effects, p.effects, "effects at the provider")
+	if p.fault == "kept connection dropped" {
+		require.True(t, p.f.reused[p.id], "the request came on a kept connection")
 	}
-	require.Equal(t, want.effects, effects, "effects at the provider")
-	// A repeat is told the same and does nothing.
-	requireOutcome(t, call(), want)
-	after, effects := f.seen(id)
-	require.Equal(t, attempts, after, "a repeat calls nothing")
-	require.Equal(t, want.effects, effects)
+	// A repeat is told the same, and has no effect of its own.
+	requireOutcome(t, p.again, p.want)
+	require.Equal(t, p.want.effects, p.allEffects, "effects after a repeat")
+	if p.want.free {
+		require.Equal(t, 2*p.attempts, p.allAttempts, "a repeat tries again")
+	} else {
+		require.Equal(t, p.attempts, p.allAttempts, "a repeat calls nothing")
+	}
 }
 
 func requireOutcome(t *testing.T, a rig.Answer, want outcome) {
 	t.Helper()
+	require.NoError(t, a.Err)
 	require.Equal(t, want.http, a.Status, "%s", a.Body)
 	e := a.Envelope(t)
 	if want.code == "" {
