@@ -159,8 +159,9 @@ func (s *Service) claimParams(who Caller, req Request, name verb.Name, id uuid.U
 // claim asks the fence and reads the run that the keys name: one round trip.
 func (s *Service) claim(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
 	b := &pgx.Batch{}
-	b.Queue(dbsqlc.ClaimRun, p.TenantID, p.RunID, p.ExecutionID, p.Keys, p.Provider, p.Verb, p.Args, p.Fingerprint,
-		p.DryRun, p.SessionID, p.Metadata, p.KeyID, p.RequestID, p.SourceAddr, p.GiveUpAt)
+	// In the order of dbsqlc.ClaimRunParams.
+	b.Queue(dbsqlc.ClaimRun, p.Keys, p.Provider, p.Verb, p.DryRun, p.TenantID, p.RunID, p.ExecutionID, p.Args,
+		p.Fingerprint, p.SessionID, p.Metadata, p.KeyID, p.RequestID, p.SourceAddr, p.GiveUpAt)
 	b.Queue(dbsqlc.RunByKey, p.TenantID, p.Keys[0])
 	err = s.DB.Batch(ctx, p.TenantID, b, func(res pgx.BatchResults) error {
 		if err := res.QueryRow().Scan(&outcome); err != nil {
