@@ -51,11 +51,9 @@ type world struct {
 // tenant is a tenant and one of everything it owns.
 type tenant struct {
 	*rig.Tenant
-	id                                                string
-	email                                             string
+	id, name, email                                   string
 	token                                             string
 	provider, execution, approval, credential, apiKey string // ids
-	keys                                              map[string]string
 }
 
 // theWorld returns the service that all tests share.
@@ -89,7 +87,7 @@ func newWorld(tb testing.TB) *world {
 // has its name in it, so that a stray bit of it is found anywhere.
 func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	tb.Helper()
-	own := &tenant{email: name + "@example.com", provider: name + "-shop", execution: name + "-execution", keys: map[string]string{}}
+	own := &tenant{name: name, email: name + "@example.com", provider: name + "-shop", execution: name + "-execution"}
 	own.Tenant = w.NewTenant(own.email)
 	own.token = own.User.Token
 	shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
