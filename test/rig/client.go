@@ -42,26 +42,26 @@ type Envelope struct {
 }
 
 // Envelope decodes the body; a body that is none fails the test.
-func (a Answer) Envelope(t testing.TB) Envelope {
-	t.Helper()
+func (a Answer) Envelope(tb testing.TB) Envelope {
+	tb.Helper()
 	var e Envelope
-	require.NoError(t, a.Err)
-	require.NoError(t, json.Unmarshal(a.Body, &e), "HTTP %d: %s", a.Status, a.Body)
+	require.NoError(tb, a.Err)
+	require.NoError(tb, json.Unmarshal(a.Body, &e), "HTTP %d: %s", a.Status, a.Body)
 	return e
 }
 
 // Data decodes the data of a success into out.
-func (a Answer) Data(t testing.TB, out any) {
-	t.Helper()
-	e := a.Envelope(t)
-	require.True(t, e.Success, "HTTP %d: %s", a.Status, a.Body)
-	require.NoError(t, json.Unmarshal(e.Data, out))
+func (a Answer) Data(tb testing.TB, out any) {
+	tb.Helper()
+	e := a.Envelope(tb)
+	require.True(tb, e.Success, "HTTP %d: %s", a.Status, a.Body)
+	require.NoError(tb, json.Unmarshal(e.Data, out))
 }
 
 // Code returns the error code, "" for a success.
-func (a Answer) Code(t testing.TB) string {
-	t.Helper()
-	if e := a.Envelope(t); e.Error != nil {
+func (a Answer) Code(tb testing.TB) string {
+	tb.Helper()
+	if e := a.Envelope(tb); e.Error != nil {
 		return e.Error.Code
 	}
 	return ""
@@ -195,9 +195,9 @@ func (t *Tenant) Connect(tb testing.TB, slug, baseURL string, document json.RawM
 }
 
 // Serve runs h on a loopback port for the length of the test.
-func Serve(t testing.TB, h http.Handler) string {
-	t.Helper()
+func Serve(tb testing.TB, h http.Handler) string {
+	tb.Helper()
 	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
+	tb.Cleanup(srv.Close)
 	return srv.URL
 }

@@ -14,18 +14,18 @@ import (
 
 // PeakResident returns the most memory in bytes that the process itself, without its
 // children, has had resident since it started (VmHWM).
-func (p *Process) PeakResident(t testing.TB) int64 {
-	t.Helper()
-	return statusValue(t, p.Pid(), "VmHWM")
+func (p *Process) PeakResident(tb testing.TB) int64 {
+	tb.Helper()
+	return statusValue(tb, p.Pid(), "VmHWM")
 }
 
 // TreeMemory returns how many bytes the process and all its descendants have in
 // memory: resident counts a page in each process that maps it (the sum of VmRSS),
 // proportional counts a shared page once in all (Pss).
-func (p *Process) TreeMemory(t testing.TB) (resident, proportional int64) {
-	t.Helper()
-	for _, pid := range descendants(t, p.Pid()) {
-		resident += statusValue(t, pid, "VmRSS")
+func (p *Process) TreeMemory(tb testing.TB) (resident, proportional int64) {
+	tb.Helper()
+	for _, pid := range descendants(tb, p.Pid()) {
+		resident += statusValue(tb, pid, "VmRSS")
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err == nil { // it may have ended
 			proportional += kilobytes(string(text), "Pss")
@@ -36,17 +36,17 @@ func (p *Process) TreeMemory(t testing.TB) (resident, proportional int64) {
 
 // KillTree ends the process and all its descendants with SIGKILL, those too that have
 // a process group of their own, and waits for the process.
-func (p *Process) KillTree(t testing.TB) {
-	t.Helper()
-	for _, pid := range descendants(t, p.Pid()) {
+func (p *Process) KillTree(tb testing.TB) {
+	tb.Helper()
+	for _, pid := range descendants(tb, p.Pid()) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // one may have ended
 	}
 	<-p.done
 }
 
 // statusValue is 0 for a process that has ended.
-func statusValue(t testing.TB, pid int, name string) int64 {
-	t.Helper()
+func statusValue(tb testing.TB, pid int, name string) int64 {
+	tb.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
@@ -70,10 +70,10 @@ func kilobytes(text, name string) int64 {
 }
 
 // descendants lists the process and everything below it.
-func descendants(t testing.TB, root int) []int {
-	t.Helper()
+func descendants(tb testing.TB, root int) []int {
+	tb.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	children := map[int][]int{}
 	for _, file := range stats {
 		text, err := os.ReadFile(file)

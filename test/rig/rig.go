@@ -41,16 +41,16 @@ type Build struct {
 	Race    bool
 }
 
-//nolint:gochecknoglobals // builds are shared by the tests of one binary
+// builds are shared by the tests of one binary.
 var builds sync.Map
 
 // Binary compiles, once per test binary, and returns the path. The Go build cache
 // makes a second time cheap.
-func Binary(t testing.TB, b Build) string {
-	t.Helper()
+func Binary(tb testing.TB, b Build) string {
+	tb.Helper()
 	once, _ := builds.LoadOrStore(b, sync.OnceValues(func() (string, error) { return b.compile() }))
 	path, err := once.(func() (string, error))()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return path
 }
 
@@ -120,22 +120,22 @@ func (b *lockedBuffer) String() string {
 }
 
 // Start runs a binary in a process group of its own; env is added to this process's.
-func Start(t testing.TB, name, binary string, env []string, args ...string) *Process {
-	t.Helper()
+func Start(tb testing.TB, name, binary string, env []string, args ...string) *Process {
+	tb.Helper()
 	p := &Process{Name: name, cmd: exec.Command(binary, args...), log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 2 * time.Second
-	require.NoError(t, p.cmd.Start())
+	require.NoError(tb, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.done)
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		p.Stop()
-		if t.Failed() {
-			t.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
+		if tb.Failed() {
+			tb.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
 		}
 	})
 	return p
@@ -186,21 +186,21 @@ func (p *Process) Stop() {
 }
 
 // await reads the ready file of a process.
-func (p *Process) await(t testing.TB, file string, into *Ready) {
-	t.Helper()
+func (p *Process) await(tb testing.TB, file string, into *Ready) {
+	tb.Helper()
 	deadline := time.After(90 * time.Second)
 	for {
 		if text, err := os.ReadFile(file); err == nil {
-			require.NoError(t, json.Unmarshal(text, into))
+			require.NoError(tb, json.Unmarshal(text, into))
 			// The next start of the part writes its own.
-			require.NoError(t, os.Remove(file))
+			require.NoError(tb, os.Remove(file))
 			return
 		}
 		select {
 		case <-p.done:
-			require.FailNow(t, p.Name+" ended before it was ready", p.Log())
+			require.FailNow(tb, p.Name+" ended before it was ready", p.Log())
 		case <-deadline:
-			require.FailNow(t, p.Name+" was not ready in time", p.Log())
+			require.FailNow(tb, p.Name+" was not ready in time", p.Log())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -209,8 +209,8 @@ func (p *Process) await(t testing.TB, file string, into *Ready) {
 // FreeAddress returns a loopback address with a port that was free a moment ago. It
 // lies below those that the system gives to outgoing connections, so that none takes
 // it while the part that listens there is being restarted.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
 	const lowest, above, tries = 20000, 32768, 100
 	for range tries {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+mathrand.IntN(above-lowest)))
@@ -219,7 +219,7 @@ func FreeAddress(t testing.TB) string {
 			return address
 		}
 	}
-	require.FailNow(t, "no free port")
+	require.FailNow(tb, "no free port")
 	return ""
 }
 
@@ -231,14 +231,14 @@ func secret() string {
 }
 
 // Until polls what until it says true, or fails the test after limit.
-func Until(t testing.TB, limit time.Duration, why string, what func() bool) {
-	t.Helper()
+func Until(tb testing.TB, limit time.Duration, why string, what func() bool) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	for !what() {
 		select {
 		case <-ctx.Done():
-			require.FailNow(t, "not in time: "+why)
+			require.FailNow(tb, "not in time: "+why)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -29,40 +29,41 @@ type Stack struct {
 
 // For returns the stack for one of several tests that share it: what the test makes
 // with it fails that test, which shows the end of the parts' logs then.
-func (s *Stack) For(t testing.TB) *Stack {
-	t.Helper()
+func (s *Stack) For(tb testing.TB) *Stack {
+	tb.Helper()
 	own := *s
-	own.t = t
-	t.Cleanup(func() {
-		if !t.Failed() {
+	own.t = tb
+	tb.Cleanup(func() {
+		if !tb.Failed() {
 			return
 		}
 		for name, p := range s.Parts {
-			t.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
+			tb.Logf("--- log of %s (end)\n%s", name, tail(p.Log(), 6000))
 		}
 	})
 	return &own
 }
 
 // Dev starts everything in one process tree, the eager lane.
-func Dev(t testing.TB, env ...string) *Stack {
-	t.Helper()
-	s := &Stack{t: t, Dir: t.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
-	binary := Binary(t, Build{Command: "agentruntime-dev"})
+func Dev(tb testing.TB, env ...string) *Stack {
+	tb.Helper()
+	s := &Stack{t: tb, Dir: tb.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	binary := Binary(tb, Build{Command: "agentruntime-dev"})
 	s.start["dev"] = func() {
 		file := filepath.Join(s.Dir, "ready.json")
-		p := Start(t, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...), "--data", filepath.Join(s.Dir, "data"), "--ready-file", file,
-			"--listen", orFree(t, s.APIURL), "--temporal", "127.0.0.1:0", "--temporal-ui", "127.0.0.1:0")
+		p := Start(tb, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...), "--data", filepath.Join(s.Dir, "data"), "--ready-file", file,
+			"--listen", orFree(tb, s.APIURL), "--temporal", "127.0.0.1:0", "--temporal-ui", "127.0.0.1:0")
 		s.Parts["dev"] = p
-		p.await(t, file, &s.Ready)
+		p.await(tb, file, &s.Ready)
 	}
 	s.start["dev"]()
 	return s
 }
 
-func orFree(t testing.TB, url string) string {
+func orFree(tb testing.TB, url string) string {
+	tb.Helper()
 	if url == "" {
-		return FreeAddress(t)
+		return FreeAddress(tb)
 	}
 	return url[len("http://"):]
 }
@@ -77,13 +78,13 @@ type SplitOptions struct {
 
 // Split starts Postgres, Temporal, API and worker as processes of their own, the
 // split lane. API and worker are the product binary. No tenant is made; see NewTenant.
-func Split(t testing.TB, o SplitOptions) *Stack {
-	t.Helper()
-	s := &Stack{t: t, Dir: t.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
-	dev := Binary(t, Build{Command: "agentruntime-dev"})
-	product := Binary(t, Build{Command: "agentruntime", Tags: o.Tags, Race: o.Race})
+func Split(tb testing.TB, o SplitOptions) *Stack {
+	tb.Helper()
+	s := &Stack{t: tb, Dir: tb.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	dev := Binary(tb, Build{Command: "agentruntime-dev"})
+	product := Binary(tb, Build{Command: "agentruntime", Tags: o.Tags, Race: o.Race})
 	// Ports stay over restarts, as they would behind a real address.
-	pg, temporal, api := FreeAddress(t), FreeAddress(t), FreeAddress(t)
+	pg, temporal, api := FreeAddress(tb), FreeAddress(tb), FreeAddress(tb)
 	data := filepath.Join(s.Dir, "data")
 	quiet := []string{"LOG_FORMAT=json"}
 	s.keysEnv = []string{
@@ -91,13 +92,13 @@ func Split(t testing.TB, o SplitOptions) *Stack {
 	}
 	s.start["postgres"] = func() {
 		file := filepath.Join(s.Dir, "postgres.json")
-		s.Parts["postgres"] = Start(t, "postgres", dev, quiet, "postgres", "--data", data, "--ready-file", file, "--port", pg[len("127.0.0.1:"):])
-		s.Parts["postgres"].await(t, file, &s.Ready)
+		s.Parts["postgres"] = Start(tb, "postgres", dev, quiet, "postgres", "--data", data, "--ready-file", file, "--port", pg[len("127.0.0.1:"):])
+		s.Parts["postgres"].await(tb, file, &s.Ready)
 	}
 	s.start["temporal"] = func() {
 		file := filepath.Join(s.Dir, "temporal.json")
-		s.Parts["temporal"] = Start(t, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
-		s.Parts["temporal"].await(t, file, &s.Ready)
+		s.Parts["temporal"] = Start(tb, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
+		s.Parts["temporal"].await(tb, file, &s.Ready)
 	}
 	s.service = func(name, command, listen string) func() {
 		return func() {
@@ -105,7 +106,7 @@ func Split(t testing.TB, o SplitOptions) *Stack {
 				"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
 				"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
 			}, s.keysEnv...), o.Env...)
-			s.Parts[name] = Start(t, name, product, env, command)
+			s.Parts[name] = Start(tb, name, product, env, command)
 		}
 	}
 	s.start["worker"], s.start["api"] = s.service("worker", "worker", api), s.service("api", "api", api)
@@ -163,9 +164,9 @@ func (s *Stack) Restart(name string) {
 
 // Logs returns everything that the parts have written, of this start.
 func (s *Stack) Logs() string {
-	var all string
+	var all strings.Builder
 	for _, p := range s.Parts {
-		all += p.Log()
+		all.WriteString(p.Log())
 	}
-	return all
+	return all.String()
 }
