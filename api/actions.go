@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/auth"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/run"
 )
@@ -27,13 +26,6 @@ type Runs interface {
 	Cancel(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
 	Resolve(ctx context.Context, who run.Reader, executionID string, res run.Resolution) (run.Run, error)
 	MaskedArgs(ctx context.Context, r run.Run) json.RawMessage
-}
-
-func (s *Server) actionRoutes() []route {
-	return []route{
-		{method: http.MethodPost, path: "/v1/runtime/actions/run", takes: takesKey, perms: []string{auth.PermActionsRun}, body: bodyRun, handle: s.runAction},
-		{method: http.MethodPost, path: "/v1/runtime/governance/evaluate", takes: takesKey, perms: []string{auth.PermActionsRun}, body: bodyRun, handle: s.evaluate},
-	}
 }
 
 // runBody is the body of a run. Unknown members are refused: a misspelt dryRun

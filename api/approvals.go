@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,12 +13,6 @@ import (
 // Approvals is what the approval endpoints need.
 type Approvals interface {
 	Get(ctx context.Context, tenant uuid.UUID, id string) (approval.Approval, error)
-}
-
-func (s *Server) approvalRoutes() []route {
-	return []route{
-		{method: http.MethodGet, path: "/v1/approvals/{id}", takes: takesKeyOrJWT, perms: []string{"approvals:manage"}, handle: s.getApproval},
-	}
 }
 
 type approvalView struct {

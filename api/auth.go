@@ -18,15 +18,6 @@ type Accounts interface {
 	LogOut(ctx context.Context, tenant, session uuid.UUID) error
 }
 
-func (s *Server) authRoutes() []route {
-	return []route{
-		{method: http.MethodPost, path: "/v1/auth/signup", body: bodyManagement, handle: s.signUp},
-		{method: http.MethodPost, path: "/v1/auth/login", body: bodyManagement, handle: s.logIn},
-		{method: http.MethodPost, path: "/v1/auth/refresh", body: bodyManagement, handle: s.refresh},
-		{method: http.MethodPost, path: "/v1/auth/logout", takes: takesUser, handle: s.logOut},
-	}
-}
-
 type signupBody struct {
 	Email    *string `json:"email"`
 	Password *string `json:"password"`

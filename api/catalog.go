@@ -3,13 +3,11 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/auth"
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/verb"
@@ -19,14 +17,6 @@ import (
 type Catalog interface {
 	List(ctx context.Context, tenant uuid.UUID, f catalog.Filter) (catalog.Page, error)
 	Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Verb, error)
-}
-
-func (s *Server) catalogRoutes() []route {
-	perms := []string{auth.PermActionsCatalog}
-	return []route{
-		{method: http.MethodGet, path: "/v1/runtime/actions/catalog", takes: takesKey, perms: perms, handle: s.listVerbs},
-		{method: http.MethodGet, path: "/v1/runtime/actions/catalog/{verb}", takes: takesKey, perms: perms, handle: s.getVerb},
-	}
 }
 
 // verbView is the catalog verb of the specification.

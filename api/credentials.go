@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,20 +20,6 @@ type Credentials interface {
 	Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawMessage) (vault.Credential, error)
 	Delete(ctx context.Context, tenant, id uuid.UUID) error
 	Validate(ctx context.Context, tenant, id uuid.UUID) (c vault.Credential, usable bool, err error)
-}
-
-func (s *Server) credentialRoutes() []route {
-	perms := []string{auth.PermCredentialsManage}
-	const one = "/v1/credentials/{id}"
-	return []route{
-		{method: http.MethodPost, path: "/v1/credentials", takes: takesKeyOrJWT, perms: perms, body: bodyManagement, handle: s.createCredential},
-		{method: http.MethodGet, path: "/v1/credentials", takes: takesKeyOrJWT, perms: perms, handle: s.listCredentials},
-		{method: http.MethodGet, path: one, takes: takesKeyOrJWT, perms: perms, handle: s.getCredential},
-		{method: http.MethodPatch, path: one, takes: takesKeyOrJWT, perms: perms, body: bodyManagement, handle: s.patchCredential},
-		{method: http.MethodDelete, path: one, takes: takesKeyOrJWT, perms: perms, handle: s.deleteCredential},
-		{method: http.MethodPost, path: one + "/validate", takes: takesKeyOrJWT, perms: perms, handle: s.validateCredential},
-		{method: http.MethodPost, path: one + "/rotate", takes: takesKeyOrJWT, perms: perms, body: bodyManagement, handle: s.rotateCredential},
-	}
 }
 
 // credentialView is a credential without its secret, which nothing ever shows.

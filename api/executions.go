@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
@@ -15,15 +14,6 @@ import (
 	"agentruntime/internal/run"
 	"agentruntime/internal/verb"
 )
-
-func (s *Server) executionRoutes() []route {
-	return []route{
-		{method: http.MethodGet, path: "/v1/executions", takes: takesKeyOrJWT, handle: s.listExecutions},
-		{method: http.MethodGet, path: "/v1/executions/{id}", takes: takesKeyOrJWT, handle: s.getExecution},
-		{method: http.MethodPost, path: "/v1/executions/{id}/cancel", takes: takesKeyOrJWT, handle: s.cancelExecution},
-		{method: http.MethodPost, path: "/v1/executions/{id}/resolve", takes: takesUser, body: bodyRun, handle: s.resolveExecution},
-	}
-}
 
 // execution is a run as operators and callers read it.
 type execution struct {

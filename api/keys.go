@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,14 +14,6 @@ type Keys interface {
 	CreateKey(ctx context.Context, tenant, user uuid.UUID, in account.KeyInput) (account.Key, error)
 	ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]account.Key, error)
 	RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error
-}
-
-func (s *Server) keyRoutes() []route {
-	return []route{
-		{method: http.MethodPost, path: "/v1/api-keys", takes: takesUser, body: bodyManagement, handle: s.createKey},
-		{method: http.MethodGet, path: "/v1/api-keys", takes: takesUser, handle: s.listKeys},
-		{method: http.MethodDelete, path: "/v1/api-keys/{id}", takes: takesUser, handle: s.revokeKey},
-	}
 }
 
 // keyView is an API key. key is the whole secret in the answer to its creation and

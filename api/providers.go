@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/auth"
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
@@ -24,16 +22,6 @@ type Providers interface {
 	Provider(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Provider, error)
 	Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []catalog.Provider, more bool, err error)
 	DeleteProvider(ctx context.Context, tenant uuid.UUID, slug string) error
-}
-
-func (s *Server) providerRoutes() []route {
-	perms := []string{auth.PermProvidersManage}
-	return []route{
-		{method: http.MethodPost, path: "/v1/providers", takes: takesKeyOrJWT, perms: perms, body: bodyUpload, handle: s.importProvider},
-		{method: http.MethodGet, path: "/v1/providers", takes: takesKeyOrJWT, perms: perms, handle: s.listProviders},
-		{method: http.MethodGet, path: "/v1/providers/{slug}", takes: takesKeyOrJWT, perms: perms, handle: s.getProvider},
-		{method: http.MethodDelete, path: "/v1/providers/{slug}", takes: takesKeyOrJWT, perms: perms, handle: s.deleteProvider},
-	}
 }
 
 // providerView is a provider in a list.

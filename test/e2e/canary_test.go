@@ -49,16 +49,17 @@ func canaries(tag string) []canary {
 		apiKey("header"), apiKey("query"), apiKey("cookie"),
 		{"bearer", bearer(), "bearer", map[string]any{"token": token}, []string{token}},
 		{
-			"basic", map[string]any{"type": "http", "scheme": "basic"}, "basic",
-			map[string]any{"username": user, "password": password}, []string{user, password, user + ":" + password},
+			"basic",
+			map[string]any{"type": "http", "scheme": "basic"},
+			"basic",
+			map[string]any{"username": user, "password": password},
+			[]string{user, password, user + ":" + password},
 		},
 		{"custom", bearer(), "custom_header", map[string]any{"headers": map[string]string{"X-Shop-Token": custom}}, []string{custom}},
 	}
 }
 
 // Ways in which the provider gives the secret back.
-//
-//nolint:gochecknoglobals // a constant table
 var echoes = []string{
 	"plain", "escaped", "base64", "base64 inside", "hex", "HEX", "url", "header", "400", "500", "text", "wrong type", "redirect", "garbage", "vanish", "request",
 }
@@ -148,7 +149,9 @@ func (e *echo) each(w http.ResponseWriter, f func(string) string) {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(map[string]any{"echo": list, list[0]: "as a name"})
+	if err := enc.Encode(map[string][]string{"echo": list, list[0]: {"as a name"}}); err != nil {
+		panic(http.ErrAbortHandler) // the caller is gone
+	}
 }
 
 func echoDocument(scheme map[string]any) json.RawMessage {
@@ -188,6 +191,7 @@ func TestTheSearchFindsWhatIsThere(t *testing.T) {
 func TestSecretsAreNowhere(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		tenant := newTenant(s)
 		tag, marker := strings.ReplaceAll(uuid.NewString(), "-", ""), "marker-"+uuid.NewString()
 		secret := newSearch(tag)
@@ -299,7 +303,7 @@ func files(t *testing.T, s *rig.Stack) map[string][]byte {
 	for _, root := range roots {
 		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
-				return nil // Postgres takes files away at any time
+				return nil //nolint:nilerr // Postgres takes files away at any time
 			}
 			if raw, err := os.ReadFile(path); err == nil {
 				name, err := filepath.Rel(s.Dir, path)

@@ -14,6 +14,7 @@ import (
 func TestTheSandboxFromOutside(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		tenant := newTenant(s)
 		shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,8 +29,6 @@ const (
 )
 
 // verbOf names the verb of a kind in the document of the faulty provider.
-//
-//nolint:gochecknoglobals // a constant table
 var verbOf = map[verbKind]string{read: "get_thing", plainWrite: "create_thing", keyedWrite: "create_keyed_thing"}
 
 func faultyDocument() json.RawMessage {
@@ -180,11 +179,8 @@ const fine = `{"done":true}`
 // answer writes the answer and reports whether the connection goes on.
 func (f *faulty) answer(c net.Conn, fault, id string, attempt int) bool {
 	respond := func(status, contentType, body string, headers ...string) bool {
-		text := "HTTP/1.1 " + status + "\r\nContent-Type: " + contentType + fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))
-		for _, h := range headers {
-			text += h + "\r\n"
-		}
-		_, err := io.WriteString(c, text+"\r\n"+body)
+		head := append(headers, "Content-Type: "+contentType, "Content-Length: "+strconv.Itoa(len(body)))
+		_, err := io.WriteString(c, "HTTP/1.1 "+status+"\r\n"+strings.Join(head, "\r\n")+"\r\n\r\n"+body)
 		return err == nil
 	}
 	switch fault {
@@ -326,7 +322,10 @@ func TestProviderFaults(t *testing.T) {
 	}
 	all.Wait()
 	for _, p := range probes {
-		t.Run(p.name, func(t *testing.T) { p.check(t) })
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			p.check(t)
+		})
 	}
 	elsewhere.Range(func(at, _ any) bool {
 		t.Errorf("a redirect to another host was followed: %s", at)

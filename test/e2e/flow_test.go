@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 func TestADuplicateWaitsForTheOriginal(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		other := tenant.Runtime
 		if lane == split {
@@ -40,6 +42,7 @@ func TestADuplicateWaitsForTheOriginal(t *testing.T) {
 func TestACallThatOutlastsItsWait(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		list := ids(2)
 		for i, prefer := range []string{"Prefer: wait=0", "Prefer: wait=1"} {
@@ -65,6 +68,7 @@ func TestACallThatOutlastsItsWait(t *testing.T) {
 func TestACallerWhoGoesAwayDoesNotTakeTheRunWithHim(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		id := ids(1)[0]
 		ctx, leave := context.WithCancel(t.Context())
@@ -94,6 +98,7 @@ func TestACallerWhoGoesAwayDoesNotTakeTheRunWithHim(t *testing.T) {
 func TestRevocationReachesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		key, keyID := newKey(t, tenant)
 		owner := tenant.User
@@ -122,6 +127,7 @@ func TestRevocationReachesRequestsInFlight(t *testing.T) {
 func TestNoCallBeginsAfterARevocation(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		// One run waits for its second attempt while its key is revoked.
 		key, keyID := newKey(t, tenant)
@@ -190,6 +196,7 @@ func revokeAmidRuns(t *testing.T, g *gate, tenant *rig.Tenant) {
 func TestTenantsAndKeysAreApart(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		foreign := newTenant(s)
 		second, _ := newKey(t, tenant)
@@ -214,6 +221,7 @@ func TestTenantsAndKeysAreApart(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		list := ids(3)
 		cancelled, after, held := list[0], list[1], list[2]
@@ -243,6 +251,7 @@ func TestCancel(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		for outcome, want := range map[string]string{"executed": "executed", "failed": "failed"} {
 			id := ids(1)[0]
@@ -275,6 +284,7 @@ func TestResolve(t *testing.T) {
 func TestAHighRiskVerbIsBlocked(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		id := ids(1)[0]
 		a := tenant.Runtime.Run("gate:delete_thing", map[string]string{"id": id}, id)
@@ -309,6 +319,7 @@ func TestAHighRiskVerbIsBlocked(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		id := ids(1)[0]
 		call := func(verb string, dry bool) rig.Answer {
@@ -345,6 +356,7 @@ func TestDryRun(t *testing.T) {
 func TestNumbersReachTheProviderUnchanged(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		for _, number := range []string{"9007199254740993", "123456789012345678901234567890"} {
 			id := ids(1)[0]
@@ -357,13 +369,12 @@ func TestNumbersReachTheProviderUnchanged(t *testing.T) {
 func TestTheIdempotencyKeyHeader(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
 		g, tenant := connected(t, s)
 		list := ids(4)
 		run := func(arg string, fields map[string]any, headers ...string) rig.Answer {
 			body := map[string]any{"verb": "gate:create_thing", "args": map[string]any{"id": arg}}
-			for k, v := range fields {
-				body[k] = v
-			}
+			maps.Copy(body, fields)
 			return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", body, headers...)
 		}
 		header := "Idempotency-Key: " + list[0]

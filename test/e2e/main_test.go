@@ -17,20 +17,16 @@ import (
 
 // shared holds the stacks that the tests of this package have in common: starting
 // one takes seconds, and each test signs up a tenant of its own.
-//
-//nolint:gochecknoglobals // closed by TestMain
 var shared = rig.NewSuite("e2e")
 
 // Every process logs all it can say, for the search for secrets.
 const logAll = "LOG_LEVEL=debug"
 
-//nolint:gochecknoglobals // started by the first test that needs it
 var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, logAll) })
 
 // twoAPIs is the split lane with a second API process.
 type twoAPIs struct{ first, second *rig.Stack }
 
-//nolint:gochecknoglobals // started by the first test that needs it
 var sharedSplit = sync.OnceValue(func() twoAPIs {
 	s := rig.Split(shared, rig.SplitOptions{Env: []string{logAll}})
 	return twoAPIs{first: s, second: s.StartAPI("api-2")}

@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -102,17 +102,17 @@ func checkRecovered(t *testing.T, g *gate, tenant *rig.Tenant, list []string) {
 	ended := map[string]int{}
 	for i, id := range list {
 		mode := map[int]string{0: modeHold, 1: modeLaterOnce}[i]
-		rig.Until(t, terminalLimit, "run "+fmt.Sprint(i)+" ends", func() bool {
+		rig.Until(t, terminalLimit, "run "+strconv.Itoa(i)+" ends", func() bool {
 			a := createNow(tenant.Runtime, id, mode)
 			ended[a.Code(t)]++
 			return a.Err == nil && a.Status != http.StatusAccepted && a.Status != http.StatusServiceUnavailable
 		})
 		e := executionOf(t, tenant.Runtime, id)
-		switch {
-		case i == 0:
+		switch i {
+		case 0:
 			require.Equal(t, "outcome_unknown", e.Status, "it was at the provider when the process died")
 			require.Len(t, g.of(id), 1)
-		case i == 1:
+		case 1:
 			require.Equal(t, "executed", e.Status)
 			require.Len(t, g.of(id), 2, "refused once, and executed once")
 		default:

@@ -22,7 +22,6 @@ import (
 	"agentruntime/test/rig"
 )
 
-//nolint:gochecknoglobals // a flag of the test binary
 var record = flag.Bool("record", false, "write the histories of this run to workflows/testdata")
 
 // stranger is a client of Temporal without our codec: it sees what an operator
@@ -44,8 +43,6 @@ func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
 // shapes are the ways a workflow of a run can go: what is called, and how it ends.
-//
-//nolint:gochecknoglobals // a constant table
 var shapes = map[string]struct {
 	verb, mode, status, summary string
 	timers                      int
@@ -60,6 +57,7 @@ var shapes = map[string]struct {
 func TestTemporalShowsRunsAndTheirSummariesOnly(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
 		_, tenant := connected(t, s)
 		c := stranger(t, s)
 		var tenantID string

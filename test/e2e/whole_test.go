@@ -82,7 +82,6 @@ func (s *stripe) last() (r stripeRequest, count int) {
 	return r, len(s.requests)
 }
 
-//nolint:gochecknoglobals // make builds it once
 var buildStripe = sync.OnceValues(func() ([]byte, error) {
 	return exec.Command("make", "-C", rig.Root(), "bin/stripe-mock").CombinedOutput()
 })
@@ -150,6 +149,7 @@ func (s *stripe) connect(t *testing.T, tenant *rig.Tenant) {
 func TestTheWholeWithStripe(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
 		provider, tenant := newStripe(t), newTenant(s)
 		report := provider.importInto(t, tenant)
 		checkImport(t, report)
@@ -344,6 +344,7 @@ func runReads(t *testing.T, provider *stripe, tenant *rig.Tenant) {
 func TestManyCallersOneEffect(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
 		executions, callers := 300, 40
 		if lane == split {
 			executions, callers = 60, 20
