@@ -98,8 +98,13 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 	}
 	defer stop()
 	rows, err := b.measure(ctx, []scenario{
-		{"floor", floor}, {"run", b.action}, {"fence hit", b.fenceHit}, {"evaluate", b.evaluate},
-		{"bare GET", b.bareGet}, {"catalog 1,000", b.page(b.runtime)}, {fmt.Sprintf("catalog %d", b.large), b.page(b.big)},
+		{"floor", floor},
+		{"run", b.action},
+		{"fence hit", b.fenceHit},
+		{"evaluate", b.evaluate},
+		{"bare GET", b.bareGet},
+		{"catalog 1,000", b.page(b.runtime)},
+		{fmt.Sprintf("catalog %d", b.large), b.page(b.big)},
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,9 @@ func newRig(t *testing.T) *rig {
 	r.admin(`INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
 	         VALUES ($1, 'shop', 'Shop', 'shop', 'http://shop', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`, r.tenant)
 	for _, v := range []struct{ name, risk, op, idem string }{
-		{"read", "low", "read", "intrinsic"}, {"pay", "medium", "write", "none"}, {"refund", "high", "write", "none"},
+		{"read", "low", "read", "intrinsic"},
+		{"pay", "medium", "write", "none"},
+		{"refund", "high", "write", "none"},
 		{"keyed", "medium", "write", "header:Idempotency-Key"},
 	} {
 		r.admin(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
