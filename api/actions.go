@@ -118,7 +118,7 @@ func keyField(path string, s *string) (string, error) {
 // an error: "true" in quotes must neither run for real nor be guessed at.
 func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool {
 	var inMetadata map[string]json.RawMessage
-	_ = json.Unmarshal(metadata, &inMetadata) // object judges it: it is a JSON object or absent
+	_ = json.Unmarshal(metadata, &inMetadata) // object has judged what is none
 	on := false
 	for path, raw := range map[string]json.RawMessage{
 		"/dryRun": top[0], "/dry_run": top[1],
