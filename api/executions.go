@@ -60,7 +60,7 @@ func (s *Server) view(r run.Run) execution {
 		DurationMS: milliseconds(r.Took(s.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
 	}
 	if f := r.Fault(); f != nil {
-		e.Error = &problem{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus}
+		e.Error = &problem{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
 	}
 	return e
 }

@@ -46,13 +46,14 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
 -- was cancelled, or that another attempt holds. A run already in sending is one
 -- that a crash interrupted if it has been silent since @silent_since: @resend says
 -- whether its verb may be sent again.
-UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.sent_at, now()), updated_at = now(),
+UPDATE runs r SET state = 'sending', sends = r.sends + 1,
+       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id')
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
-RETURNING r.sends;
+RETURNING r.sends, r.maybe_sent;
 
 -- name: MarkAlive :exec
 -- Said every now and then by whoever is sending the run.
@@ -63,8 +64,8 @@ UPDATE runs SET updated_at = now()
 SELECT require_run_changed(@tenant_id, @id);
 
 -- name: BackToClaimed :execrows
--- The call provably did not leave, or the provider said to come back later.
-UPDATE runs SET state = 'claimed', updated_at = now()
+-- Nothing is under way at the provider, and another attempt will follow.
+UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: FinishRun :many
@@ -78,7 +79,7 @@ RETURNING *;
 
 -- name: RequestCancel :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
- WHERE tenant_id = @tenant_id AND id = @id AND state = 'claimed'
+ WHERE tenant_id = @tenant_id AND id = @id AND state = 'claimed' AND NOT maybe_sent
 RETURNING *;
 
 -- name: ResolveRun :many

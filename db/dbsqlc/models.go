@@ -139,6 +139,7 @@ type Run struct {
 	ApprovalID      *string
 	CredentialID    *uuid.UUID
 	Sends           int32
+	MaybeSent       bool
 	Result          *string
 	ProviderStatus  int32
 	ErrorCode       string

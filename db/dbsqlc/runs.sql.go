@@ -13,19 +13,25 @@ import (
 )
 
 const BackToClaimed = `-- name: BackToClaimed :execrows
-UPDATE runs SET state = 'claimed', updated_at = now()
- WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'sending'
+UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR $1, updated_at = now()
+ WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'sending'
 `
 
 type BackToClaimedParams struct {
-	TenantID uuid.UUID
-	ID       uuid.UUID
-	Attempt  int32
+	MaybeSent bool
+	TenantID  uuid.UUID
+	ID        uuid.UUID
+	Attempt   int32
 }
 
-// The call provably did not leave, or the provider said to come back later.
+// Nothing is under way at the provider, and another attempt will follow.
 func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedParams) (int64, error) {
-	result, err := db.Exec(ctx, BackToClaimed, arg.TenantID, arg.ID, arg.Attempt)
+	result, err := db.Exec(ctx, BackToClaimed,
+		arg.MaybeSent,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +102,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
        reason = $14, updated_at = now(), finished_at = now()
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
 `
 
 type FinishRunParams struct {
@@ -174,6 +180,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ApprovalID,
 			&i.CredentialID,
 			&i.Sends,
+			&i.MaybeSent,
 			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,
@@ -199,7 +206,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -236,6 +243,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ApprovalID,
 		&i.CredentialID,
 		&i.Sends,
+		&i.MaybeSent,
 		&i.Result,
 		&i.ProviderStatus,
 		&i.ErrorCode,
@@ -254,7 +262,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 }
 
 const ListRuns = `-- name: ListRuns :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::uuid IS NULL OR key_id = $3)
@@ -327,6 +335,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.ApprovalID,
 			&i.CredentialID,
 			&i.Sends,
+			&i.MaybeSent,
 			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,
@@ -380,13 +389,14 @@ func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) e
 }
 
 const MarkSending = `-- name: MarkSending :many
-UPDATE runs r SET state = 'sending', sends = r.sends + 1, sent_at = coalesce(r.sent_at, now()), updated_at = now(),
+UPDATE runs r SET state = 'sending', sends = r.sends + 1,
+       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = $1
  WHERE r.tenant_id = $2 AND r.id = $3 AND r.attempt = $4 AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $5::boolean AND r.updated_at <= $6))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
-RETURNING r.sends
+RETURNING r.sends, r.maybe_sent
 `
 
 type MarkSendingParams struct {
@@ -398,11 +408,16 @@ type MarkSendingParams struct {
 	SilentSince  time.Time
 }
 
+type MarkSendingRow struct {
+	Sends     int32
+	MaybeSent bool
+}
+
 // Commits before the first byte leaves. Not for a run whose key was revoked, that
 // was cancelled, or that another attempt holds. A run already in sending is one
 // that a crash interrupted if it has been silent since @silent_since: @resend says
 // whether its verb may be sent again.
-func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]int32, error) {
+func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
 		arg.TenantID,
@@ -415,13 +430,13 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		return nil, err
 	}
 	defer rows.Close()
-	items := []int32{}
+	items := []MarkSendingRow{}
 	for rows.Next() {
-		var sends int32
-		if err := rows.Scan(&sends); err != nil {
+		var i MarkSendingRow
+		if err := rows.Scan(&i.Sends, &i.MaybeSent); err != nil {
 			return nil, err
 		}
-		items = append(items, sends)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -440,8 +455,8 @@ func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) err
 
 const RequestCancel = `-- name: RequestCancel :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
- WHERE tenant_id = $1 AND id = $2 AND state = 'claimed'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+ WHERE tenant_id = $1 AND id = $2 AND state = 'claimed' AND NOT maybe_sent
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
 `
 
 type RequestCancelParams struct {
@@ -484,6 +499,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ApprovalID,
 			&i.CredentialID,
 			&i.Sends,
+			&i.MaybeSent,
 			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,
@@ -526,7 +542,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
 `
 
 type ResolveRunParams struct {
@@ -584,6 +600,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ApprovalID,
 			&i.CredentialID,
 			&i.Sends,
+			&i.MaybeSent,
 			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,
@@ -609,7 +626,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -655,6 +672,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.ApprovalID,
 			&i.CredentialID,
 			&i.Sends,
+			&i.MaybeSent,
 			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,

@@ -34,6 +34,7 @@ CREATE TABLE runs (
     approval_id       text,
     credential_id     uuid,
     sends             integer NOT NULL DEFAULT 0, -- how often the row moved to sending
+    maybe_sent        boolean NOT NULL DEFAULT false, -- a write of which an attempt may have had its effect
     result            text, -- the provider's JSON object, secrets scrubbed
     provider_status   integer NOT NULL DEFAULT 0,
     error_code        text NOT NULL DEFAULT '',
@@ -171,7 +172,7 @@ BEGIN
                source_addr = p_source_addr, give_up_at = p_give_up_at, risk_level = known.risk_level,
                operation_type = known.operation_type, decision = '',
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
-               error_details = NULL, cancel_requested = false, sends = 0, sent_at = NULL, provider_status = 0,
+               error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, sent_at = NULL, provider_status = 0,
                retryable = false, retry_after_ms = 0, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.state IN ('blocked', 'refused');
         IF FOUND THEN

@@ -29,7 +29,7 @@ func endsFrom(e ending) []string {
 	case StateExecuted, StateFailed:
 		return []string{string(StateSending), string(StateOutcomeUnknown)}
 	case StateOutcomeUnknown:
-		return []string{string(StateSending)}
+		return []string{string(StateSending), string(StateClaimed)}
 	default:
 		return []string{string(StateClaimed)}
 	}

@@ -28,9 +28,6 @@ type prepared struct {
 	run     Run
 	target  Target
 	verdict governance.Verdict
-	// harmless counts the sends that provably had no effect, as far as this process
-	// has made them; any other is taken to have had one.
-	harmless int32
 }
 
 // preparedSize is above the number of runs that one worker has in flight;
@@ -101,7 +98,7 @@ func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
 	if !mine {
 		return Step{State: p.run.State, Done: true}, nil
 	}
-	if p.run.State == StateSending {
+	if p.run.State == StateSending || p.run.MaybeSent {
 		// A crash repeats this step after the send had begun: the send step knows what to do.
 		return Step{State: p.run.State}, nil
 	}

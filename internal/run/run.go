@@ -54,30 +54,32 @@ func (s State) Status() string {
 
 // Run is one run as it stands in the database.
 type Run struct {
-	ID             uuid.UUID
-	TenantID       uuid.UUID
-	ExecutionID    string
-	ClaimKey       string
-	Attempt        int32
-	State          State
-	Verb           verb.Name
-	Args           json.RawMessage
-	Fingerprint    []byte
-	DryRun         bool
-	SessionID      *string
-	Metadata       json.RawMessage
-	KeyID          *uuid.UUID
-	RequestID      string
-	SourceAddr     string
-	GiveUpAt       time.Time
-	Risk           verb.Risk
-	Operation      verb.Operation
-	Decision       string
-	PolicyName     string
-	Reason         string
-	ApprovalID     *string
-	CredentialID   *uuid.UUID
-	Sends          int32
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	ExecutionID  string
+	ClaimKey     string
+	Attempt      int32
+	State        State
+	Verb         verb.Name
+	Args         json.RawMessage
+	Fingerprint  []byte
+	DryRun       bool
+	SessionID    *string
+	Metadata     json.RawMessage
+	KeyID        *uuid.UUID
+	RequestID    string
+	SourceAddr   string
+	GiveUpAt     time.Time
+	Risk         verb.Risk
+	Operation    verb.Operation
+	Decision     string
+	PolicyName   string
+	Reason       string
+	ApprovalID   *string
+	CredentialID *uuid.UUID
+	Sends        int32
+	// MaybeSent: a write of which an attempt may have had its effect.
+	MaybeSent      bool
 	Result         json.RawMessage
 	ProviderStatus int
 	ErrorCode      fault.Code

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/audit"
 	"agentruntime/internal/failpoint"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/verb"
 )
 
 // Send makes one attempt at the provider. The row moves to sending, and that
@@ -49,7 +50,7 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	sends, err := s.markSending(ctx, p, resend)
+	sends, maybeSent, err := s.markSending(ctx, p, resend)
 	if err != nil {
 		return Step{}, err
 	}
@@ -62,22 +63,22 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while: the
 	// step's own time limit is the bound.
-	harmless := sends-1 == p.harmless
-	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), harmless, p.run.GiveUpAt.Sub(s.Now())))
+	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.Now())))
 }
 
 // unprepared ends a run whose request cannot be built: refused where nothing was
 // sent, unknown where a crash came after the send had begun.
 func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (Step, error) {
-	if p.run.State == StateSending {
+	if p.run.State == StateSending || p.run.MaybeSent {
 		return s.giveUpUnknown(ctx, p)
 	}
 	return s.refuse(ctx, p, f)
 }
 
 // markSending is the fence's last gate, one round trip. It returns how often the
-// run has been sent, this time included; 0 means that it must not be.
-func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, err error) {
+// run has been sent, this time included, and whether an attempt before this one may
+// have had its effect; 0 means that it must not be sent.
+func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, maybeSent bool, err error) {
 	failpoint.Hit("before_sending")
 	r := p.run
 	b := &pgx.Batch{}
@@ -97,16 +98,16 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 				return err
 			}
 		}
-		err := res.QueryRow().Scan(&sends)
+		err := res.QueryRow().Scan(&sends, &maybeSent)
 		if isMissing(err) {
 			return errNotOurs
 		}
 		return err
 	})
 	if err != nil && !isNotOurs(err) {
-		return 0, fmt.Errorf("run: mark sending: %w", err)
+		return 0, false, fmt.Errorf("run: mark sending: %w", err)
 	}
-	return sends, nil
+	return sends, maybeSent, nil
 }
 
 // notSendable finds out why the gate was shut: the run ended meanwhile, a crash
@@ -126,7 +127,7 @@ func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
 		}
 		return s.giveUpUnknown(ctx, p)
 	default:
-		return s.refuse(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
+		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
 	}
 }
 
@@ -163,18 +164,17 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (St
 		return s.finish(ctx, p, st.end, "run."+string(st.end.state))
 	}
 	r := p.run
+	maybeSent := !st.harmless && p.target.Operation() == verb.Write
 	n, err := dbsqlc.New().BackToClaimed(ctx, s.DB.Tenant(r.TenantID),
-		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
 	if err != nil {
 		return Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}
 	if n == 0 {
 		return Step{State: r.State, Done: true}, nil
 	}
-	if st.harmless {
-		p.harmless++
-	}
-	s.prepared.cache.Add(Ref{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt}, p)
+	p.run.MaybeSent = r.MaybeSent || maybeSent
+	s.prepared.add(p)
 	return Step{State: StateClaimed, After: st.after}, nil
 }
 

@@ -480,6 +480,39 @@ func TestACancelledRunSendsNothing(t *testing.T) {
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.cancelled'`))
 }
 
+// A repeatable write whose attempt may have had its effect is neither cancelled nor
+// refused as if nothing had been sent.
+func TestWhatMayHaveBeenSentIsNotCalledUnsent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Sent} })
+	answered := make(chan run.Outcome, 1)
+	go func() {
+		out, _ := r.do("keyed", "e1", `{}`)
+		answered <- out
+	}()
+	who := run.Reader{TenantID: r.tenant, KeyID: &r.key}
+	var claimed run.Run
+	require.Eventually(t, func() bool {
+		var err error
+		claimed, err = r.Get(t.Context(), who, "e1")
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+	ref := run.Ref{TenantID: r.tenant, ID: claimed.ID, Attempt: 1}
+	step, err := r.Send(t.Context(), ref)
+	require.NoError(t, err)
+	require.Positive(t, step.After)
+
+	_, err = r.Cancel(t.Context(), who, "e1")
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	r.admin(`UPDATE api_keys SET revoked_at = now()`)
+	_, err = r.Send(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, run.StateOutcomeUnknown, (<-answered).Run.State)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
+
 func TestADryRunOfAWriteIsIntercepted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -59,7 +59,7 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 		return err
 	case open:
 		return nil
-	case r.State == StateSending:
+	case r.State == StateSending || r.MaybeSent && found:
 		// No workflow is left that could know how the call went.
 		_, err = s.giveUpUnknown(ctx, prepared{run: r})
 		return err
