@@ -61,7 +61,13 @@ UPDATE runs SET updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: RequireRunChanged :exec
-SELECT require_run_changed(@tenant_id, @id);
+-- Undoes the transaction where it did not change the run: an audit record of a change
+-- that another attempt forestalled must not stay. now() is the start of the
+-- transaction, so only its own change bears it.
+SELECT CASE
+    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.updated_at = now()) THEN true
+    ELSE run_not_changed()
+    END;
 
 -- name: BackToClaimed :execrows
 -- Nothing is under way at the provider, and another attempt will follow.

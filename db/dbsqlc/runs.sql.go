@@ -525,7 +525,10 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 }
 
 const RequireRunChanged = `-- name: RequireRunChanged :exec
-SELECT require_run_changed($1, $2)
+SELECT CASE
+    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.updated_at = now()) THEN true
+    ELSE run_not_changed()
+    END
 `
 
 type RequireRunChangedParams struct {
@@ -533,6 +536,9 @@ type RequireRunChangedParams struct {
 	ID       uuid.UUID
 }
 
+// Undoes the transaction where it did not change the run: an audit record of a change
+// that another attempt forestalled must not stay. now() is the start of the
+// transaction, so only its own change bears it.
 func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) error {
 	_, err := db.Exec(ctx, RequireRunChanged, arg.TenantID, arg.ID)
 	return err

@@ -111,33 +111,45 @@ CREATE FUNCTION claim_run(
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    owners uuid[] := run_owners(p_tenant, p_keys);
+    owners uuid[];
     owner  uuid; -- of the run that answers, once it is known
     old    record;
     known  record;
+    ours   integer := 0; -- keys that this call inserted
 BEGIN
+    SELECT v.risk_level, v.operation_type INTO known
+      FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
+    IF cardinality(p_keys) = 2 OR known IS NULL THEN
+        owners := run_owners(p_tenant, p_keys);
+    END IF;
     IF coalesce(owners[1], owners[2]) IS NULL THEN
-        SELECT v.risk_level, v.operation_type INTO known
-          FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
-        -- In one order everywhere, so that two callers with the same two keys cannot deadlock.
-        INSERT INTO run_keys (tenant_id, key, run_id)
-            SELECT p_tenant, k, p_run FROM unnest(p_keys) AS k ORDER BY k
-            ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
-        owners := run_owners(p_tenant, p_keys);
-        IF p_run = ALL (owners) THEN
+        IF cardinality(p_keys) = 1 THEN
+            INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, p_keys[1], p_run)
+                ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+        ELSE
+            -- In one order everywhere, so that two callers with the same two keys cannot deadlock.
+            INSERT INTO run_keys (tenant_id, key, run_id)
+                SELECT p_tenant, k, p_run FROM unnest(p_keys) AS k ORDER BY k
+                ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+        END IF;
+        GET DIAGNOSTICS ours = ROW_COUNT;
+        IF ours = cardinality(p_keys) THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type)
                 VALUES (p_run, p_tenant, p_execution_id, p_keys[1], p_provider, p_verb, p_args, p_fingerprint, p_dry_run,
                         p_session, p_metadata, p_key_id, p_request_id, p_source_addr, p_give_up_at,
                         known.risk_level, known.operation_type);
             -- A generated execution_id is a name of the run too.
-            INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, p_execution_id, p_run)
-                ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+            IF p_execution_id <> ALL (p_keys) THEN
+                INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, p_execution_id, p_run)
+                    ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+            END IF;
             RETURN 'fresh';
         END IF;
+        owners := run_owners(p_tenant, p_keys);
         -- A racing caller took some of the keys: one that was inserted here joins its run.
         owner := (array_remove(owners, p_run))[1];
         UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = p_run;
@@ -162,8 +174,6 @@ BEGIN
         END IF;
     END IF;
     IF old.state IN ('blocked', 'refused') THEN
-        SELECT v.risk_level, v.operation_type INTO known
-          FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb;
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
@@ -184,15 +194,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- require_run_changed undoes the transaction where it did not change the run: an
--- audit record of a change that another attempt forestalled must not stay. now() is
--- the start of the transaction, so only its own change bears it.
+-- run_not_changed undoes the transaction, see the query RequireRunChanged.
 -- +goose StatementBegin
-CREATE FUNCTION require_run_changed(p_tenant uuid, p_run uuid) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION run_not_changed() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM runs WHERE tenant_id = p_tenant AND id = p_run AND updated_at = now()) THEN
-        RAISE EXCEPTION 'the run was not changed' USING ERRCODE = 'AR001';
-    END IF;
+    RAISE EXCEPTION 'the run was not changed' USING ERRCODE = 'AR001';
 END
 $$;
 -- +goose StatementEnd
@@ -261,7 +267,7 @@ CREATE TRIGGER audit_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_re
 DROP TABLE audit_records;
 DROP FUNCTION audit_is_insert_only();
 DROP TABLE approvals;
-DROP FUNCTION require_run_changed(uuid, uuid);
+DROP FUNCTION run_not_changed();
 DROP FUNCTION claim_run(uuid, uuid, text, text[], text, text, text, bytea, boolean, text, json, uuid, text, text, timestamptz);
 DROP FUNCTION run_owners(uuid, text[]);
 DROP TABLE run_keys;
