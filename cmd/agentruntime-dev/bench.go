@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"slices"
 	"sync/atomic"
@@ -17,10 +18,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	temporalclient "go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/db"
 	"agentruntime/internal/bench"
@@ -77,6 +74,11 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	o.data = dir
+	fmt.Fprint(w, configurations)
+	stock, err := b.stockFloor(ctx, filepath.Join(dir, "stock"))
+	if err != nil {
+		return err
+	}
 	if b.stack, err = newStack(o); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	floor, stop, err := b.floor()
+	floor, stop, err := floorOn(b.stack.ready.TemporalAddress, b.stack.log)
 	if err != nil {
 		return err
 	}
@@ -113,11 +115,11 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", bench.Resident()>>20)
-	if err := bench.Print(w, rows); err != nil {
+	if err := bench.Print(w, append([]bench.Row{{Name: stockName, Sample: stock}}, rows...)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	missed, err := bench.PrintGoals(w, goals(rows))
+	missed, err := bench.PrintGoals(w, goals(append(rows, bench.Row{Name: stockName, Sample: stock})))
 	if err == nil && missed > 0 {
 		err = fmt.Errorf("bench: %d goals missed", missed)
 	}
@@ -183,8 +185,9 @@ func goals(rows []bench.Row) []bench.Goal {
 		return bench.Sample{}
 	}
 	rate := func(a, b string) float64 { return at(a, 16).Rate / at(b, 16).Rate }
-	large := rows[len(rows)-1].Name
+	large := rows[len(rows)-2].Name // the last row is the stock floor's
 	return []bench.Goal{
+		{What: "floor / floor as start-dev runs it, rate at 16 clients", Ratio: rate("floor", stockName), AtLeast: 2},
 		{What: "runs / floor, rate at 16 clients", Ratio: rate("run", "floor"), AtLeast: 0.6},
 		{What: "run / floor, p50 at 1 client", Ratio: float64(at("run", 1).P50) / float64(at("floor", 1).P50), AtMost: 2},
 		{What: "fence hits / runs, rate at 16 clients", Ratio: rate("fence hit", "run"), AtLeast: 4},
@@ -287,45 +290,6 @@ func (b *benchmark) fill(ctx context.Context, tenantID uuid.UUID, n int) error {
 	}
 	return nil
 }
-
-// floor starts the bare workflow's worker and returns the operation.
-func (b *benchmark) floor() (bench.Op, func(), error) {
-	const queue = "floor"
-	c, err := temporalclient.Dial(temporalclient.Options{
-		HostPort: b.stack.ready.TemporalAddress, Namespace: namespace, Logger: sdklog.NewStructuredLogger(b.stack.log),
-		ConnectionOptions: temporalclient.ConnectionOptions{GrpcCompression: &temporalclient.GrpcCompressionNone{}},
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("bench: floor: %w", err)
-	}
-	w := worker.New(c, queue, worker.Options{MaxConcurrentWorkflowTaskPollers: 8, LocalActivityWorkerOnly: true})
-	w.RegisterWorkflow(bareWorkflow)
-	if err := w.Start(); err != nil {
-		c.Close()
-		return nil, nil, fmt.Errorf("bench: floor: %w", err)
-	}
-	op := func(ctx context.Context, _ int64) error {
-		run, err := c.ExecuteWorkflow(ctx, temporalclient.StartWorkflowOptions{ID: uuid.NewString(), TaskQueue: queue, EnableEagerStart: true}, bareWorkflow)
-		if err != nil {
-			return err
-		}
-		return run.Get(ctx, nil)
-	}
-	return op, func() { w.Stop(); c.Close() }, nil
-}
-
-// bareWorkflow is the least that a run can cost: two local activities that do nothing.
-func bareWorkflow(ctx workflow.Context) error {
-	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Second})
-	for range 2 {
-		if err := workflow.ExecuteLocalActivity(ctx, nothing).Get(ctx, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func nothing(context.Context) error { return nil }
 
 // action runs a write of the sandbox: governed, sent, recorded.
 func (b *benchmark) action(ctx context.Context, i int64) error {

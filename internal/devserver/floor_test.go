@@ -41,7 +41,7 @@ func nothing(context.Context) error { return nil }
 func BenchmarkFloor(b *testing.B) {
 	b.Run("start-dev", func(b *testing.B) {
 		benchmarkFloor(b, func(dir string) TemporalConfig {
-			return TemporalConfig{Dir: filepath.Join(dir, "temporal"), Shards: 1, stock: true}
+			return TemporalConfig{Dir: filepath.Join(dir, "temporal"), Shards: 1, Stock: true}
 		})
 	})
 	b.Run("ours", func(b *testing.B) {

@@ -55,9 +55,9 @@ type TemporalConfig struct {
 	// it (UpdateWorkflowExecution, …). For measurements; nil counts nothing.
 	CountWrites func(operation string)
 
-	// stock switches the settings in serverSettings off: the server as
+	// Stock switches the settings in serverSettings off: the server as
 	// `temporal server start-dev` runs it, for comparison.
-	stock bool
+	Stock bool
 }
 
 // Temporal is a running server with its four services.
@@ -107,7 +107,7 @@ func StartTemporal(ctx context.Context, cfg TemporalConfig) (_ *Temporal, err er
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts), // no gossip: faster, and no dead members after kill -9
 		temporal.WithLogger(logger),
-		temporal.WithDynamicConfigClient(serverSettings(cfg.stock)),
+		temporal.WithDynamicConfigClient(serverSettings(cfg.Stock)),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
 	}
