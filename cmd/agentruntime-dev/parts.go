@@ -25,6 +25,9 @@ const (
 	visibilityDatabase = "temporal_visibility"
 	appRole            = "agentruntime_app"
 
+	// databaseConns are enough for two cores; each costs Postgres a process of some 25 MB.
+	databaseConns = 8
+
 	readyPoll      = 10 * time.Millisecond
 	headerTimeout  = 10 * time.Second
 	sandboxKeySize = 24
@@ -128,6 +131,7 @@ func (s *stack) serviceConfig(lane string) (config.Config, error) {
 	cfg.AllowLoopback = true
 	cfg.Listen = s.listen
 	cfg.DatabaseURL = s.appURL
+	cfg.DatabaseConns = databaseConns
 	cfg.TemporalAddress, cfg.TemporalNamespace = s.ready.TemporalAddress, namespace
 	cfg.StartLane = lane
 	cfg.VaultKeys = "dev:" + encode(keys.KEK)

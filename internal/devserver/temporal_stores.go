@@ -22,7 +22,7 @@ import (
 
 // visibilityConns is the size of the visibility store's pool. Two cores keep no
 // more than a few connections busy.
-const visibilityConns = 8
+const visibilityConns = 4
 
 // mainStore is an SQLite file. WAL with synchronous NORMAL keeps everything that
 // was committed when the process is killed; a power cut may cost the last

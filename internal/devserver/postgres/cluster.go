@@ -239,7 +239,7 @@ func (c cluster) serverArgs(port int) []string {
 		{"cluster_name", c.name},
 		{"password_encryption", "scram-sha-256"},
 		{"max_connections", "120"},
-		{"shared_buffers", "32MB"},
+		{"shared_buffers", "24MB"},
 		{"work_mem", "4MB"},
 		{"maintenance_work_mem", "32MB"},
 		{"huge_pages", "off"},
