@@ -98,7 +98,7 @@ func Table() []Spec {
 		{CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "This idempotency key was used for another call.", "Same key, but another verb, dry run against real, or (by the `Idempotency-Key` header) other arguments. Nothing ran."},
 		{CodeIdempotencyConflict, http.StatusUnprocessableEntity, "execution_id and idempotency_key name two different runs.", "Both were used before, for different runs. Nothing ran."},
 		{CodeWeakPassword, http.StatusUnprocessableEntity, "A password needs at least 8 characters.", "The password is shorter than 8 characters."},
-		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A base URL that is not http(s), has credentials in it, or is not public."},
+		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A server or base URL that is plain http or not public."},
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins for the address; see `Retry-After`."},
