@@ -47,6 +47,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	// of the service has an index.
 	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
 	pc.MaxConnIdleTime = 5 * time.Minute
+	pc.AfterConnect = registerUUID
 	pc.ConnConfig.Tracer = cfg.Tracer
 	if pc.ConnConfig.ConnectTimeout == 0 {
 		pc.ConnConfig.ConnectTimeout = 5 * time.Second
