@@ -20,7 +20,7 @@ import (
 // Runs is what the run, governance and execution endpoints need of the run domain.
 type Runs interface {
 	Do(ctx context.Context, who run.Caller, req run.Request) (run.Outcome, error)
-	Evaluate(ctx context.Context, tenant uuid.UUID, verb string) (run.Evaluation, error)
+	Evaluate(ctx context.Context, tenant uuid.UUID, verb string, args, metadata json.RawMessage) (run.Evaluation, error)
 	Get(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
 	List(ctx context.Context, who run.Reader, f run.Filter) ([]run.Run, bool, error)
 	Cancel(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
@@ -240,8 +240,9 @@ func sourceAddr(r *http.Request) string {
 }
 
 type evaluateBody struct {
-	Verb *string         `json:"verb"`
-	Args json.RawMessage `json:"args"`
+	Verb     *string         `json:"verb"`
+	Args     json.RawMessage `json:"args"`
+	Metadata json.RawMessage `json:"metadata"`
 }
 
 type evaluation struct {
@@ -274,11 +275,11 @@ func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
 	}
 	var v problems
 	name := v.text("/verb", b.Verb, 255)
-	v.object("/args", b.Args, false)
+	args, metadata := v.object("/args", b.Args, false), v.object("/metadata", b.Metadata, false)
 	if err := v.err(); err != nil {
 		return reply{}, err
 	}
-	e, err := s.Runs.Evaluate(ctx, c.who.TenantID, name)
+	e, err := s.Runs.Evaluate(ctx, c.who.TenantID, name, args, metadata)
 	if err != nil {
 		return reply{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/audit"
 	"agentruntime/internal/auth"
 	"agentruntime/internal/fault"
 )
@@ -72,6 +73,7 @@ func (s *Server) guarded(rt route) http.Handler {
 			}
 			c.who = who
 			c.log = c.log.With("tenant_id", who.TenantID)
+			ctx = audit.WithActor(ctx, c.auditActor())
 			if err := authorise(rt, who); err != nil {
 				return reply{}, err
 			}
@@ -95,6 +97,15 @@ func (s *Server) guarded(rt route) http.Handler {
 		}
 		return rep, err
 	})
+}
+
+// auditActor is the caller as audit records name him.
+func (c *call) auditActor() audit.Actor {
+	a := audit.Actor{Type: audit.ActorKey, ID: c.who.KeyID.String(), RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}
+	if c.who.Kind == auth.KindUser {
+		a.Type, a.ID = audit.ActorUser, c.who.UserID.String()
+	}
+	return a
 }
 
 func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (auth.Principal, error) {

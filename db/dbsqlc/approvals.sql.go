@@ -13,7 +13,7 @@ import (
 )
 
 const GetApproval = `-- name: GetApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type GetApprovalParams struct {
@@ -39,6 +39,23 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Requester,
 		&i.CreatedAt,
 		&i.ExpiresAt,
+		&i.Kind,
+		&i.Attempt,
+		&i.Explanation,
+		&i.Request,
+		&i.Requirements,
+		&i.PolicyIds,
+		&i.CallHash,
+		&i.SchemaHash,
+		&i.CredentialID,
+		&i.EditedFrom,
+		&i.EditedBy,
+		&i.ClosedReason,
+		&i.DecidedBy,
+		&i.DecidedAt,
+		&i.EscalatedAt,
+		&i.Recheck,
+		&i.WatchedAt,
 	)
 	return i, err
 }

@@ -13,9 +13,9 @@ import (
 
 const AppendAudit = `-- name: AppendAudit :exec
 INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
-                           execution_id, session_id, request_id, source_addr, input, details)
+                           subject_type, subject_id, execution_id, session_id, request_id, source_addr, input, details)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $16)
+        $11, $12, $13, $14, $15, $16, $17, $18)
 `
 
 type AppendAuditParams struct {
@@ -29,6 +29,8 @@ type AppendAuditParams struct {
 	RiskLevel   string
 	Decision    string
 	Outcome     string
+	SubjectType string
+	SubjectID   string
 	ExecutionID string
 	SessionID   *string
 	RequestID   string
@@ -49,6 +51,8 @@ func (q *Queries) AppendAudit(ctx context.Context, db DBTX, arg AppendAuditParam
 		arg.RiskLevel,
 		arg.Decision,
 		arg.Outcome,
+		arg.SubjectType,
+		arg.SubjectID,
 		arg.ExecutionID,
 		arg.SessionID,
 		arg.RequestID,

@@ -27,20 +27,51 @@ type ApiKey struct {
 }
 
 type Approval struct {
-	ID          string
-	TenantID    uuid.UUID
-	RunID       uuid.UUID
-	ExecutionID string
-	Status      string
-	Provider    string
-	Verb        string
-	Args        string
-	RiskLevel   string
-	PolicyName  string
-	Reason      string
-	Requester   *uuid.UUID
-	CreatedAt   time.Time
-	ExpiresAt   *time.Time
+	ID           string
+	TenantID     uuid.UUID
+	RunID        uuid.UUID
+	ExecutionID  string
+	Status       string
+	Provider     string
+	Verb         string
+	Args         string
+	RiskLevel    string
+	PolicyName   string
+	Reason       string
+	Requester    *uuid.UUID
+	CreatedAt    time.Time
+	ExpiresAt    *time.Time
+	Kind         string
+	Attempt      int32
+	Explanation  []byte
+	Request      []byte
+	Requirements []byte
+	PolicyIds    []uuid.UUID
+	CallHash     []byte
+	SchemaHash   []byte
+	CredentialID *uuid.UUID
+	EditedFrom   *string
+	EditedBy     *uuid.UUID
+	ClosedReason string
+	DecidedBy    *uuid.UUID
+	DecidedAt    *time.Time
+	EscalatedAt  *time.Time
+	Recheck      bool
+	WatchedAt    time.Time
+}
+
+type ApprovalDecision struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	ApprovalID string
+	UserID     *uuid.UUID
+	Decision   string
+	Reason     string
+	EditedArgs *string
+	RequestID  string
+	SourceAddr string
+	CreatedAt  time.Time
+	CountedAt  *time.Time
 }
 
 type AuditRecord struct {
@@ -61,6 +92,8 @@ type AuditRecord struct {
 	SourceAddr  string
 	Input       *string
 	Details     []byte
+	SubjectType string
+	SubjectID   string
 }
 
 type Credential struct {
@@ -83,10 +116,77 @@ type Credential struct {
 	RotatedAt    *time.Time
 }
 
+type Grant struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	Provider   string
+	Verb       string
+	Conditions []byte
+	KeyID      *uuid.UUID
+	AgentID    *string
+	CustomerID *string
+	Reason     string
+	CreatedBy  uuid.UUID
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	MaxUses    int32
+	Uses       int32
+	RevokedAt  *time.Time
+	RevokedBy  *uuid.UUID
+}
+
 type LoginAttempt struct {
 	Subject      []byte
 	Failures     int32
 	WindowEndsAt time.Time
+}
+
+type Policy struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	Version     int32
+	Name        string
+	Description string
+	Enabled     bool
+	Mode        string
+	Priority    int32
+	Action      string
+	Document    []byte
+	CreatedBy   string
+	CreatedAt   time.Time
+	UpdatedBy   string
+	UpdatedAt   time.Time
+	DeletedAt   *time.Time
+}
+
+type PolicyMatch struct {
+	TenantID      uuid.UUID
+	PolicyID      uuid.UUID
+	RunID         uuid.UUID
+	Attempt       int32
+	PolicyVersion int32
+	Mode          string
+	Action        string
+	Decided       bool
+	Decision      string
+	Shadow        string
+	At            time.Time
+}
+
+type PolicySet struct {
+	TenantID  uuid.UUID
+	Version   int64
+	MaskPaths []byte
+}
+
+type PolicyVersion struct {
+	TenantID  uuid.UUID
+	PolicyID  uuid.UUID
+	Version   int32
+	Change    string
+	Policy    []byte
+	ChangedBy string
+	ChangedAt time.Time
 }
 
 type Provider struct {
@@ -153,6 +253,9 @@ type Run struct {
 	UpdatedAt       time.Time
 	SentAt          *time.Time
 	FinishedAt      *time.Time
+	Held            bool
+	GrantID         *uuid.UUID
+	EditedArgs      *string
 }
 
 type RunKey struct {

@@ -102,7 +102,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
        reason = $14, updated_at = now(), finished_at = now()
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
 `
 
 type FinishRunParams struct {
@@ -194,6 +194,9 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
 		); err != nil {
 			return nil, err
 		}
@@ -206,7 +209,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -257,12 +260,15 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.UpdatedAt,
 		&i.SentAt,
 		&i.FinishedAt,
+		&i.Held,
+		&i.GrantID,
+		&i.EditedArgs,
 	)
 	return i, err
 }
 
 const ListRuns = `-- name: ListRuns :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::uuid IS NULL OR key_id = $3)
@@ -349,6 +355,9 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
 		); err != nil {
 			return nil, err
 		}
@@ -456,7 +465,7 @@ func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) err
 const RequestCancel = `-- name: RequestCancel :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND state = 'claimed' AND NOT maybe_sent
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
 `
 
 type RequestCancelParams struct {
@@ -513,6 +522,9 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
 		); err != nil {
 			return nil, err
 		}
@@ -548,7 +560,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
 `
 
 type ResolveRunParams struct {
@@ -620,6 +632,9 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
 		); err != nil {
 			return nil, err
 		}
@@ -632,7 +647,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -692,6 +707,9 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.UpdatedAt,
 			&i.SentAt,
 			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
 		); err != nil {
 			return nil, err
 		}

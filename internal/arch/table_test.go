@@ -50,7 +50,7 @@ func mayImport() map[string][]string {
 		"workflows":  kernel,
 		"activities": slices.Concat(kernel, domain, probes),
 		"worker":     {"activities", "workflows", "internal/flow"},
-		"api":        slices.Concat(kernel, domain, []string{"internal/engine"}),
+		"api":        slices.Concat(kernel, domain, record, []string{"internal/engine"}),
 
 		"internal/audit":     slices.Concat(kernel, store),
 		"internal/engine":    kernel,
@@ -60,12 +60,12 @@ func mayImport() map[string][]string {
 		"internal/sandbox":   {},
 		"internal/bench":     {},
 		"internal/cli":       {"db", "internal/app", "internal/config"},
-		"internal/app": slices.Concat(kernel, domain, store, []string{
+		"internal/app": slices.Concat(kernel, domain, record, store, []string{
 			"activities", "api", "worker", "internal/config", "internal/dispatch", "internal/egress", "internal/engine",
 		}),
 		// Where several domain packages meet for one call of a provider.
 		"internal/dispatch": slices.Concat(kernel, store, []string{
-			"internal/catalog", "internal/connectors", "internal/egress", "internal/run", "internal/vault",
+			"internal/catalog", "internal/connectors", "internal/egress", "internal/policy", "internal/run", "internal/vault",
 		}),
 		"internal/devserver": {"db", "internal/app", "internal/config", "internal/devserver/"},
 		"internal/testkit":   slices.Concat(kernel, domain, store, []string{"internal/devserver/"}),

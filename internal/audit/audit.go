@@ -22,19 +22,27 @@ const (
 	ActorKey      ActorType = "key"
 	ActorUser     ActorType = "user"
 	ActorWorkflow ActorType = "workflow"
+	// ActorOperator is somebody at the Temporal UI, of whom no more is known.
+	ActorOperator ActorType = "operator"
+	// ActorSystem is the service by itself: an expiry, a repair.
+	ActorSystem ActorType = "system"
 )
 
 // Record is one entry. Input must be masked before it gets here.
 type Record struct {
-	TenantID    uuid.UUID
-	ActorType   ActorType
-	ActorID     string
-	Action      string // "run.allowed", "run.executed", …
-	Provider    string
-	Verb        string
-	RiskLevel   string
-	Decision    string
-	Outcome     string
+	TenantID  uuid.UUID
+	ActorType ActorType
+	ActorID   string
+	Action    string // "run.allowed", "run.executed", …
+	Provider  string
+	Verb      string
+	RiskLevel string
+	Decision  string
+	Outcome   string
+	// SubjectType and SubjectID name what the record is about besides the run:
+	// "policy", "approval", "grant", "api_key", "credential", "provider", "user".
+	SubjectType string
+	SubjectID   string
 	ExecutionID string
 	SessionID   *string
 	RequestID   string
@@ -47,7 +55,7 @@ type Record struct {
 func Queue(b *pgx.Batch, r Record) {
 	p := params(r)
 	b.Queue(dbsqlc.AppendAudit, p.ID, p.TenantID, p.ActorType, p.ActorID, p.Action, p.Provider, p.Verb, p.RiskLevel,
-		p.Decision, p.Outcome, p.ExecutionID, p.SessionID, p.RequestID, p.SourceAddr, p.Input, p.Details)
+		p.Decision, p.Outcome, p.SubjectType, p.SubjectID, p.ExecutionID, p.SessionID, p.RequestID, p.SourceAddr, p.Input, p.Details)
 }
 
 // Append writes the record by itself or in the transaction tx.
@@ -62,7 +70,7 @@ func params(r Record) dbsqlc.AppendAuditParams {
 	p := dbsqlc.AppendAuditParams{
 		ID: uuid.Must(uuid.NewV7()), TenantID: r.TenantID, ActorType: string(r.ActorType), ActorID: r.ActorID,
 		Action: r.Action, Provider: r.Provider, Verb: r.Verb, RiskLevel: r.RiskLevel, Decision: r.Decision,
-		Outcome: r.Outcome, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
+		Outcome: r.Outcome, SubjectType: r.SubjectType, SubjectID: r.SubjectID, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
 		SourceAddr: r.SourceAddr, Details: r.Details,
 	}
 	if r.Input != nil {

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/redact"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
@@ -57,6 +58,7 @@ type artefacts struct {
 	schema *connectors.Schema
 	plan   connectors.Plan
 	masker *redact.Masker
+	fields *governance.Fields
 }
 
 // New checks the collaborators.
@@ -80,16 +82,7 @@ func compile(schema, plan json.RawMessage) (*artefacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &artefacts{schema: s, plan: p, masker: redact.NewMasker(schema)}, nil
-}
-
-// Meta returns what governance needs to know of a verb, in one round trip.
-func (d *Dispatcher) Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (run.Meta, error) {
-	m, err := d.Catalog.Meta(ctx, tenant, name)
-	if err != nil {
-		return run.Meta{}, err
-	}
-	return run.Meta{Risk: m.Risk, Operation: m.Operation}, nil
+	return &artefacts{schema: s, plan: p, masker: redact.NewMasker(schema), fields: governance.NewFields(schema)}, nil
 }
 
 // replacedTries is how often a verb that an import replaces at that moment is read again.

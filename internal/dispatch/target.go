@@ -10,6 +10,7 @@ import (
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
 	"agentruntime/internal/verb"
@@ -25,6 +26,7 @@ type target struct {
 	// credential is nil where there is none; missing says why.
 	credential *vault.Sealed
 	missing    *fault.Error
+	policies   *governance.Set
 }
 
 // Risk implements run.Target.
@@ -55,6 +57,20 @@ func (t *target) CredentialID() *uuid.UUID {
 	}
 	return &t.credential.ID
 }
+
+// SchemaHash implements run.Target.
+func (t *target) SchemaHash() []byte { return t.meta.SchemaHash[:] }
+
+// Judge implements run.Target.
+func (t *target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
+	return t.policies.Evaluate(governance.Call{
+		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
+		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
+	})
+}
+
+// PolicyVersion implements run.Target.
+func (t *target) PolicyVersion() int64 { return t.policies.Version() }
 
 // Check implements run.Target.
 func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts.schema.Validate(args) }

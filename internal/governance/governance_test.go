@@ -20,7 +20,8 @@ func TestTheRegistryDefaults(t *testing.T) {
 		"none":          {Decision: governance.Block},
 	} {
 		for _, op := range []verb.Operation{verb.Read, verb.Write} {
-			got := governance.Evaluate(governance.Call{Verb: verb.Name{Provider: "p", Verb: "v"}, Risk: risk, Operation: op})
+			var none *governance.Set
+			got := none.Evaluate(governance.Call{Verb: verb.Name{Provider: "p", Verb: "v"}, Risk: risk, Operation: op})
 			require.Equal(t, want.Decision, got.Decision, "%q", risk)
 			require.Equal(t, want.Notify, got.Notify, "%q", risk)
 			require.NotEmpty(t, got.Reason)

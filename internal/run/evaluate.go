@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/google/uuid"
 
@@ -19,17 +20,27 @@ type Evaluation struct {
 
 // Evaluate decides about a call without making it. It does not hold the arguments
 // against the schema, always decides where the verb is known, and writes nothing.
-func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string) (Evaluation, error) {
+func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string, args, metadata json.RawMessage) (Evaluation, error) {
 	name, err := verb.Parse(rawVerb)
 	if err != nil {
 		return Evaluation{}, err
 	}
-	m, err := s.Targets.Meta(ctx, tenant, name)
+	t, err := s.Targets.Target(ctx, tenant, name)
 	if err != nil {
 		return Evaluation{}, err
 	}
-	return Evaluation{
-		Verb: name, Risk: m.Risk, Operation: m.Operation,
-		Verdict: governance.Evaluate(governance.Call{Verb: name, Risk: m.Risk, Operation: m.Operation}),
-	}, nil
+	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: t.Judge(args, contextOf(metadata))}, nil
+}
+
+// contextOf reads what the caller says of whom he acts for. It is his word, as the
+// arguments are.
+func contextOf(metadata json.RawMessage) governance.Context {
+	var m struct {
+		AgentID    *string `json:"agent_id"`
+		CustomerID *string `json:"customer_id"`
+	}
+	if json.Unmarshal(metadata, &m) != nil {
+		return governance.Context{}
+	}
+	return governance.Context{AgentID: m.AgentID, CustomerID: m.CustomerID}
 }

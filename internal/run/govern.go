@@ -65,7 +65,7 @@ func (s *Service) load(ctx context.Context, ref Ref) (p prepared, mine bool, err
 	if err != nil {
 		return prepared{run: r}, true, err
 	}
-	v := governance.Evaluate(governance.Call{Verb: r.Verb, Risk: t.Risk(), Operation: t.Operation()})
+	v := t.Judge(r.Args, contextOf(r.Metadata))
 	r.Risk, r.Operation = t.Risk(), t.Operation()
 	r.Decision, r.Reason, r.PolicyName = string(v.Decision), v.Reason, v.PolicyName
 	return prepared{run: r, target: t, verdict: v}, true, nil

@@ -16,6 +16,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/verb"
 )
 
@@ -153,6 +154,12 @@ type Target interface {
 	Connected() *fault.Error
 	// CredentialID is nil where the provider needs none.
 	CredentialID() *uuid.UUID
+	// SchemaHash is the SHA-256 of the verb's schema.
+	SchemaHash() []byte
+	// Judge decides about a call of the verb by the tenant's policies as they stand.
+	Judge(args json.RawMessage, about governance.Context) governance.Verdict
+	// PolicyVersion is that of the policies which Judge goes by; 0 where there are none.
+	PolicyVersion() int64
 	// Check holds the arguments against the verb's schema.
 	Check(args json.RawMessage) []fault.Detail
 	// Mask returns the arguments as they may be shown and stored.
@@ -170,15 +177,8 @@ type Call interface {
 	Send(ctx context.Context, key string) Answer
 }
 
-// Meta is what governance judges of a verb.
-type Meta struct {
-	Risk      verb.Risk
-	Operation verb.Operation
-}
-
 // Targets finds a verb; VERB_NOT_FOUND where the tenant has none.
 type Targets interface {
-	Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (Meta, error)
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (Target, error)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/run"
 	"agentruntime/internal/testkit"
 	"agentruntime/internal/verb"
@@ -143,11 +144,10 @@ type provider struct {
 
 func (p *provider) replies(f func(n int64) run.Answer) { p.answer.Store(&f) }
 
-type targets struct{ provider *provider }
-
-func (t *targets) Meta(_ context.Context, _ uuid.UUID, name verb.Name) (run.Meta, error) {
-	tg := t.target(name)
-	return run.Meta{Risk: tg.risk, Operation: tg.op}, nil
+type targets struct {
+	provider *provider
+	policies atomic.Pointer[governance.Set]
+	schema   atomic.Pointer[string]
 }
 
 func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Target, error) {
@@ -155,7 +155,7 @@ func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Ta
 }
 
 func (t *targets) target(name verb.Name) target {
-	out := target{provider: t.provider, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	out := target{provider: t.provider, policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -164,11 +164,17 @@ func (t *targets) target(name verb.Name) target {
 	case "keyed":
 		out.idem = "header:Idempotency-Key"
 	}
+	if hash := t.schema.Load(); hash != nil {
+		out.schema = *hash
+	}
 	return out
 }
 
 type target struct {
 	provider *provider
+	policies *governance.Set
+	schema   string
+	name     verb.Name
 	risk     verb.Risk
 	op       verb.Operation
 	idem     verb.Idempotency
@@ -177,9 +183,15 @@ type target struct {
 func (t target) Risk() verb.Risk                           { return t.risk }
 func (t target) Operation() verb.Operation                 { return t.op }
 func (t target) Idempotency() verb.Idempotency             { return t.idem }
+func (t target) SchemaHash() []byte                        { return []byte(t.schema) }
+func (t target) PolicyVersion() int64                      { return t.policies.Version() }
 func (t target) Connected() *fault.Error                   { return nil }
 func (t target) CredentialID() *uuid.UUID                  { return nil }
 func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
+
+func (t target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
+	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})
+}
 
 func (t target) Check(args json.RawMessage) []fault.Detail {
 	if string(args) == `{"bad":true}` {
