@@ -26,6 +26,8 @@ const (
 type route struct {
 	method, path string
 	takes        takes
+	// roles: a user needs one of these. Empty: no user may, whatever his role.
+	roles []string
 	// perms: a key needs one of these. Empty: any active key.
 	perms []string
 	// body is the most bytes the body may have; 0 means the route reads none.
@@ -139,8 +141,16 @@ func bearerToken(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), true
 }
 
+// authorise asks a user for his role and a key for a permission.
 func authorise(rt route, who auth.Principal) error {
-	if who.Kind != auth.KindKey || len(rt.perms) == 0 {
+	if who.Kind == auth.KindUser {
+		if slices.Contains(rt.roles, who.Role) {
+			return nil
+		}
+		return fault.New(fault.CodeInsufficientPermissions,
+			fmt.Sprintf("This takes the role %s.", strings.Join(rt.roles, " or ")))
+	}
+	if len(rt.perms) == 0 {
 		return nil
 	}
 	if slices.ContainsFunc(rt.perms, who.Has) {

@@ -6,9 +6,10 @@ import (
 	"agentruntime/internal/auth"
 )
 
-// routes is the whole surface: every endpoint with the credential and the permission
-// it takes, and the most bytes of its body. The OpenAPI document lists the same ones;
-// tests compare the two and walk each row with every kind of credential.
+// routes is the whole surface: every endpoint with the credential it takes, the roles
+// of the users who may, the most bytes of its body, and the permission that a key
+// needs. The OpenAPI document lists the same ones; tests compare the two and walk each
+// row with every kind of credential and every role.
 func (s *Server) routes() []route {
 	const (
 		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
@@ -24,43 +25,49 @@ func (s *Server) routes() []route {
 		vault     = auth.PermCredentialsManage
 		approvals = auth.PermApprovalsManage
 	)
-	rt := func(method, path string, takes takes, body int64, handle handlerFunc, perms ...string) route {
-		return route{method: method, path: path, takes: takes, perms: perms, body: body, handle: handle}
+	var (
+		anyRole  = auth.Roles()
+		deciders = []string{auth.RoleOwner, auth.RoleAdmin, auth.RoleApprover}
+		admins   = []string{auth.RoleOwner, auth.RoleAdmin}
+		noUser   []string // public, or for keys only
+	)
+	rt := func(method, path string, takes takes, roles []string, body int64, handle handlerFunc, perms ...string) route {
+		return route{method: method, path: path, takes: takes, roles: roles, perms: perms, body: body, handle: handle}
 	}
 	return []route{
-		rt(post, "/v1/auth/signup", anyone, small, s.signUp),
-		rt(post, "/v1/auth/login", anyone, small, s.logIn),
-		rt(post, "/v1/auth/refresh", anyone, small, s.refresh),
-		rt(post, "/v1/auth/logout", user, 0, s.logOut),
+		rt(post, "/v1/auth/signup", anyone, noUser, small, s.signUp),
+		rt(post, "/v1/auth/login", anyone, noUser, small, s.logIn),
+		rt(post, "/v1/auth/refresh", anyone, noUser, small, s.refresh),
+		rt(post, "/v1/auth/logout", user, anyRole, 0, s.logOut),
 
-		rt(post, "/v1/api-keys", user, small, s.createKey),
-		rt(get, "/v1/api-keys", user, 0, s.listKeys),
-		rt(del, "/v1/api-keys/{id}", user, 0, s.revokeKey),
+		rt(post, "/v1/api-keys", user, admins, small, s.createKey),
+		rt(get, "/v1/api-keys", user, admins, 0, s.listKeys),
+		rt(del, "/v1/api-keys/{id}", user, admins, 0, s.revokeKey),
 
-		rt(get, "/v1/runtime/actions/catalog", key, 0, s.listVerbs, canList),
-		rt(get, "/v1/runtime/actions/catalog/{verb}", key, 0, s.getVerb, canList),
-		rt(post, "/v1/runtime/actions/run", key, run, s.runAction, canRun),
-		rt(post, "/v1/runtime/governance/evaluate", key, run, s.evaluate, canRun),
+		rt(get, "/v1/runtime/actions/catalog", key, noUser, 0, s.listVerbs, canList),
+		rt(get, "/v1/runtime/actions/catalog/{verb}", key, noUser, 0, s.getVerb, canList),
+		rt(post, "/v1/runtime/actions/run", key, noUser, run, s.runAction, canRun),
+		rt(post, "/v1/runtime/governance/evaluate", key, noUser, run, s.evaluate, canRun),
 
 		// A key sees and cancels its own executions only.
-		rt(get, "/v1/executions", both, 0, s.listExecutions),
-		rt(get, "/v1/executions/{id}", both, 0, s.getExecution),
-		rt(post, "/v1/executions/{id}/cancel", both, 0, s.cancelExecution),
-		rt(post, "/v1/executions/{id}/resolve", user, run, s.resolveExecution),
+		rt(get, "/v1/executions", both, anyRole, 0, s.listExecutions),
+		rt(get, "/v1/executions/{id}", both, anyRole, 0, s.getExecution),
+		rt(post, "/v1/executions/{id}/cancel", both, deciders, 0, s.cancelExecution),
+		rt(post, "/v1/executions/{id}/resolve", user, admins, run, s.resolveExecution),
 
-		rt(get, "/v1/approvals/{id}", both, 0, s.getApproval, approvals),
+		rt(get, "/v1/approvals/{id}", both, anyRole, 0, s.getApproval, approvals),
 
-		rt(post, "/v1/providers", both, upload, s.importProvider, providers),
-		rt(get, "/v1/providers", both, 0, s.listProviders, providers),
-		rt(get, "/v1/providers/{slug}", both, 0, s.getProvider, providers),
-		rt(del, "/v1/providers/{slug}", both, 0, s.deleteProvider, providers),
+		rt(post, "/v1/providers", both, admins, upload, s.importProvider, providers),
+		rt(get, "/v1/providers", both, anyRole, 0, s.listProviders, providers),
+		rt(get, "/v1/providers/{slug}", both, anyRole, 0, s.getProvider, providers),
+		rt(del, "/v1/providers/{slug}", both, admins, 0, s.deleteProvider, providers),
 
-		rt(post, "/v1/credentials", both, small, s.createCredential, vault),
-		rt(get, "/v1/credentials", both, 0, s.listCredentials, vault),
-		rt(get, "/v1/credentials/{id}", both, 0, s.getCredential, vault),
-		rt(patch, "/v1/credentials/{id}", both, small, s.patchCredential, vault),
-		rt(del, "/v1/credentials/{id}", both, 0, s.deleteCredential, vault),
-		rt(post, "/v1/credentials/{id}/validate", both, 0, s.validateCredential, vault),
-		rt(post, "/v1/credentials/{id}/rotate", both, small, s.rotateCredential, vault),
+		rt(post, "/v1/credentials", both, admins, small, s.createCredential, vault),
+		rt(get, "/v1/credentials", both, anyRole, 0, s.listCredentials, vault),
+		rt(get, "/v1/credentials/{id}", both, anyRole, 0, s.getCredential, vault),
+		rt(patch, "/v1/credentials/{id}", both, admins, small, s.patchCredential, vault),
+		rt(del, "/v1/credentials/{id}", both, admins, 0, s.deleteCredential, vault),
+		rt(post, "/v1/credentials/{id}/validate", both, admins, 0, s.validateCredential, vault),
+		rt(post, "/v1/credentials/{id}/rotate", both, admins, small, s.rotateCredential, vault),
 	}
 }

@@ -46,6 +46,18 @@ func Permissions() []string {
 	}
 }
 
+// Roles of users, from the one that may most to the one that may least.
+const (
+	RoleOwner    = "owner"
+	RoleAdmin    = "admin"
+	RoleApprover = "approver"
+	RoleMember   = "member"
+)
+
+// Roles lists every role that a user can have, from the one that may most to the
+// one that may least.
+func Roles() []string { return []string{RoleOwner, RoleAdmin, RoleApprover, RoleMember} }
+
 // Principal is an authenticated caller.
 type Principal struct {
 	Kind     Kind
@@ -63,7 +75,7 @@ type Principal struct {
 	UserID    uuid.UUID
 	SessionID uuid.UUID
 	Email     string
-	Role      string
+	Role      string // read with the session on each call, so a change acts at once
 }
 
 // Has reports whether a key holds the permission. Users have roles instead.
