@@ -21,9 +21,22 @@ const (
 	userOnly                // a genuine key is 403
 )
 
+// roles are those of the users who may, "" where none may.
+type roles string
+
+const (
+	noUser   roles = ""
+	admins   roles = "owner admin"
+	deciders roles = "owner admin approver"
+	anyRole  roles = "owner admin approver member"
+)
+
+func (r roles) include(role string) bool { return slices.Contains(strings.Fields(string(r)), role) }
+
 // endpoint is one row of what was decided on credentials per endpoint.
 type endpoint struct {
 	accepts accepts
+	roles   roles
 	// permission is what a key needs; "" means that any active key will do.
 	permission string
 	// path and body make a call that does nothing, and admitted is the answer of the
@@ -44,36 +57,36 @@ const (
 // the code: a route that is missing here fails the test.
 func decided() map[string]endpoint {
 	return map[string]endpoint{
-		"GET /healthz":          {nothing, "", "/healthz", "", "200 "},
-		"GET /readyz":           {nothing, "", "/readyz", "", "200 "},
-		"POST /v1/auth/signup":  {nothing, "", "/v1/auth/signup", "{}", badBody},
-		"POST /v1/auth/login":   {nothing, "", "/v1/auth/login", "{}", badBody},
-		"POST /v1/auth/refresh": {nothing, "", "/v1/auth/refresh", "{}", badBody},
+		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
+		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},
+		"POST /v1/auth/signup":  {nothing, noUser, "", "/v1/auth/signup", "{}", badBody},
+		"POST /v1/auth/login":   {nothing, noUser, "", "/v1/auth/login", "{}", badBody},
+		"POST /v1/auth/refresh": {nothing, noUser, "", "/v1/auth/refresh", "{}", badBody},
 
-		"GET /v1/runtime/actions/catalog":        {keyOnly, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
-		"GET /v1/runtime/actions/catalog/{verb}": {keyOnly, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
-		"POST /v1/runtime/actions/run":           {keyOnly, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
-		"POST /v1/runtime/governance/evaluate":   {keyOnly, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
-		"GET /v1/executions":                     {either, "", "/v1/executions", "", "200 "},
-		"GET /v1/executions/{id}":                {either, "", "/v1/executions/none", "", noExecution},
-		"POST /v1/executions/{id}/cancel":        {either, "", "/v1/executions/none/cancel", "", noExecution},
-		"POST /v1/executions/{id}/resolve":       {userOnly, "", "/v1/executions/none/resolve", "{}", badBody},
-		"GET /v1/approvals/{id}":                 {either, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
-		"GET /v1/providers":                      {either, "providers:manage", "/v1/providers", "", "200 "},
-		"POST /v1/providers":                     {either, "providers:manage", "/v1/providers", "{}", badBody},
-		"GET /v1/providers/{slug}":               {either, "providers:manage", "/v1/providers/none", "", noProvider},
-		"DELETE /v1/providers/{slug}":            {either, "providers:manage", "/v1/providers/none", "", noProvider},
-		"GET /v1/credentials":                    {either, "credentials:manage", "/v1/credentials", "", "200 "},
-		"POST /v1/credentials":                   {either, "credentials:manage", "/v1/credentials", "{}", badBody},
-		"GET /v1/credentials/{id}":               {either, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
-		"PATCH /v1/credentials/{id}":             {either, "credentials:manage", "/v1/credentials/" + someID, "{}", noCredential},
-		"DELETE /v1/credentials/{id}":            {either, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
-		"POST /v1/credentials/{id}/validate":     {either, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
-		"POST /v1/credentials/{id}/rotate":       {either, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
-		"GET /v1/api-keys":                       {userOnly, "", "/v1/api-keys", "", "200 "},
-		"POST /v1/api-keys":                      {userOnly, "", "/v1/api-keys", "{}", badBody},
-		"DELETE /v1/api-keys/{id}":               {userOnly, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
-		"POST /v1/auth/logout":                   {userOnly, "", "/v1/auth/logout", "", "200 "},
+		"GET /v1/runtime/actions/catalog":        {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
+		"GET /v1/runtime/actions/catalog/{verb}": {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
+		"POST /v1/runtime/actions/run":           {keyOnly, noUser, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
+		"POST /v1/runtime/governance/evaluate":   {keyOnly, noUser, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
+		"GET /v1/executions":                     {either, anyRole, "", "/v1/executions", "", "200 "},
+		"GET /v1/executions/{id}":                {either, anyRole, "", "/v1/executions/none", "", noExecution},
+		"POST /v1/executions/{id}/cancel":        {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
+		"POST /v1/executions/{id}/resolve":       {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
+		"GET /v1/approvals/{id}":                 {either, anyRole, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/providers":                      {either, anyRole, "providers:manage", "/v1/providers", "", "200 "},
+		"POST /v1/providers":                     {either, admins, "providers:manage", "/v1/providers", "{}", badBody},
+		"GET /v1/providers/{slug}":               {either, anyRole, "providers:manage", "/v1/providers/none", "", noProvider},
+		"DELETE /v1/providers/{slug}":            {either, admins, "providers:manage", "/v1/providers/none", "", noProvider},
+		"GET /v1/credentials":                    {either, anyRole, "credentials:manage", "/v1/credentials", "", "200 "},
+		"POST /v1/credentials":                   {either, admins, "credentials:manage", "/v1/credentials", "{}", badBody},
+		"GET /v1/credentials/{id}":               {either, anyRole, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"PATCH /v1/credentials/{id}":             {either, admins, "credentials:manage", "/v1/credentials/" + someID, "{}", noCredential},
+		"DELETE /v1/credentials/{id}":            {either, admins, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"POST /v1/credentials/{id}/validate":     {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
+		"POST /v1/credentials/{id}/rotate":       {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
+		"GET /v1/api-keys":                       {userOnly, admins, "", "/v1/api-keys", "", "200 "},
+		"POST /v1/api-keys":                      {userOnly, admins, "", "/v1/api-keys", "{}", badBody},
+		"DELETE /v1/api-keys/{id}":               {userOnly, admins, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
+		"POST /v1/auth/logout":                   {userOnly, anyRole, "", "/v1/auth/logout", "", "200 "},
 	}
 }
 
@@ -90,6 +103,7 @@ type caller struct {
 	// token is false where no JWT is sent; tokenError is "" for a genuine one.
 	token      bool
 	tokenError string
+	role       string
 }
 
 // want is what was decided for a caller at an endpoint.
@@ -109,8 +123,11 @@ func (e endpoint) want(c caller) string {
 		}
 		return e.admitted
 	case c.token && (e.accepts == userOnly || e.accepts == either):
-		if c.tokenError != "" {
+		switch {
+		case c.tokenError != "":
 			return "401 " + c.tokenError
+		case !e.roles.include(c.role):
+			return "403 INSUFFICIENT_PERMISSIONS"
 		}
 		return e.admitted
 	case c.key && e.accepts == userOnly:
@@ -133,8 +150,8 @@ func (w *world) callers(t *testing.T) map[string]caller {
 	out := map[string]caller{"nothing": {header: headers()}}
 	w.addKeys(t, out)
 	good := w.a.token
-	out["token"] = caller{header: bearer(good), token: true}
-	out["token from a page"] = caller{header: both(bearer(good), headers("Origin", unlistedOrigin)), token: true}
+	out["token"] = caller{header: bearer(good), token: true, role: "owner"}
+	out["token from a page"] = caller{header: both(bearer(good), headers("Origin", unlistedOrigin)), token: true, role: "owner"}
 	for name, token := range w.badTokens(t) {
 		out[name] = caller{header: bearer(token[0]), token: true, tokenError: token[1]}
 	}
@@ -215,7 +232,7 @@ func both(a, b http.Header) http.Header {
 
 func together(key, token caller) caller {
 	key.header = both(key.header, token.header)
-	key.token, key.tokenError = true, token.tokenError
+	key.token, key.tokenError, key.role = true, token.tokenError, token.role
 	return key
 }
 
