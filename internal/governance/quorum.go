@@ -1,0 +1,113 @@
+package governance
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Voter is a person who decides about an approval.
+type Voter struct {
+	UserID uuid.UUID
+	Role   string
+	// Self: asked for the call or edited its arguments.
+	Self bool
+}
+
+// Roles that an escalation turns to.
+const (
+	roleOwner = "owner"
+	roleAdmin = "admin"
+)
+
+// MayDecide reports whether the requirement lets v decide: v's role or v is listed, or
+// v is an owner or admin of an approval that was escalated. Who decides about a call
+// of one's own needs SelfApproval besides, escalated or not.
+func (r Requirement) MayDecide(v Voter, escalated bool) bool {
+	if v.Self && !r.Rule.SelfApproval {
+		return false
+	}
+	if escalated && (v.Role == roleOwner || v.Role == roleAdmin) {
+		return true
+	}
+	for _, a := range r.Rule.Approvers {
+		switch a.Type {
+		case ApproverRole:
+			if a.Value != "" && a.Value == v.Role {
+				return true
+			}
+		case ApproverUser:
+			if id, err := uuid.Parse(a.Value); err == nil && id != uuid.Nil && id == v.UserID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// MayDecide reports whether any of the requirements lets v decide.
+func MayDecide(reqs []Requirement, v Voter, escalated bool) bool {
+	for _, r := range reqs {
+		if r.MayDecide(v, escalated) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tally is how many approvals the requirement has that lacks most, and how many it needs.
+type Tally struct{ Have, Need int32 }
+
+// Count holds votes for an approval against what it needs. A requirement needs the
+// votes of as many different users as its rule says (one at least), and a vote counts
+// for every requirement that lets its voter decide. enough is true where each
+// requirement has what it needs; no requirements are never enough.
+func Count(reqs []Requirement, votes []Voter, escalated bool) (t Tally, enough bool) {
+	for i, r := range reqs {
+		one := Tally{Have: r.votes(votes, escalated), Need: max(r.Rule.Required, 1)}
+		if lack := one.Need - one.Have; i == 0 || lack > t.Need-t.Have || (lack == t.Need-t.Have && one.Need > t.Need) {
+			t = one
+		}
+	}
+	return t, len(reqs) > 0 && t.Have >= t.Need
+}
+
+// votes counts the different users among the votes that may decide. A user who
+// appears twice, once as one who asked for the call, counts as having asked.
+func (r Requirement) votes(votes []Voter, escalated bool) int32 {
+	may := make(map[uuid.UUID]bool, len(votes))
+	for _, v := range votes {
+		before, seen := may[v.UserID]
+		may[v.UserID] = r.MayDecide(v, escalated) && (before || !seen)
+	}
+	n := int32(0)
+	for id, ok := range may {
+		if ok && id != uuid.Nil {
+			n++
+		}
+	}
+	return n
+}
+
+// MergedRule returns what the requirements of one approval come to where there can be
+// only one answer: the shortest time, rejection at its end if any says so, and a
+// reason for a rejection if any asks for one. A rule without a time has
+// DefaultApprovalTimeout, as have no rules.
+func MergedRule(reqs []Requirement) (timeout time.Duration, onTimeout OnTimeout, reasonRequired bool) {
+	timeout, onTimeout = DefaultApprovalTimeout, OnTimeoutReject
+	for i, r := range reqs {
+		own := r.Rule.Timeout()
+		if own <= 0 {
+			own = DefaultApprovalTimeout
+		}
+		if i == 0 {
+			timeout, onTimeout = own, r.Rule.OnTimeout
+		}
+		timeout = min(timeout, own)
+		if r.Rule.OnTimeout != OnTimeoutEscalate {
+			onTimeout = OnTimeoutReject
+		}
+		reasonRequired = reasonRequired || r.Rule.ReasonRequired
+	}
+	return timeout, onTimeout, reasonRequired
+}
