@@ -5,7 +5,6 @@ package governance
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"agentruntime/internal/verb"
 )
@@ -56,11 +55,22 @@ func (v Verdict) ApprovalRequired() bool { return v.Decision == PendingApproval 
 
 // Set is the policies of one tenant, ready to judge. It is immutable and safe for
 // concurrent use; nil has no policies.
-type Set struct{ version int64 }
+type Set struct {
+	version int64
+	index   index
+}
 
-// Compile prepares policies. One that cannot be read is not left out: it blocks every
-// call that it might have been about.
-func Compile(version int64, _ []Policy) *Set { return &Set{version: version} }
+// Compile prepares policies; disabled ones are left out. One that cannot be read is
+// not left out: it blocks every call that it might have been about.
+func Compile(version int64, policies []Policy) *Set {
+	s := &Set{version: version}
+	for _, p := range policies {
+		if p.Enabled {
+			s.index.add(compilePolicy(Normalize(p)))
+		}
+	}
+	return s
+}
 
 // Version is that of the tenant's policies as a whole; 0 for none.
 func (s *Set) Version() int64 {
@@ -70,28 +80,62 @@ func (s *Set) Version() int64 {
 	return s.version
 }
 
-// Evaluate judges a call.
-func (*Set) Evaluate(c Call) Verdict { return registryDefault(c) }
+// maxName is the longest provider:verb_name that needs no memory of its own.
+const maxName = 128
 
-// Fields knows which argument paths a schema has.
-type Fields struct{}
-
-// NewFields reads a verb's JSON Schema.
-func NewFields(json.RawMessage) *Fields { return &Fields{} }
+// Evaluate judges a call: of all policies that match it the strictest decides, and the
+// registry default where none does. High risk is opened by require_approval alone, an
+// unknown risk by nothing.
+func (s *Set) Evaluate(c Call) Verdict {
+	if s == nil {
+		return registryDefault(&c)
+	}
+	var buf [maxName]byte
+	e := evaluation{call: &c, args: document{data: c.Args}}
+	e.name = append(append(append(buf[:0], c.Verb.Provider...), ':'), c.Verb.Verb...)
+	s.index.consider(&e)
+	if len(e.matched) == 0 {
+		return registryDefault(&c)
+	}
+	return e.verdict()
+}
 
 // registryDefault applies the default of the verb's risk level (spec part 1): low
 // runs, medium runs and notifies, high is blocked until an approval gate is
 // configured. A level it does not know is blocked.
-func registryDefault(c Call) Verdict {
+func registryDefault(c *Call) Verdict {
+	v := Verdict{}
+	v.Decision, v.Notify = decide(c.Risk, "")
+	v.ShadowDecision = v.Decision
 	switch c.Risk {
 	case verb.RiskLow:
-		return Verdict{Decision: Allow, Reason: "low risk: allowed by the registry default"}
+		v.Reason = "low risk: allowed by the registry default"
 	case verb.RiskMedium:
-		return Verdict{Decision: Allow, Notify: true, Reason: "medium risk: allowed and notified by the registry default"}
+		v.Reason = "medium risk: allowed and notified by the registry default"
 	case verb.RiskHigh:
-		return Verdict{Decision: Block, Reason: fmt.Sprintf(
-			"%s is high risk and no approval gate configured: a high-risk verb is blocked until a policy requires approval for it", c.Verb)}
+		v.Reason = c.Verb.String() + " is high risk and no approval gate configured: a high-risk verb is blocked until a policy requires approval for it"
 	default:
-		return Verdict{Decision: Block, Reason: fmt.Sprintf("%s has an unknown risk level: blocked", c.Verb)}
+		v.Reason = c.Verb.String() + " has an unknown risk level: blocked"
 	}
+	return v
+}
+
+// decide is the table of decisions: what the strictest action of those that match, ""
+// for none, comes to at a risk level.
+func decide(risk verb.Risk, strictest Action) (d Decision, notify bool) {
+	switch {
+	case strictest == ActionBlock:
+		return Block, false
+	case risk != verb.RiskLow && risk != verb.RiskMedium && risk != verb.RiskHigh:
+		return Block, false
+	case strictest == ActionRequireApproval:
+		return PendingApproval, false
+	case risk == verb.RiskHigh:
+		return Block, false
+	case strictest == ActionNotify:
+		return Allow, true
+	case strictest == ActionAllow:
+		return Allow, false
+	}
+	return Allow, risk == verb.RiskMedium
 }

@@ -1,0 +1,318 @@
+package governance
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// kind is what a JSON value is.
+type kind uint8
+
+const (
+	kindNull kind = 1 << iota
+	kindBool
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+
+	kindAny    = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
+	kindScalar = kindBool | kindNumber | kindString
+)
+
+// maxDepth bounds nesting; the reader of requests allows 64.
+const maxDepth = 128
+
+// wide is from how many members on an object's names are kept in a map.
+const wide = 32
+
+// node is one value of a document. The values inside it follow it.
+type node struct {
+	kind              kind
+	nameFrom, nameEnd uint32 // between the quotes, where it is a member
+	from, end         uint32
+	next              uint32 // the node after all that is inside it
+	count             uint32 // members or elements
+}
+
+// document is a JSON text and where its values stand. It is read once, when the first
+// condition asks, and stays valid for any text: what is no JSON is broken.
+type document struct {
+	data   []byte
+	nodes  []node
+	read   bool
+	broken bool
+	names  map[uint32]map[string]uint32 // members of wide objects, by name
+}
+
+// load reads data unless that was done; room is where the nodes go while they fit.
+func (d *document) load(room []node) bool {
+	if d.read {
+		return !d.broken
+	}
+	d.read = true
+	d.nodes = room[:0]
+	i := d.space(0)
+	if i == len(d.data) { // no arguments at all
+		d.data = []byte("{}")
+		i = 0
+	}
+	end, ok := d.value(i, 0)
+	d.broken = !ok || d.space(end) != len(d.data)
+	return !d.broken
+}
+
+func (d *document) space(i int) int {
+	for i < len(d.data) && (d.data[i] == ' ' || d.data[i] == '\t' || d.data[i] == '\n' || d.data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func (d *document) at(i int) byte {
+	if i < len(d.data) {
+		return d.data[i]
+	}
+	return 0
+}
+
+// value reads the value at i into nodes and returns the position after it.
+func (d *document) value(i, depth int) (end int, ok bool) {
+	self := len(d.nodes)
+	d.nodes = append(d.nodes, node{from: uint32(i)})
+	var k kind
+	var count uint32
+	switch c := d.at(i); c {
+	case '{', '[':
+		if depth >= maxDepth {
+			return i, false
+		}
+		k = kindArray
+		if c == '{' {
+			k = kindObject
+		}
+		end, count, ok = d.container(i, depth)
+	case '"':
+		k = kindString
+		end, ok = d.str(i)
+	case 't':
+		k = kindBool
+		end, ok = d.literal(i, "true")
+	case 'f':
+		k = kindBool
+		end, ok = d.literal(i, "false")
+	case 'n':
+		k = kindNull
+		end, ok = d.literal(i, "null")
+	default:
+		k = kindNumber
+		end, ok = d.number(i)
+	}
+	n := &d.nodes[self]
+	n.kind, n.end, n.count, n.next = k, uint32(end), count, uint32(len(d.nodes))
+	return end, ok
+}
+
+// container reads an object or array that begins at i.
+func (d *document) container(i, depth int) (end int, count uint32, ok bool) {
+	object := d.data[i] == '{'
+	last := byte(']')
+	if object {
+		last = '}'
+	}
+	if i = d.space(i + 1); d.at(i) == last {
+		return i + 1, 0, true
+	}
+	for {
+		nameFrom, nameEnd := 0, 0
+		if object {
+			if d.at(i) != '"' {
+				return i, count, false
+			}
+			after, ok := d.str(i)
+			if !ok {
+				return i, count, false
+			}
+			nameFrom, nameEnd = i+1, after-1
+			if i = d.space(after); d.at(i) != ':' {
+				return i, count, false
+			}
+			i = d.space(i + 1)
+		}
+		child := len(d.nodes)
+		if i, ok = d.value(i, depth+1); !ok {
+			return i, count, false
+		}
+		d.nodes[child].nameFrom, d.nodes[child].nameEnd = uint32(nameFrom), uint32(nameEnd)
+		count++
+		switch i = d.space(i); d.at(i) {
+		case last:
+			return i + 1, count, true
+		case ',':
+			i = d.space(i + 1)
+		default:
+			return i, count, false
+		}
+	}
+}
+
+func (d *document) literal(i int, word string) (int, bool) {
+	end := i + len(word)
+	return end, end <= len(d.data) && string(d.data[i:end]) == word
+}
+
+// number finds the end of a number. What is between is read when it is compared.
+func (d *document) number(i int) (int, bool) {
+	end := i
+	for end < len(d.data) {
+		switch c := d.data[end]; {
+		case '0' <= c && c <= '9', c == '-', c == '+', c == '.', c == 'e', c == 'E':
+			end++
+			continue
+		}
+		break
+	}
+	return end, end > i && d.data[i] != '+' && d.data[i] != '.' && d.data[i]|0x20 != 'e'
+}
+
+// str finds the end of a string. Escapes have been checked by whoever read the request;
+// a wrong one here is broken.
+func (d *document) str(i int) (int, bool) {
+	for i++; i < len(d.data); i++ {
+		switch d.data[i] {
+		case '"':
+			return i + 1, true
+		case '\\':
+			if i++; i < len(d.data) && d.data[i] == 'u' {
+				if _, ok := hex4(d.data[i+1:]); !ok {
+					return i, false
+				}
+				i += 4
+			} else if i < len(d.data) && !bytes.ContainsRune([]byte(`"\/bfnrt`), rune(d.data[i])) {
+				return i, false
+			}
+		}
+	}
+	return i, false
+}
+
+// member returns the member of object self with that name.
+func (d *document) member(self uint32, name string) (uint32, bool) {
+	n := d.nodes[self]
+	if n.count > wide {
+		return d.lookup(self, name)
+	}
+	for i := self + 1; i < n.next; i = d.nodes[i].next {
+		if d.named(i, name) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// named reports whether member i has that name.
+func (d *document) named(i uint32, name string) bool {
+	raw := d.data[d.nodes[i].nameFrom:d.nodes[i].nameEnd]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw) == name
+	}
+	return string(unescape(nil, raw)) == name
+}
+
+// lookup is member for objects with many.
+func (d *document) lookup(self uint32, name string) (uint32, bool) {
+	names, known := d.names[self]
+	if !known {
+		names = make(map[string]uint32, d.nodes[self].count)
+		for i := self + 1; i < d.nodes[self].next; i = d.nodes[i].next {
+			names[string(unescape(nil, d.data[d.nodes[i].nameFrom:d.nodes[i].nameEnd]))] = i
+		}
+		if d.names == nil {
+			d.names = map[uint32]map[string]uint32{}
+		}
+		d.names[self] = names
+	}
+	i, ok := names[name]
+	return i, ok
+}
+
+// element returns element n of array self.
+func (d *document) element(self uint32, n int) (uint32, bool) {
+	if n >= int(d.nodes[self].count) {
+		return 0, false
+	}
+	i := self + 1
+	for ; n > 0; n-- {
+		i = d.nodes[i].next
+	}
+	return i, true
+}
+
+// raw is the text of value i.
+func (d *document) raw(i uint32) []byte { return d.data[d.nodes[i].from:d.nodes[i].end] }
+
+// text is what string i means. It shares the document's memory where nothing is escaped.
+func (d *document) text(i uint32) []byte { return unquote(d.raw(i)) }
+
+func unquote(raw []byte) []byte {
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return unescape(make([]byte, 0, len(raw)), raw)
+}
+
+// unescape appends the meaning of a string's inside.
+func unescape(dst, src []byte) []byte {
+	for i := 0; i < len(src); i++ {
+		if src[i] != '\\' || i+1 == len(src) {
+			dst = append(dst, src[i])
+			continue
+		}
+		i++
+		switch c := src[i]; c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r, _ := hex4(src[i+1:])
+			i += 4
+			if utf16.IsSurrogate(r) && i+2 < len(src) && src[i+1] == '\\' && src[i+2] == 'u' {
+				low, _ := hex4(src[i+3:])
+				r = utf16.DecodeRune(r, low)
+				i += 6
+			}
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// hex4 reads four hexadecimal digits at the start of b.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

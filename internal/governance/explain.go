@@ -1,0 +1,227 @@
+package governance
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of what an explanation repeats, in bytes.
+const (
+	maxActual = 256 // a call's value
+	maxShown  = 100 // a policy's value within a reason
+	maxWhy    = 5   // conditions within a reason
+)
+
+// explain fills in how a policy matched, and reports for each of its conditions
+// whether its values are secret.
+func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
+	*m = Match{
+		PolicyID: p.ID, PolicyName: p.Name, Version: p.Version, Mode: p.Mode, Action: p.Action,
+		Conditions: make([]ConditionMatch, len(p.conditions)),
+	}
+	secret = make([]bool, len(p.conditions))
+	for i, c := range p.conditions {
+		_, why := c.holds(e, p.tightens())
+		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: why}
+		one.Actual, secret[i] = e.actual(c)
+		if secret[i] && len(one.Value) > 0 {
+			one.Value = json.RawMessage(`"[masked]"`)
+		}
+		m.Conditions[i] = one
+	}
+	return secret
+}
+
+//nolint:gochecknoglobals // immutable
+var null = json.RawMessage("null")
+
+// actual is the call's value for a condition, as it may be shown, and whether it, and
+// so what the policy compares it with, is secret.
+func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
+	if !c.args {
+		return e.contextValue(c.source.Field), false
+	}
+	secret := c.secret || e.call.Fields.secret(c.path)
+	if !e.loadMasked() || !e.args.load(e.room[:]) {
+		return null, secret
+	}
+	shown, given := e.masked.collect(c.path), e.args.collect(c.path)
+	if shown == nil {
+		return null, secret || given != nil
+	}
+	secret = secret || !bytes.Equal(shown, given)
+	if len(shown) > maxActual {
+		return json.RawMessage(`"(larger than ` + strconv.Itoa(maxActual) + ` bytes)"`), secret
+	}
+	return shown, secret
+}
+
+// loadMasked asks for the masked arguments, once.
+func (e *evaluation) loadMasked() bool {
+	if !e.masked.read {
+		if e.call.Masked == nil {
+			e.masked.read, e.masked.broken = true, true
+			return false
+		}
+		e.masked.data = e.call.Masked()
+	}
+	return e.masked.load(nil)
+}
+
+// collect returns the values that the path leads to: the one, or an array of those
+// that were found in the elements of arrays; nil for none. The text is a copy.
+func (d *document) collect(path []segment) json.RawMessage {
+	var list json.RawMessage
+	places, all := 0, 0
+	d.each(0, path, func(i uint32, found bool) bool {
+		all++
+		if found {
+			if places++; places > 1 {
+				list = append(list, ',')
+			}
+			list = append(list, d.raw(i)...)
+		}
+		return len(list) <= maxActual
+	})
+	if all > 1 && places > 0 {
+		return append(append(json.RawMessage{'['}, list...), ']')
+	}
+	return list
+}
+
+func (e *evaluation) contextValue(field string) json.RawMessage {
+	about := &e.call.Context
+	var v any
+	switch field {
+	case fieldAgentID:
+		v = about.AgentID
+	case fieldCustomerID:
+		v = about.CustomerID
+	default:
+		v = about.Tainted
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return null
+	}
+	if len(text) > maxActual {
+		return json.RawMessage(`"(larger than ` + strconv.Itoa(maxActual) + ` bytes)"`)
+	}
+	return text
+}
+
+// reason says to the caller who decided, why, and what to do next. It has the
+// policy's own values where they are not secret, and none of the call's.
+func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, secret []bool) string {
+	if decided == nil {
+		return e.refusedByRegistry(enforced[0])
+	}
+	var b strings.Builder
+	b.WriteString("policy ")
+	b.WriteString(strconv.Quote(decided.Name))
+	switch {
+	case decided.broken:
+		b.WriteString(" cannot be read, so it blocks every call that it may be about: correct or disable it")
+		return b.String()
+	case d == Block:
+		b.WriteString(" blocks this call")
+	case d == PendingApproval:
+		b.WriteString(" requires approval for this call")
+	case decided.Action == ActionNotify:
+		b.WriteString(" allows this call and has it notified")
+	default:
+		b.WriteString(" allows this call")
+	}
+	e.because(&b, decided, secret)
+	if n := same(enforced) - 1; n > 0 {
+		b.WriteString("; so do ")
+		b.WriteString(strconv.Itoa(n))
+		b.WriteString(" more")
+	}
+	switch d {
+	case Block:
+		b.WriteString(". Change the call or the policy; sent again as it is, it is blocked again")
+	case PendingApproval:
+		b.WriteString(". It is held until it is approved")
+		if same(enforced) > 1 {
+			b.WriteString(" under each of these policies")
+		}
+	case Allow:
+	}
+	return b.String()
+}
+
+// same counts the policies of the deciding action.
+func same(enforced []*policy) int {
+	n := 0
+	for _, p := range enforced {
+		if p.Action == enforced[0].Action {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedByRegistry is the reason where the policies that match are not enough.
+func (e *evaluation) refusedByRegistry(first *policy) string {
+	name, says := e.call.Verb.String(), "policy "+strconv.Quote(first.Name)
+	if first.Action == ActionRequireApproval { // only an unknown level refuses it
+		return name + " has an unknown risk level: blocked, though " + says + " would have it approved"
+	}
+	if d, _ := decide(e.call.Risk, ActionRequireApproval); d == Block {
+		return name + " has an unknown risk level: blocked, though " + says + " would allow it"
+	}
+	return name + " is high risk and no approval gate configured: " + says +
+		" alone does not open it; a high-risk verb is blocked until a policy requires approval for it"
+}
+
+// because writes the conditions of a policy and why they count where they could not be judged.
+func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
+	for i, c := range p.conditions {
+		if i == 0 {
+			b.WriteString(": ")
+		} else {
+			b.WriteString(" and ")
+		}
+		if i == maxWhy {
+			b.WriteString(strconv.Itoa(len(p.conditions) - i))
+			b.WriteString(" more conditions")
+			return
+		}
+		b.WriteString(c.source.Field)
+		b.WriteByte(' ')
+		b.WriteString(strings.ReplaceAll(string(c.source.Operator), "_", " "))
+		if c.list != nil {
+			b.WriteByte(' ')
+			b.WriteString(shown(c.source.Value, secret[i]))
+		}
+		if _, why := c.holds(e, p.tightens()); why != "" {
+			b.WriteString(" (counts as true: ")
+			b.WriteString(why)
+			b.WriteByte(')')
+		}
+	}
+}
+
+// shown is a policy's value as a reason has it.
+func shown(value json.RawMessage, secret bool) string {
+	if secret {
+		return "a secret value"
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return "a value"
+	}
+	text := b.String()
+	if len(text) <= maxShown {
+		return text
+	}
+	cut := maxShown
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

@@ -1,0 +1,292 @@
+package governance
+
+import "bytes"
+
+// finding is what became of a condition.
+type finding uint8
+
+const (
+	failed finding = iota
+	held
+	unsure // it cannot be judged
+)
+
+// Why a condition could not be judged, for ConditionMatch.FailClosed. None of them
+// tells a value.
+const (
+	whyLacks      = "the call lacks it"
+	whyUnreadable = "the arguments cannot be read"
+	whySchema     = "not of the type that the verb's schema gives it"
+	whyNull       = "it is null"
+	whyNotSingle  = "not a single value"
+	whyNotNumber  = "not a number"
+	whyNotString  = "not a string"
+	whyNotBool    = "not true or false"
+	whyNotText    = "neither a string nor an array"
+	whyElements   = "an array with elements of another type"
+	whyTooLong    = "too long to match"
+)
+
+// value is what a condition looks at: a value of the arguments, or a context field.
+type value struct {
+	kind kind
+	text []byte // a string's meaning, else the JSON
+	doc  *document
+	node uint32 // in doc, for arrays
+}
+
+// evaluation is one call while it is judged.
+type evaluation struct {
+	call    *Call
+	args    document
+	masked  document
+	name    []byte // provider:verb_name
+	matched []*policy
+	room    [32]node // for the arguments, where they are few
+}
+
+// holds reports whether the condition counts as held. A condition of a policy that
+// tightens (strict) holds where anything it names does, or cannot be judged, and why
+// says so; one of a policy that allows holds where all it names surely does.
+func (c *condition) holds(e *evaluation, strict bool) (ok bool, why string) {
+	if !c.args {
+		f, why := c.context(e)
+		return f == held || (f == unsure && strict), why
+	}
+	if !e.args.load(e.room[:]) {
+		return strict, whyUnreadable
+	}
+	known, types := e.call.Fields.find(c.path)
+	ok = !strict
+	e.args.each(0, c.path, func(i uint32, found bool) bool {
+		f, reason := c.at(&e.args, i, found, known, types)
+		switch {
+		case !strict:
+			ok = f == held
+			return ok
+		case f == held:
+			ok, why = true, ""
+			return false
+		case f == unsure && !ok:
+			ok, why = true, reason
+		}
+		return true
+	})
+	return ok, why
+}
+
+// context judges a field of the call's context. What is absent is null, which can be
+// compared with null and with lists, and with nothing else.
+func (c *condition) context(e *evaluation) (finding, string) {
+	v := value{kind: kindNull, text: []byte("null")}
+	about := &e.call.Context
+	switch c.source.Field {
+	case fieldAgentID:
+		v.setText(about.AgentID)
+	case fieldCustomerID:
+		v.setText(about.CustomerID)
+	case fieldTainted:
+		if about.Tainted != nil {
+			v = value{kind: kindBool, text: []byte("false")}
+			if *about.Tainted {
+				v.text = []byte("true")
+			}
+		}
+	}
+	absent := v.kind == kindNull
+	switch c.source.Operator {
+	case OpExists:
+		return found(!absent), ""
+	case OpNotExists:
+		return found(absent), ""
+	case OpEquals, OpNotEquals, OpIn, OpNotIn:
+		if absent {
+			null := false
+			for i := range c.list {
+				null = null || c.list[i].kind == kindNull
+			}
+			return found(null == (c.source.Operator == OpEquals || c.source.Operator == OpIn)), ""
+		}
+	}
+	return c.test(v)
+}
+
+func (v *value) setText(s *string) {
+	if s != nil {
+		v.kind, v.text = kindString, []byte(*s)
+	}
+}
+
+func found(ok bool) finding {
+	if ok {
+		return held
+	}
+	return failed
+}
+
+// at judges one place in the arguments.
+func (c *condition) at(d *document, i uint32, there, known bool, types kind) (finding, string) {
+	switch {
+	case c.source.Operator == OpExists:
+		return found(there), ""
+	case c.source.Operator == OpNotExists:
+		return found(!there), ""
+	case !there && known:
+		return unsure, whyLacks
+	case !there:
+		return failed, ""
+	}
+	v := value{kind: d.nodes[i].kind, doc: d, node: i}
+	if known && v.kind&types == 0 {
+		return unsure, whySchema
+	}
+	v.text = d.raw(i)
+	if v.kind == kindString {
+		v.text = d.text(i)
+	}
+	return c.test(v)
+}
+
+// test compares a value that is there.
+func (c *condition) test(v value) (finding, string) {
+	switch c.source.Operator {
+	case OpEquals:
+		return c.among(v, true)
+	case OpNotEquals:
+		return c.among(v, false)
+	case OpIn:
+		return c.among(v, true)
+	case OpNotIn:
+		return c.among(v, false)
+	case OpContains:
+		return c.contains(v, true)
+	case OpNotContains:
+		return c.contains(v, false)
+	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
+		return c.order(v)
+	}
+	return c.like(v)
+}
+
+// equal compares a value with an operand; ok is false where they are of two types.
+func (o *operand) equal(v value) (same, ok bool) {
+	if o.kind == kindNull {
+		return v.kind == kindNull, true
+	}
+	if v.kind != o.kind {
+		return false, false
+	}
+	if v.kind != kindNumber {
+		return bytes.Equal(v.text, o.text), true
+	}
+	d, ok := parseDecimal(v.text)
+	return ok && d.compare(&o.number) == 0, ok
+}
+
+// among reports whether v is one of the list, or none of it.
+func (c *condition) among(v value, want bool) (finding, string) {
+	comparable, onlyNull := false, true
+	for i := range c.list {
+		o := &c.list[i]
+		same, ok := o.equal(v)
+		if same {
+			return found(want), ""
+		}
+		if o.kind != kindNull {
+			comparable, onlyNull = comparable || ok, false
+		}
+	}
+	if comparable || onlyNull {
+		return found(!want), ""
+	}
+	return unsure, mismatch(c.list, v)
+}
+
+// mismatch says why v cannot be compared.
+func mismatch(list []operand, v value) string {
+	switch v.kind {
+	case kindNull:
+		return whyNull
+	case kindArray, kindObject:
+		return whyNotSingle
+	}
+	for _, o := range list {
+		switch o.kind {
+		case kindNumber:
+			return whyNotNumber
+		case kindString:
+			return whyNotString
+		case kindBool:
+			return whyNotBool
+		}
+	}
+	return whyNotSingle
+}
+
+// contains looks for a part of a string or an element of an array.
+func (c *condition) contains(v value, want bool) (finding, string) {
+	o := &c.list[0]
+	switch v.kind {
+	case kindString:
+		if o.kind != kindString {
+			return unsure, mismatch(c.list, v)
+		}
+		return found(bytes.Contains(v.text, o.text) == want), ""
+	case kindArray:
+		all := true
+		for i := v.node + 1; i < v.doc.nodes[v.node].next; i = v.doc.nodes[i].next {
+			element := value{kind: v.doc.nodes[i].kind, text: v.doc.raw(i)}
+			if element.kind == kindString {
+				element.text = v.doc.text(i)
+			}
+			same, ok := o.equal(element)
+			if same {
+				return found(want), ""
+			}
+			all = all && ok
+		}
+		if !all {
+			return unsure, whyElements
+		}
+		return found(!want), ""
+	case kindNull:
+		return unsure, whyNull
+	}
+	return unsure, whyNotText
+}
+
+func (c *condition) order(v value) (finding, string) {
+	if v.kind != kindNumber {
+		return unsure, mismatch(c.list, v)
+	}
+	d, ok := parseDecimal(v.text)
+	if !ok {
+		return unsure, whyNotNumber
+	}
+	r := d.compare(&c.list[0].number)
+	switch c.source.Operator {
+	case OpGreater:
+		return found(r > 0), ""
+	case OpGreaterOrEqual:
+		return found(r >= 0), ""
+	case OpLess:
+		return found(r < 0), ""
+	}
+	return found(r <= 0), ""
+}
+
+func (c *condition) like(v value) (finding, string) {
+	if v.kind != kindString {
+		return unsure, mismatch(c.list, v)
+	}
+	switch c.source.Operator {
+	case OpStartsWith:
+		return found(bytes.HasPrefix(v.text, c.list[0].text)), ""
+	case OpEndsWith:
+		return found(bytes.HasSuffix(v.text, c.list[0].text)), ""
+	}
+	if len(v.text) > maxMatchLen {
+		return unsure, whyTooLong
+	}
+	return found(c.re.Match(v.text)), ""
+}

@@ -1,0 +1,103 @@
+package governance
+
+import (
+	"errors"
+	"strings"
+)
+
+// Fields of a call besides its arguments.
+const (
+	fieldAgentID    = "agent_id"
+	fieldCustomerID = "customer_id"
+	fieldTainted    = "session.tainted"
+	argsPrefix      = "args."
+)
+
+// Limits of a path.
+const (
+	maxPath     = 1024 // bytes
+	maxSegments = 64
+)
+
+// segment is one step of a path: the name of a member, or the index of an element.
+type segment struct {
+	name  string
+	index int // -1 where name is no index
+}
+
+var errPath = errors.New("is not a field: args.<path>, agent_id, customer_id or session.tainted")
+
+// parsePath splits the path of an argument (without "args.") at its dots. A backslash
+// takes the next dot or backslash for what it is: args.a\.b is the member "a.b".
+func parsePath(path string) ([]segment, error) {
+	if len(path) > maxPath {
+		return nil, errors.New("is too long")
+	}
+	var list []segment
+	var name strings.Builder
+	for i := 0; i <= len(path); i++ {
+		switch {
+		case i == len(path) || path[i] == '.':
+			if name.Len() == 0 || len(list) == maxSegments {
+				return nil, errPath
+			}
+			list = append(list, segment{name.String(), elementIndex(name.String())})
+			name.Reset()
+		case path[i] == '\\':
+			if i++; i == len(path) || (path[i] != '.' && path[i] != '\\') {
+				return nil, errors.New(`has a backslash before something else than a dot or a backslash`)
+			}
+			name.WriteByte(path[i])
+		default:
+			name.WriteByte(path[i])
+		}
+	}
+	return list, nil
+}
+
+// elementIndex reads the index of an element, -1 for anything else.
+func elementIndex(name string) int {
+	if len(name) > 9 || (len(name) > 1 && name[0] == '0') {
+		return -1
+	}
+	n := 0
+	for _, c := range []byte(name) {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// each calls f for every place that the path leads to in the document, from value i
+// on. found is false where the document has no such place; there may be several, for
+// each element of an array where the path has a name. It stops where f returns false.
+func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) bool) bool {
+	for step, s := range path {
+		switch n := d.nodes[i]; {
+		case n.kind == kindObject:
+			m, ok := d.member(i, s.name)
+			if !ok {
+				return f(0, false)
+			}
+			i = m
+		case n.kind == kindArray && s.index >= 0:
+			e, ok := d.element(i, s.index)
+			if !ok {
+				return f(0, false)
+			}
+			i = e
+		case n.kind == kindArray && n.count > 0:
+			for e := i + 1; e < n.next; e = d.nodes[e].next {
+				if !d.each(e, path[step:], f) {
+					return false
+				}
+			}
+			return true
+		default:
+			return f(0, false)
+		}
+	}
+	return f(i, true)
+}
