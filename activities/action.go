@@ -19,6 +19,8 @@ import (
 type Runs interface {
 	Govern(ctx context.Context, ref run.Ref) (run.Step, error)
 	Send(ctx context.Context, ref run.Ref) (run.Step, error)
+	Decide(ctx context.Context, ref run.Ref, decision uuid.UUID) (run.Decided, error)
+	RejectByOperator(ctx context.Context, ref run.Ref) error
 }
 
 // Action holds the activities of an action run.
@@ -42,20 +44,52 @@ func (a *Action) SendRun(ctx context.Context, in flow.RunInput) (flow.RunStep, e
 	return step(ctx, in, a.runs.Send)
 }
 
+// DecideRun counts a decision about a held run.
+func (a *Action) DecideRun(ctx context.Context, in flow.DecisionInput) (flow.Decided, error) {
+	ref, err := refOf(in.Run)
+	if err != nil {
+		return flow.Decided{}, err
+	}
+	id, err := uuid.Parse(in.Decision.DecisionID)
+	if err != nil {
+		return flow.Decided{}, malformed("decision_id")
+	}
+	d, err := a.runs.Decide(ctx, ref, id)
+	if err != nil {
+		return flow.Decided{}, applicationError(err)
+	}
+	return flow.Decided{Code: string(d.Code), Closed: d.Closed}, nil
+}
+
+// RejectRun ends a held run for an operator in the Temporal UI.
+func (a *Action) RejectRun(ctx context.Context, in flow.RunInput) (flow.RunStep, error) {
+	return step(ctx, in, func(ctx context.Context, ref run.Ref) (run.Step, error) {
+		return run.Step{}, a.runs.RejectByOperator(ctx, ref)
+	})
+}
+
 func step(ctx context.Context, in flow.RunInput, do func(context.Context, run.Ref) (run.Step, error)) (flow.RunStep, error) {
-	tenant, err := uuid.Parse(in.TenantID)
+	ref, err := refOf(in)
 	if err != nil {
-		return flow.RunStep{}, malformed("tenant_id")
+		return flow.RunStep{}, err
 	}
-	id, err := uuid.Parse(in.RunID)
-	if err != nil {
-		return flow.RunStep{}, malformed("run_id")
-	}
-	s, err := do(ctx, run.Ref{TenantID: tenant, ID: id, Attempt: in.Attempt})
+	s, err := do(ctx, ref)
 	if err != nil {
 		return flow.RunStep{}, applicationError(err)
 	}
-	return flow.RunStep{State: string(s.State), Done: s.Done, After: s.After}, nil
+	return flow.RunStep{State: string(s.State), Done: s.Done, After: s.After, ApprovalID: s.ApprovalID}, nil
+}
+
+func refOf(in flow.RunInput) (run.Ref, error) {
+	tenant, err := uuid.Parse(in.TenantID)
+	if err != nil {
+		return run.Ref{}, malformed("tenant_id")
+	}
+	id, err := uuid.Parse(in.RunID)
+	if err != nil {
+		return run.Ref{}, malformed("run_id")
+	}
+	return run.Ref{TenantID: tenant, ID: id, Attempt: in.Attempt}, nil
 }
 
 func malformed(field string) error {

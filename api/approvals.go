@@ -12,7 +12,7 @@ import (
 
 // Approvals is what the approval endpoints need.
 type Approvals interface {
-	Get(ctx context.Context, tenant uuid.UUID, id string) (approval.Approval, error)
+	Get(ctx context.Context, tenant uuid.UUID, id string) (approval.Detailed, error)
 }
 
 type approvalView struct {
@@ -36,7 +36,7 @@ func (s *Server) getApproval(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return ok(approvalView{
-		ID: a.ID, ExecutionID: a.ExecutionID, Status: a.Status, Verb: a.Provider + ":" + a.Verb, Provider: a.Provider,
+		ID: a.ID, ExecutionID: a.ExecutionID, Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider,
 		Args: a.Args, RiskLevel: a.RiskLevel, PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requester: a.Requester,
 		CreatedAt: a.CreatedAt, ExpiresAt: utc(a.ExpiresAt),
 	}), nil

@@ -1,8 +1,122 @@
 -- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
-                       requester, expires_at)
+                       requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
+                       credential_id, edited_from, edited_by)
 VALUES (@id, @tenant_id, @run_id, @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
-        sqlc.narg('requester'), sqlc.narg('expires_at'));
+        sqlc.narg('requester'), sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
+        @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
 
 -- name: GetApproval :one
+-- With what became of the run, where the run is still that of the approval.
+SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = @tenant_id AND a.id = @id;
+
+-- name: ListApprovals :many
+SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = @tenant_id
+   AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
+   AND (sqlc.narg('status')::text IS NULL OR a.status = sqlc.narg('status'))
+   AND (sqlc.narg('kind')::text IS NULL OR a.kind = sqlc.narg('kind'))
+   AND (sqlc.narg('provider')::text IS NULL OR a.provider = sqlc.narg('provider'))
+   AND (sqlc.narg('verb')::text IS NULL OR a.verb = sqlc.narg('verb'))
+   AND (sqlc.narg('risk_level')::text IS NULL OR a.risk_level = sqlc.narg('risk_level'))
+   AND (sqlc.narg('policy_id')::uuid IS NULL OR a.policy_ids @> ARRAY[sqlc.narg('policy_id')::uuid])
+   AND (sqlc.narg('execution_id')::text IS NULL OR a.execution_id = sqlc.narg('execution_id'))
+   AND (sqlc.narg('since')::timestamptz IS NULL OR a.created_at >= sqlc.narg('since'))
+   AND (sqlc.narg('until')::timestamptz IS NULL OR a.created_at < sqlc.narg('until'))
+ ORDER BY a.id DESC
+ LIMIT @most;
+
+-- name: PendingApprovals :many
+-- ListApprovals for what is asked most, by its own index.
+SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = @tenant_id AND a.status = 'pending' AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
+ ORDER BY a.id DESC
+ LIMIT @most;
+
+-- name: CountApprovals :many
+SELECT status, count(*) AS n FROM approvals WHERE tenant_id = @tenant_id GROUP BY status;
+
+-- name: LockApproval :one
+SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
+-- name: ApprovalRow :one
 SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: CloseApproval :execrows
+-- A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
+UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(),
+       recheck = false
+ WHERE tenant_id = @tenant_id AND id = @id AND (status = 'pending' OR (status = 'approved' AND @status = 'superseded'));
+
+-- name: RequireApprovalIs :exec
+-- Undoes the transaction where the approval was decided by another meanwhile.
+SELECT CASE
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status) THEN true
+    ELSE run_not_changed()
+    END;
+
+-- name: EscalateApproval :execrows
+UPDATE approvals SET escalated_at = now(), expires_at = @expires_at
+ WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending' AND escalated_at IS NULL;
+
+-- name: CancelApproval :exec
+-- Along with its run. recheck stays up until the workflow has been told.
+UPDATE approvals SET status = 'cancelled', closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(), recheck = true
+ WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending';
+
+-- name: ProposeDecision :exec
+INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)
+VALUES (@id, @tenant_id, @approval_id, sqlc.narg('user_id'), @decision, @reason, sqlc.narg('edited_args'), @request_id, @source_addr);
+
+-- name: WithdrawDecision :exec
+DELETE FROM approval_decisions WHERE tenant_id = @tenant_id AND id = @id AND counted_at IS NULL;
+
+-- name: GetDecision :one
+SELECT * FROM approval_decisions WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: CountDecision :execrows
+UPDATE approval_decisions SET counted_at = now() WHERE tenant_id = @tenant_id AND id = @id AND counted_at IS NULL;
+
+-- name: Votes :many
+-- The counted approvals, with what the voters are today. Who was removed has no vote.
+SELECT d.user_id, u.role FROM approval_decisions d
+  JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.decision = 'approve' AND d.counted_at IS NOT NULL;
+
+-- name: Decisions :many
+SELECT d.*, u.email, u.name FROM approval_decisions d
+  LEFT JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.counted_at IS NOT NULL
+ ORDER BY d.counted_at, d.id;
+
+-- name: RoleOf :one
+SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ApprovalsToRecheck :many
+-- Across tenants, under the sweep setting: what hangs on something that changed, and
+-- what should have expired.
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE recheck
+ LIMIT @most;
+
+-- name: ApprovalsOverdue :many
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE status = 'pending' AND expires_at < @before
+ ORDER BY expires_at
+ LIMIT @most;
+
+-- name: ApprovalsUnwatched :many
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE status = 'pending' AND watched_at < @before
+ ORDER BY watched_at
+ LIMIT @most;
+
+-- name: ApprovalRechecked :exec
+UPDATE approvals SET recheck = false, watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ApprovalWatched :exec
+UPDATE approvals SET watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;

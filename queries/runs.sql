@@ -3,7 +3,7 @@
 -- called: that halves what it costs.
 SELECT CASE
     WHEN cardinality(@keys::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
+        SELECT r.state NOT IN ('blocked', 'refused', 'rejected', 'expired') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
           FROM runs r
          WHERE r.tenant_id = @tenant_id AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]))
@@ -21,6 +21,10 @@ SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
 
 -- name: GetRun :one
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: LockRun :one
+-- Before its approval: every change of both takes them in this order.
+SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: ListRuns :many
 SELECT * FROM runs
@@ -43,9 +47,10 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
 
 -- name: MarkSending :many
 -- Commits before the first byte leaves. Not for a run whose key was revoked, that
--- was cancelled, or that another attempt holds. A run already in sending is one
--- that a crash interrupted if it has been silent since @silent_since: @resend says
--- whether its verb may be sent again.
+-- was cancelled, or that another attempt holds; not if the policies have changed since
+-- it was judged; not without the approval that it was held for, or with a grant that
+-- is no more. A run already in sending is one that a crash interrupted if it has been
+-- silent since @silent_since: @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id')
@@ -53,6 +58,12 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
+   AND (r.state = 'sending' OR r.maybe_sent
+        OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version)
+   AND (NOT r.held OR EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
+   AND (r.grant_id IS NULL OR EXISTS (
+        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
 RETURNING r.sends, r.maybe_sent;
 
 -- name: MarkAlive :exec
@@ -74,6 +85,40 @@ SELECT CASE
 UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
+-- name: HoldRun :many
+-- Stops the run for a human: pending_approval for a call, intercepted for a dry run.
+UPDATE runs SET state = @state, held = true, approval_id = @approval_id, result = sqlc.narg('result'),
+       risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
+       reason = @reason, credential_id = sqlc.narg('credential_id'), updated_at = now(),
+       finished_at = CASE WHEN @state = 'intercepted' THEN now() END
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed' AND NOT cancel_requested
+RETURNING *;
+
+-- name: ReleaseRun :many
+-- Lets a held run go on: to be sent, or to be judged anew where @approval_id is null.
+UPDATE runs SET state = 'claimed', approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
+       give_up_at = @give_up_at, updated_at = now(), finished_at = NULL
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
+RETURNING *;
+
+-- name: CloseHeldRun :many
+-- Ends a held run without sending it. A dry run stays intercepted: it was discarded.
+UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state END,
+       error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE @error_code END,
+       error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE @error_message END,
+       updated_at = now(), finished_at = coalesce(finished_at, now())
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('pending_approval', 'intercepted')
+RETURNING *;
+
+-- name: LetThrough :many
+-- Names the grant under which the run may be sent.
+UPDATE runs SET grant_id = @grant_id, updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed' AND NOT held
+RETURNING *;
+
+-- name: KeyRevoked :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
+
 -- name: FinishRun :many
 UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = @provider_status,
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
@@ -84,8 +129,11 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
 RETURNING *;
 
 -- name: RequestCancel :many
-UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
- WHERE tenant_id = @tenant_id AND id = @id AND state = 'claimed' AND NOT maybe_sent
+-- A run that has not been sent, one that waits for a human, and a dry run whose request does.
+UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+ WHERE r.tenant_id = @tenant_id AND r.id = @id AND NOT r.maybe_sent
+   AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
 RETURNING *;
 
 -- name: ResolveRun :many

@@ -49,5 +49,7 @@ func New(d Deps) (worker.Worker, error) {
 	w.RegisterWorkflowWithOptions(workflows.ActionRun, workflow.RegisterOptions{Name: flow.WorkflowActionRun})
 	w.RegisterActivityWithOptions(d.Action.GovernRun, activity.RegisterOptions{Name: flow.ActivityGovernRun})
 	w.RegisterActivityWithOptions(d.Action.SendRun, activity.RegisterOptions{Name: flow.ActivitySendRun})
+	w.RegisterActivityWithOptions(d.Action.DecideRun, activity.RegisterOptions{Name: flow.ActivityDecideRun})
+	w.RegisterActivityWithOptions(d.Action.RejectRun, activity.RegisterOptions{Name: flow.ActivityRejectRun})
 	return w, nil
 }

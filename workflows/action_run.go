@@ -1,44 +1,153 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/flow"
 )
 
-// ActionRun takes one claimed run to its end: it is governed, then sent, and sent
-// again for as long as that is known to be safe. What is safe is decided by the
-// run's row, not here; a crash at any point repeats the step, and the row tells the
-// repeat what has happened. A blocked or failed call is a result, not an error.
+// ActionRun takes one claimed run to its end: it is governed, waits for a human where
+// a policy asks for one, and is sent, again for as long as that is known to be safe.
+// What is decided and what is safe stands in the run's row, not here; a crash at any
+// point repeats the step, and the row tells the repeat what has happened. A blocked,
+// rejected or failed call is a result, not an error.
 func ActionRun(ctx workflow.Context, in flow.RunInput) (flow.RunResult, error) {
-	r := actionRun{in: in}
-	if err := r.admitUpdates(ctx); err != nil {
+	r := actionRun{in: in, mu: workflow.NewMutex(ctx)}
+	if err := r.listen(ctx); err != nil {
 		return flow.RunResult{}, err
 	}
 	return r.execute(ctx)
 }
 
-type actionRun struct{ in flow.RunInput }
-
-// admitUpdates accepts the update that travels with a split-lane start.
-func (r *actionRun) admitUpdates(ctx workflow.Context) error {
-	return workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil })
+type actionRun struct {
+	in flow.RunInput
+	// governed: the row has been looked at, and waiting is true to it: the approval that
+	// the run waits for, "" while it waits for none.
+	governed bool
+	waiting  string
+	// mu has one decision at a time counted; decided wakes the run after each.
+	mu      workflow.Mutex
+	decided workflow.Channel
+	reject  workflow.ReceiveChannel
+	recheck workflow.ReceiveChannel
 }
 
 func (r *actionRun) execute(ctx workflow.Context) (flow.RunResult, error) {
-	governed, err := governRun(ctx, r.in)
-	if err != nil || governed.Done {
-		return flow.RunResult{State: governed.State}, err
-	}
-	for {
-		sent, err := sendRun(ctx, r.in)
-		if err != nil || sent.Done {
-			return flow.RunResult{State: sent.State}, err
+	step, err := r.govern(ctx)
+	for err == nil && !step.Done {
+		if step.ApprovalID != "" {
+			if err = r.awaitHuman(ctx, step); err == nil {
+				step, err = r.govern(ctx)
+			}
+			continue
 		}
-		// Nothing is under way at the provider: it was not reached, or asked us to
-		// come back. The send step ends the run when its time is up.
-		if err := workflow.Sleep(ctx, sent.After); err != nil {
-			return flow.RunResult{State: sent.State}, err
+		// Nothing is under way at the provider: the run is new, or the provider was not
+		// reached, or asked us to come back. The send step ends the run when its time is up.
+		if err = pause(ctx, step); err == nil {
+			step, err = r.send(ctx)
 		}
 	}
+	r.waiting = ""
+	if err == nil {
+		err = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	}
+	return flow.RunResult{State: step.State}, err
+}
+
+func (r *actionRun) govern(ctx workflow.Context) (flow.RunStep, error) {
+	step, err := governRun(ctx, r.in)
+	r.governed, r.waiting = true, step.ApprovalID
+	return step, err
+}
+
+// send may find that what the run was judged by has changed, and that it has to wait.
+func (r *actionRun) send(ctx workflow.Context) (flow.RunStep, error) {
+	step, err := sendRun(ctx, r.in)
+	r.waiting = step.ApprovalID
+	return step, err
+}
+
+// pause waits before the next attempt to send.
+func pause(ctx workflow.Context, step flow.RunStep) error {
+	if step.After <= 0 {
+		return nil
+	}
+	return workflow.Sleep(ctx, step.After)
+}
+
+// awaitHuman returns when there may be something new about the approval: a decision
+// was counted, an operator rejected the run by signal, its time is over, or something
+// it hangs on has changed. The row says which.
+func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.RunStep) error {
+	timing, stop := workflow.WithCancel(ctx)
+	defer stop()
+	var err error
+	rejected := false
+	workflow.NewSelector(ctx).
+		AddFuture(workflow.NewTimer(timing, step.After), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddReceive(r.decided, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
+		AddReceive(r.recheck, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
+		AddReceive(r.reject, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); rejected = true }).
+		Select(ctx)
+	if temporal.IsCanceledError(err) {
+		// Cancelled in the Temporal UI: nobody will wait for the approval any more.
+		lasting, _ := workflow.NewDisconnectedContext(ctx)
+		if failed := rejectRun(lasting, r.in); failed != nil {
+			return failed
+		}
+	}
+	if rejected {
+		return rejectRun(ctx, r.in)
+	}
+	return err
+}
+
+// listen takes what comes from outside: the update that travels with a split-lane
+// start, decisions of approvers, and signals.
+func (r *actionRun) listen(ctx workflow.Context) error {
+	r.decided = workflow.NewBufferedChannel(ctx, 1)
+	r.reject = workflow.GetSignalChannel(ctx, flow.SignalReject)
+	r.recheck = workflow.GetSignalChannel(ctx, flow.SignalRecheck)
+	if err := workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil }); err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, flow.UpdateDecide, r.decide,
+		workflow.UpdateHandlerOptions{Validator: r.mayDecide})
+}
+
+// mayDecide turns a decision away, without a write to the history, that is about an
+// approval the run does not wait for.
+func (r *actionRun) mayDecide(_ workflow.Context, d flow.Decision) error {
+	if r.governed && d.ApprovalID != r.waiting {
+		return notPending()
+	}
+	return nil
+}
+
+// decide counts one decision. Who may decide, and whether it is enough, is settled in
+// the row.
+func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided, error) {
+	if err := workflow.Await(ctx, func() bool { return r.governed }); err != nil {
+		return flow.Decided{}, err
+	}
+	if err := r.mu.Lock(ctx); err != nil {
+		return flow.Decided{}, err
+	}
+	defer r.mu.Unlock()
+	if r.mayDecide(ctx, d) != nil {
+		// Another decision, counted while this one stood in line, was the last.
+		return flow.Decided{Code: codeNotPending, Closed: true}, nil
+	}
+	out, err := decideRun(ctx, flow.DecisionInput{Run: r.in, Decision: d})
+	if err != nil {
+		return flow.Decided{}, err
+	}
+	if out.Closed {
+		r.waiting = ""
+	}
+	if out.Code == "" {
+		r.decided.SendAsync(true)
+	}
+	return out, nil
 }

@@ -4,6 +4,7 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/flow"
@@ -23,4 +24,20 @@ func governRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
 
 func sendRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
 	return callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivitySendRun, sendOptions(), in)
+}
+
+func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error) {
+	return callLocal[flow.DecisionInput, flow.Decided](ctx, flow.ActivityDecideRun, stepOptions(), in)
+}
+
+func rejectRun(ctx workflow.Context, in flow.RunInput) error {
+	_, err := callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivityRejectRun, stepOptions(), in)
+	return err
+}
+
+// codeNotPending is the code of a decision that comes too late (internal/fault).
+const codeNotPending = "APPROVAL_NOT_PENDING"
+
+func notPending() error {
+	return temporal.NewApplicationError("the run does not wait for this approval", codeNotPending)
 }

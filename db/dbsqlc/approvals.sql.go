@@ -12,17 +12,31 @@ import (
 	"github.com/google/uuid"
 )
 
-const GetApproval = `-- name: GetApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2
+const ApprovalRechecked = `-- name: ApprovalRechecked :exec
+UPDATE approvals SET recheck = false, watched_at = now() WHERE tenant_id = $1 AND id = $2
 `
 
-type GetApprovalParams struct {
+type ApprovalRecheckedParams struct {
 	TenantID uuid.UUID
 	ID       string
 }
 
-func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParams) (Approval, error) {
-	row := db.QueryRow(ctx, GetApproval, arg.TenantID, arg.ID)
+func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRecheckedParams) error {
+	_, err := db.Exec(ctx, ApprovalRechecked, arg.TenantID, arg.ID)
+	return err
+}
+
+const ApprovalRow = `-- name: ApprovalRow :one
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2
+`
+
+type ApprovalRowParams struct {
+	TenantID uuid.UUID
+	ID       string
+}
+
+func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParams) (Approval, error) {
+	row := db.QueryRow(ctx, ApprovalRow, arg.TenantID, arg.ID)
 	var i Approval
 	err := row.Scan(
 		&i.ID,
@@ -60,27 +74,436 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 	return i, err
 }
 
+const ApprovalWatched = `-- name: ApprovalWatched :exec
+UPDATE approvals SET watched_at = now() WHERE tenant_id = $1 AND id = $2
+`
+
+type ApprovalWatchedParams struct {
+	TenantID uuid.UUID
+	ID       string
+}
+
+func (q *Queries) ApprovalWatched(ctx context.Context, db DBTX, arg ApprovalWatchedParams) error {
+	_, err := db.Exec(ctx, ApprovalWatched, arg.TenantID, arg.ID)
+	return err
+}
+
+const ApprovalsOverdue = `-- name: ApprovalsOverdue :many
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE status = 'pending' AND expires_at < $1
+ ORDER BY expires_at
+ LIMIT $2
+`
+
+type ApprovalsOverdueParams struct {
+	Before *time.Time
+	Most   int32
+}
+
+type ApprovalsOverdueRow struct {
+	TenantID uuid.UUID
+	ID       string
+	RunID    uuid.UUID
+}
+
+func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOverdueParams) ([]ApprovalsOverdueRow, error) {
+	rows, err := db.Query(ctx, ApprovalsOverdue, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApprovalsOverdueRow{}
+	for rows.Next() {
+		var i ApprovalsOverdueRow
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ApprovalsToRecheck = `-- name: ApprovalsToRecheck :many
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE recheck
+ LIMIT $1
+`
+
+type ApprovalsToRecheckRow struct {
+	TenantID uuid.UUID
+	ID       string
+	RunID    uuid.UUID
+}
+
+// Across tenants, under the sweep setting: what hangs on something that changed, and
+// what should have expired.
+func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, most int32) ([]ApprovalsToRecheckRow, error) {
+	rows, err := db.Query(ctx, ApprovalsToRecheck, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApprovalsToRecheckRow{}
+	for rows.Next() {
+		var i ApprovalsToRecheckRow
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ApprovalsUnwatched = `-- name: ApprovalsUnwatched :many
+SELECT tenant_id, id, run_id FROM approvals
+ WHERE status = 'pending' AND watched_at < $1
+ ORDER BY watched_at
+ LIMIT $2
+`
+
+type ApprovalsUnwatchedParams struct {
+	Before time.Time
+	Most   int32
+}
+
+type ApprovalsUnwatchedRow struct {
+	TenantID uuid.UUID
+	ID       string
+	RunID    uuid.UUID
+}
+
+func (q *Queries) ApprovalsUnwatched(ctx context.Context, db DBTX, arg ApprovalsUnwatchedParams) ([]ApprovalsUnwatchedRow, error) {
+	rows, err := db.Query(ctx, ApprovalsUnwatched, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApprovalsUnwatchedRow{}
+	for rows.Next() {
+		var i ApprovalsUnwatchedRow
+		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CancelApproval = `-- name: CancelApproval :exec
+UPDATE approvals SET status = 'cancelled', closed_reason = $1, decided_by = $2, decided_at = now(), recheck = true
+ WHERE tenant_id = $3 AND id = $4 AND status = 'pending'
+`
+
+type CancelApprovalParams struct {
+	ClosedReason string
+	DecidedBy    *uuid.UUID
+	TenantID     uuid.UUID
+	ID           string
+}
+
+// Along with its run. recheck stays up until the workflow has been told.
+func (q *Queries) CancelApproval(ctx context.Context, db DBTX, arg CancelApprovalParams) error {
+	_, err := db.Exec(ctx, CancelApproval,
+		arg.ClosedReason,
+		arg.DecidedBy,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
+const CloseApproval = `-- name: CloseApproval :execrows
+UPDATE approvals SET status = $1, closed_reason = $2, decided_by = $3, decided_at = now(),
+       recheck = false
+ WHERE tenant_id = $4 AND id = $5 AND (status = 'pending' OR (status = 'approved' AND $1 = 'superseded'))
+`
+
+type CloseApprovalParams struct {
+	Status       string
+	ClosedReason string
+	DecidedBy    *uuid.UUID
+	TenantID     uuid.UUID
+	ID           string
+}
+
+// A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
+func (q *Queries) CloseApproval(ctx context.Context, db DBTX, arg CloseApprovalParams) (int64, error) {
+	result, err := db.Exec(ctx, CloseApproval,
+		arg.Status,
+		arg.ClosedReason,
+		arg.DecidedBy,
+		arg.TenantID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const CountApprovals = `-- name: CountApprovals :many
+SELECT status, count(*) AS n FROM approvals WHERE tenant_id = $1 GROUP BY status
+`
+
+type CountApprovalsRow struct {
+	Status string
+	N      int64
+}
+
+func (q *Queries) CountApprovals(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]CountApprovalsRow, error) {
+	rows, err := db.Query(ctx, CountApprovals, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountApprovalsRow{}
+	for rows.Next() {
+		var i CountApprovalsRow
+		if err := rows.Scan(&i.Status, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CountDecision = `-- name: CountDecision :execrows
+UPDATE approval_decisions SET counted_at = now() WHERE tenant_id = $1 AND id = $2 AND counted_at IS NULL
+`
+
+type CountDecisionParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) CountDecision(ctx context.Context, db DBTX, arg CountDecisionParams) (int64, error) {
+	result, err := db.Exec(ctx, CountDecision, arg.TenantID, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const Decisions = `-- name: Decisions :many
+SELECT d.id, d.tenant_id, d.approval_id, d.user_id, d.decision, d.reason, d.edited_args, d.request_id, d.source_addr, d.created_at, d.counted_at, u.email, u.name FROM approval_decisions d
+  LEFT JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = $1 AND d.approval_id = $2 AND d.counted_at IS NOT NULL
+ ORDER BY d.counted_at, d.id
+`
+
+type DecisionsParams struct {
+	TenantID   uuid.UUID
+	ApprovalID string
+}
+
+type DecisionsRow struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	ApprovalID string
+	UserID     *uuid.UUID
+	Decision   string
+	Reason     string
+	EditedArgs *string
+	RequestID  string
+	SourceAddr string
+	CreatedAt  time.Time
+	CountedAt  *time.Time
+	Email      *string
+	Name       *string
+}
+
+func (q *Queries) Decisions(ctx context.Context, db DBTX, arg DecisionsParams) ([]DecisionsRow, error) {
+	rows, err := db.Query(ctx, Decisions, arg.TenantID, arg.ApprovalID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DecisionsRow{}
+	for rows.Next() {
+		var i DecisionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ApprovalID,
+			&i.UserID,
+			&i.Decision,
+			&i.Reason,
+			&i.EditedArgs,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.CreatedAt,
+			&i.CountedAt,
+			&i.Email,
+			&i.Name,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const EscalateApproval = `-- name: EscalateApproval :execrows
+UPDATE approvals SET escalated_at = now(), expires_at = $1
+ WHERE tenant_id = $2 AND id = $3 AND status = 'pending' AND escalated_at IS NULL
+`
+
+type EscalateApprovalParams struct {
+	ExpiresAt *time.Time
+	TenantID  uuid.UUID
+	ID        string
+}
+
+func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApprovalParams) (int64, error) {
+	result, err := db.Exec(ctx, EscalateApproval, arg.ExpiresAt, arg.TenantID, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const GetApproval = `-- name: GetApproval :one
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = $1 AND a.id = $2
+`
+
+type GetApprovalParams struct {
+	TenantID uuid.UUID
+	ID       string
+}
+
+type GetApprovalRow struct {
+	Approval      Approval
+	RunState      string
+	RunAttempt    int32
+	ClaimKey      string
+	RunApprovalID *string
+	RunErrorCode  string
+}
+
+// With what became of the run, where the run is still that of the approval.
+func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParams) (GetApprovalRow, error) {
+	row := db.QueryRow(ctx, GetApproval, arg.TenantID, arg.ID)
+	var i GetApprovalRow
+	err := row.Scan(
+		&i.Approval.ID,
+		&i.Approval.TenantID,
+		&i.Approval.RunID,
+		&i.Approval.ExecutionID,
+		&i.Approval.Status,
+		&i.Approval.Provider,
+		&i.Approval.Verb,
+		&i.Approval.Args,
+		&i.Approval.RiskLevel,
+		&i.Approval.PolicyName,
+		&i.Approval.Reason,
+		&i.Approval.Requester,
+		&i.Approval.CreatedAt,
+		&i.Approval.ExpiresAt,
+		&i.Approval.Kind,
+		&i.Approval.Attempt,
+		&i.Approval.Explanation,
+		&i.Approval.Request,
+		&i.Approval.Requirements,
+		&i.Approval.PolicyIds,
+		&i.Approval.CallHash,
+		&i.Approval.SchemaHash,
+		&i.Approval.CredentialID,
+		&i.Approval.EditedFrom,
+		&i.Approval.EditedBy,
+		&i.Approval.ClosedReason,
+		&i.Approval.DecidedBy,
+		&i.Approval.DecidedAt,
+		&i.Approval.EscalatedAt,
+		&i.Approval.Recheck,
+		&i.Approval.WatchedAt,
+		&i.RunState,
+		&i.RunAttempt,
+		&i.ClaimKey,
+		&i.RunApprovalID,
+		&i.RunErrorCode,
+	)
+	return i, err
+}
+
+const GetDecision = `-- name: GetDecision :one
+SELECT id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr, created_at, counted_at FROM approval_decisions WHERE tenant_id = $1 AND id = $2
+`
+
+type GetDecisionParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) GetDecision(ctx context.Context, db DBTX, arg GetDecisionParams) (ApprovalDecision, error) {
+	row := db.QueryRow(ctx, GetDecision, arg.TenantID, arg.ID)
+	var i ApprovalDecision
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.ApprovalID,
+		&i.UserID,
+		&i.Decision,
+		&i.Reason,
+		&i.EditedArgs,
+		&i.RequestID,
+		&i.SourceAddr,
+		&i.CreatedAt,
+		&i.CountedAt,
+	)
+	return i, err
+}
+
 const InsertApproval = `-- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
-                       requester, expires_at)
+                       requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
+                       credential_id, edited_from, edited_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        $12, $13)
+        $12, $13, $14, $15, $16, $17, $18, $19::uuid[],
+        $20, $21, $22, $23, $24)
 `
 
 type InsertApprovalParams struct {
-	ID          string
-	TenantID    uuid.UUID
-	RunID       uuid.UUID
-	ExecutionID string
-	Status      string
-	Provider    string
-	Verb        string
-	Args        string
-	RiskLevel   string
-	PolicyName  string
-	Reason      string
-	Requester   *uuid.UUID
-	ExpiresAt   *time.Time
+	ID           string
+	TenantID     uuid.UUID
+	RunID        uuid.UUID
+	ExecutionID  string
+	Status       string
+	Provider     string
+	Verb         string
+	Args         string
+	RiskLevel    string
+	PolicyName   string
+	Reason       string
+	Requester    *uuid.UUID
+	ExpiresAt    *time.Time
+	Kind         string
+	Attempt      int32
+	Explanation  []byte
+	Request      []byte
+	Requirements []byte
+	PolicyIds    []uuid.UUID
+	CallHash     []byte
+	SchemaHash   []byte
+	CredentialID *uuid.UUID
+	EditedFrom   *string
+	EditedBy     *uuid.UUID
 }
 
 func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprovalParams) error {
@@ -98,6 +521,376 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 		arg.Reason,
 		arg.Requester,
 		arg.ExpiresAt,
+		arg.Kind,
+		arg.Attempt,
+		arg.Explanation,
+		arg.Request,
+		arg.Requirements,
+		arg.PolicyIds,
+		arg.CallHash,
+		arg.SchemaHash,
+		arg.CredentialID,
+		arg.EditedFrom,
+		arg.EditedBy,
 	)
+	return err
+}
+
+const ListApprovals = `-- name: ListApprovals :many
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = $1
+   AND ($2::text IS NULL OR a.id < $2)
+   AND ($3::text IS NULL OR a.status = $3)
+   AND ($4::text IS NULL OR a.kind = $4)
+   AND ($5::text IS NULL OR a.provider = $5)
+   AND ($6::text IS NULL OR a.verb = $6)
+   AND ($7::text IS NULL OR a.risk_level = $7)
+   AND ($8::uuid IS NULL OR a.policy_ids @> ARRAY[$8::uuid])
+   AND ($9::text IS NULL OR a.execution_id = $9)
+   AND ($10::timestamptz IS NULL OR a.created_at >= $10)
+   AND ($11::timestamptz IS NULL OR a.created_at < $11)
+ ORDER BY a.id DESC
+ LIMIT $12
+`
+
+type ListApprovalsParams struct {
+	TenantID    uuid.UUID
+	Before      *string
+	Status      *string
+	Kind        *string
+	Provider    *string
+	Verb        *string
+	RiskLevel   *string
+	PolicyID    *uuid.UUID
+	ExecutionID *string
+	Since       *time.Time
+	Until       *time.Time
+	Most        int32
+}
+
+type ListApprovalsRow struct {
+	Approval      Approval
+	RunState      string
+	RunAttempt    int32
+	ClaimKey      string
+	RunApprovalID *string
+	RunErrorCode  string
+}
+
+func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsParams) ([]ListApprovalsRow, error) {
+	rows, err := db.Query(ctx, ListApprovals,
+		arg.TenantID,
+		arg.Before,
+		arg.Status,
+		arg.Kind,
+		arg.Provider,
+		arg.Verb,
+		arg.RiskLevel,
+		arg.PolicyID,
+		arg.ExecutionID,
+		arg.Since,
+		arg.Until,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListApprovalsRow{}
+	for rows.Next() {
+		var i ListApprovalsRow
+		if err := rows.Scan(
+			&i.Approval.ID,
+			&i.Approval.TenantID,
+			&i.Approval.RunID,
+			&i.Approval.ExecutionID,
+			&i.Approval.Status,
+			&i.Approval.Provider,
+			&i.Approval.Verb,
+			&i.Approval.Args,
+			&i.Approval.RiskLevel,
+			&i.Approval.PolicyName,
+			&i.Approval.Reason,
+			&i.Approval.Requester,
+			&i.Approval.CreatedAt,
+			&i.Approval.ExpiresAt,
+			&i.Approval.Kind,
+			&i.Approval.Attempt,
+			&i.Approval.Explanation,
+			&i.Approval.Request,
+			&i.Approval.Requirements,
+			&i.Approval.PolicyIds,
+			&i.Approval.CallHash,
+			&i.Approval.SchemaHash,
+			&i.Approval.CredentialID,
+			&i.Approval.EditedFrom,
+			&i.Approval.EditedBy,
+			&i.Approval.ClosedReason,
+			&i.Approval.DecidedBy,
+			&i.Approval.DecidedAt,
+			&i.Approval.EscalatedAt,
+			&i.Approval.Recheck,
+			&i.Approval.WatchedAt,
+			&i.RunState,
+			&i.RunAttempt,
+			&i.ClaimKey,
+			&i.RunApprovalID,
+			&i.RunErrorCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockApproval = `-- name: LockApproval :one
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type LockApprovalParams struct {
+	TenantID uuid.UUID
+	ID       string
+}
+
+func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalParams) (Approval, error) {
+	row := db.QueryRow(ctx, LockApproval, arg.TenantID, arg.ID)
+	var i Approval
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.RunID,
+		&i.ExecutionID,
+		&i.Status,
+		&i.Provider,
+		&i.Verb,
+		&i.Args,
+		&i.RiskLevel,
+		&i.PolicyName,
+		&i.Reason,
+		&i.Requester,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.Kind,
+		&i.Attempt,
+		&i.Explanation,
+		&i.Request,
+		&i.Requirements,
+		&i.PolicyIds,
+		&i.CallHash,
+		&i.SchemaHash,
+		&i.CredentialID,
+		&i.EditedFrom,
+		&i.EditedBy,
+		&i.ClosedReason,
+		&i.DecidedBy,
+		&i.DecidedAt,
+		&i.EscalatedAt,
+		&i.Recheck,
+		&i.WatchedAt,
+	)
+	return i, err
+}
+
+const PendingApprovals = `-- name: PendingApprovals :many
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
+  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+ WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
+ ORDER BY a.id DESC
+ LIMIT $3
+`
+
+type PendingApprovalsParams struct {
+	TenantID uuid.UUID
+	Before   *string
+	Most     int32
+}
+
+type PendingApprovalsRow struct {
+	Approval      Approval
+	RunState      string
+	RunAttempt    int32
+	ClaimKey      string
+	RunApprovalID *string
+	RunErrorCode  string
+}
+
+// ListApprovals for what is asked most, by its own index.
+func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingApprovalsParams) ([]PendingApprovalsRow, error) {
+	rows, err := db.Query(ctx, PendingApprovals, arg.TenantID, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PendingApprovalsRow{}
+	for rows.Next() {
+		var i PendingApprovalsRow
+		if err := rows.Scan(
+			&i.Approval.ID,
+			&i.Approval.TenantID,
+			&i.Approval.RunID,
+			&i.Approval.ExecutionID,
+			&i.Approval.Status,
+			&i.Approval.Provider,
+			&i.Approval.Verb,
+			&i.Approval.Args,
+			&i.Approval.RiskLevel,
+			&i.Approval.PolicyName,
+			&i.Approval.Reason,
+			&i.Approval.Requester,
+			&i.Approval.CreatedAt,
+			&i.Approval.ExpiresAt,
+			&i.Approval.Kind,
+			&i.Approval.Attempt,
+			&i.Approval.Explanation,
+			&i.Approval.Request,
+			&i.Approval.Requirements,
+			&i.Approval.PolicyIds,
+			&i.Approval.CallHash,
+			&i.Approval.SchemaHash,
+			&i.Approval.CredentialID,
+			&i.Approval.EditedFrom,
+			&i.Approval.EditedBy,
+			&i.Approval.ClosedReason,
+			&i.Approval.DecidedBy,
+			&i.Approval.DecidedAt,
+			&i.Approval.EscalatedAt,
+			&i.Approval.Recheck,
+			&i.Approval.WatchedAt,
+			&i.RunState,
+			&i.RunAttempt,
+			&i.ClaimKey,
+			&i.RunApprovalID,
+			&i.RunErrorCode,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ProposeDecision = `-- name: ProposeDecision :exec
+INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+`
+
+type ProposeDecisionParams struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	ApprovalID string
+	UserID     *uuid.UUID
+	Decision   string
+	Reason     string
+	EditedArgs *string
+	RequestID  string
+	SourceAddr string
+}
+
+func (q *Queries) ProposeDecision(ctx context.Context, db DBTX, arg ProposeDecisionParams) error {
+	_, err := db.Exec(ctx, ProposeDecision,
+		arg.ID,
+		arg.TenantID,
+		arg.ApprovalID,
+		arg.UserID,
+		arg.Decision,
+		arg.Reason,
+		arg.EditedArgs,
+		arg.RequestID,
+		arg.SourceAddr,
+	)
+	return err
+}
+
+const RequireApprovalIs = `-- name: RequireApprovalIs :exec
+SELECT CASE
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3) THEN true
+    ELSE run_not_changed()
+    END
+`
+
+type RequireApprovalIsParams struct {
+	TenantID uuid.UUID
+	ID       string
+	Status   string
+}
+
+// Undoes the transaction where the approval was decided by another meanwhile.
+func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) error {
+	_, err := db.Exec(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
+	return err
+}
+
+const RoleOf = `-- name: RoleOf :one
+SELECT role FROM users WHERE tenant_id = $1 AND id = $2
+`
+
+type RoleOfParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) RoleOf(ctx context.Context, db DBTX, arg RoleOfParams) (string, error) {
+	row := db.QueryRow(ctx, RoleOf, arg.TenantID, arg.ID)
+	var role string
+	err := row.Scan(&role)
+	return role, err
+}
+
+const Votes = `-- name: Votes :many
+SELECT d.user_id, u.role FROM approval_decisions d
+  JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = $1 AND d.approval_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL
+`
+
+type VotesParams struct {
+	TenantID   uuid.UUID
+	ApprovalID string
+}
+
+type VotesRow struct {
+	UserID *uuid.UUID
+	Role   string
+}
+
+// The counted approvals, with what the voters are today. Who was removed has no vote.
+func (q *Queries) Votes(ctx context.Context, db DBTX, arg VotesParams) ([]VotesRow, error) {
+	rows, err := db.Query(ctx, Votes, arg.TenantID, arg.ApprovalID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []VotesRow{}
+	for rows.Next() {
+		var i VotesRow
+		if err := rows.Scan(&i.UserID, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WithdrawDecision = `-- name: WithdrawDecision :exec
+DELETE FROM approval_decisions WHERE tenant_id = $1 AND id = $2 AND counted_at IS NULL
+`
+
+type WithdrawDecisionParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) WithdrawDecision(ctx context.Context, db DBTX, arg WithdrawDecisionParams) error {
+	_, err := db.Exec(ctx, WithdrawDecision, arg.TenantID, arg.ID)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type ApiKey struct {
@@ -74,6 +75,26 @@ type ApprovalDecision struct {
 	CountedAt  *time.Time
 }
 
+type AuditCheckpoint struct {
+	ID        uuid.UUID
+	TenantID  uuid.UUID
+	Seq       int64
+	Hash      []byte
+	Kind      string
+	At        time.Time
+	Kid       string
+	Signature []byte
+}
+
+type AuditCluster struct {
+	TenantID uuid.UUID
+	Entry    int32
+	Cluster  int64
+	Mark     pgtype.Uint64
+	AfterSeq int64
+	At       time.Time
+}
+
 type AuditRecord struct {
 	ID          uuid.UUID
 	TenantID    uuid.UUID
@@ -94,6 +115,16 @@ type AuditRecord struct {
 	Details     []byte
 	SubjectType string
 	SubjectID   string
+	Xid         pgtype.Uint64
+}
+
+type AuditSeal struct {
+	TenantID uuid.UUID
+	Seq      int64
+	RecordID uuid.UUID
+	Xid      pgtype.Uint64
+	Leaf     []byte
+	Hash     []byte
 }
 
 type Credential struct {
@@ -280,14 +311,18 @@ type Tenant struct {
 }
 
 type User struct {
-	ID              uuid.UUID
-	TenantID        uuid.UUID
-	Email           string
-	PasswordHash    string
-	Name            string
-	Role            string
-	EmailVerifiedAt *time.Time
-	CreatedAt       time.Time
+	ID                  uuid.UUID
+	TenantID            uuid.UUID
+	Email               string
+	PasswordHash        *string
+	Name                string
+	Role                string
+	EmailVerifiedAt     *time.Time
+	CreatedAt           time.Time
+	JoinedAt            *time.Time
+	RemovedAt           *time.Time
+	InvitationHash      []byte
+	InvitationExpiresAt *time.Time
 }
 
 type Verb struct {

@@ -41,7 +41,7 @@ func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedP
 const ClaimRun = `-- name: ClaimRun :one
 SELECT CASE
     WHEN cardinality($1::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $2 AND r.verb = $3 AND r.dry_run = $4
+        SELECT r.state NOT IN ('blocked', 'refused', 'rejected', 'expired') AND r.provider = $2 AND r.verb = $3 AND r.dry_run = $4
           FROM runs r
          WHERE r.tenant_id = $5 AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $5 AND k.key = ($1::text[])[1]))
@@ -93,6 +93,95 @@ func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (st
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
+}
+
+const CloseHeldRun = `-- name: CloseHeldRun :many
+UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
+       error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE $2 END,
+       error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
+       updated_at = now(), finished_at = coalesce(finished_at, now())
+ WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+`
+
+type CloseHeldRunParams struct {
+	State        string
+	ErrorCode    string
+	ErrorMessage string
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+	Attempt      int32
+}
+
+// Ends a held run without sending it. A dry run stays intercepted: it was discarded.
+func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunParams) ([]Run, error) {
+	rows, err := db.Query(ctx, CloseHeldRun,
+		arg.State,
+		arg.ErrorCode,
+		arg.ErrorMessage,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const FinishRun = `-- name: FinishRun :many
@@ -267,6 +356,205 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 	return i, err
 }
 
+const HoldRun = `-- name: HoldRun :many
+UPDATE runs SET state = $1, held = true, approval_id = $2, result = $3,
+       risk_level = $4, operation_type = $5, decision = $6, policy_name = $7,
+       reason = $8, credential_id = $9, updated_at = now(),
+       finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
+ WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+`
+
+type HoldRunParams struct {
+	State         string
+	ApprovalID    *string
+	Result        *string
+	RiskLevel     string
+	OperationType string
+	Decision      string
+	PolicyName    string
+	Reason        string
+	CredentialID  *uuid.UUID
+	TenantID      uuid.UUID
+	ID            uuid.UUID
+	Attempt       int32
+}
+
+// Stops the run for a human: pending_approval for a call, intercepted for a dry run.
+func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Run, error) {
+	rows, err := db.Query(ctx, HoldRun,
+		arg.State,
+		arg.ApprovalID,
+		arg.Result,
+		arg.RiskLevel,
+		arg.OperationType,
+		arg.Decision,
+		arg.PolicyName,
+		arg.Reason,
+		arg.CredentialID,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const KeyRevoked = `-- name: KeyRevoked :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NOT NULL)
+`
+
+type KeyRevokedParams struct {
+	TenantID uuid.UUID
+	KeyID    uuid.UUID
+}
+
+func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams) (bool, error) {
+	row := db.QueryRow(ctx, KeyRevoked, arg.TenantID, arg.KeyID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const LetThrough = `-- name: LetThrough :many
+UPDATE runs SET grant_id = $1, updated_at = now()
+ WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+`
+
+type LetThroughParams struct {
+	GrantID  *uuid.UUID
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Attempt  int32
+}
+
+// Names the grant under which the run may be sent.
+func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams) ([]Run, error) {
+	rows, err := db.Query(ctx, LetThrough,
+		arg.GrantID,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListRuns = `-- name: ListRuns :many
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs
  WHERE tenant_id = $1
@@ -380,6 +668,66 @@ func (q *Queries) LockKey(ctx context.Context, db DBTX, keyID string) error {
 	return err
 }
 
+const LockRun = `-- name: LockRun :one
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type LockRunParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Before its approval: every change of both takes them in this order.
+func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run, error) {
+	row := db.QueryRow(ctx, LockRun, arg.TenantID, arg.ID)
+	var i Run
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.ExecutionID,
+		&i.ClaimKey,
+		&i.Attempt,
+		&i.State,
+		&i.Provider,
+		&i.Verb,
+		&i.Args,
+		&i.Fingerprint,
+		&i.DryRun,
+		&i.SessionID,
+		&i.Metadata,
+		&i.KeyID,
+		&i.RequestID,
+		&i.SourceAddr,
+		&i.GiveUpAt,
+		&i.RiskLevel,
+		&i.OperationType,
+		&i.Decision,
+		&i.PolicyName,
+		&i.Reason,
+		&i.ApprovalID,
+		&i.CredentialID,
+		&i.Sends,
+		&i.MaybeSent,
+		&i.Result,
+		&i.ProviderStatus,
+		&i.ErrorCode,
+		&i.ErrorMessage,
+		&i.ErrorDetails,
+		&i.Retryable,
+		&i.RetryAfterMs,
+		&i.ResolvedBy,
+		&i.CancelRequested,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.SentAt,
+		&i.FinishedAt,
+		&i.Held,
+		&i.GrantID,
+		&i.EditedArgs,
+	)
+	return i, err
+}
+
 const MarkAlive = `-- name: MarkAlive :exec
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'sending'
@@ -405,16 +753,23 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $5::boolean AND r.updated_at <= $6))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
+   AND (r.state = 'sending' OR r.maybe_sent
+        OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $7)
+   AND (NOT r.held OR EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
+   AND (r.grant_id IS NULL OR EXISTS (
+        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
 RETURNING r.sends, r.maybe_sent
 `
 
 type MarkSendingParams struct {
-	CredentialID *uuid.UUID
-	TenantID     uuid.UUID
-	ID           uuid.UUID
-	Attempt      int32
-	Resend       bool
-	SilentSince  time.Time
+	CredentialID  *uuid.UUID
+	TenantID      uuid.UUID
+	ID            uuid.UUID
+	Attempt       int32
+	Resend        bool
+	SilentSince   time.Time
+	PolicyVersion int64
 }
 
 type MarkSendingRow struct {
@@ -423,9 +778,10 @@ type MarkSendingRow struct {
 }
 
 // Commits before the first byte leaves. Not for a run whose key was revoked, that
-// was cancelled, or that another attempt holds. A run already in sending is one
-// that a crash interrupted if it has been silent since @silent_since: @resend says
-// whether its verb may be sent again.
+// was cancelled, or that another attempt holds; not if the policies have changed since
+// it was judged; not without the approval that it was held for, or with a grant that
+// is no more. A run already in sending is one that a crash interrupted if it has been
+// silent since @silent_since: @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
@@ -434,6 +790,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.Attempt,
 		arg.Resend,
 		arg.SilentSince,
+		arg.PolicyVersion,
 	)
 	if err != nil {
 		return nil, err
@@ -462,9 +819,98 @@ func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) err
 	return err
 }
 
+const ReleaseRun = `-- name: ReleaseRun :many
+UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
+       give_up_at = $3, updated_at = now(), finished_at = NULL
+ WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('claimed', 'pending_approval', 'intercepted')
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+`
+
+type ReleaseRunParams struct {
+	ApprovalID *string
+	EditedArgs *string
+	GiveUpAt   time.Time
+	TenantID   uuid.UUID
+	ID         uuid.UUID
+	Attempt    int32
+}
+
+// Lets a held run go on: to be sent, or to be judged anew where @approval_id is null.
+func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams) ([]Run, error) {
+	rows, err := db.Query(ctx, ReleaseRun,
+		arg.ApprovalID,
+		arg.EditedArgs,
+		arg.GiveUpAt,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RequestCancel = `-- name: RequestCancel :many
-UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
- WHERE tenant_id = $1 AND id = $2 AND state = 'claimed' AND NOT maybe_sent
+UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+ WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
+   AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
 RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
 `
 
@@ -473,6 +919,7 @@ type RequestCancelParams struct {
 	ID       uuid.UUID
 }
 
+// A run that has not been sent, one that waits for a human, and a dry run whose request does.
 func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelParams) ([]Run, error) {
 	rows, err := db.Query(ctx, RequestCancel, arg.TenantID, arg.ID)
 	if err != nil {

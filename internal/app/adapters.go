@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/engine"
+	"agentruntime/internal/fault"
 	"agentruntime/internal/flow"
 	"agentruntime/internal/run"
 )
@@ -22,4 +23,15 @@ func (s starter) StartRun(ctx context.Context, ref run.Ref, claimKey, summary st
 // RunOpen implements run.Engine.
 func (s starter) RunOpen(ctx context.Context, tenant uuid.UUID, claimKey string) (open, found bool, err error) {
 	return s.engine.RunOpen(ctx, tenant.String(), claimKey)
+}
+
+// Nudge implements run.Engine.
+func (s starter) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
+	return s.engine.Nudge(ctx, tenant.String(), claimKey)
+}
+
+// Decide implements approval.Workflows.
+func (s starter) Decide(ctx context.Context, tenant uuid.UUID, claimKey, approvalID string, decision uuid.UUID) (code fault.Code, open bool, err error) {
+	out, open, err := s.engine.Decide(ctx, tenant.String(), claimKey, flow.Decision{ApprovalID: approvalID, DecisionID: decision.String()})
+	return fault.Code(out.Code), open, err
 }

@@ -201,6 +201,35 @@ func (e *Engine) RunOpen(ctx context.Context, tenantID, claimKey string) (open, 
 	}
 }
 
+// Nudge has the newest workflow of the claim look at its row again; open is false where
+// none is open.
+func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open bool, err error) {
+	err = e.client.SignalWorkflow(ctx, flow.RunWorkflowID(tenantID, claimKey), "", flow.SignalRecheck, nil)
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return false, nil
+	}
+	return err == nil, unavailable(err)
+}
+
+// Decide hands a decision to the workflow that waits for it and returns what became of
+// it. APPROVAL_NOT_PENDING where none waits; open is then false where no workflow is open.
+func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, open bool, err error) {
+	h, err := e.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: flow.RunWorkflowID(tenantID, claimKey), UpdateName: flow.UpdateDecide, UpdateID: d.DecisionID,
+		Args: []any{d}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, &out)
+	}
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return flow.Decided{}, false, fault.New(fault.CodeApprovalNotPending, "")
+	}
+	if app, refused := errors.AsType[*temporal.ApplicationError](err); refused && app.Type() == string(fault.CodeApprovalNotPending) {
+		return flow.Decided{}, true, fault.New(fault.CodeApprovalNotPending, "")
+	}
+	return out, true, unavailable(err)
+}
+
 // unavailable turns any failure to start or ask into a fault that may be repeated.
 func unavailable(err error) error {
 	if err == nil {

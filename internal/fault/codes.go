@@ -31,6 +31,7 @@ const (
 	CodeAgentLocked             Code = "AGENT_LOCKED"
 	CodeOriginNotAllowed        Code = "ORIGIN_NOT_ALLOWED"
 	CodeGovernanceBlocked       Code = "GOVERNANCE_BLOCKED"
+	CodeApproverNotEligible     Code = "APPROVER_NOT_ELIGIBLE"
 
 	CodeNotFound           Code = "NOT_FOUND"
 	CodeVerbNotFound       Code = "VERB_NOT_FOUND"
@@ -38,13 +39,17 @@ const (
 	CodeCredentialNotFound Code = "CREDENTIAL_NOT_FOUND"
 	CodeExecutionNotFound  Code = "EXECUTION_NOT_FOUND"
 	CodeApprovalNotFound   Code = "APPROVAL_NOT_FOUND"
+	CodePolicyNotFound     Code = "POLICY_NOT_FOUND"
+	CodeGrantNotFound      Code = "GRANT_NOT_FOUND"
 	CodeAPIKeyNotFound     Code = "API_KEY_NOT_FOUND"
+	CodeUserNotFound       Code = "USER_NOT_FOUND"
 
 	CodeMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
 	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	CodeUnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
 
-	CodeConflict Code = "CONFLICT"
+	CodeApprovalNotPending Code = "APPROVAL_NOT_PENDING"
+	CodeConflict           Code = "CONFLICT"
 
 	CodeInvalidArgs          Code = "INVALID_ARGS"
 	CodeProviderRejected     Code = "PROVIDER_REJECTED"
@@ -82,16 +87,21 @@ func Table() []Spec {
 		{CodeAgentLocked, http.StatusForbidden, "The key is locked to another agent.", "The key was created with another `agent_id`."},
 		{CodeOriginNotAllowed, http.StatusForbidden, "The key may not be used from this origin.", "The request has an `Origin` that is not in the key's `allowed_origins`."},
 		{CodeGovernanceBlocked, http.StatusForbidden, "Governance blocked this call.", "A policy or the verb's registry default blocks or holds the call; `decision` and `approval_id` say which."},
+		{CodeApproverNotEligible, http.StatusForbidden, "You may not decide this approval.", "The policy names other approvers, or it is about a call that you asked for or edited yourself."},
 		{CodeNotFound, http.StatusNotFound, "No such resource.", "The path is unknown."},
 		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb."},
 		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},
 		{CodeCredentialNotFound, http.StatusNotFound, "No such credential.", "The id is unknown to the tenant."},
 		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
 		{CodeApprovalNotFound, http.StatusNotFound, "No such approval.", "The id is unknown to the tenant."},
+		{CodeGrantNotFound, http.StatusNotFound, "No such grant.", "The id is unknown to the tenant."},
+		{CodePolicyNotFound, http.StatusNotFound, "No such policy.", "The id is unknown to the tenant, or the policy is deleted."},
 		{CodeAPIKeyNotFound, http.StatusNotFound, "No such API key.", "The id is unknown to the tenant, or the key is revoked already."},
+		{CodeUserNotFound, http.StatusNotFound, "No such user.", "The id is unknown to the tenant, or the user to be changed is removed already."},
 		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 1 MiB for runs, 25 MiB for imports."},
 		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "Another `Content-Type`, or a content encoding."},
+		{CodeApprovalNotPending, http.StatusConflict, "The approval does not wait for a decision any more.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
 		{CodeProviderRejected, http.StatusUnprocessableEntity, "The provider refused the call.", "The provider answered 4xx (`provider_status`); `retryable` where a later call may pass."},

@@ -20,10 +20,20 @@ const (
 
 	ActivityGovernRun = "GovernRun"
 	ActivitySendRun   = "SendRun"
+	ActivityDecideRun = "DecideRun"
+	ActivityRejectRun = "RejectRun"
 
 	// UpdateAdmit does nothing but be accepted: Update-with-Start hands the first
 	// workflow task straight to a worker.
 	UpdateAdmit = "admit"
+	// UpdateDecide counts one decision about a held run (Decision in, Decided out).
+	UpdateDecide = "decide"
+
+	// SignalReject rejects a held run. It is what an operator can do in the Temporal UI:
+	// a signal names nobody, so it can only stop the call.
+	SignalReject = "reject"
+	// SignalRecheck has a held run look at its row again.
+	SignalRecheck = "recheck"
 )
 
 // RunInput starts an action run. Everything else about the run is in its row.
@@ -41,8 +51,31 @@ type RunStep struct {
 	State string `json:"state"`
 	// Done: the run has ended, or is not this workflow's any more.
 	Done bool `json:"done"`
-	// After is how long to wait before the step is tried again, when not Done.
+	// After is how long to wait before the step is tried again, when not Done; of a
+	// held run, how long its approval waits.
 	After time.Duration `json:"after"`
+	// ApprovalID is set where a human has to release the run.
+	ApprovalID string `json:"approval_id,omitempty"`
+}
+
+// Decision names what somebody decided about a held run. What he said is in its row.
+type Decision struct {
+	ApprovalID string `json:"approval_id"`
+	DecisionID string `json:"decision_id"`
+}
+
+// DecisionInput is a decision on its way to the run's row.
+type DecisionInput struct {
+	Run      RunInput `json:"run"`
+	Decision Decision `json:"decision"`
+}
+
+// Decided is what became of a decision.
+type Decided struct {
+	// Code is why it does not count; "" where it does.
+	Code string `json:"code,omitempty"`
+	// Closed: the approval waits for no more decisions.
+	Closed bool `json:"closed"`
 }
 
 // RunResult is the result of the workflow, for the operator's eye.

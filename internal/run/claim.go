@@ -118,7 +118,7 @@ func (s *Service) Do(ctx context.Context, who Caller, req Request) (Outcome, err
 	if differ != "" && req.KeyByHeader {
 		return Outcome{}, reused(r, "other arguments ("+differ+")")
 	}
-	if !r.State.Ended() {
+	if !r.State.Answers() {
 		s.startAgain(ctx, r)
 		r, err = s.await(ctx, r, waiter, began.Add(wait))
 	}
@@ -245,7 +245,7 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, until time.Time) (
 		case <-poll.C:
 			now, err := s.get(ctx, r.TenantID, r.ID)
 			switch {
-			case err == nil && now.State.Ended():
+			case err == nil && now.State.Answers():
 				return now, nil
 			case err == nil:
 				r = now

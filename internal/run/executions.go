@@ -64,7 +64,7 @@ type Filter struct {
 func StatesOf(status string) (states []string, ok bool) {
 	for _, s := range []State{
 		StateClaimed, StateSending, StateExecuted, StateFailed, StateOutcomeUnknown,
-		StateBlocked, StateRefused, StateIntercepted, StateCancelled,
+		StateBlocked, StateRefused, StateIntercepted, StateCancelled, StatePending, StateRejected, StateExpired,
 	} {
 		if s.Status() == status {
 			states = append(states, string(s))
@@ -100,7 +100,8 @@ func optional(s string) *string {
 	return &s
 }
 
-// Cancel ends a run that has not been sent. One that was, or has ended, is CONFLICT.
+// Cancel ends a run that has not been sent, one that waits for a human too, and takes
+// its approval back. One that was sent, or has ended, is CONFLICT.
 func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (Run, error) {
 	r, err := s.Get(ctx, who, executionID)
 	if err != nil {
@@ -109,10 +110,16 @@ func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (R
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.RequestCancel, r.TenantID, r.ID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
+	if r.ApprovalID != nil {
+		b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, *r.ApprovalID)
+	}
 	audit.Queue(b, who.record(r, "run.cancelled", StateCancelled))
 	done, err := s.change(ctx, r, b)
 	if isNotOurs(err) {
 		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
+	}
+	if err == nil && r.ApprovalID != nil {
+		s.nudge(ctx, done)
 	}
 	return done, err
 }
@@ -202,8 +209,8 @@ func (r Reader) record(run Run, action string, outcome State) audit.Record {
 func (s *Service) MaskedArgs(ctx context.Context, r Run) json.RawMessage {
 	t, err := s.Targets.Target(ctx, r.TenantID, r.Verb)
 	if err != nil {
-		masked, _ := redact.MaskArgs(r.Args, nil)
+		masked, _ := redact.MaskArgs(r.Effective(), nil)
 		return masked
 	}
-	return t.Mask(r.Args)
+	return t.Mask(r.Effective())
 }

@@ -64,7 +64,7 @@ func (p prepared) record(action string) audit.Record {
 		rec.ActorType, rec.ActorID = audit.ActorKey, r.KeyID.String()
 	}
 	if p.target != nil {
-		rec.Input = p.target.Mask(r.Args)
+		rec.Input = p.target.Mask(r.Effective())
 	}
 	return rec
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 
@@ -28,6 +27,8 @@ type prepared struct {
 	run     Run
 	target  Target
 	verdict governance.Verdict
+	// editedFrom is set where an approver's edit asks anew.
+	editedFrom *editedFrom
 }
 
 // preparedSize is above the number of runs that one worker has in flight;
@@ -58,17 +59,25 @@ func (s *Service) load(ctx context.Context, ref Ref) (p prepared, mine bool, err
 	if err != nil {
 		return prepared{}, false, err
 	}
-	if r.Attempt != ref.Attempt || r.State.Ended() {
+	// A dry run has ended for its caller and may still wait for a human.
+	if r.Attempt != ref.Attempt || r.State.Ended() && r.State != StateIntercepted {
 		return prepared{run: r}, false, nil
 	}
 	t, err := s.Targets.Target(ctx, ref.TenantID, r.Verb)
 	if err != nil {
 		return prepared{run: r}, true, err
 	}
-	v := t.Judge(r.Args, contextOf(r.Metadata))
-	r.Risk, r.Operation = t.Risk(), t.Operation()
-	r.Decision, r.Reason, r.PolicyName = string(v.Decision), v.Reason, v.PolicyName
-	return prepared{run: r, target: t, verdict: v}, true, nil
+	p = prepared{run: r, target: t}
+	p.judge()
+	return p, true, nil
+}
+
+// judge decides about the call as it would be sent, by the policies as the target has them.
+func (p *prepared) judge() {
+	v := p.target.Judge(p.run.Effective(), contextOf(p.run.Metadata))
+	p.verdict = v
+	p.run.Risk, p.run.Operation = p.target.Risk(), p.target.Operation()
+	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName
 }
 
 // claimed returns the run as its claim left it in this process, else as it stands.
@@ -81,43 +90,88 @@ func (s *Service) claimed(ctx context.Context, ref Ref) (Run, error) {
 	return s.get(ctx, ref.TenantID, ref.ID)
 }
 
-// Govern decides about a claimed run, in this order: is the verb known, is it
-// blocked, do the arguments fit, is the provider connected, is it a dry run of a
-// write. A refusal ends the row; a go leaves it claimed.
+// Govern decides about a run as its row stands: a claimed one is let through, held or
+// ended, a held one is looked at again. It can be repeated at any time. A go leaves the
+// row claimed.
 func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
-	p, mine, err := s.load(ctx, ref)
-	if mine && fault.HasCode(err, fault.CodeVerbNotFound) {
-		return s.unprepared(ctx, p, fault.As(err))
-	}
-	if err != nil {
-		if isMissing(err) {
-			return s.rowMissing(ctx, ref)
-		}
-		return Step{}, err
-	}
-	if !mine {
-		return Step{State: p.run.State, Done: true}, nil
-	}
-	if p.run.State == StateSending || p.run.MaybeSent {
-		// A crash repeats this step after the send had begun: the send step knows what to do.
+	p, step, cleared, err := s.admit(ctx, ref)
+	if cleared {
+		s.prepared.add(p)
 		return Step{State: p.run.State}, nil
 	}
-	if p.verdict.Decision != governance.Allow {
-		return s.block(ctx, p)
+	return step, err
+}
+
+// admit reads the run and judges it. cleared is true where it may be sent, or may have
+// been and the send step has to look; else the step says what came of it.
+func (s *Service) admit(ctx context.Context, ref Ref) (p prepared, step Step, cleared bool, err error) {
+	p, mine, err := s.load(ctx, ref)
+	switch {
+	case isMissing(err):
+		step, err = s.rowMissing(ctx, ref)
+	case mine && fault.HasCode(err, fault.CodeVerbNotFound):
+		step, err = s.verbGone(ctx, p)
+	case err != nil:
+	case !mine:
+		step = Step{State: p.run.State, Done: true}
+	case p.run.State == StateSending, p.run.MaybeSent:
+		return p, step, true, nil
+	case p.run.ApprovalID != nil:
+		return s.lookAtHeld(ctx, p)
+	default:
+		return s.clear(ctx, p)
 	}
-	if details := p.target.Check(p.run.Args); len(details) > 0 {
+	return p, step, false, err
+}
+
+// verbGone ends a run whose verb the catalog no longer has.
+func (s *Service) verbGone(ctx context.Context, p prepared) (Step, error) {
+	if again, yes := s.underWay(p.run); yes {
+		return again, nil
+	}
+	f := fault.New(fault.CodeVerbNotFound, "")
+	if p.run.ApprovalID != nil {
+		return s.closeHeld(ctx, p, closing{status: approvalSuperseded, state: StateRefused, code: f.Code,
+			message: f.Message, reason: "The verb is no longer in the catalog."})
+	}
+	return s.unprepared(ctx, p, f)
+}
+
+// clear judges a run that waits for nobody, in this order: is it blocked, do the
+// arguments fit, is the provider connected, is it held, is it a dry run of a write. A
+// refusal ends the row.
+func (s *Service) clear(ctx context.Context, p prepared) (_ prepared, step Step, cleared bool, err error) {
+	if p.verdict.Decision == governance.Block {
+		step, err = s.block(ctx, p)
+		return p, step, false, err
+	}
+	if details := p.target.Check(p.run.Effective()); len(details) > 0 {
 		f := fault.New(fault.CodeInvalidArgs, "")
 		f.Details = details
-		return s.refuse(ctx, p, f)
+		step, err = s.refuse(ctx, p, f)
+		return p, step, false, err
 	}
 	if f := p.target.Connected(); f != nil {
-		return s.refuse(ctx, p, f)
+		step, err = s.refuse(ctx, p, f)
+		return p, step, false, err
 	}
-	if p.run.DryRun && p.target.Operation() == verb.Write {
-		return s.intercept(ctx, p)
+	switch {
+	case p.run.DryRun && p.target.Operation() == verb.Write:
+		step, err = s.hold(ctx, p, StateIntercepted)
+	case p.run.Held, p.verdict.ApprovalRequired():
+		granted, err := s.useGrant(ctx, &p)
+		if err != nil || granted {
+			return p, step, granted, err
+		}
+		step, err = s.hold(ctx, p, StatePending)
+		return p, step, false, err
+	case p.verdict.Decision == governance.Allow:
+		return p, step, true, nil
+	default:
+		// A decision that this code does not know lets nothing through.
+		step, err = s.block(ctx, p)
 	}
-	s.prepared.add(p)
-	return Step{State: StateClaimed}, nil
+	return p, step, false, err
 }
 
 // rowMissing answers for a workflow whose row is gone (a database restored from an
@@ -129,46 +183,12 @@ func (s *Service) rowMissing(ctx context.Context, ref Ref) (Step, error) {
 
 // block ends the run as blocked, with a closed approval record that says why.
 func (s *Service) block(ctx context.Context, p prepared) (Step, error) {
-	return s.recordApproval(ctx, p, approvalBlocked, ending{state: StateBlocked, code: fault.CodeGovernanceBlocked, message: p.verdict.Reason}, "run.blocked")
-}
-
-// intercept ends a dry run of a write with the request that would have been sent.
-func (s *Service) intercept(ctx context.Context, p prepared) (Step, error) {
-	call, err := p.target.Prepare(ctx, p.run.Args)
-	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
-		return s.refuse(ctx, p, f)
-	}
-	if err != nil {
-		return Step{}, err
-	}
-	return s.recordApproval(ctx, p, approvalPending, ending{state: StateIntercepted, result: call.Preview(p.run.Args)}, "run.intercepted")
-}
-
-// Statuses of an approval record.
-const (
-	approvalBlocked = "blocked"
-	approvalPending = "pending"
-)
-
-// approvalLife is how long a pending approval waits (docs/governance.md).
-const approvalLife = 24 * time.Hour
-
-func (s *Service) recordApproval(ctx context.Context, p prepared, status string, e ending, action string) (Step, error) {
-	id := "appr_" + uuid.Must(uuid.NewV7()).String()
-	e.approvalID = &id
-	a := dbsqlc.InsertApprovalParams{
-		ID: id, TenantID: p.run.TenantID, RunID: p.run.ID, ExecutionID: p.run.ExecutionID, Status: status,
-		Provider: p.run.Verb.Provider, Verb: p.run.Verb.Verb, Args: string(p.target.Mask(p.run.Args)),
-		RiskLevel: string(p.run.Risk), PolicyName: p.run.PolicyName, Reason: p.run.Reason, Requester: p.run.KeyID,
-	}
-	if status == approvalPending {
-		expires := s.Now().Add(approvalLife)
-		a.ExpiresAt = &expires
-	}
-	return s.finish(ctx, p, e, action, func(b *pgx.Batch) {
-		b.Queue(dbsqlc.InsertApproval, a.ID, a.TenantID, a.RunID, a.ExecutionID, a.Status, a.Provider, a.Verb, a.Args,
-			a.RiskLevel, a.PolicyName, a.Reason, a.Requester, a.ExpiresAt)
-	})
+	id := newApprovalID()
+	p.run.Decision = string(governance.Block)
+	a := p.approval(id, kindBlock)
+	a.Status = approvalBlocked
+	e := ending{state: StateBlocked, code: fault.CodeGovernanceBlocked, message: p.verdict.Reason, approvalID: &id}
+	return s.finish(ctx, p, e, "run.blocked", func(b *pgx.Batch) { queueApproval(b, a) }, p.queueMatches)
 }
 
 // refuse ends the run before anything was sent; its id may be used again.

@@ -95,7 +95,7 @@ const reconnectAfter = 500 * time.Millisecond
 // ends their runs: only a duplicate that waits elsewhere notices the delay.
 const announceEvery = 25 * time.Millisecond
 
-// ended tells everyone that the run's row has ended: those who wait in this
+// ended tells everyone that the run has an answer: those who wait in this
 // process at once, other processes by a notice that is sent after the commit, many
 // in one. In the committing transaction the notice would put all commits of the
 // database in one line, since NOTIFY takes a lock until its commit is on disk.
@@ -159,7 +159,7 @@ func (s *Service) Listen(ctx context.Context) {
 				continue
 			}
 			r, err := s.get(ctx, tenant, id)
-			if err == nil && r.State.Ended() {
+			if err == nil && r.State.Answers() {
 				s.hub.deliver(r)
 			}
 		}

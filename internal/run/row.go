@@ -20,13 +20,16 @@ func fromRow(r dbsqlc.Run) Run {
 		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata, KeyID: r.KeyID,
 		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
-		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
+		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,
 	}
 	if r.Result != nil {
 		out.Result = json.RawMessage(*r.Result)
+	}
+	if r.EditedArgs != nil {
+		out.EditedArgs = json.RawMessage(*r.EditedArgs)
 	}
 	if len(r.ErrorDetails) > 0 {
 		// Written by this package; a row that does not parse shows no details.

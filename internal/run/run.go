@@ -23,11 +23,14 @@ import (
 // State of a run's row.
 type State string
 
-// The states. claimed → sending → executed | failed | outcome_unknown; blocked,
-// refused, intercepted and cancelled end a run before anything was sent. blocked and
-// refused free the id: the same call may run later under it.
+// The states. claimed → sending → executed | failed | outcome_unknown, with
+// pending_approval before sending where a human has to release the run; blocked,
+// refused, rejected, expired, intercepted and cancelled end a run before anything was
+// sent. All of these but the last two free the id: the same call may run later under
+// it. An intercepted run (a dry run of a write) can still be released by a human.
 const (
 	StateClaimed        State = "claimed"
+	StatePending        State = "pending_approval"
 	StateSending        State = "sending"
 	StateExecuted       State = "executed"
 	StateFailed         State = "failed"
@@ -36,10 +39,16 @@ const (
 	StateRefused        State = "refused"
 	StateIntercepted    State = "intercepted"
 	StateCancelled      State = "cancelled"
+	StateRejected       State = "rejected"
+	StateExpired        State = "expired"
 )
 
 // Ended reports whether nothing more will happen to the run by itself.
-func (s State) Ended() bool { return s != StateClaimed && s != StateSending }
+func (s State) Ended() bool { return s != StateClaimed && s != StateSending && s != StatePending }
+
+// Answers reports whether a caller is told the state rather than kept waiting: it has
+// ended, or a human has to be waited for.
+func (s State) Answers() bool { return s.Ended() || s == StatePending }
 
 // Status is the public name of the state.
 func (s State) Status() string {
@@ -78,7 +87,13 @@ type Run struct {
 	Reason       string
 	ApprovalID   *string
 	CredentialID *uuid.UUID
-	Sends        int32
+	// Held: a human's approval was asked for, and nothing else releases the run.
+	Held bool
+	// GrantID names the standing approval that let the run through.
+	GrantID *uuid.UUID
+	// EditedArgs are what an approver made of Args; nil where nobody did.
+	EditedArgs json.RawMessage
+	Sends      int32
 	// MaybeSent: a write of which an attempt may have had its effect.
 	MaybeSent      bool
 	Result         json.RawMessage
@@ -94,6 +109,14 @@ type Run struct {
 	FinishedAt     *time.Time
 }
 
+// Effective are the arguments that are judged and sent.
+func (r Run) Effective() json.RawMessage {
+	if r.EditedArgs != nil {
+		return r.EditedArgs
+	}
+	return r.Args
+}
+
 // Took is how long the run took, up to now while it runs.
 func (r Run) Took(now time.Time) time.Duration {
 	if r.FinishedAt != nil {
@@ -107,12 +130,8 @@ func (r Run) Took(now time.Time) time.Duration {
 func (r Run) Fault() *fault.Error {
 	var f *fault.Error
 	switch r.State {
-	case StateBlocked:
-		f = fault.New(fault.CodeGovernanceBlocked, r.Reason)
-		f.Decision = r.Decision
-		if r.ApprovalID != nil {
-			f.ApprovalID = *r.ApprovalID
-		}
+	case StateBlocked, StatePending, StateRejected, StateExpired:
+		f = r.governed()
 	case StateFailed, StateRefused, StateOutcomeUnknown:
 		f = fault.New(r.ErrorCode, r.ErrorMessage)
 		f.Details, f.ProviderStatus = r.ErrorDetails, r.ProviderStatus
@@ -123,6 +142,24 @@ func (r Run) Fault() *fault.Error {
 		return nil
 	}
 	f.ExecutionID = r.ExecutionID
+	return f
+}
+
+// governed is the refusal of a run that governance did not let through.
+func (r Run) governed() *fault.Error {
+	message := r.Reason
+	switch r.State {
+	case StatePending:
+		message += " Nothing was sent. The call runs once it is approved; repeat it with the same execution_id, or read the execution, to learn what came of it."
+	case StateRejected, StateExpired:
+		message = r.ErrorMessage
+	}
+	f := fault.New(fault.CodeGovernanceBlocked, message)
+	f.Decision = r.Decision
+	f.ApprovalRequired = r.State == StatePending
+	if r.ApprovalID != nil {
+		f.ApprovalID = *r.ApprovalID
+	}
 	return f
 }
 
@@ -140,8 +177,10 @@ type Step struct {
 	State State
 	// Done: the run ended, or is not this attempt's any more.
 	Done bool
-	// After is how long to wait before the next attempt to send.
+	// After is how long to wait before the next attempt to send, or for a human.
 	After time.Duration
+	// ApprovalID is the approval that is waited for; "" where none is.
+	ApprovalID string
 }
 
 // Target is a verb of the tenant, ready to be judged and called.
@@ -158,6 +197,9 @@ type Target interface {
 	SchemaHash() []byte
 	// Judge decides about a call of the verb by the tenant's policies as they stand.
 	Judge(args json.RawMessage, about governance.Context) governance.Verdict
+	// Hold reports whether the conditions of a grant hold for a call; what cannot be
+	// judged does not.
+	Hold(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool
 	// PolicyVersion is that of the policies which Judge goes by; 0 where there are none.
 	PolicyVersion() int64
 	// Check holds the arguments against the verb's schema.
@@ -190,6 +232,9 @@ type Engine interface {
 	// RunOpen reports whether the workflow of the claim is open; found is false
 	// where the engine knows none.
 	RunOpen(ctx context.Context, tenant uuid.UUID, claimKey string) (open, found bool, err error)
+	// Nudge has the workflow of the claim look at its row again; open is false where
+	// none is open.
+	Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error)
 }
 
 // Config holds the times of the service; zero values take the defaults.

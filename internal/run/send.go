@@ -22,28 +22,19 @@ import (
 func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	p, known := s.prepared.cache.Get(ref)
 	if !known || p.target == nil {
-		var mine bool
+		// Another process governed it, or a crash came between: it is judged here.
+		var step Step
+		var cleared bool
 		var err error
-		p, mine, err = s.load(ctx, ref)
-		switch {
-		case isMissing(err):
-			return s.rowMissing(ctx, ref)
-		case mine && fault.HasCode(err, fault.CodeVerbNotFound):
-			if again, yes := s.underWay(p.run); yes {
-				return again, nil
-			}
-			return s.unprepared(ctx, p, fault.As(err))
-		case err != nil:
-			return Step{}, err
-		case !mine:
-			return Step{State: p.run.State, Done: true}, nil
+		if p, step, cleared, err = s.admit(ctx, ref); !cleared {
+			return step, err
 		}
 	}
 	if again, yes := s.underWay(p.run); yes {
 		return again, nil
 	}
 	resend := mayResend(p.target) || failpoint.FenceOff
-	call, err := p.target.Prepare(ctx, p.run.Args)
+	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
 		return s.unprepared(ctx, p, f)
 	}
@@ -85,13 +76,15 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	if r.KeyID != nil {
 		b.Queue(dbsqlc.LockKey, r.KeyID.String())
 	}
-	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter))
+	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion())
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	rec := p.record("run.allowed")
 	if p.verdict.Notify {
 		rec.Action = "run.notified"
 	}
+	rec.Details = p.letThroughBy()
 	audit.Queue(b, rec)
+	p.queueMatches(b)
 	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
 		if r.KeyID != nil {
 			if _, err := res.Exec(); err != nil {
@@ -110,8 +103,12 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	return sends, maybeSent, nil
 }
 
+// lookAgain is the pause before a run is judged anew because something changed
+// between its judgement and its sending.
+const lookAgain = 50 * time.Millisecond
+
 // notSendable finds out why the gate was shut: the run ended meanwhile, a crash
-// left it in sending, or its key was revoked.
+// left it in sending, its key was revoked, or what it was judged by has changed.
 func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
 	p, mine, err := s.load(ctx, ref)
 	if err != nil {
@@ -126,9 +123,30 @@ func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
 			return again, nil
 		}
 		return s.giveUpUnknown(ctx, p)
-	default:
+	}
+	revoked, err := s.keyRevoked(ctx, p.run)
+	if err != nil {
+		return Step{}, err
+	}
+	if revoked || p.run.MaybeSent {
 		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
 	}
+	step, err := s.Govern(ctx, ref)
+	if !step.Done && step.State == StateClaimed {
+		step.After = lookAgain
+	}
+	return step, err
+}
+
+func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
+	if r.KeyID == nil {
+		return false, nil
+	}
+	revoked, err := dbsqlc.New().KeyRevoked(ctx, s.DB.Tenant(r.TenantID), dbsqlc.KeyRevokedParams{TenantID: r.TenantID, KeyID: *r.KeyID})
+	if err != nil {
+		return false, fmt.Errorf("run: is the key revoked: %w", err)
+	}
+	return revoked, nil
 }
 
 // giveUpUnknown ends a run that was sent before a crash and may not be sent again.

@@ -127,6 +127,11 @@ func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
 	}
 }
 
+func (e *engine) Nudge(_ context.Context, _ uuid.UUID, claimKey string) (open bool, err error) {
+	open, _, err = e.RunOpen(context.Background(), uuid.Nil, claimKey)
+	return open, err
+}
+
 func (e *engine) RunOpen(_ context.Context, _ uuid.UUID, claimKey string) (open, found bool, err error) {
 	v, found := e.open.Load(claimKey)
 	if !found {
@@ -192,6 +197,8 @@ func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
 func (t target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
 	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})
 }
+
+func (t target) Hold([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
 
 func (t target) Check(args json.RawMessage) []fault.Detail {
 	if string(args) == `{"bad":true}` {

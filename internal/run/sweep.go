@@ -45,7 +45,7 @@ func (s *Service) SweepOnce(ctx context.Context) error {
 			s.Log.WarnContext(ctx, "run not repaired", "run_id", row.ID, "error", err)
 		}
 	}
-	return nil
+	return s.sweepApprovals(ctx)
 }
 
 func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
@@ -56,6 +56,10 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	open, found, err := s.Engine.RunOpen(ctx, tenant, r.ClaimKey)
 	switch {
 	case err != nil:
+		return err
+	case open && r.ApprovalID != nil:
+		// Approved, and the workflow may not have been told: a crash came between.
+		_, err = s.Engine.Nudge(ctx, tenant, r.ClaimKey)
 		return err
 	case open:
 		return nil

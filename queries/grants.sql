@@ -1,0 +1,36 @@
+-- name: InsertGrant :one
+INSERT INTO grants (id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, expires_at, max_uses)
+VALUES (@id, @tenant_id, @provider, @verb, @conditions, sqlc.narg('key_id'), sqlc.narg('agent_id'), sqlc.narg('customer_id'),
+        @reason, @created_by, @expires_at, @max_uses)
+RETURNING *;
+
+-- name: GetGrant :one
+SELECT * FROM grants WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ListGrants :many
+SELECT * FROM grants
+ WHERE tenant_id = @tenant_id
+   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+   AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
+   AND (sqlc.narg('verb')::text IS NULL OR verb = sqlc.narg('verb'))
+   AND (NOT @usable::boolean OR (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
+ ORDER BY id DESC
+ LIMIT @most;
+
+-- name: RevokeGrant :many
+UPDATE grants SET revoked_at = now(), revoked_by = @revoked_by
+ WHERE tenant_id = @tenant_id AND id = @id AND revoked_at IS NULL
+RETURNING *;
+
+-- name: UsableGrants :many
+-- The standing approvals that a call of the verb could use, with what their givers are
+-- today; those of removed users are none. The one that ends first is used first.
+SELECT g.*, u.role FROM grants g
+  JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
+ WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
+   AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
+ ORDER BY g.expires_at, g.id;
+
+-- name: UseGrant :execrows
+UPDATE grants SET uses = uses + 1
+ WHERE tenant_id = @tenant_id AND id = @id AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses;
