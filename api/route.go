@@ -75,7 +75,6 @@ func (s *Server) guarded(rt route) http.Handler {
 			}
 			c.who = who
 			c.log = c.log.With("tenant_id", who.TenantID)
-			ctx = audit.WithActor(ctx, c.auditActor())
 			if err := authorise(rt, who); err != nil {
 				return reply{}, err
 			}
@@ -88,6 +87,7 @@ func (s *Server) guarded(rt route) http.Handler {
 				ctx = bound
 			}
 		}
+		ctx = audit.WithActor(ctx, c.auditActor())
 		if rt.body > 0 {
 			if err := c.readBody(rt.body); err != nil {
 				return reply{}, err
@@ -101,11 +101,14 @@ func (s *Server) guarded(rt route) http.Handler {
 	})
 }
 
-// auditActor is the caller as audit records name him.
+// auditActor is the caller as audit records name him; at public endpoints nobody.
 func (c *call) auditActor() audit.Actor {
-	a := audit.Actor{Type: audit.ActorKey, ID: c.who.KeyID.String(), RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}
-	if c.who.Kind == auth.KindUser {
+	a := audit.Actor{Type: audit.ActorSystem, RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}
+	switch c.who.Kind {
+	case auth.KindUser:
 		a.Type, a.ID = audit.ActorUser, c.who.UserID.String()
+	case auth.KindKey:
+		a.Type, a.ID = audit.ActorKey, c.who.KeyID.String()
 	}
 	return a
 }

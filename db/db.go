@@ -81,10 +81,11 @@ type Setting string
 // the secret or address in it.
 const (
 	SettingTenant      Setting = "app.tenant_id"
-	SettingKeyHash     Setting = "app.key_hash"     // hex of an API key's hash
-	SettingLoginEmail  Setting = "app.login_email"  // lower-case address
-	SettingRefreshHash Setting = "app.refresh_hash" // hex of a refresh token's hash
-	SettingSweep       Setting = "app.sweep"        // "on": unfinished runs, see runs_sweep
+	SettingKeyHash     Setting = "app.key_hash"        // hex of an API key's hash
+	SettingLoginEmail  Setting = "app.login_email"     // lower-case address
+	SettingRefreshHash Setting = "app.refresh_hash"    // hex of a refresh token's hash
+	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
+	SettingSweep       Setting = "app.sweep"           // "on": unfinished runs, see runs_sweep
 )
 
 // Tenant returns an executor for statements of one tenant. Each statement is a

@@ -1,31 +1,48 @@
+-- name: PresentAddress :exec
+-- For the transaction: row-level security shows the users of this address.
+SELECT set_config('app.login_email', @email::text, true);
+
 -- name: SignUp :one
--- Makes a tenant and its owner, or nothing where the address is taken. The
--- message in the log makes both cases write and flush alike when they commit, so
--- that the time taken does not tell which it was.
+-- Makes a tenant and its owner, and the record of that, or nothing where the address
+-- is taken or invited. The message in the log makes all cases write and flush alike
+-- when they commit, so that the time taken does not tell which it was.
 WITH made AS (
-    INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at)
-    VALUES (@user_id, @tenant_id, @email, @password_hash, @name, 'owner', @now)
-    ON CONFLICT (email) DO NOTHING
-    RETURNING tenant_id
+    INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
+    SELECT @user_id::uuid, @tenant_id::uuid, @email::text, @password_hash::text, @name::text, 'owner', @now::timestamptz, @now::timestamptz
+    WHERE NOT EXISTS (
+        SELECT FROM users AS invited
+        WHERE invited.email = @email::text AND invited.invitation_hash IS NOT NULL AND invited.invitation_expires_at > @now::timestamptz
+    )
+    ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id
 ), owned AS (
     INSERT INTO tenants (id, name, created_at)
-    SELECT made.tenant_id, @tenant_name, @now FROM made
+    SELECT made.tenant_id, @tenant_name, @now::timestamptz FROM made
+), told AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
+    SELECT @record_id, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, @request_id, @source_addr
+    FROM made
 )
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged;
 
 -- name: BeginLogin :one
--- Always one row: the user of the address, if any, and the failures counted for
--- the subject in its current window.
+-- Always one row: the active user of the address, if any, and the failures counted
+-- for the subject in its current window.
 SELECT users.id AS user_id, users.tenant_id, users.password_hash, users.email_verified_at,
        coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
 FROM (SELECT 1) AS always
-LEFT JOIN users ON users.email = @email
+LEFT JOIN users ON users.email = @email AND users.joined_at IS NOT NULL AND users.removed_at IS NULL
 LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts.window_ends_at > @now::timestamptz;
 
 -- name: CountFailedLogin :exec
--- Counts into the subject's window, or opens one. Clears away a few windows that
--- have ended, so that strangers cannot fill the table.
-WITH ended AS (
+-- Counts into the subject's window, or opens one, and records it where the user is
+-- known. Clears away a few windows that have ended, so that strangers cannot fill the
+-- table.
+WITH told AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
+    SELECT @record_id::uuid, @tenant_id::uuid, 'system', '', 'user.login_failed', 'user', @user_id::text, @request_id::text, @source_addr::text
+    WHERE @known::boolean
+), ended AS (
     DELETE FROM login_attempts WHERE subject IN (
         SELECT old.subject FROM login_attempts AS old
         WHERE old.window_ends_at <= @now AND old.subject <> @subject
@@ -41,6 +58,15 @@ SET failures = CASE WHEN a.window_ends_at <= @now THEN 1 ELSE a.failures + 1 END
 -- name: ForgetFailedLogins :exec
 DELETE FROM login_attempts WHERE subject = $1;
 
+-- name: BeginAcceptance :one
+-- Always one row: the user who is invited by the token, if any, and the failures
+-- counted for the subject in its current window.
+SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
+       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+FROM (SELECT 1) AS always
+LEFT JOIN users ON users.invitation_hash = @invitation_hash
+LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts.window_ends_at > @now::timestamptz;
+
 -- name: InsertSession :exec
 INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5);
 
@@ -48,18 +74,23 @@ INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1
 DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND expires_at <= $3;
 
 -- name: GetSession :one
+-- Those of a removed user are gone, whatever else became of them.
 SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name
-FROM sessions JOIN users ON users.id = sessions.user_id
+FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id;
 
 -- name: LockSession :one
 SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email
-FROM sessions JOIN users ON users.id = sessions.user_id
+FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id
 FOR UPDATE OF sessions;
 
--- name: RevokeSession :execrows
-UPDATE sessions SET revoked_at = @now::timestamptz WHERE id = @id AND tenant_id = @tenant_id AND revoked_at IS NULL;
+-- name: RevokeSession :many
+UPDATE sessions SET revoked_at = @now::timestamptz WHERE id = @id AND tenant_id = @tenant_id AND revoked_at IS NULL
+RETURNING user_id;
+
+-- name: RevokeSessionsOf :exec
+UPDATE sessions SET revoked_at = @now::timestamptz WHERE tenant_id = @tenant_id AND user_id = @user_id AND revoked_at IS NULL;
 
 -- name: InsertRefreshToken :exec
 INSERT INTO refresh_tokens (token_hash, tenant_id, session_id, expires_at) VALUES ($1, $2, $3, $4);

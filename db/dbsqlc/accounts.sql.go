@@ -12,11 +12,52 @@ import (
 	"github.com/google/uuid"
 )
 
+const BeginAcceptance = `-- name: BeginAcceptance :one
+SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
+       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+FROM (SELECT 1) AS always
+LEFT JOIN users ON users.invitation_hash = $1
+LEFT JOIN login_attempts AS attempts ON attempts.subject = $2 AND attempts.window_ends_at > $3::timestamptz
+`
+
+type BeginAcceptanceParams struct {
+	InvitationHash []byte
+	Subject        []byte
+	Now            time.Time
+}
+
+type BeginAcceptanceRow struct {
+	UserID              *uuid.UUID
+	TenantID            *uuid.UUID
+	Email               *string
+	Name                *string
+	InvitationExpiresAt *time.Time
+	Failures            int32
+	WindowEndsAt        *time.Time
+}
+
+// Always one row: the user who is invited by the token, if any, and the failures
+// counted for the subject in its current window.
+func (q *Queries) BeginAcceptance(ctx context.Context, db DBTX, arg BeginAcceptanceParams) (BeginAcceptanceRow, error) {
+	row := db.QueryRow(ctx, BeginAcceptance, arg.InvitationHash, arg.Subject, arg.Now)
+	var i BeginAcceptanceRow
+	err := row.Scan(
+		&i.UserID,
+		&i.TenantID,
+		&i.Email,
+		&i.Name,
+		&i.InvitationExpiresAt,
+		&i.Failures,
+		&i.WindowEndsAt,
+	)
+	return i, err
+}
+
 const BeginLogin = `-- name: BeginLogin :one
 SELECT users.id AS user_id, users.tenant_id, users.password_hash, users.email_verified_at,
        coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
 FROM (SELECT 1) AS always
-LEFT JOIN users ON users.email = $1
+LEFT JOIN users ON users.email = $1 AND users.joined_at IS NOT NULL AND users.removed_at IS NULL
 LEFT JOIN login_attempts AS attempts ON attempts.subject = $2 AND attempts.window_ends_at > $3::timestamptz
 `
 
@@ -35,8 +76,8 @@ type BeginLoginRow struct {
 	WindowEndsAt    *time.Time
 }
 
-// Always one row: the user of the address, if any, and the failures counted for
-// the subject in its current window.
+// Always one row: the active user of the address, if any, and the failures counted
+// for the subject in its current window.
 func (q *Queries) BeginLogin(ctx context.Context, db DBTX, arg BeginLoginParams) (BeginLoginRow, error) {
 	row := db.QueryRow(ctx, BeginLogin, arg.Email, arg.Subject, arg.Now)
 	var i BeginLoginRow
@@ -52,7 +93,11 @@ func (q *Queries) BeginLogin(ctx context.Context, db DBTX, arg BeginLoginParams)
 }
 
 const CountFailedLogin = `-- name: CountFailedLogin :exec
-WITH ended AS (
+WITH told AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
+    SELECT $4::uuid, $5::uuid, 'system', '', 'user.login_failed', 'user', $6::text, $7::text, $8::text
+    WHERE $9::boolean
+), ended AS (
     DELETE FROM login_attempts WHERE subject IN (
         SELECT old.subject FROM login_attempts AS old
         WHERE old.window_ends_at <= $3 AND old.subject <> $1
@@ -70,12 +115,29 @@ type CountFailedLoginParams struct {
 	Subject      []byte
 	WindowEndsAt time.Time
 	Now          time.Time
+	RecordID     uuid.UUID
+	TenantID     uuid.UUID
+	UserID       string
+	RequestID    string
+	SourceAddr   string
+	Known        bool
 }
 
-// Counts into the subject's window, or opens one. Clears away a few windows that
-// have ended, so that strangers cannot fill the table.
+// Counts into the subject's window, or opens one, and records it where the user is
+// known. Clears away a few windows that have ended, so that strangers cannot fill the
+// table.
 func (q *Queries) CountFailedLogin(ctx context.Context, db DBTX, arg CountFailedLoginParams) error {
-	_, err := db.Exec(ctx, CountFailedLogin, arg.Subject, arg.WindowEndsAt, arg.Now)
+	_, err := db.Exec(ctx, CountFailedLogin,
+		arg.Subject,
+		arg.WindowEndsAt,
+		arg.Now,
+		arg.RecordID,
+		arg.TenantID,
+		arg.UserID,
+		arg.RequestID,
+		arg.SourceAddr,
+		arg.Known,
+	)
 	return err
 }
 
@@ -122,7 +184,7 @@ func (q *Queries) ForgetFailedLogins(ctx context.Context, db DBTX, subject []byt
 
 const GetSession = `-- name: GetSession :one
 SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name
-FROM sessions JOIN users ON users.id = sessions.user_id
+FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = $1 AND sessions.tenant_id = $2
 `
 
@@ -140,6 +202,7 @@ type GetSessionRow struct {
 	Name      string
 }
 
+// Those of a removed user are gone, whatever else became of them.
 func (q *Queries) GetSession(ctx context.Context, db DBTX, arg GetSessionParams) (GetSessionRow, error) {
 	row := db.QueryRow(ctx, GetSession, arg.ID, arg.TenantID)
 	var i GetSessionRow
@@ -200,7 +263,7 @@ func (q *Queries) InsertSession(ctx context.Context, db DBTX, arg InsertSessionP
 
 const LockSession = `-- name: LockSession :one
 SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email
-FROM sessions JOIN users ON users.id = sessions.user_id
+FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = $1 AND sessions.tenant_id = $2
 FOR UPDATE OF sessions
 `
@@ -229,8 +292,19 @@ func (q *Queries) LockSession(ctx context.Context, db DBTX, arg LockSessionParam
 	return i, err
 }
 
-const RevokeSession = `-- name: RevokeSession :execrows
+const PresentAddress = `-- name: PresentAddress :exec
+SELECT set_config('app.login_email', $1::text, true)
+`
+
+// For the transaction: row-level security shows the users of this address.
+func (q *Queries) PresentAddress(ctx context.Context, db DBTX, email string) error {
+	_, err := db.Exec(ctx, PresentAddress, email)
+	return err
+}
+
+const RevokeSession = `-- name: RevokeSession :many
 UPDATE sessions SET revoked_at = $1::timestamptz WHERE id = $2 AND tenant_id = $3 AND revoked_at IS NULL
+RETURNING user_id
 `
 
 type RevokeSessionParams struct {
@@ -239,23 +313,58 @@ type RevokeSessionParams struct {
 	TenantID uuid.UUID
 }
 
-func (q *Queries) RevokeSession(ctx context.Context, db DBTX, arg RevokeSessionParams) (int64, error) {
-	result, err := db.Exec(ctx, RevokeSession, arg.Now, arg.ID, arg.TenantID)
+func (q *Queries) RevokeSession(ctx context.Context, db DBTX, arg RevokeSessionParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, RevokeSession, arg.Now, arg.ID, arg.TenantID)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var user_id uuid.UUID
+		if err := rows.Scan(&user_id); err != nil {
+			return nil, err
+		}
+		items = append(items, user_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RevokeSessionsOf = `-- name: RevokeSessionsOf :exec
+UPDATE sessions SET revoked_at = $1::timestamptz WHERE tenant_id = $2 AND user_id = $3 AND revoked_at IS NULL
+`
+
+type RevokeSessionsOfParams struct {
+	Now      time.Time
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+}
+
+func (q *Queries) RevokeSessionsOf(ctx context.Context, db DBTX, arg RevokeSessionsOfParams) error {
+	_, err := db.Exec(ctx, RevokeSessionsOf, arg.Now, arg.TenantID, arg.UserID)
+	return err
 }
 
 const SignUp = `-- name: SignUp :one
 WITH made AS (
-    INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at)
-    VALUES ($1, $2, $3, $4, $5, 'owner', $6)
-    ON CONFLICT (email) DO NOTHING
-    RETURNING tenant_id
+    INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
+    SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::text, 'owner', $6::timestamptz, $6::timestamptz
+    WHERE NOT EXISTS (
+        SELECT FROM users AS invited
+        WHERE invited.email = $3::text AND invited.invitation_hash IS NOT NULL AND invited.invitation_expires_at > $6::timestamptz
+    )
+    ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id
 ), owned AS (
     INSERT INTO tenants (id, name, created_at)
-    SELECT made.tenant_id, $7, $6 FROM made
+    SELECT made.tenant_id, $7, $6::timestamptz FROM made
+), told AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
+    SELECT $8, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, $9, $10
+    FROM made
 )
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged
 `
@@ -268,6 +377,9 @@ type SignUpParams struct {
 	Name         string
 	Now          time.Time
 	TenantName   string
+	RecordID     uuid.UUID
+	RequestID    string
+	SourceAddr   string
 }
 
 type SignUpRow struct {
@@ -275,9 +387,9 @@ type SignUpRow struct {
 	Logged  string
 }
 
-// Makes a tenant and its owner, or nothing where the address is taken. The
-// message in the log makes both cases write and flush alike when they commit, so
-// that the time taken does not tell which it was.
+// Makes a tenant and its owner, and the record of that, or nothing where the address
+// is taken or invited. The message in the log makes all cases write and flush alike
+// when they commit, so that the time taken does not tell which it was.
 func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUpRow, error) {
 	row := db.QueryRow(ctx, SignUp,
 		arg.UserID,
@@ -287,6 +399,9 @@ func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUp
 		arg.Name,
 		arg.Now,
 		arg.TenantName,
+		arg.RecordID,
+		arg.RequestID,
+		arg.SourceAddr,
 	)
 	var i SignUpRow
 	err := row.Scan(&i.Created, &i.Logged)

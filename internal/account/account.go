@@ -1,5 +1,5 @@
-// Package account is the tenant's front door: sign-up, login, refresh and logout,
-// and the API keys that a tenant makes for its software. The api package calls it;
+// Package account is the tenant's front door: sign-up, login, refresh and logout, the
+// users with their roles, and the API keys that a tenant makes for its software. The api package calls it;
 // who is calling is not its question but the auth package's, from which it gets
 // secrets and tokens through the interfaces below.
 package account
@@ -22,6 +22,10 @@ type Secrets interface {
 	NewRefreshToken() (secret string, hash []byte)
 	// RefreshTokenHash returns false for what cannot be a refresh token.
 	RefreshTokenHash(secret string) ([]byte, bool)
+	NewInvitationToken() (secret string, hash []byte)
+	InvitationHash(secret string) []byte
+	// InvitationSubject is what failed acceptances of invitations are counted under.
+	InvitationSubject(source netip.Addr) []byte
 	// LoginSubject is what failed logins are counted under.
 	LoginSubject(email string, source netip.Addr) []byte
 }
@@ -38,7 +42,10 @@ type Config struct {
 	SessionLifetime time.Duration
 	// RefreshLifetime is how long a refresh token waits to be used: 30 days.
 	RefreshLifetime time.Duration
-	// LoginFailures are allowed per address and source within LoginWindow: 10 in 15 minutes.
+	// InvitationLifetime is how long an invitation can be accepted: 7 days.
+	InvitationLifetime time.Duration
+	// LoginFailures are allowed per address and source within LoginWindow: 10 in 15
+	// minutes. As many invitations that cannot be accepted are, per source.
 	LoginFailures int
 	LoginWindow   time.Duration
 	// Hashers is how many passwords are hashed at once, 19 MiB each: 2.
@@ -53,6 +60,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RefreshLifetime == 0 {
 		c.RefreshLifetime = 30 * 24 * time.Hour
+	}
+	if c.InvitationLifetime == 0 {
+		c.InvitationLifetime = 7 * 24 * time.Hour
 	}
 	if c.LoginFailures == 0 {
 		c.LoginFailures = 10

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 )
 
@@ -52,13 +54,13 @@ func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyI
 	}
 	secret, preview, hash := s.d.Secrets.NewKey()
 	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
-	err = s.q.InsertAPIKey(ctx, s.d.DB.Tenant(tenant), dbsqlc.InsertAPIKeyParams{
-		ID: key.ID, TenantID: tenant, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
-		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins,
-		CreatedBy: user, CreatedAt: key.CreatedAt,
-	})
-	if err != nil {
-		return Key{}, fmt.Errorf("account: insert key: %w", err)
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.InsertAPIKey, key.ID, tenant, hash, preview, key.Name, key.Permissions,
+		key.AgentID, key.IdentityMode, key.AllowedOrigins, user, key.CreatedAt)
+	audit.Queue(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
+		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
+	if err := s.commit(ctx, tenant, "insert key", b); err != nil {
+		return Key{}, err
 	}
 	return key, nil
 }
@@ -99,14 +101,16 @@ func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) er
 	if err != nil || parsed.String() != id {
 		return fault.New(fault.CodeAPIKeyNotFound, "")
 	}
-	n, err := s.q.RevokeAPIKey(ctx, s.d.DB.Tenant(tenant), dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: tenant, Now: s.now()})
-	if err != nil {
-		return fmt.Errorf("account: revoke key: %w", err)
-	}
-	if n == 0 {
-		return fault.New(fault.CodeAPIKeyNotFound, "")
-	}
-	return nil
+	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		n, err := s.q.RevokeAPIKey(ctx, tx, dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: tenant, Now: s.now()})
+		switch {
+		case err != nil:
+			return fmt.Errorf("account: revoke key: %w", err)
+		case n == 0:
+			return fault.New(fault.CodeAPIKeyNotFound, "")
+		}
+		return audit.Append(ctx, tx, audit.Change(ctx, tenant, "api_key.revoked", subjectKey, id))
+	})
 }
 
 // utc brings a time of the database, which is in the process's zone, into ours.

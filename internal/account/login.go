@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 )
 
@@ -61,8 +62,8 @@ func (s *Service) tryPassword(ctx context.Context, email, password string, subje
 	}
 	defer free()
 	now := s.now()
-	as := s.d.DB.Presenting(db.SettingLoginEmail, email)
-	found, err := s.q.BeginLogin(ctx, as, dbsqlc.BeginLoginParams{Email: email, Subject: subject, Now: now})
+	found, err := s.q.BeginLogin(ctx, s.d.DB.Presenting(db.SettingLoginEmail, email),
+		dbsqlc.BeginLoginParams{Email: email, Subject: subject, Now: now})
 	if err != nil {
 		return none, false, fmt.Errorf("account: find user: %w", err)
 	}
@@ -80,37 +81,50 @@ func (s *Service) tryPassword(ctx context.Context, email, password string, subje
 		return none, false, err
 	}
 	if !ok {
-		err := s.q.CountFailedLogin(ctx, as, dbsqlc.CountFailedLoginParams{
-			Subject: subject, Now: now, WindowEndsAt: now.Add(s.cfg.LoginWindow),
-		})
-		if err != nil {
-			return none, false, fmt.Errorf("account: count failed login: %w", err)
-		}
+		return none, false, s.countFailure(ctx, found.TenantID, found.UserID, subject)
 	}
-	return found, ok, nil
+	return found, true, nil
+}
+
+// countFailure counts into the subject's window and, where the user is known, records
+// that somebody failed to log in as him. It is one statement either way, so that the
+// time taken does not tell which.
+func (s *Service) countFailure(ctx context.Context, tenant, user *uuid.UUID, subject []byte) error {
+	now, a := s.now(), audit.ActorOf(ctx)
+	p := dbsqlc.CountFailedLoginParams{
+		Subject: subject, Now: now, WindowEndsAt: now.Add(s.cfg.LoginWindow),
+		RecordID: newID(), RequestID: a.RequestID, SourceAddr: a.SourceAddr,
+	}
+	if tenant != nil && user != nil {
+		p.Known, p.TenantID, p.UserID = true, *tenant, user.String()
+	}
+	if err := s.q.CountFailedLogin(ctx, s.d.DB.Tenant(p.TenantID), p); err != nil {
+		return fmt.Errorf("account: count failed login: %w", err)
+	}
+	return nil
 }
 
 func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, email string, subject []byte) (Login, error) {
-	now, session := s.now(), newID()
-	ends := now.Add(s.cfg.SessionLifetime)
 	out := Login{UserID: user, TenantID: tenant, Email: email}
-	err := s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		if err := s.q.ForgetFailedLogins(ctx, tx, subject); err != nil {
-			return fmt.Errorf("account: forget failed logins: %w", err)
-		}
-		ended := dbsqlc.DeleteEndedSessionsParams{TenantID: tenant, UserID: user, ExpiresAt: now}
-		if err := s.q.DeleteEndedSessions(ctx, tx, ended); err != nil {
-			return fmt.Errorf("account: delete ended sessions: %w", err)
-		}
-		err := s.q.InsertSession(ctx, tx, dbsqlc.InsertSessionParams{
-			ID: session, TenantID: tenant, UserID: user, CreatedAt: now, ExpiresAt: ends,
-		})
-		if err != nil {
-			return fmt.Errorf("account: insert session: %w", err)
-		}
-		return s.issue(ctx, tx, sessionRef{id: session, ends: ends}, &out)
-	})
-	return out, err
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.ForgetFailedLogins, subject)
+	b.Queue(dbsqlc.DeleteEndedSessions, tenant, user, s.now())
+	if err := s.queueSession(b, &out); err != nil {
+		return Login{}, err
+	}
+	audit.Queue(b, byUser(ctx, tenant, user, "user.logged_in"))
+	if err := s.commit(ctx, tenant, "start session", b); err != nil {
+		return Login{}, err
+	}
+	return out, nil
+}
+
+// queueSession adds a new session of the login's user and its first pair of tokens.
+func (s *Service) queueSession(b *pgx.Batch, out *Login) error {
+	now := s.now()
+	session := sessionRef{id: newID(), ends: now.Add(s.cfg.SessionLifetime)}
+	b.Queue(dbsqlc.InsertSession, session.id, out.TenantID, out.UserID, now, session.ends)
+	return s.queueTokens(b, session, out)
 }
 
 // sessionRef is a session under way: its id and its end, however often refreshed.
@@ -119,19 +133,14 @@ type sessionRef struct {
 	ends time.Time
 }
 
-// issue gives a session its next pair of tokens.
-func (s *Service) issue(ctx context.Context, tx dbsqlc.DBTX, session sessionRef, out *Login) error {
+// queueTokens gives a session its next pair of tokens.
+func (s *Service) queueTokens(b *pgx.Batch, session sessionRef, out *Login) error {
 	secret, hash := s.d.Secrets.NewRefreshToken()
 	expires := s.now().Add(s.cfg.RefreshLifetime)
 	if expires.After(session.ends) {
 		expires = session.ends
 	}
-	err := s.q.InsertRefreshToken(ctx, tx, dbsqlc.InsertRefreshTokenParams{
-		TokenHash: hash, TenantID: out.TenantID, SessionID: session.id, ExpiresAt: expires,
-	})
-	if err != nil {
-		return fmt.Errorf("account: insert refresh token: %w", err)
-	}
+	b.Queue(dbsqlc.InsertRefreshToken, hash, out.TenantID, session.id, expires)
 	token, lifetime, err := s.d.Tokens.Issue(out.UserID, out.TenantID, session.id)
 	if err != nil {
 		return fmt.Errorf("account: issue token: %w", err)

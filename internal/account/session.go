@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 )
 
@@ -45,18 +46,15 @@ func (s *Service) Refresh(ctx context.Context, secret string) (Login, error) {
 }
 
 // rotate uses the token up and issues the next. Of two racing calls one finds it used.
-func (s *Service) rotate(ctx context.Context, tx dbsqlc.DBTX, hash []byte, found dbsqlc.FindRefreshTokenRow) (out Login, refusal, err error) {
+func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsqlc.FindRefreshTokenRow) (out Login, refusal, err error) {
 	now := s.now()
 	fresh, err := s.q.UseRefreshToken(ctx, tx, dbsqlc.UseRefreshTokenParams{TokenHash: hash, TenantID: found.TenantID, Now: now})
 	if err != nil {
 		return Login{}, nil, fmt.Errorf("account: use refresh token: %w", err)
 	}
 	if fresh == 0 {
-		revoke := dbsqlc.RevokeSessionParams{ID: found.SessionID, TenantID: found.TenantID, Now: now}
-		if _, err := s.q.RevokeSession(ctx, tx, revoke); err != nil {
-			return Login{}, nil, fmt.Errorf("account: revoke session: %w", err)
-		}
-		return Login{}, fault.New(fault.CodeInvalidToken, ""), nil
+		err := s.endSession(ctx, tx, found.TenantID, found.SessionID, "user.session_revoked")
+		return Login{}, fault.New(fault.CodeInvalidToken, ""), err
 	}
 	session, err := s.q.LockSession(ctx, tx, dbsqlc.LockSessionParams{ID: found.SessionID, TenantID: found.TenantID})
 	switch {
@@ -70,15 +68,31 @@ func (s *Service) rotate(ctx context.Context, tx dbsqlc.DBTX, hash []byte, found
 		return Login{}, fault.New(fault.CodeTokenExpired, ""), nil
 	}
 	out = Login{UserID: session.UserID, TenantID: found.TenantID, Email: session.Email}
-	return out, nil, s.issue(ctx, tx, sessionRef{id: found.SessionID, ends: session.ExpiresAt}, &out)
+	b := &pgx.Batch{}
+	if err := s.queueTokens(b, sessionRef{id: found.SessionID, ends: session.ExpiresAt}, &out); err != nil {
+		return Login{}, nil, err
+	}
+	return out, nil, runIn(ctx, tx, "issue tokens", b)
 }
 
 // LogOut ends a session: its tokens are refused from the next call on. Ending one
 // that has ended changes nothing.
 func (s *Service) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
-	_, err := s.q.RevokeSession(ctx, s.d.DB.Tenant(tenant), dbsqlc.RevokeSessionParams{ID: session, TenantID: tenant, Now: s.now()})
+	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		return s.endSession(ctx, tx, tenant, session, "user.logged_out")
+	})
+}
+
+// endSession revokes a session and records it as action, unless it has ended.
+func (s *Service) endSession(ctx context.Context, tx pgx.Tx, tenant, session uuid.UUID, action string) error {
+	users, err := s.q.RevokeSession(ctx, tx, dbsqlc.RevokeSessionParams{ID: session, TenantID: tenant, Now: s.now()})
 	if err != nil {
-		return fmt.Errorf("account: log out: %w", err)
+		return fmt.Errorf("account: revoke session: %w", err)
+	}
+	for _, user := range users { // one at most
+		if err := audit.Append(ctx, tx, audit.Change(ctx, tenant, action, subjectUser, user.String())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

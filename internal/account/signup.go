@@ -2,15 +2,16 @@ package account
 
 import (
 	"context"
-	"fmt"
 	"net/mail"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 )
 
@@ -30,14 +31,14 @@ type SignupInput struct {
 
 // SignedUp is the answer to a sign-up.
 type SignedUp struct {
-	// UserID is of nobody where the address was known already: the caller must not
+	// UserID is of nobody where the address was taken already: the caller must not
 	// learn that it was.
 	UserID  uuid.UUID
 	Message string
 }
 
-// SignUp makes a tenant that its caller owns. A known address gets the same answer
-// after the same work and nothing changes. It refuses with VALIDATION_ERROR or
+// SignUp makes a tenant that its caller owns. A known address, and one that is invited
+// somewhere, gets the same answer after the same work and nothing changes. It refuses with VALIDATION_ERROR or
 // WEAK_PASSWORD.
 func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) {
 	email, err := newAddress(in.Email)
@@ -61,12 +62,11 @@ func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) 
 	if tenantName == "" {
 		tenantName = email
 	}
-	_, err = s.q.SignUp(ctx, s.d.DB.Tenant(tenant), dbsqlc.SignUpParams{
-		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash,
-		Name: in.Name, TenantName: tenantName, Now: s.now(),
-	})
-	if err != nil {
-		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
+	a, b := audit.ActorOf(ctx), &pgx.Batch{}
+	b.Queue(dbsqlc.PresentAddress, email)
+	b.Queue(dbsqlc.SignUp, user, tenant, email, hash, in.Name, s.now(), tenantName, newID(), a.RequestID, a.SourceAddr)
+	if err := s.commit(ctx, tenant, "sign up", b); err != nil {
+		return SignedUp{}, err
 	}
 	return SignedUp{UserID: user, Message: signedUp}, nil
 }

@@ -21,6 +21,9 @@ const (
 	refreshRandom = 32 // bytes
 	refreshLength = len(refreshPrefix) + 43
 
+	invitationPrefix = "ari_"
+	invitationRandom = 32 // bytes
+
 	// MinPepper is the least length of the pepper in bytes: that of the hash.
 	MinPepper = sha256.Size
 )
@@ -89,16 +92,39 @@ func (s *Secrets) RefreshTokenHash(secret string) ([]byte, bool) {
 	return s.digest("refresh_token", secret), true
 }
 
+// NewInvitationToken mints the token of an invitation and the hash that is stored.
+func (s *Secrets) NewInvitationToken() (secret string, hash []byte) {
+	var raw [invitationRandom]byte
+	_, _ = rand.Read(raw[:]) // documented to never fail
+	secret = invitationPrefix + base64.RawURLEncoding.EncodeToString(raw[:])
+	return secret, s.InvitationHash(secret)
+}
+
+// InvitationHash returns the hash to look a presented invitation token up by. One
+// that cannot exist is looked up like any other.
+func (s *Secrets) InvitationHash(secret string) []byte { return s.digest("invitation", secret) }
+
+// InvitationSubject returns what failed acceptances are counted under: where they
+// come from.
+func (s *Secrets) InvitationSubject(source netip.Addr) []byte {
+	return s.digest("acceptance", subscriber(source))
+}
+
 // LoginSubject returns what failed logins are counted under: the address that was
 // tried and where from. An IPv6 source counts as its /64, which one subscriber has whole.
 func (s *Secrets) LoginSubject(email string, source netip.Addr) []byte {
+	return s.digest("login", email+"\x00"+subscriber(source))
+}
+
+// subscriber is the part of an address that one holder has whole.
+func subscriber(source netip.Addr) string {
 	source = source.Unmap().WithZone("")
 	if source.Is6() {
 		if p, err := source.Prefix(64); err == nil {
 			source = p.Addr()
 		}
 	}
-	return s.digest("login", email+"\x00"+source.String())
+	return source.String()
 }
 
 // randomBase62 draws n characters without bias.
