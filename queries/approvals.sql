@@ -85,7 +85,8 @@ UPDATE approval_decisions SET counted_at = now() WHERE tenant_id = @tenant_id AN
 -- The counted approvals, with what the voters are today. Who was removed has no vote.
 SELECT d.user_id, u.role FROM approval_decisions d
   JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
- WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.decision = 'approve' AND d.counted_at IS NOT NULL;
+ WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.decision = 'approve' AND d.counted_at IS NOT NULL
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL;
 
 -- name: Decisions :many
 SELECT d.*, u.email, u.name FROM approval_decisions d
@@ -94,7 +95,7 @@ SELECT d.*, u.email, u.name FROM approval_decisions d
  ORDER BY d.counted_at, d.id;
 
 -- name: RoleOf :one
-SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id;
+SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at IS NOT NULL AND removed_at IS NULL;
 
 -- name: ApprovalsToRecheck :many
 -- Across tenants, under the sweep setting: what hangs on something that changed, and

@@ -29,6 +29,7 @@ SELECT g.*, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id;
 
 -- name: UseGrant :execrows

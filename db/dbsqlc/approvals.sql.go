@@ -829,7 +829,7 @@ func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApp
 }
 
 const RoleOf = `-- name: RoleOf :one
-SELECT role FROM users WHERE tenant_id = $1 AND id = $2
+SELECT role FROM users WHERE tenant_id = $1 AND id = $2 AND joined_at IS NOT NULL AND removed_at IS NULL
 `
 
 type RoleOfParams struct {
@@ -848,6 +848,7 @@ const Votes = `-- name: Votes :many
 SELECT d.user_id, u.role FROM approval_decisions d
   JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
  WHERE d.tenant_id = $1 AND d.approval_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
 `
 
 type VotesParams struct {

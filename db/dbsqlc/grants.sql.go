@@ -222,6 +222,7 @@ SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = $1 AND g.provider = $2 AND g.verb = $3
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id
 `
 

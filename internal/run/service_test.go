@@ -41,7 +41,7 @@ func newRig(t *testing.T) *rig {
 	r.targets = &targets{provider: r.provider}
 	r.engine = &engine{}
 	r.admin(`INSERT INTO tenants (id, name) VALUES ($1, 'test')`, r.tenant)
-	r.admin(`INSERT INTO users (id, tenant_id, email, name, password_hash, role, created_at) VALUES ($1, $1, 'a@b.c', 'A', 'x', 'owner', now())`, r.tenant)
+	r.admin(`INSERT INTO users (id, tenant_id, email, name, password_hash, role, created_at, joined_at) VALUES ($1, $1, 'a@b.c', 'A', 'x', 'owner', now(), now())`, r.tenant)
 	r.admin(`INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, identity_mode, allowed_origins, created_by, created_at)
 	         VALUES ($1, $2, sha256('x'), 'p', 'n', '{actions:run}', 'identified', '{}', $2, now())`, r.key, r.tenant)
 	r.admin(`INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
