@@ -104,7 +104,7 @@ func accountServer(t *testing.T, d *door) *Server {
 	s, err := New(Deps{
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
-		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{},
+		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
 	})
 	require.NoError(t, err)
 	return s

@@ -17,6 +17,8 @@ import (
 
 	"agentruntime/internal/auth"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
+	"agentruntime/internal/policy"
 )
 
 // object is a JSON object of the document.
@@ -218,12 +220,16 @@ func shapes() (in, out map[string]any) {
 		"RunRequest": runBody{}, "EvaluateRequest": evaluateBody{}, "ResolveRequest": resolveBody{}, "ImportRequest": importBody{},
 		"CredentialCreateRequest": credentialBody{}, "CredentialPatchRequest": credentialPatch{}, "CredentialRotateRequest": rotation{},
 		"ApiKeyCreateRequest": keyBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
+		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyCondition": conditionBody{}, "PolicyActionObject": actionBody{},
+		"PolicyApprovalRequest": approvalRule{}, "PolicyApprover": governance.Approver{}, "Masking": maskingBody{}, "MaskPath": policy.MaskPath{},
 	}
 	out = map[string]any{
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
 		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{}, "Approval": approvalView{},
 		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
 		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
+		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
+		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
 	}
 	return in, out
 }

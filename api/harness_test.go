@@ -116,7 +116,7 @@ func newSite(t *testing.T) *site {
 	s.server, err = api.New(api.Deps{
 		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
 		Catalog: shelf, Providers: importing{shelf}, Credentials: safe,
-		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{},
+		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{}, Policies: struct{ api.Policies }{},
 	})
 	require.NoError(t, err)
 	return s

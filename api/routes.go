@@ -12,7 +12,7 @@ import (
 // row with every kind of credential and every role.
 func (s *Server) routes() []route {
 	const (
-		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 
 		anyone, user, key, both = takesNothing, takesUser, takesKey, takesKeyOrJWT
 
@@ -24,6 +24,7 @@ func (s *Server) routes() []route {
 		providers = auth.PermProvidersManage
 		vault     = auth.PermCredentialsManage
 		approvals = auth.PermApprovalsManage
+		policies  = auth.PermPoliciesManage
 	)
 	var (
 		anyRole  = auth.Roles()
@@ -66,6 +67,15 @@ func (s *Server) routes() []route {
 		rt(get, "/v1/credentials", both, anyRole, 0, s.listCredentials, vault),
 		rt(get, "/v1/credentials/{id}", both, anyRole, 0, s.getCredential, vault),
 		rt(patch, "/v1/credentials/{id}", both, admins, small, s.patchCredential, vault),
+		rt(post, "/v1/policies", both, admins, small, s.createPolicy, policies),
+		rt(get, "/v1/policies", both, anyRole, 0, s.listPolicies, policies),
+		rt(get, "/v1/policies/{id}", both, anyRole, 0, s.getPolicy, policies),
+		rt(put, "/v1/policies/{id}", both, admins, small, s.putPolicy, policies),
+		rt(del, "/v1/policies/{id}", both, admins, 0, s.deletePolicy, policies),
+		rt(get, "/v1/policies/{id}/versions", both, anyRole, 0, s.listPolicyVersions, policies),
+		rt(get, "/v1/governance/masking", both, anyRole, 0, s.getMasking, policies),
+		rt(put, "/v1/governance/masking", both, admins, small, s.putMasking, policies),
+
 		rt(del, "/v1/credentials/{id}", both, admins, 0, s.deleteCredential, vault),
 		rt(post, "/v1/credentials/{id}/validate", both, admins, 0, s.validateCredential, vault),
 		rt(post, "/v1/credentials/{id}/rotate", both, admins, small, s.rotateCredential, vault),

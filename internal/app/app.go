@@ -28,6 +28,7 @@ import (
 	"agentruntime/internal/dispatch"
 	"agentruntime/internal/egress"
 	"agentruntime/internal/engine"
+	"agentruntime/internal/policy"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
 	"agentruntime/worker"
@@ -52,6 +53,7 @@ type App struct {
 	pool        *db.Pool
 	engine      *engine.Engine
 	runs        *run.Service
+	policies    *policy.Service
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
@@ -132,9 +134,16 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
-		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Client: client, Log: a.log})
+	sets, err := policy.NewSets(a.pool)
 	if err != nil {
+		return err
+	}
+	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Client: client, Log: a.log})
+	if err != nil {
+		return err
+	}
+	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets}); err != nil {
 		return err
 	}
 	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: starter{a.engine}, Log: a.log})
@@ -165,7 +174,7 @@ func (a *App) buildAPI() error {
 	a.handler, err = api.New(api.Deps{
 		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
-		Runs: a.runs, Approvals: approvals,
+		Runs: a.runs, Approvals: approvals, Policies: a.policies,
 	})
 	return err
 }

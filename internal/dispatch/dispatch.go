@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
+	"agentruntime/internal/policy"
 	"agentruntime/internal/redact"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
@@ -39,11 +40,12 @@ type Config struct {
 
 // Deps are the collaborators; all are required.
 type Deps struct {
-	DB      *db.Pool
-	Catalog *catalog.Catalog
-	Vault   *vault.Vault
-	Client  *connectors.Client
-	Log     *slog.Logger
+	DB       *db.Pool
+	Catalog  *catalog.Catalog
+	Vault    *vault.Vault
+	Policies *policy.Sets
+	Client   *connectors.Client
+	Log      *slog.Logger
 }
 
 // Dispatcher finds and calls verbs.
@@ -63,8 +65,8 @@ type artefacts struct {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Dispatcher, error) {
-	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Client == nil || d.Log == nil || cfg.Timeout <= 0 {
-		return nil, errors.New("dispatch: database, catalog, vault, client, log and a timeout are required")
+	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || d.Client == nil || d.Log == nil || cfg.Timeout <= 0 {
+		return nil, errors.New("dispatch: database, catalog, vault, policies, client, log and a timeout are required")
 	}
 	compiled, err := catalog.NewCompiled(d.Catalog, compiledVerbs, compile)
 	if err != nil {
@@ -88,21 +90,36 @@ func compile(schema, plan json.RawMessage) (*artefacts, error) {
 // replacedTries is how often a verb that an import replaces at that moment is read again.
 const replacedTries = 3
 
-// Target finds a verb with its credential, in one round trip once the verb has been
-// compiled. VERB_NOT_FOUND where the tenant has none.
+// Target finds a verb with its credential, and the tenant's policies as they stand, in
+// one round trip once verb and policies have been compiled. VERB_NOT_FOUND where the
+// tenant has none of the name.
 func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (run.Target, error) {
+	return d.target(ctx, tenant, name)
+}
+
+// Subject implements policy.Subjects.
+func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	return d.target(ctx, tenant, name)
+}
+
+func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name) (*target, error) {
 	for range replacedTries {
 		t := &target{d: d, tenant: tenant}
 		if err := d.read(ctx, t, name); err != nil {
 			return nil, err
 		}
 		var err error
-		if t.artefacts, err = d.compiled.Load(ctx, tenant, t.meta); err == nil {
-			return t, nil
+		if t.artefacts, err = d.compiled.Load(ctx, tenant, t.meta); errors.Is(err, catalog.ErrReplaced) {
+			continue
 		}
-		if !errors.Is(err, catalog.ErrReplaced) {
+		if err != nil {
 			return nil, err
 		}
+		if t.policies, err = d.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
+			return nil, err
+		}
+		t.masker = t.artefacts.masker.Also(t.policies.MaskPaths(t.meta.Name)...)
+		return t, nil
 	}
 	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
 }
@@ -111,6 +128,7 @@ func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name) error 
 	b := &pgx.Batch{}
 	catalog.QueueMeta(b, t.tenant, name)
 	vault.QueueNewest(b, t.tenant, name.Provider, "")
+	policy.QueueVersion(b, t.tenant)
 	return d.DB.Batch(ctx, t.tenant, b, func(res pgx.BatchResults) error {
 		var err error
 		if t.meta, err = catalog.ReadMeta(res); err != nil {
@@ -128,6 +146,7 @@ func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name) error 
 		default:
 			return err
 		}
-		return nil
+		t.policyVersion, err = policy.ReadVersion(res)
+		return err
 	})
 }

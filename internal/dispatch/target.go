@@ -11,6 +11,8 @@ import (
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
+	"agentruntime/internal/policy"
+	"agentruntime/internal/redact"
 	"agentruntime/internal/run"
 	"agentruntime/internal/vault"
 	"agentruntime/internal/verb"
@@ -26,7 +28,11 @@ type target struct {
 	// credential is nil where there is none; missing says why.
 	credential *vault.Sealed
 	missing    *fault.Error
-	policies   *governance.Set
+	// policyVersion is what the tenant's policies were at when the verb was read;
+	// policies are of that version or a later one, nil where there are none.
+	policyVersion int64
+	policies      *policy.Set
+	masker        *redact.Masker
 }
 
 // Risk implements run.Target.
@@ -63,21 +69,32 @@ func (t *target) SchemaHash() []byte { return t.meta.SchemaHash[:] }
 
 // Judge implements run.Target.
 func (t *target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
-	return t.policies.Evaluate(governance.Call{
+	return t.policies.Judge().Evaluate(t.Call(args, about))
+}
+
+// Call implements policy.Subject.
+func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {
+	return governance.Call{
 		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
 		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
-	})
+	}
+}
+
+// Hold implements run.Target.
+func (t *target) Hold(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
+	compiled, err := governance.CompileConditions(conditions)
+	return err == nil && compiled.Hold(t.Call(args, about))
 }
 
 // PolicyVersion implements run.Target.
-func (t *target) PolicyVersion() int64 { return t.policies.Version() }
+func (t *target) PolicyVersion() int64 { return t.policies.Judge().Version() }
 
 // Check implements run.Target.
 func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts.schema.Validate(args) }
 
 // Mask implements run.Target.
 func (t *target) Mask(args json.RawMessage) json.RawMessage {
-	masked, _ := t.artefacts.masker.Mask(args)
+	masked, _ := t.masker.Mask(args)
 	return masked
 }
 

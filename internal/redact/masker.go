@@ -12,6 +12,7 @@ import (
 type Masker struct {
 	root   any // the schema, decoded; nil if there is none
 	marked bool
+	extra  [][]string // paths that are masked besides, see Also
 }
 
 // NewMasker returns a Masker. Values are masked that the schema marks (format
@@ -44,7 +45,7 @@ func (m *Masker) Mask(doc json.RawMessage) (json.RawMessage, []string) {
 		return json.RawMessage(`"` + Masked + `"`), []string{""}
 	}
 	w := maskWriter{masker: m, in: doc, out: make([]byte, 0, len(doc))}
-	w.value(scope{schemas: w.schemas(nil, m.root, 0)}, 0)
+	w.value(scope{schemas: w.schemas(nil, m.root, 0), extra: m.extra}, 0)
 	return w.out, w.paths
 }
 
@@ -52,7 +53,9 @@ func (m *Masker) Mask(doc json.RawMessage) (json.RawMessage, []string) {
 type scope struct {
 	path    string
 	schemas []map[string]any // the schemas that apply to it
+	extra   [][]string       // what is left of the extra paths that lead on from here
 	hide    bool             // inside something secret
+	asked   bool             // inside what an extra path names
 	named   bool             // its own name looks secret
 	plural  bool             // the name is a plural: numbers are counts
 	card    bool             // inside an object that describes a card
@@ -97,6 +100,9 @@ func (w *maskWriter) leaf(at scope, token []byte) ([]byte, bool) {
 			return []byte("false"), true
 		}
 	case '"':
+		if at.asked {
+			return []byte(`"` + Masked + `"`), true
+		}
 		text := unquote(token) // only to look at: it goes on byte for byte
 		if cards, found := maskCards(text); found && (!at.hide && !at.named || len(cards) == len("***0000")) {
 			return quote(cards), true
@@ -140,7 +146,9 @@ func (w *maskWriter) member(at scope, name string) scope {
 		named:  at.named || secretPhrase(list) || (at.card && len(list) == 1 && list[0] == "number"),
 		plural: len(list) > 0 && strings.HasSuffix(list[len(list)-1], "s"),
 		card:   at.card || isCardName(name),
+		asked:  at.asked,
 	}
+	next.follow(at.extra, name)
 	for _, s := range at.schemas {
 		properties, _ := s["properties"].(map[string]any)
 		if property, known := properties[name]; known {
@@ -155,15 +163,16 @@ func (w *maskWriter) member(at scope, name string) scope {
 func (w *maskWriter) array(at scope, i int) int {
 	w.out = append(w.out, '[')
 	i = w.space(i + 1)
-	path := at.path
-	of := at.schemas
-	at.schemas = nil
-	for _, s := range of {
-		at.schemas = w.schemas(at.schemas, s["items"], 0)
+	each := at
+	each.schemas = nil
+	for _, s := range at.schemas {
+		each.schemas = w.schemas(each.schemas, s["items"], 0)
 	}
 	for n := 0; w.in[i] != ']'; n++ {
-		at.path = path + "/" + strconv.Itoa(n)
-		i = w.value(at, i)
+		next := each
+		next.path, next.extra = at.path+"/"+strconv.Itoa(n), nil
+		next.followItem(at.extra, n)
+		i = w.value(next, i)
 		if w.in[i] == ',' {
 			w.out = append(w.out, ',')
 			i++

@@ -1,0 +1,325 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
+	"agentruntime/internal/policy"
+	"agentruntime/internal/verb"
+)
+
+// Policies is what the policy and masking endpoints need.
+type Policies interface {
+	Create(ctx context.Context, tenant uuid.UUID, d policy.Draft, by string) (policy.Policy, []policy.Warning, error)
+	Get(ctx context.Context, tenant, id uuid.UUID) (policy.Policy, []policy.Warning, error)
+	List(ctx context.Context, tenant uuid.UUID, f policy.Filter) (page []policy.Policy, more bool, err error)
+	Replace(ctx context.Context, tenant, id uuid.UUID, d policy.Draft, expect *int32, by string) (policy.Policy, []policy.Warning, error)
+	Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error
+	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []policy.Version, more bool, err error)
+	Masking(ctx context.Context, tenant uuid.UUID) ([]policy.MaskPath, error)
+	SetMasking(ctx context.Context, tenant uuid.UUID, paths []policy.MaskPath) ([]policy.MaskPath, error)
+}
+
+// policyState is a policy as it was in one version.
+type policyState struct {
+	ID          uuid.UUID                `json:"id"`
+	Version     int32                    `json:"version"`
+	Name        string                   `json:"name"`
+	Description string                   `json:"description"`
+	Enabled     bool                     `json:"enabled"`
+	Mode        governance.Mode          `json:"mode"`
+	Priority    int32                    `json:"priority"`
+	Matchers    []governance.Matcher     `json:"verbMatchers"`
+	Conditions  []governance.Condition   `json:"conditions"`
+	Action      policyAction             `json:"action"`
+	Approval    *governance.ApprovalRule `json:"approval"`
+}
+
+type policyAction struct {
+	Type governance.Action `json:"type"`
+}
+
+// policyView is a policy as lists show it.
+type policyView struct {
+	policyState
+
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	UpdatedAt time.Time `json:"updated_at"`
+	UpdatedBy string    `json:"updated_by"`
+}
+
+// policyDetail is a policy with what is odd about it, as of now.
+type policyDetail struct {
+	policyView
+
+	Warnings []policy.Warning `json:"warnings"`
+}
+
+func viewState(p policy.Policy) policyState {
+	v := policyState{
+		ID: p.ID, Version: p.Version, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
+		Matchers: list(p.Matchers), Conditions: list(p.Conditions), Action: policyAction{p.Action},
+	}
+	if p.Action == governance.ActionRequireApproval {
+		v.Approval = &p.Approval
+	}
+	return v
+}
+
+func viewPolicy(p policy.Policy) policyView {
+	return policyView{viewState(p), p.CreatedAt, p.CreatedBy, p.UpdatedAt, p.UpdatedBy}
+}
+
+// answerPolicy shows a policy with its warnings and, as ETag, its version.
+func answerPolicy(p policy.Policy, warnings []policy.Warning) reply {
+	return reply{data: policyDetail{viewPolicy(p), list(warnings)}, header: http.Header{"Etag": {versionTag(p.Version)}}}
+}
+
+func versionTag(version int32) string { return fmt.Sprintf(`"%d"`, version) }
+
+// expected reads If-Match. It is nil where the caller does not care; a tag that is
+// none of ours is a version that no policy has.
+func (c *call) expected() *int32 {
+	raw := strings.TrimSpace(c.r.Header.Get("If-Match"))
+	if raw == "" || raw == "*" {
+		return nil
+	}
+	var version int32
+	if n, err := strconv.ParseInt(strings.Trim(raw, `"`), 10, 32); err == nil {
+		version = int32(n)
+	}
+	return &version
+}
+
+type policyBody struct {
+	Name        *string         `json:"name"`
+	Description *string         `json:"description"`
+	Enabled     *bool           `json:"enabled"`
+	Mode        *string         `json:"mode"`
+	Priority    *int32          `json:"priority"`
+	Matchers    []matcherBody   `json:"verbMatchers"`
+	Conditions  []conditionBody `json:"conditions"`
+	Action      *actionBody     `json:"action"`
+	Approval    *approvalRule   `json:"approval"`
+}
+
+type (
+	matcherBody   governance.Matcher
+	conditionBody governance.Condition
+	actionBody    struct {
+		Type *string `json:"type"`
+	}
+	approvalRule struct {
+		Required       *int32                `json:"required"`
+		Approvers      []governance.Approver `json:"approvers"`
+		SelfApproval   *bool                 `json:"self_approval"`
+		TimeoutSeconds *int64                `json:"timeout"`
+		OnTimeout      *string               `json:"on_timeout"`
+		ReasonRequired *bool                 `json:"reason_required"`
+	}
+)
+
+// conditionValues are compared with arguments, in which case distinguishes names.
+const conditionValues = "/conditions/*/value"
+
+// draft reads what has a form; the policy domain judges the content.
+func (b policyBody) draft(v *problems, under string) policy.Draft {
+	d := policy.Draft{Enabled: b.Enabled}
+	if b.Name == nil {
+		v.add(under+"/name", "required", "name is required.")
+	} else {
+		d.Name = *b.Name
+	}
+	if b.Action == nil || b.Action.Type == nil {
+		v.add(under+"/action", "required", `action is required, for example {"type": "require_approval"}.`)
+	} else {
+		d.Action = *b.Action.Type
+	}
+	if b.Description != nil {
+		d.Description = *b.Description
+	}
+	if b.Mode != nil {
+		d.Mode = *b.Mode
+	}
+	if b.Priority != nil {
+		d.Priority = *b.Priority
+	}
+	for _, m := range b.Matchers {
+		d.Matchers = append(d.Matchers, governance.Matcher(m))
+	}
+	for _, c := range b.Conditions {
+		d.Conditions = append(d.Conditions, governance.Condition(c))
+	}
+	if a := b.Approval; a != nil {
+		d.Approval = &policy.ApprovalDraft{
+			Required: a.Required, Approvers: a.Approvers, SelfApproval: a.SelfApproval,
+			TimeoutSeconds: a.TimeoutSeconds, OnTimeout: a.OnTimeout, ReasonRequired: a.ReasonRequired,
+		}
+	}
+	return d
+}
+
+func (c *call) policyDraft() (policy.Draft, error) {
+	var b policyBody
+	if err := c.decodeExact(&b, conditionValues); err != nil {
+		return policy.Draft{}, err
+	}
+	var v problems
+	d := b.draft(&v, "")
+	return d, v.err()
+}
+
+// id reads the id of the path. One that is no UUID becomes the nil UUID, which nothing
+// has: it is as unknown as any other, and found to be so as late.
+func (c *call) id() uuid.UUID {
+	id, err := uuid.Parse(c.param("id"))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}
+
+func (s *Server) createPolicy(ctx context.Context, c *call) (reply, error) {
+	d, err := c.policyDraft()
+	if err != nil {
+		return reply{}, err
+	}
+	p, warnings, err := s.Policies.Create(ctx, c.who.TenantID, d, c.actor())
+	if err != nil {
+		return reply{}, err
+	}
+	rep := answerPolicy(p, warnings)
+	rep.status = http.StatusCreated
+	rep.header.Set("Location", "/v1/policies/"+p.ID.String())
+	return rep, nil
+}
+
+func (s *Server) getPolicy(ctx context.Context, c *call) (reply, error) {
+	p, warnings, err := s.Policies.Get(ctx, c.who.TenantID, c.id())
+	if err != nil {
+		return reply{}, err
+	}
+	return answerPolicy(p, warnings), nil
+}
+
+func (s *Server) putPolicy(ctx context.Context, c *call) (reply, error) {
+	d, err := c.policyDraft()
+	if err != nil {
+		return reply{}, err
+	}
+	p, warnings, err := s.Policies.Replace(ctx, c.who.TenantID, c.id(), d, c.expected(), c.actor())
+	if err != nil {
+		return reply{}, err
+	}
+	return answerPolicy(p, warnings), nil
+}
+
+func (s *Server) deletePolicy(ctx context.Context, c *call) (reply, error) {
+	if err := s.Policies.Delete(ctx, c.who.TenantID, c.id(), c.expected(), c.actor()); err != nil {
+		return reply{}, err
+	}
+	return ok(map[string]bool{"deleted": true}), nil
+}
+
+func (s *Server) listPolicies(ctx context.Context, c *call) (reply, error) {
+	f, err := c.policyFilter()
+	if err != nil {
+		return reply{}, err
+	}
+	policies, more, err := s.Policies.List(ctx, c.who.TenantID, f)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]policyView, len(policies))
+	var last uuid.UUID
+	for i, p := range policies {
+		views[i], last = viewPolicy(p), p.ID
+	}
+	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+}
+
+func (c *call) policyFilter() (f policy.Filter, err error) {
+	if f.Limit, err = c.limit(); err != nil {
+		return f, err
+	}
+	before, err := c.cursor()
+	if err != nil {
+		return f, err
+	}
+	if before != nil {
+		f.Before = *before
+	}
+	if raw, given := c.query("enabled"); given {
+		enabled := strings.EqualFold(raw, "true")
+		if !enabled && !strings.EqualFold(raw, "false") {
+			return f, fault.Invalid("query.enabled", "enum", "enabled is true or false.")
+		}
+		f.Enabled = &enabled
+	}
+	f.Mode, _ = c.query("mode")
+	f.Action, _ = c.query("action")
+	if raw, given := c.query("verb"); given {
+		name, err := verb.Parse(raw)
+		if err != nil {
+			return f, err
+		}
+		f.Verb = &name
+	}
+	return f, nil
+}
+
+// policyVersion is one state that a policy has been in.
+type policyVersion struct {
+	Version   int32         `json:"version"`
+	Change    policy.Change `json:"change"`
+	Policy    policyState   `json:"policy"`
+	ChangedAt time.Time     `json:"changed_at"`
+	ChangedBy string        `json:"changed_by"`
+}
+
+func (s *Server) listPolicyVersions(ctx context.Context, c *call) (reply, error) {
+	limit, err := c.limit()
+	if err != nil {
+		return reply{}, err
+	}
+	cursor, err := c.cursor()
+	if err != nil {
+		return reply{}, err
+	}
+	versions, more, err := s.Policies.Versions(ctx, c.who.TenantID, c.id(), versionOf(cursor), limit)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]policyVersion, len(versions))
+	var last int32
+	for i, v := range versions {
+		views[i] = policyVersion{v.Version, v.Change, viewState(v.Policy), v.ChangedAt, v.ChangedBy}
+		last = v.Version
+	}
+	return reply{data: views, page: pageOf(limit, more, cursorOf(last))}, nil
+}
+
+// Cursors are ids; that of a version is its number in the last bytes of one.
+const versionAt = 12
+
+func cursorOf(version int32) (id uuid.UUID) {
+	binary.BigEndian.PutUint32(id[versionAt:], uint32(version)) //nolint:gosec // versions count from 1
+	return id
+}
+
+func versionOf(cursor *uuid.UUID) int32 {
+	if cursor == nil {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(cursor[versionAt:])) //nolint:gosec // a cursor that was not ours selects nothing of others
+}

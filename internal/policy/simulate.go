@@ -1,0 +1,4 @@
+package policy
+
+// simulations is how many simulations a process runs at once.
+const simulations = 2

@@ -1,0 +1,75 @@
+-- Every change of a tenant's policies begins here: changes take their turn on this row.
+-- name: BumpPolicySet :one
+INSERT INTO policy_sets (tenant_id, version) VALUES (@tenant_id, 1)
+ON CONFLICT (tenant_id) DO UPDATE SET version = policy_sets.version + 1
+RETURNING version;
+
+-- name: PolicySetVersion :many
+SELECT version FROM policy_sets WHERE tenant_id = @tenant_id;
+
+-- One statement, and so one snapshot: version, masks and policies belong together.
+-- name: LoadPolicySet :many
+SELECT s.version, s.mask_paths,
+       coalesce((SELECT json_agg(json_build_object('id', p.id, 'version', p.version, 'name', p.name, 'mode', p.mode, 'document', p.document) ORDER BY p.id)
+                   FROM policies p WHERE p.tenant_id = s.tenant_id AND p.enabled AND p.deleted_at IS NULL), '[]')::json AS policies
+  FROM policy_sets s WHERE s.tenant_id = @tenant_id;
+
+-- name: CountPolicies :one
+SELECT count(*) FROM policies WHERE tenant_id = @tenant_id AND deleted_at IS NULL;
+
+-- name: InsertPolicy :exec
+INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document,
+                      created_by, created_at, updated_by, updated_at)
+VALUES (@id, @tenant_id, 1, @name, @description, @enabled, @mode, @priority, @action, @document,
+        @changed_by, @changed_at, @changed_by, @changed_at);
+
+-- name: InsertPolicyVersion :exec
+INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
+VALUES (@tenant_id, @policy_id, @version, @change, @policy, @changed_by, @changed_at);
+
+-- name: GetPolicy :one
+SELECT * FROM policies WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
+
+-- name: UpdatePolicy :one
+UPDATE policies SET version = version + 1, name = @name, description = @description, enabled = @enabled, mode = @mode,
+       priority = @priority, action = @action, document = @document, updated_by = @changed_by, updated_at = @changed_at
+ WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL
+RETURNING *;
+
+-- name: DeletePolicy :one
+UPDATE policies SET version = version + 1, deleted_at = @changed_at, updated_by = @changed_by, updated_at = @changed_at
+ WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL
+RETURNING *;
+
+-- The caller asks for one row more than the page, to know whether there are more.
+-- name: ListPolicies :many
+SELECT * FROM policies
+ WHERE tenant_id = @tenant_id AND deleted_at IS NULL
+   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+   AND (sqlc.narg('enabled')::boolean IS NULL OR enabled = sqlc.narg('enabled'))
+   AND (sqlc.narg('mode')::text IS NULL OR mode = sqlc.narg('mode'))
+   AND (sqlc.narg('action')::text IS NULL OR action = sqlc.narg('action'))
+ ORDER BY id DESC
+ LIMIT @n;
+
+-- Those of a deleted policy too: what approvals and audit records name can be read.
+-- name: ListPolicyVersions :many
+SELECT * FROM policy_versions
+ WHERE tenant_id = @tenant_id AND policy_id = @policy_id
+   AND (sqlc.narg('before')::integer IS NULL OR version < sqlc.narg('before'))
+ ORDER BY version DESC
+ LIMIT @n;
+
+-- name: SetMaskPaths :one
+INSERT INTO policy_sets (tenant_id, version, mask_paths) VALUES (@tenant_id, 1, @mask_paths)
+ON CONFLICT (tenant_id) DO UPDATE SET version = policy_sets.version + 1, mask_paths = excluded.mask_paths
+RETURNING version;
+
+-- name: GetMaskPaths :many
+SELECT mask_paths FROM policy_sets WHERE tenant_id = @tenant_id;
+
+-- name: TenantUsers :many
+SELECT id, role FROM users WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);
+
+-- name: CountEligible :one
+SELECT count(*) FROM users WHERE tenant_id = @tenant_id AND (id = ANY (@ids::uuid[]) OR role = ANY (@roles::text[]));
