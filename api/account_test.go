@@ -29,6 +29,8 @@ type providers = Providers
 
 // door stands for authentication and the account domain; it keeps what it was called with.
 type door struct {
+	Users
+
 	signup account.SignupInput
 	login  account.LoginInput
 	key    account.KeyInput
@@ -66,6 +68,11 @@ func (d *door) Refresh(_ context.Context, token string) (account.Login, error) {
 func (d *door) LogOut(_ context.Context, tenant, session uuid.UUID) error {
 	d.args = []any{tenant, session}
 	return d.err
+}
+
+func (d *door) AcceptInvitation(_ context.Context, in account.AcceptInput) (account.Login, error) {
+	d.args = []any{in}
+	return someLogin(), d.err
 }
 
 func (d *door) CreateKey(_ context.Context, tenant, user uuid.UUID, in account.KeyInput) (account.Key, error) {

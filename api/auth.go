@@ -10,12 +10,14 @@ import (
 	"agentruntime/internal/account"
 )
 
-// Accounts is what the auth endpoints need of the account domain.
+// Accounts is what the auth and the user endpoints need of the account domain.
 type Accounts interface {
+	Users
 	SignUp(ctx context.Context, in account.SignupInput) (account.SignedUp, error)
 	LogIn(ctx context.Context, in account.LoginInput) (account.Login, error)
 	Refresh(ctx context.Context, refreshToken string) (account.Login, error)
 	LogOut(ctx context.Context, tenant, session uuid.UUID) error
+	AcceptInvitation(ctx context.Context, in account.AcceptInput) (account.Login, error)
 }
 
 type signupBody struct {
@@ -89,6 +91,34 @@ func (s *Server) logIn(ctx context.Context, c *call) (reply, error) {
 	// An address that cannot be read is one source like any other.
 	in.Source, _ = netip.ParseAddr(sourceAddr(c.r))
 	login, err := s.Accounts.LogIn(ctx, in)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(viewLogin(login)), nil
+}
+
+type acceptBody struct {
+	Token    *string `json:"token"`
+	Password *string `json:"password"`
+	Name     *string `json:"name"`
+}
+
+// acceptInvitation answers as a login does: the invited person has his first session.
+func (s *Server) acceptInvitation(ctx context.Context, c *call) (reply, error) {
+	var b acceptBody
+	if err := c.decode(&b); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	in := account.AcceptInput{Token: v.present("/token", b.Token), Password: v.present("/password", b.Password)}
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	if b.Name != nil {
+		in.Name = *b.Name
+	}
+	in.Source, _ = netip.ParseAddr(sourceAddr(c.r)) // as in logIn
+	login, err := s.Accounts.AcceptInvitation(ctx, in)
 	if err != nil {
 		return reply{}, err
 	}

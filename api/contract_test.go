@@ -106,7 +106,13 @@ func TestTheDocumentNamesTheCredentialOfEachRoute(t *testing.T) {
 		for i, p := range rt.perms {
 			perms[i] = p
 		}
-		key, user := object{"ApiKey": perms}, object{"Jwt": []any{}}
+		roles := []any{} // all
+		if len(rt.roles) < len(auth.Roles()) {
+			for _, r := range rt.roles {
+				roles = append(roles, r)
+			}
+		}
+		key, user := object{"ApiKey": perms}, object{"Jwt": roles}
 		want := map[takes][]any{takesNothing: {}, takesKey: {key}, takesUser: {user}, takesKeyOrJWT: {key, user}}[rt.takes]
 		require.Equal(t, want, op["security"], "%s %s", method, path)
 
@@ -220,6 +226,7 @@ func shapes() (in, out map[string]any) {
 		"RunRequest": runBody{}, "EvaluateRequest": evaluateBody{}, "ResolveRequest": resolveBody{}, "ImportRequest": importBody{},
 		"CredentialCreateRequest": credentialBody{}, "CredentialPatchRequest": credentialPatch{}, "CredentialRotateRequest": rotation{},
 		"ApiKeyCreateRequest": keyBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
+		"UserInviteRequest": inviteBody{}, "UserPatchRequest": userPatch{}, "AcceptInvitationRequest": acceptBody{},
 		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyCondition": conditionBody{}, "PolicyActionObject": actionBody{},
 		"PolicyApprovalRequest": approvalRule{}, "PolicyApprover": governance.Approver{}, "Masking": maskingBody{}, "MaskPath": policy.MaskPath{},
 	}
@@ -227,7 +234,7 @@ func shapes() (in, out map[string]any) {
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
 		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{}, "Approval": approvalView{},
 		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
-		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
+		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
 		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
 	}

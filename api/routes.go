@@ -39,11 +39,20 @@ func (s *Server) routes() []route {
 		rt(post, "/v1/auth/signup", anyone, noUser, small, s.signUp),
 		rt(post, "/v1/auth/login", anyone, noUser, small, s.logIn),
 		rt(post, "/v1/auth/refresh", anyone, noUser, small, s.refresh),
+		rt(post, "/v1/auth/accept-invitation", anyone, noUser, small, s.acceptInvitation),
 		rt(post, "/v1/auth/logout", user, anyRole, 0, s.logOut),
 
 		rt(post, "/v1/api-keys", user, admins, small, s.createKey),
 		rt(get, "/v1/api-keys", user, admins, 0, s.listKeys),
 		rt(del, "/v1/api-keys/{id}", user, admins, 0, s.revokeKey),
+
+		// Whom an admin may invite and change, and that an owner stays, the domain says.
+		rt(post, "/v1/users", user, admins, small, s.inviteUser),
+		rt(get, "/v1/users", user, anyRole, 0, s.listUsers),
+		rt(get, "/v1/users/{id}", user, anyRole, 0, s.getUser),
+		rt(patch, "/v1/users/{id}", user, admins, small, s.patchUser),
+		rt(del, "/v1/users/{id}", user, admins, 0, s.removeUser),
+		rt(post, "/v1/users/{id}/invite", user, admins, 0, s.inviteUserAgain),
 
 		rt(get, "/v1/runtime/actions/catalog", key, noUser, 0, s.listVerbs, canList),
 		rt(get, "/v1/runtime/actions/catalog/{verb}", key, noUser, 0, s.getVerb, canList),
@@ -58,15 +67,6 @@ func (s *Server) routes() []route {
 
 		rt(get, "/v1/approvals/{id}", both, anyRole, 0, s.getApproval, approvals),
 
-		rt(post, "/v1/providers", both, admins, upload, s.importProvider, providers),
-		rt(get, "/v1/providers", both, anyRole, 0, s.listProviders, providers),
-		rt(get, "/v1/providers/{slug}", both, anyRole, 0, s.getProvider, providers),
-		rt(del, "/v1/providers/{slug}", both, admins, 0, s.deleteProvider, providers),
-
-		rt(post, "/v1/credentials", both, admins, small, s.createCredential, vault),
-		rt(get, "/v1/credentials", both, anyRole, 0, s.listCredentials, vault),
-		rt(get, "/v1/credentials/{id}", both, anyRole, 0, s.getCredential, vault),
-		rt(patch, "/v1/credentials/{id}", both, admins, small, s.patchCredential, vault),
 		rt(post, "/v1/policies", both, admins, small, s.createPolicy, policies),
 		rt(get, "/v1/policies", both, anyRole, 0, s.listPolicies, policies),
 		rt(get, "/v1/policies/{id}", both, anyRole, 0, s.getPolicy, policies),
@@ -76,6 +76,15 @@ func (s *Server) routes() []route {
 		rt(get, "/v1/governance/masking", both, anyRole, 0, s.getMasking, policies),
 		rt(put, "/v1/governance/masking", both, admins, small, s.putMasking, policies),
 
+		rt(post, "/v1/providers", both, admins, upload, s.importProvider, providers),
+		rt(get, "/v1/providers", both, anyRole, 0, s.listProviders, providers),
+		rt(get, "/v1/providers/{slug}", both, anyRole, 0, s.getProvider, providers),
+		rt(del, "/v1/providers/{slug}", both, admins, 0, s.deleteProvider, providers),
+
+		rt(post, "/v1/credentials", both, admins, small, s.createCredential, vault),
+		rt(get, "/v1/credentials", both, anyRole, 0, s.listCredentials, vault),
+		rt(get, "/v1/credentials/{id}", both, anyRole, 0, s.getCredential, vault),
+		rt(patch, "/v1/credentials/{id}", both, admins, small, s.patchCredential, vault),
 		rt(del, "/v1/credentials/{id}", both, admins, 0, s.deleteCredential, vault),
 		rt(post, "/v1/credentials/{id}/validate", both, admins, 0, s.validateCredential, vault),
 		rt(post, "/v1/credentials/{id}/rotate", both, admins, small, s.rotateCredential, vault),
