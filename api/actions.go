@@ -14,7 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/run"
+	"agentruntime/internal/verb"
 )
 
 // Runs is what the run, governance and execution endpoints need of the run domain.
@@ -184,7 +186,7 @@ func (s *Server) runData(out run.Outcome) runData {
 		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: "executed", GovernanceStatus: governanceStatus(r),
 		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
 		DurationMS: milliseconds(r.Took(s.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
-		DryRun: r.DryRun, Intercepted: r.State == run.StateIntercepted, ApprovalID: r.ApprovalID,
+		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID,
 	}
 	if d.Result == nil {
 		d.Result = json.RawMessage("{}")
@@ -198,7 +200,11 @@ func (s *Server) runData(out run.Outcome) runData {
 			d.Message += " The arguments of this call differ from those that ran at: " + out.ArgsDiffer + "."
 		}
 	}
-	if !r.State.Ended() {
+	switch {
+	case r.State == run.StateIntercepted && !out.Cached:
+		d.Message = "Intercepted: nothing was sent. result is the request that would be sent, once, if the approval approval_id is approved."
+	case r.State.Ended():
+	default:
 		d.Message = "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "."
 	}
 	return d
@@ -208,15 +214,23 @@ func (s *Server) runData(out run.Outcome) runData {
 // character, a slash too.
 func executionPath(id string) string { return "/v1/executions/" + url.PathEscape(id) }
 
+// intercepted: the call was a dry run of a write. It stays one after its request was
+// approved and sent.
+func intercepted(r run.Run) bool { return r.DryRun && r.Held && r.Operation == verb.Write }
+
 func governanceStatus(r run.Run) string {
 	switch r.State {
 	case run.StateBlocked:
 		return "blocked"
-	case run.StateClaimed:
+	case run.StateClaimed, run.StatePending:
 		return "pending"
-	default:
-		return "approved"
+	case run.StateRejected:
+		return "rejected"
+	case run.StateExpired:
+		return "expired"
+	case run.StateSending, run.StateExecuted, run.StateFailed, run.StateOutcomeUnknown, run.StateRefused, run.StateIntercepted, run.StateCancelled:
 	}
+	return "approved"
 }
 
 func credentialSource(r run.Run) string {
@@ -246,15 +260,24 @@ type evaluateBody struct {
 }
 
 type evaluation struct {
-	Decision         string `json:"decision"`
-	Reason           string `json:"reason"`
-	RiskLevel        string `json:"risk_level"`
-	OperationType    string `json:"operation_type"`
-	Provider         string `json:"provider"`
-	Verb             string `json:"verb"`
-	ApprovalRequired bool   `json:"approval_required"`
-	PolicyName       string `json:"policy_name"`
-	PolicyMatched    string `json:"policy_matched"`
+	Decision         string        `json:"decision"`
+	Reason           string        `json:"reason"`
+	RiskLevel        string        `json:"risk_level"`
+	OperationType    string        `json:"operation_type"`
+	Provider         string        `json:"provider"`
+	Verb             string        `json:"verb"`
+	ApprovalRequired bool          `json:"approval_required"`
+	PolicyName       string        `json:"policy_name"`
+	PolicyMatched    string        `json:"policy_matched"`
+	Details          evaluationWhy `json:"details"`
+}
+
+// evaluationWhy are the policies that matched, what they and those in shadow mode
+// would decide together, and what approvals the call would need.
+type evaluationWhy struct {
+	Matched        []governance.Match       `json:"matched"`
+	ShadowDecision string                   `json:"shadow_decision"`
+	Requirements   []governance.Requirement `json:"requirements"`
 }
 
 // registryDefault is named where no policy decided.
@@ -288,5 +311,8 @@ func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
 		Decision: string(e.Verdict.Decision), Reason: e.Verdict.Reason, RiskLevel: string(e.Risk), OperationType: string(e.Operation),
 		Provider: e.Verb.Provider, Verb: e.Verb.String(), ApprovalRequired: e.Verdict.ApprovalRequired(),
 		PolicyName: policy, PolicyMatched: policy,
+		Details: evaluationWhy{
+			Matched: list(e.Verdict.Matches), ShadowDecision: string(e.Verdict.ShadowDecision), Requirements: list(e.Verdict.Requirements),
+		},
 	}), nil
 }

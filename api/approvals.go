@@ -3,31 +3,119 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"agentruntime/internal/approval"
+	"agentruntime/internal/flow"
+	"agentruntime/internal/governance"
+	"agentruntime/internal/run"
+	"agentruntime/internal/verb"
 )
 
-// Approvals is what the approval endpoints need.
+// Approvals is what the approval and grant endpoints need.
 type Approvals interface {
 	Get(ctx context.Context, tenant uuid.UUID, id string) (approval.Detailed, error)
+	List(ctx context.Context, tenant uuid.UUID, f approval.Filter) (page []approval.Approval, more bool, err error)
+	Counts(ctx context.Context, tenant uuid.UUID) (map[approval.Status]int64, error)
+	Decide(ctx context.Context, who approval.Approver, id string, in approval.Input) (approval.Detailed, error)
+
+	CreateGrant(ctx context.Context, who approval.Approver, in approval.NewGrant) (approval.Grant, error)
+	GetGrant(ctx context.Context, tenant, id uuid.UUID) (approval.Grant, error)
+	Grants(ctx context.Context, tenant uuid.UUID, f approval.GrantFilter) (page []approval.Grant, more bool, err error)
+	RevokeGrant(ctx context.Context, who approval.Approver, id uuid.UUID) (approval.Grant, error)
 }
 
+// approvalView is an approval as lists show it: without the request and what people
+// said of it.
 type approvalView struct {
-	ID          string          `json:"id"`
-	ExecutionID string          `json:"execution_id"`
-	Status      string          `json:"status"`
-	Verb        string          `json:"verb"`
-	Provider    string          `json:"provider"`
-	Args        json.RawMessage `json:"args"`
-	RiskLevel   string          `json:"risk_level"`
-	PolicyName  string          `json:"policy_name"`
-	Reason      string          `json:"reason"`
-	Requester   *uuid.UUID      `json:"requester"`
-	CreatedAt   time.Time       `json:"created_at"`
-	ExpiresAt   *time.Time      `json:"expires_at"`
+	ID          string `json:"id"`
+	Kind        string `json:"kind"`
+	ExecutionID string `json:"execution_id"`
+	WorkflowID  string `json:"workflow_id"`
+	Status      string `json:"status"`
+	// Outcome is what has become of the run; null where the run is no more this approval's.
+	Outcome      *string                  `json:"outcome"`
+	Verb         string                   `json:"verb"`
+	Provider     string                   `json:"provider"`
+	Args         json.RawMessage          `json:"args"`
+	RiskLevel    string                   `json:"risk_level"`
+	PolicyName   string                   `json:"policy_name"`
+	Reason       string                   `json:"reason"`
+	Requirements []governance.Requirement `json:"requirements"`
+	Requester    *uuid.UUID               `json:"requester"`
+	EditedFrom   *string                  `json:"edited_from"`
+	EditedBy     *uuid.UUID               `json:"edited_by"`
+	SupersededBy *string                  `json:"superseded_by"`
+	ClosedReason string                   `json:"closed_reason"`
+	DecidedBy    *uuid.UUID               `json:"decided_by"`
+	CreatedAt    time.Time                `json:"created_at"`
+	ExpiresAt    *time.Time               `json:"expires_at"`
+	DecidedAt    *time.Time               `json:"decided_at"`
+	EscalatedAt  *time.Time               `json:"escalated_at"`
+}
+
+// approvalDetail is one approval with all that somebody needs who decides it.
+type approvalDetail struct {
+	approvalView
+
+	// Request is what would be sent, masked; null for a block.
+	Request   json.RawMessage `json:"request"`
+	Details   approvalWhy     `json:"details"`
+	Approvals tally           `json:"approvals"`
+	Decisions []decisionView  `json:"decisions"`
+}
+
+// approvalWhy are the policies that matched the call when it was held or blocked.
+type approvalWhy struct {
+	Matched json.RawMessage `json:"matched"`
+}
+
+// tally is how many approvals there are of those that are needed.
+type tally struct {
+	Have int32 `json:"have"`
+	Need int32 `json:"need"`
+}
+
+// decisionView is what somebody said of an approval. A null user is an operator at
+// Temporal, of whom no more is known.
+type decisionView struct {
+	UserID    *uuid.UUID `json:"user_id"`
+	Email     string     `json:"email"`
+	Name      string     `json:"name"`
+	Decision  string     `json:"decision"`
+	Reason    string     `json:"reason"`
+	Edited    bool       `json:"edited"`
+	DecidedAt time.Time  `json:"decided_at"`
+}
+
+func viewApproval(tenant uuid.UUID, a approval.Approval) approvalView {
+	v := approvalView{
+		ID: a.ID, Kind: a.Kind, ExecutionID: a.ExecutionID, WorkflowID: flow.RunWorkflowID(tenant.String(), a.ClaimKey),
+		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
+		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: list(a.Requirements), Requester: a.Requester,
+		EditedFrom: a.EditedFrom, EditedBy: a.EditedBy, SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
+		DecidedBy: a.DecidedBy, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
+	}
+	if a.RunState != "" {
+		outcome := run.State(a.RunState).Status()
+		v.Outcome = &outcome
+	}
+	return v
+}
+
+func detailApproval(tenant uuid.UUID, a approval.Detailed) approvalDetail {
+	d := approvalDetail{
+		approvalView: viewApproval(tenant, a.Approval), Request: a.Request, Details: approvalWhy{a.Explanation},
+		Approvals: tally{a.Tally.Have, a.Tally.Need}, Decisions: make([]decisionView, len(a.Decisions)),
+	}
+	for i, said := range a.Decisions {
+		d.Decisions[i] = decisionView(said)
+	}
+	return d
 }
 
 func (s *Server) getApproval(ctx context.Context, c *call) (reply, error) {
@@ -35,9 +123,163 @@ func (s *Server) getApproval(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(approvalView{
-		ID: a.ID, ExecutionID: a.ExecutionID, Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider,
-		Args: a.Args, RiskLevel: a.RiskLevel, PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requester: a.Requester,
-		CreatedAt: a.CreatedAt, ExpiresAt: utc(a.ExpiresAt),
-	}), nil
+	return ok(detailApproval(c.who.TenantID, a)), nil
+}
+
+func (s *Server) listApprovals(ctx context.Context, c *call) (reply, error) {
+	f, err := c.approvalFilter()
+	if err != nil {
+		return reply{}, err
+	}
+	approvals, more, err := s.Approvals.List(ctx, c.who.TenantID, f)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]approvalView, len(approvals))
+	last := ""
+	for i, a := range approvals {
+		views[i], last = viewApproval(c.who.TenantID, a), a.ID
+	}
+	return reply{data: views, page: pageAfter(f.Limit, more, []byte(last))}, nil
+}
+
+func (c *call) approvalFilter() (f approval.Filter, err error) {
+	if f.Limit, err = c.limit(); err != nil {
+		return f, err
+	}
+	if f.Before, err = c.textCursor(); err != nil {
+		return f, err
+	}
+	var v problems
+	f.Status = approval.Status(v.oneOf(c, "status", names(approval.Statuses())...))
+	f.Kind = v.oneOf(c, "kind", approval.KindBlock, approval.KindHold, approval.KindDryRun)
+	f.RiskLevel = v.oneOf(c, "risk_level", string(verb.RiskLow), string(verb.RiskMedium), string(verb.RiskHigh))
+	f.Provider, f.ExecutionID = v.queryText(c, "provider"), v.queryText(c, "execution_id")
+	if raw, given := c.query("verb"); given {
+		name, err := verb.Parse(raw)
+		if err != nil {
+			return f, err
+		}
+		f.Provider, f.Verb = name.Provider, name.Verb
+	}
+	if raw, given := c.query("policy_id"); given {
+		id, err := uuid.Parse(raw)
+		if err != nil {
+			v.add("query.policy_id", "format", "policy_id is the id of a policy.")
+		}
+		f.PolicyID = &id
+	}
+	f.Since, f.Until = v.time(c, "from"), v.time(c, "to")
+	return f, v.err()
+}
+
+func names[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// approvalCounts is how many approvals there are of each status.
+type approvalCounts struct {
+	Pending    int64 `json:"pending"`
+	Approved   int64 `json:"approved"`
+	Rejected   int64 `json:"rejected"`
+	Expired    int64 `json:"expired"`
+	Cancelled  int64 `json:"cancelled"`
+	Superseded int64 `json:"superseded"`
+	Blocked    int64 `json:"blocked"`
+	Total      int64 `json:"total"`
+}
+
+func (s *Server) countApprovals(ctx context.Context, c *call) (reply, error) {
+	n, err := s.Approvals.Counts(ctx, c.who.TenantID)
+	if err != nil {
+		return reply{}, err
+	}
+	counts := approvalCounts{
+		Pending: n[approval.StatusPending], Approved: n[approval.StatusApproved], Rejected: n[approval.StatusRejected],
+		Expired: n[approval.StatusExpired], Cancelled: n[approval.StatusCancelled], Superseded: n[approval.StatusSuperseded],
+		Blocked: n[approval.StatusBlocked],
+	}
+	for _, some := range n {
+		counts.Total += some
+	}
+	return ok(counts), nil
+}
+
+// approver is the user who calls, as one who decides.
+func (c *call) approver() approval.Approver {
+	return approval.Approver{
+		TenantID: c.who.TenantID, UserID: c.who.UserID, Role: c.who.Role, RequestID: c.requestID, SourceAddr: sourceAddr(c.r),
+	}
+}
+
+// maxReason is the most characters of a reason.
+const maxReason = 2000
+
+type approveBody struct {
+	Reason     *string         `json:"reason"`
+	EditedArgs json.RawMessage `json:"edited_args"`
+}
+
+func (s *Server) approve(ctx context.Context, c *call) (reply, error) {
+	var b approveBody
+	if err := c.decodeSome(&b, "/edited_args"); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	in := approval.Input{Approve: true, Reason: v.optionalText("/reason", b.Reason, 0, maxReason)}
+	if len(b.EditedArgs) > 0 && string(b.EditedArgs) != "null" {
+		in.EditedArgs = v.object("/edited_args", b.EditedArgs, true)
+	}
+	return s.decide(ctx, c, in, v.err())
+}
+
+type rejectBody struct {
+	Reason *string `json:"reason"`
+}
+
+func (s *Server) reject(ctx context.Context, c *call) (reply, error) {
+	var b rejectBody
+	if err := c.decodeSome(&b); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	return s.decide(ctx, c, approval.Input{Reason: v.optionalText("/reason", b.Reason, 0, maxReason)}, v.err())
+}
+
+func (s *Server) decide(ctx context.Context, c *call, in approval.Input, invalid error) (reply, error) {
+	if invalid != nil {
+		return reply{}, invalid
+	}
+	a, err := s.Approvals.Decide(ctx, c.approver(), c.param("id"), in)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(detailApproval(c.who.TenantID, a)), nil
+}
+
+// decodeSome is decodeExact for calls that say all in their path: no body is {}.
+func (c *call) decodeSome(dst any, free ...string) error {
+	if len(c.body) == 0 {
+		return nil
+	}
+	return c.decodeExact(dst, free...)
+}
+
+// oneOf reads a query parameter that names one of a few things, in any case.
+func (v *problems) oneOf(c *call, name string, known ...string) string {
+	raw, given := c.query(name)
+	if !given {
+		return ""
+	}
+	for _, k := range known {
+		if strings.EqualFold(raw, k) {
+			return k
+		}
+	}
+	v.add("query."+name, "enum", fmt.Sprintf("%s is %s.", name, strings.Join(known, ", ")))
+	return ""
 }

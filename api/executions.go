@@ -27,6 +27,9 @@ type execution struct {
 	RiskLevel        string          `json:"risk_level"`
 	OperationType    string          `json:"operation_type"`
 	ApprovalID       *string         `json:"approval_id"`
+	GrantID          *uuid.UUID      `json:"grant_id"`
+	Held             bool            `json:"held"`
+	Edited           bool            `json:"edited"`
 	Args             json.RawMessage `json:"args,omitempty"`
 	Result           json.RawMessage `json:"result,omitempty"`
 	Error            *problem        `json:"error,omitempty"`
@@ -53,12 +56,13 @@ func (s *Server) view(r run.Run) execution {
 		ExecutionID: r.ExecutionID, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
 		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
+		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
 		WorkflowID: flow.RunWorkflowID(r.TenantID.String(), r.ClaimKey), Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
 	}
-	if f := r.Fault(); f != nil {
+	if f := r.Fault(); f != nil && r.State != run.StatePending { // which is no failure yet
 		e.Error = &problem{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
 	}
 	return e
@@ -128,7 +132,7 @@ func (c *call) executionFilter() (f run.Filter, err error) {
 	if status, given := c.query("status"); given {
 		f.Status = strings.ToLower(status)
 		if _, known := run.StatesOf(f.Status); !known {
-			v.add("query.status", "enum", "status is running, executed, failed, outcome_unknown, blocked, intercepted or cancelled.")
+			v.add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled.")
 		}
 	}
 	f.Provider, f.SessionID = v.queryText(c, "provider"), v.queryText(c, "session_id")

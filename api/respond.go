@@ -54,9 +54,9 @@ func (s *Server) plain(h handlerFunc) http.HandlerFunc {
 	}
 }
 
-// fail logs an error once and writes the envelope. Only a fault's own message
-// reaches the caller.
-func (s *Server) fail(c *call, err error) {
+// refusal turns an error into what the caller is told, and logs it once. Only a
+// fault's own message reaches the caller.
+func (c *call) refusal(err error) *fault.Error {
 	f := fault.As(err)
 	if f == nil {
 		if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil {
@@ -64,12 +64,18 @@ func (s *Server) fail(c *call, err error) {
 		} else {
 			c.log.Error("request failed", slog.String("error", err.Error()))
 		}
-		f = fault.New(fault.CodeInternal, "")
+		return fault.New(fault.CodeInternal, "")
 	}
-	spec := f.Code.Spec()
-	if spec.Status >= http.StatusInternalServerError && f.Cause != nil {
+	if f.Code.Spec().Status >= http.StatusInternalServerError && f.Cause != nil {
 		c.log.Warn("request refused", slog.String("code", string(f.Code)), slog.String("error", f.Cause.Error()))
 	}
+	return f
+}
+
+// fail writes the envelope of an error.
+func (s *Server) fail(c *call, err error) {
+	f := c.refusal(err)
+	spec := f.Code.Spec()
 	p := &problem{
 		Code: f.Code, Message: f.Message, RequestID: c.requestID, Details: f.Details,
 		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,

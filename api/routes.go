@@ -65,7 +65,18 @@ func (s *Server) routes() []route {
 		rt(post, "/v1/executions/{id}/cancel", both, deciders, 0, s.cancelExecution),
 		rt(post, "/v1/executions/{id}/resolve", user, admins, run, s.resolveExecution),
 
+		// Whether this user may decide this approval stands in the policies that hold the call.
+		rt(get, "/v1/approvals", both, anyRole, 0, s.listApprovals, approvals),
+		rt(get, "/v1/approvals/counts", both, anyRole, 0, s.countApprovals, approvals),
+		rt(post, "/v1/approvals/batch", user, anyRole, run, s.decideApprovals),
 		rt(get, "/v1/approvals/{id}", both, anyRole, 0, s.getApproval, approvals),
+		rt(post, "/v1/approvals/{id}/approve", user, anyRole, run, s.approve),
+		rt(post, "/v1/approvals/{id}/reject", user, anyRole, run, s.reject),
+
+		rt(post, "/v1/grants", user, deciders, small, s.createGrant),
+		rt(get, "/v1/grants", both, anyRole, 0, s.listGrants, approvals),
+		rt(get, "/v1/grants/{id}", both, anyRole, 0, s.getGrant, approvals),
+		rt(del, "/v1/grants/{id}", user, deciders, 0, s.revokeGrant),
 
 		rt(post, "/v1/policies", both, admins, small, s.createPolicy, policies),
 		rt(get, "/v1/policies", both, anyRole, 0, s.listPolicies, policies),

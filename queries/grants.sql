@@ -13,7 +13,7 @@ SELECT * FROM grants
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
    AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
    AND (sqlc.narg('verb')::text IS NULL OR verb = sqlc.narg('verb'))
-   AND (NOT @usable::boolean OR (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
+   AND (sqlc.narg('usable')::boolean IS NULL OR sqlc.narg('usable') = (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
  ORDER BY id DESC
  LIMIT @most;
 
@@ -35,3 +35,6 @@ SELECT g.*, u.role FROM grants g
 -- name: UseGrant :execrows
 UPDATE grants SET uses = uses + 1
  WHERE tenant_id = @tenant_id AND id = @id AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses;
+
+-- name: KeyActive :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NULL);

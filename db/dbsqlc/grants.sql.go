@@ -104,13 +104,29 @@ func (q *Queries) InsertGrant(ctx context.Context, db DBTX, arg InsertGrantParam
 	return i, err
 }
 
+const KeyActive = `-- name: KeyActive :one
+SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NULL)
+`
+
+type KeyActiveParams struct {
+	TenantID uuid.UUID
+	KeyID    uuid.UUID
+}
+
+func (q *Queries) KeyActive(ctx context.Context, db DBTX, arg KeyActiveParams) (bool, error) {
+	row := db.QueryRow(ctx, KeyActive, arg.TenantID, arg.KeyID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ListGrants = `-- name: ListGrants :many
 SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::text IS NULL OR provider = $3)
    AND ($4::text IS NULL OR verb = $4)
-   AND (NOT $5::boolean OR (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
+   AND ($5::boolean IS NULL OR $5 = (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
  ORDER BY id DESC
  LIMIT $6
 `
@@ -120,7 +136,7 @@ type ListGrantsParams struct {
 	Before   *uuid.UUID
 	Provider *string
 	Verb     *string
-	Usable   bool
+	Usable   *bool
 	Most     int32
 }
 

@@ -97,6 +97,9 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 			}
 			return err
 		}
+		if err := s.checkKey(ctx, tx, who.TenantID, in.KeyID); err != nil {
+			return err
+		}
 		var err error
 		row, err = s.q.InsertGrant(ctx, tx, dbsqlc.InsertGrantParams{
 			ID: uuid.Must(uuid.NewV7()), TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
@@ -112,6 +115,18 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 		return Grant{}, fmt.Errorf("approval: grant: %w", err)
 	}
 	return grantOf(row)
+}
+
+// checkKey refuses a grant for a key that makes no calls.
+func (s *Service) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
+	if id == nil {
+		return nil
+	}
+	active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *id})
+	if err == nil && !active {
+		return fault.Invalid("/key_id", "reference", "key_id is the id of an active API key.")
+	}
+	return err
 }
 
 func (in NewGrant) check(now time.Time) error {
@@ -162,9 +177,10 @@ func (s *Service) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, er
 // GrantFilter narrows a list of grants; zero fields do not.
 type GrantFilter struct {
 	Provider, Verb string
-	Usable         bool
-	Before         *uuid.UUID
-	Limit          int
+	// Usable: only those that can still be used, or only those that cannot.
+	Usable *bool
+	Before *uuid.UUID
+	Limit  int
 }
 
 // Grants returns the newest grants first and whether there are more.

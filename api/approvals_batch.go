@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"agentruntime/internal/approval"
+	"agentruntime/internal/fault"
+)
+
+// Bounds of a batch of decisions: how many it has, and how many are decided at once.
+// Each waits for a workflow, so one after the other would take seconds.
+const (
+	maxDecisions     = 100
+	decisionsAtATime = 8
+)
+
+type batchBody struct {
+	Decisions []batchItem `json:"decisions"`
+}
+
+type batchItem struct {
+	ID       *string `json:"id"`
+	Decision *string `json:"decision"`
+	Reason   *string `json:"reason"`
+}
+
+// batchResult is what came of one decision of a batch.
+type batchResult struct {
+	ID      string        `json:"id"`
+	Success bool          `json:"success"`
+	Status  string        `json:"status,omitempty"`
+	Error   *batchProblem `json:"error,omitempty"`
+}
+
+type batchProblem struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+}
+
+// batchView has the results in the order of the decisions.
+type batchView struct {
+	Results []batchResult `json:"results"`
+}
+
+// proposal is one decision of a batch, checked.
+type proposal struct {
+	id string
+	in approval.Input
+}
+
+func (s *Server) decideApprovals(ctx context.Context, c *call) (reply, error) {
+	var b batchBody
+	if err := c.decodeExact(&b); err != nil {
+		return reply{}, err
+	}
+	proposals, err := b.proposals()
+	if err != nil {
+		return reply{}, err
+	}
+	results := make([]batchResult, len(proposals))
+	var group errgroup.Group
+	group.SetLimit(decisionsAtATime)
+	for i, p := range proposals {
+		group.Go(func() error {
+			results[i] = s.decideOne(ctx, c, p)
+			return nil
+		})
+	}
+	_ = group.Wait() // what went wrong stands in the results
+	return ok(batchView{results}), nil
+}
+
+func (s *Server) decideOne(ctx context.Context, c *call, p proposal) batchResult {
+	a, err := s.Approvals.Decide(ctx, c.approver(), p.id, p.in)
+	if err != nil {
+		f := c.refusal(err)
+		return batchResult{ID: p.id, Error: &batchProblem{f.Code, f.Message}}
+	}
+	return batchResult{ID: p.id, Success: true, Status: string(a.Status)}
+}
+
+// proposals checks the form of a batch; one item that has none refuses all of it.
+func (b batchBody) proposals() ([]proposal, error) {
+	var v problems
+	if n := len(b.Decisions); n < 1 || n > maxDecisions {
+		v.add("/decisions", "length", fmt.Sprintf("decisions is a list of 1 to %d.", maxDecisions))
+		return nil, v.err()
+	}
+	seen := make(map[string]bool, len(b.Decisions))
+	list := make([]proposal, len(b.Decisions))
+	for i, item := range b.Decisions {
+		at := fmt.Sprintf("/decisions/%d", i)
+		p := proposal{id: v.text(at+"/id", item.ID, 255)}
+		if seen[p.id] && item.ID != nil {
+			v.add(at+"/id", "unique", "An approval is decided once in a batch.")
+		}
+		seen[p.id] = true
+		p.in.Reason = v.optionalText(at+"/reason", item.Reason, 0, maxReason)
+		switch decision := strings.ToLower(v.text(at+"/decision", item.Decision, 255)); {
+		case decision == "approve":
+			p.in.Approve = true
+		case decision != "reject" && item.Decision != nil:
+			v.add(at+"/decision", "enum", "decision is approve or reject.")
+		}
+		list[i] = p
+	}
+	return list, v.err()
+}
