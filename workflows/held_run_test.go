@@ -1,0 +1,189 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"agentruntime/internal/flow"
+	"agentruntime/workflows"
+)
+
+// heldRun plays the row of a run that waits for a human.
+type heldRun struct {
+	env      *testsuite.TestWorkflowEnvironment
+	approval string // waited for; "" once it is decided
+	need     int    // approvals still missing
+	ended    string // state once the run has ended
+	expires  time.Time
+	counted  []string
+	governed int
+	sent     int
+}
+
+func newHeldRun(t *testing.T) *heldRun {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	h := &heldRun{env: suite.NewTestWorkflowEnvironment(), approval: "appr_1", need: 1}
+	h.expires = h.env.Now().Add(time.Hour)
+	h.env.RegisterActivityWithOptions(h.govern, activity.RegisterOptions{Name: flow.ActivityGovernRun})
+	h.env.RegisterActivityWithOptions(h.send, activity.RegisterOptions{Name: flow.ActivitySendRun})
+	h.env.RegisterActivityWithOptions(h.decide, activity.RegisterOptions{Name: flow.ActivityDecideRun})
+	h.env.RegisterActivityWithOptions(h.reject, activity.RegisterOptions{Name: flow.ActivityRejectRun})
+	return h
+}
+
+func (h *heldRun) govern(context.Context, flow.RunInput) (flow.RunStep, error) {
+	h.governed++
+	switch left := h.expires.Sub(h.env.Now()); {
+	case h.ended != "":
+		return flow.RunStep{State: h.ended, Done: true}, nil
+	case h.approval == "":
+		return flow.RunStep{State: "claimed"}, nil
+	case left <= 0:
+		h.ended = "expired"
+		return flow.RunStep{State: h.ended, Done: true}, nil
+	default:
+		return flow.RunStep{State: "pending_approval", ApprovalID: h.approval, After: left}, nil
+	}
+}
+
+func (h *heldRun) send(context.Context, flow.RunInput) (flow.RunStep, error) {
+	h.sent++
+	return flow.RunStep{State: "executed", Done: true}, nil
+}
+
+func (h *heldRun) decide(_ context.Context, in flow.DecisionInput) (flow.Decided, error) {
+	h.counted = append(h.counted, in.Decision.DecisionID)
+	h.need--
+	if h.need > 0 {
+		return flow.Decided{}, nil
+	}
+	h.approval = ""
+	return flow.Decided{Closed: true}, nil
+}
+
+func (h *heldRun) reject(context.Context, flow.RunInput) (flow.RunStep, error) {
+	h.ended = "rejected"
+	return flow.RunStep{}, nil
+}
+
+// answer is what the caller of an update was told.
+type answer struct {
+	refused error // by the validator: nothing was written
+	out     flow.Decided
+}
+
+// decideAt sends a decision at a time of the workflow's clock.
+func (h *heldRun) decideAt(after time.Duration, approval, decision string) *answer {
+	a := &answer{}
+	h.env.RegisterDelayedCallback(func() {
+		h.env.UpdateWorkflow(flow.UpdateDecide, decision, &testsuite.TestUpdateCallback{
+			OnAccept: func() {},
+			OnReject: func(err error) { a.refused = err },
+			OnComplete: func(out any, err error) {
+				if err == nil {
+					a.out = out.(flow.Decided)
+				}
+			},
+		}, flow.Decision{ApprovalID: approval, DecisionID: decision})
+	}, after)
+	return a
+}
+
+func (h *heldRun) run(t *testing.T) string {
+	t.Helper()
+	h.env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 1})
+	require.True(t, h.env.IsWorkflowCompleted())
+	require.NoError(t, h.env.GetWorkflowError())
+	var out flow.RunResult
+	require.NoError(t, h.env.GetWorkflowResult(&out))
+	return out.State
+}
+
+func TestAHeldRunIsSentOnceItIsApproved(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	first := h.decideAt(time.Minute, "appr_1", "d1")
+	require.Equal(t, "executed", h.run(t))
+	require.NoError(t, first.refused)
+	require.True(t, first.out.Closed)
+	require.Equal(t, 1, h.sent)
+}
+
+func TestADecisionAboutAnotherApprovalIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	other := h.decideAt(time.Minute, "appr_0", "d0")
+	h.decideAt(2*time.Minute, "appr_1", "d1")
+	require.Equal(t, "executed", h.run(t))
+	var refused *temporal.ApplicationError
+	require.True(t, errors.As(other.refused, &refused))
+	require.Equal(t, "APPROVAL_NOT_PENDING", refused.Type())
+	require.Equal(t, []string{"d1"}, h.counted)
+}
+
+func TestOfTwoDecisionsAtOnceTheSecondIsNotCounted(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	a := h.decideAt(time.Minute, "appr_1", "d1")
+	b := h.decideAt(time.Minute, "appr_1", "d2")
+	require.Equal(t, "executed", h.run(t))
+	require.Len(t, h.counted, 1)
+	require.Empty(t, a.out.Code)
+	require.True(t, b.refused != nil || b.out.Code == "APPROVAL_NOT_PENDING")
+}
+
+func TestAQuorumIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	h.need = 2
+	h.decideAt(time.Minute, "appr_1", "d1")
+	h.decideAt(2*time.Minute, "appr_1", "d2")
+	require.Equal(t, "executed", h.run(t))
+	require.Equal(t, []string{"d1", "d2"}, h.counted)
+	require.Equal(t, 3, h.governed)
+}
+
+func TestAHeldRunExpires(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	require.Equal(t, "expired", h.run(t))
+	require.Zero(t, h.sent)
+}
+
+func TestASignalOnlyRejects(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	// The Temporal UI sends whatever the operator types, or nothing.
+	h.env.RegisterDelayedCallback(func() { h.env.SignalWorkflow(flow.SignalReject, map[string]any{"approve": true}) }, time.Minute)
+	require.Equal(t, "rejected", h.run(t))
+	require.Zero(t, h.sent)
+}
+
+func TestANudgeHasTheRowLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	h.env.RegisterDelayedCallback(func() {
+		h.ended = "cancelled"
+		h.env.SignalWorkflow(flow.SignalRecheck, nil)
+	}, time.Minute)
+	require.Equal(t, "cancelled", h.run(t))
+}
+
+func TestCancellingTheWorkflowRejectsTheRun(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	h.env.RegisterDelayedCallback(h.env.CancelWorkflow, time.Minute)
+	h.env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 1})
+	require.True(t, h.env.IsWorkflowCompleted())
+	require.Error(t, h.env.GetWorkflowError())
+	require.Equal(t, "rejected", h.ended)
+	require.Zero(t, h.sent)
+}
