@@ -86,6 +86,7 @@ const (
 	SettingRefreshHash Setting = "app.refresh_hash"    // hex of a refresh token's hash
 	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
 	SettingSweep       Setting = "app.sweep"           // "on": unfinished runs, see runs_sweep
+	SettingSeal        Setting = "app.seal"            // "on": which tenants there are, see tenants_seal
 )
 
 // Tenant returns an executor for statements of one tenant. Each statement is a

@@ -7,9 +7,69 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const AddAuditCheckpoint = `-- name: AddAuditCheckpoint :exec
+INSERT INTO audit_checkpoints (id, tenant_id, seq, hash, kind, at, kid, signature)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+`
+
+type AddAuditCheckpointParams struct {
+	ID        uuid.UUID
+	TenantID  uuid.UUID
+	Seq       int64
+	Hash      []byte
+	Kind      string
+	At        time.Time
+	Kid       string
+	Signature []byte
+}
+
+func (q *Queries) AddAuditCheckpoint(ctx context.Context, db DBTX, arg AddAuditCheckpointParams) error {
+	_, err := db.Exec(ctx, AddAuditCheckpoint,
+		arg.ID,
+		arg.TenantID,
+		arg.Seq,
+		arg.Hash,
+		arg.Kind,
+		arg.At,
+		arg.Kid,
+		arg.Signature,
+	)
+	return err
+}
+
+const AddAuditSeals = `-- name: AddAuditSeals :exec
+INSERT INTO audit_seals (tenant_id, seq, record_id, xid, leaf, hash)
+SELECT $1, generate_series($2::bigint, $3::bigint), unnest($4::uuid[]), unnest($5::text[])::xid8,
+       unnest($6::bytea[]), unnest($7::bytea[])
+`
+
+type AddAuditSealsParams struct {
+	TenantID  uuid.UUID
+	FirstSeq  int64
+	LastSeq   int64
+	RecordIds []uuid.UUID
+	Xids      []string
+	Leaves    [][]byte
+	Hashes    [][]byte
+}
+
+func (q *Queries) AddAuditSeals(ctx context.Context, db DBTX, arg AddAuditSealsParams) error {
+	_, err := db.Exec(ctx, AddAuditSeals,
+		arg.TenantID,
+		arg.FirstSeq,
+		arg.LastSeq,
+		arg.RecordIds,
+		arg.Xids,
+		arg.Leaves,
+		arg.Hashes,
+	)
+	return err
+}
 
 const AppendAudit = `-- name: AppendAudit :exec
 INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
@@ -61,4 +121,398 @@ func (q *Queries) AppendAudit(ctx context.Context, db DBTX, arg AppendAuditParam
 		arg.Details,
 	)
 	return err
+}
+
+const AuditCheckpoints = `-- name: AuditCheckpoints :many
+SELECT id, tenant_id, seq, hash, kind, at, kid, signature FROM audit_checkpoints
+ WHERE tenant_id = $1 AND seq BETWEEN $2 AND $3
+ ORDER BY seq, id
+`
+
+type AuditCheckpointsParams struct {
+	TenantID uuid.UUID
+	FirstSeq int64
+	LastSeq  int64
+}
+
+func (q *Queries) AuditCheckpoints(ctx context.Context, db DBTX, arg AuditCheckpointsParams) ([]AuditCheckpoint, error) {
+	rows, err := db.Query(ctx, AuditCheckpoints, arg.TenantID, arg.FirstSeq, arg.LastSeq)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AuditCheckpoint{}
+	for rows.Next() {
+		var i AuditCheckpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Seq,
+			&i.Hash,
+			&i.Kind,
+			&i.At,
+			&i.Kid,
+			&i.Signature,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AuditDue = `-- name: AuditDue :many
+SELECT audit_due($1)::uuid
+`
+
+// The tenants that a sealer has something to do for.
+func (q *Queries) AuditDue(ctx context.Context, db DBTX, checkpointedBefore time.Time) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, AuditDue, checkpointedBefore)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var column_1 uuid.UUID
+		if err := rows.Scan(&column_1); err != nil {
+			return nil, err
+		}
+		items = append(items, column_1)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AuditHead = `-- name: AuditHead :one
+SELECT coalesce(s.seq, 0)::bigint AS seq, coalesce(s.hash, ''::bytea)::bytea AS hash,
+       coalesce(e.entry, 0)::integer AS entry,
+       coalesce(CASE WHEN s.seq > e.after_seq THEN s.xid ELSE e.mark END, '0'::xid8)::text AS mark,
+       coalesce(e.cluster = audit_cluster()
+                AND CASE WHEN s.seq > e.after_seq THEN s.xid ELSE e.mark END < pg_snapshot_xmax(pg_current_snapshot()), false)::boolean AS entered,
+       (pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1)::bigint AS complete,
+       coalesce((SELECT r.xid >= pg_snapshot_xmax(pg_current_snapshot()) FROM audit_records r
+                  WHERE r.tenant_id = $1 ORDER BY r.xid DESC, r.id DESC LIMIT 1), false)::boolean AS foreign_records
+  FROM (SELECT 1) AS one
+  LEFT JOIN LATERAL (SELECT seq, hash, xid FROM audit_seals WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1) s ON true
+  LEFT JOIN LATERAL (SELECT entry, cluster, mark, after_seq FROM audit_clusters WHERE tenant_id = $1 ORDER BY entry DESC LIMIT 1) e ON true
+`
+
+type AuditHeadRow struct {
+	Seq            int64
+	Hash           []byte
+	Entry          int32
+	Mark           string
+	Entered        bool
+	Complete       int64
+	ForeignRecords bool
+}
+
+// Where a tenant's chain stands, a row even where it has not begun: the last seal, up
+// to which xid records are sealed, and whether that is to be trusted (entered): not in
+// another cluster, nor where xids have gone back. foreign_records: some have xids that
+// this cluster has not given out yet.
+func (q *Queries) AuditHead(ctx context.Context, db DBTX, tenantID uuid.UUID) (AuditHeadRow, error) {
+	row := db.QueryRow(ctx, AuditHead, tenantID)
+	var i AuditHeadRow
+	err := row.Scan(
+		&i.Seq,
+		&i.Hash,
+		&i.Entry,
+		&i.Mark,
+		&i.Entered,
+		&i.Complete,
+		&i.ForeignRecords,
+	)
+	return i, err
+}
+
+const AuditSealHash = `-- name: AuditSealHash :one
+SELECT hash FROM audit_seals WHERE tenant_id = $1 AND seq = $2
+`
+
+type AuditSealHashParams struct {
+	TenantID uuid.UUID
+	Seq      int64
+}
+
+func (q *Queries) AuditSealHash(ctx context.Context, db DBTX, arg AuditSealHashParams) ([]byte, error) {
+	row := db.QueryRow(ctx, AuditSealHash, arg.TenantID, arg.Seq)
+	var hash []byte
+	err := row.Scan(&hash)
+	return hash, err
+}
+
+const AuditSnapshot = `-- name: AuditSnapshot :one
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS complete, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS newest
+`
+
+type AuditSnapshotRow struct {
+	Complete int64
+	Newest   int64
+}
+
+// complete: every transaction below has ended. newest: every one that has begun is below.
+func (q *Queries) AuditSnapshot(ctx context.Context, db DBTX) (AuditSnapshotRow, error) {
+	row := db.QueryRow(ctx, AuditSnapshot)
+	var i AuditSnapshotRow
+	err := row.Scan(&i.Complete, &i.Newest)
+	return i, err
+}
+
+const AuditToSeal = `-- name: AuditToSeal :many
+SELECT r.id, r.tenant_id, r.at, r.actor_type, r.actor_id, r.action, r.provider, r.verb, r.risk_level, r.decision, r.outcome,
+       r.subject_type, r.subject_id, r.execution_id, r.session_id, r.request_id, r.source_addr, r.input, r.details, r.xid::text AS xid
+  FROM audit_records r
+ WHERE r.tenant_id = $1 AND r.xid > CAST($2::text AS xid8) AND r.xid < pg_snapshot_xmin(pg_current_snapshot())
+   AND r.xid <= coalesce((
+       SELECT l.xid FROM audit_records l
+        WHERE l.tenant_id = $1 AND l.xid > CAST($2::text AS xid8) AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
+          AND NOT EXISTS (SELECT FROM audit_seals s WHERE s.tenant_id = l.tenant_id AND s.record_id = l.id)
+        ORDER BY l.xid, l.id OFFSET $3 LIMIT 1), pg_snapshot_xmin(pg_current_snapshot()))
+   AND NOT EXISTS (SELECT FROM audit_seals s WHERE s.tenant_id = r.tenant_id AND s.record_id = r.id)
+ ORDER BY r.xid, r.id
+`
+
+type AuditToSealParams struct {
+	TenantID uuid.UUID
+	Mark     string
+	Most     int32
+}
+
+type AuditToSealRow struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	At          time.Time
+	ActorType   string
+	ActorID     string
+	Action      string
+	Provider    string
+	Verb        string
+	RiskLevel   string
+	Decision    string
+	Outcome     string
+	SubjectType string
+	SubjectID   string
+	ExecutionID string
+	SessionID   *string
+	RequestID   string
+	SourceAddr  string
+	Input       *string
+	Details     []byte
+	Xid         string
+}
+
+// The oldest records beyond mark whose transactions are complete: one more than most,
+// and never a part of a transaction's.
+func (q *Queries) AuditToSeal(ctx context.Context, db DBTX, arg AuditToSealParams) ([]AuditToSealRow, error) {
+	rows, err := db.Query(ctx, AuditToSeal, arg.TenantID, arg.Mark, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AuditToSealRow{}
+	for rows.Next() {
+		var i AuditToSealRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.At,
+			&i.ActorType,
+			&i.ActorID,
+			&i.Action,
+			&i.Provider,
+			&i.Verb,
+			&i.RiskLevel,
+			&i.Decision,
+			&i.Outcome,
+			&i.SubjectType,
+			&i.SubjectID,
+			&i.ExecutionID,
+			&i.SessionID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.Input,
+			&i.Details,
+			&i.Xid,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AuditToSealAnew = `-- name: AuditToSealAnew :many
+SELECT r.id, r.tenant_id, r.at, r.actor_type, r.actor_id, r.action, r.provider, r.verb, r.risk_level, r.decision, r.outcome,
+       r.subject_type, r.subject_id, r.execution_id, r.session_id, r.request_id, r.source_addr, r.input, r.details, r.xid::text AS xid
+  FROM audit_records r
+ WHERE r.tenant_id = $1
+   AND (r.xid <= CAST($2::text AS xid8) OR r.xid >= pg_snapshot_xmax(pg_current_snapshot()))
+   AND NOT EXISTS (SELECT FROM audit_seals s WHERE s.tenant_id = r.tenant_id AND s.record_id = r.id)
+ ORDER BY r.xid >= pg_snapshot_xmax(pg_current_snapshot()) DESC, r.xid, r.id
+`
+
+type AuditToSealAnewParams struct {
+	TenantID uuid.UUID
+	Complete string
+}
+
+type AuditToSealAnewRow struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	At          time.Time
+	ActorType   string
+	ActorID     string
+	Action      string
+	Provider    string
+	Verb        string
+	RiskLevel   string
+	Decision    string
+	Outcome     string
+	SubjectType string
+	SubjectID   string
+	ExecutionID string
+	SessionID   *string
+	RequestID   string
+	SourceAddr  string
+	Input       *string
+	Details     []byte
+	Xid         string
+}
+
+// On entering a cluster: all records without a seal that are complete, those first whose
+// xids this cluster has not given out yet.
+func (q *Queries) AuditToSealAnew(ctx context.Context, db DBTX, arg AuditToSealAnewParams) ([]AuditToSealAnewRow, error) {
+	rows, err := db.Query(ctx, AuditToSealAnew, arg.TenantID, arg.Complete)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AuditToSealAnewRow{}
+	for rows.Next() {
+		var i AuditToSealAnewRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.At,
+			&i.ActorType,
+			&i.ActorID,
+			&i.Action,
+			&i.Provider,
+			&i.Verb,
+			&i.RiskLevel,
+			&i.Decision,
+			&i.Outcome,
+			&i.SubjectType,
+			&i.SubjectID,
+			&i.ExecutionID,
+			&i.SessionID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.Input,
+			&i.Details,
+			&i.Xid,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CountAuditRecords = `-- name: CountAuditRecords :one
+SELECT count(*) FROM audit_records WHERE tenant_id = $1
+`
+
+func (q *Queries) CountAuditRecords(ctx context.Context, db DBTX, tenantID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, CountAuditRecords, tenantID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const CountAuditSeals = `-- name: CountAuditSeals :one
+SELECT count(*) FROM audit_seals WHERE tenant_id = $1
+`
+
+func (q *Queries) CountAuditSeals(ctx context.Context, db DBTX, tenantID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, CountAuditSeals, tenantID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const EnterAuditCluster = `-- name: EnterAuditCluster :exec
+INSERT INTO audit_clusters (tenant_id, entry, cluster, mark, after_seq)
+VALUES ($1, $2, audit_cluster(), CAST($3::text AS xid8), $4)
+`
+
+type EnterAuditClusterParams struct {
+	TenantID uuid.UUID
+	Entry    int32
+	Mark     string
+	AfterSeq int64
+}
+
+func (q *Queries) EnterAuditCluster(ctx context.Context, db DBTX, arg EnterAuditClusterParams) error {
+	_, err := db.Exec(ctx, EnterAuditCluster,
+		arg.TenantID,
+		arg.Entry,
+		arg.Mark,
+		arg.AfterSeq,
+	)
+	return err
+}
+
+const LastAuditCheckpoint = `-- name: LastAuditCheckpoint :one
+SELECT id, tenant_id, seq, hash, kind, at, kid, signature FROM audit_checkpoints WHERE tenant_id = $1 ORDER BY seq DESC, id DESC LIMIT 1
+`
+
+func (q *Queries) LastAuditCheckpoint(ctx context.Context, db DBTX, tenantID uuid.UUID) (AuditCheckpoint, error) {
+	row := db.QueryRow(ctx, LastAuditCheckpoint, tenantID)
+	var i AuditCheckpoint
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Seq,
+		&i.Hash,
+		&i.Kind,
+		&i.At,
+		&i.Kid,
+		&i.Signature,
+	)
+	return i, err
+}
+
+const LockAuditChain = `-- name: LockAuditChain :exec
+SELECT pg_advisory_xact_lock(hashtextextended('audit_chain:' || $1::text, 0))
+`
+
+func (q *Queries) LockAuditChain(ctx context.Context, db DBTX, tenantID string) error {
+	_, err := db.Exec(ctx, LockAuditChain, tenantID)
+	return err
+}
+
+const TryLockAuditChain = `-- name: TryLockAuditChain :one
+SELECT pg_try_advisory_xact_lock(hashtextextended('audit_chain:' || $1::text, 0))
+`
+
+// Held to the end of the transaction: one sealer of a tenant at a time.
+func (q *Queries) TryLockAuditChain(ctx context.Context, db DBTX, tenantID string) (bool, error) {
+	row := db.QueryRow(ctx, TryLockAuditChain, tenantID)
+	var pg_try_advisory_xact_lock bool
+	err := row.Scan(&pg_try_advisory_xact_lock)
+	return pg_try_advisory_xact_lock, err
 }

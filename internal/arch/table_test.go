@@ -9,6 +9,7 @@ var kernel = []string{
 	"internal/verb",
 	"internal/redact",
 	"internal/flow",
+	"internal/audit/chain",
 	"internal/governance",
 	"internal/ratelimit",
 	"internal/backoff",
@@ -59,7 +60,7 @@ func mayImport() map[string][]string {
 		"internal/failpoint": {},
 		"internal/sandbox":   {},
 		"internal/bench":     {},
-		"internal/cli":       {"db", "internal/app", "internal/config"},
+		"internal/cli":       {"db", "internal/app", "internal/audit/chain", "internal/config"},
 		"internal/app": slices.Concat(kernel, domain, record, store, []string{
 			"activities", "api", "worker", "internal/config", "internal/dispatch", "internal/egress", "internal/engine",
 		}),
