@@ -131,6 +131,7 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 			}
 		case kindString:
 			o.text = d.text(i)
+		default: // the text is the value
 		}
 		c.list = append(c.list, o)
 		if !list {
@@ -150,6 +151,7 @@ func needs(want kind, list bool) string {
 		one = "a string"
 	case kindScalar | kindNull:
 		one += " or null"
+	default:
 	}
 	if list {
 		return "must be an array of which every element is " + one

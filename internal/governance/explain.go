@@ -137,9 +137,8 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	}
 	e.because(&b, decided, secret)
 	if n := same(enforced) - 1; n > 0 {
-		b.WriteString("; so do ")
+		b.WriteString("; other policies that do so: ")
 		b.WriteString(strconv.Itoa(n))
-		b.WriteString(" more")
 	}
 	switch d {
 	case Block:

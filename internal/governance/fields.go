@@ -1,13 +1,381 @@
 package governance
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-// Fields knows which argument paths a schema has.
-type Fields struct{}
+// Fields knows which argument paths a verb's schema has. It is immutable and safe for
+// concurrent use; nil knows none, and that of a schema that cannot be read knows all,
+// so that what is missing counts as missing.
+type Fields struct {
+	root *field
+	all  bool
+}
 
-// NewFields reads a verb's JSON Schema.
-func NewFields(json.RawMessage) *Fields { return &Fields{} }
+// field is one place of a schema.
+type field struct {
+	types      kind // 0 where it does not say
+	hides      bool // format password, writeOnly or x-sensitive
+	opaque     bool // it may have any member: it refers to what is not there, or to too much
+	properties map[string]*field
+	patterns   []pattern // patternProperties, and additionalProperties without an expression
+	prefix     []*field
+	items      *field
+	alternates []*field // $ref, allOf, anyOf, oneOf, if/then/else
 
-func (f *Fields) find([]segment) (bool, kind) { return false, kindAny }
+	// Filled in when the whole schema is there.
+	same    []*field // itself and its alternates, theirs included
+	entered []*field // same, and what the items of arrays among them lead to
+}
 
-func (f *Fields) secret([]segment) bool { return false }
+// pattern is a schema for the members whose name an expression fits, or with none for
+// those that properties does not name.
+type pattern struct {
+	re    *regexp.Regexp
+	field *field
+}
+
+// maxFields bounds the places of one schema that are walked. One with more counts as
+// unreadable.
+const maxFields = 20000
+
+// NewFields reads a verb's JSON Schema: properties, items, prefixItems, local $ref,
+// allOf, anyOf, oneOf, additionalProperties and patternProperties.
+func NewFields(schema json.RawMessage) *Fields {
+	if len(schema) == 0 {
+		return &Fields{}
+	}
+	var root any
+	if json.Unmarshal(schema, &root) != nil {
+		return &Fields{all: true}
+	}
+	r := fieldReader{root: root, places: map[string]*field{}}
+	f := &Fields{root: r.read(root, "#")}
+	if f.all = r.unreadable; f.all {
+		return &Fields{all: true}
+	}
+	for _, one := range r.list {
+		one.same = closure(one, func(f *field) []*field { return f.alternates })
+		one.entered = closure(one, func(f *field) []*field {
+			return append(append(slices.Clone(f.alternates), f.prefix...), f.items)
+		})
+	}
+	return f
+}
+
+// closure is what can be reached from f by next, f first. Where that is more than a
+// path may lead to at once, f may have any member.
+func closure(f *field, next func(*field) []*field) []*field {
+	list := []*field{f}
+	for i := 0; i < len(list); i++ {
+		for _, n := range next(list[i]) {
+			if n == nil || slices.Contains(list, n) {
+				continue
+			}
+			if len(list) == frontier {
+				f.opaque = true
+				return list
+			}
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// fieldReader builds the graph of one schema. places has what was read by its JSON
+// Pointer, so that a schema that refers to itself ends.
+type fieldReader struct {
+	root       any
+	places     map[string]*field
+	list       []*field
+	unreadable bool
+}
+
+// read returns the field for a schema, nil for one that is none (true, false).
+func (r *fieldReader) read(schema any, at string) *field {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		return nil
+	}
+	if f, known := r.places[at]; known {
+		return f
+	}
+	f := &field{}
+	r.places[at] = f
+	if r.list = append(r.list, f); len(r.list) > maxFields {
+		r.unreadable = true
+		return f
+	}
+	f.types = typesOf(s)
+	f.hides = s["format"] == "password" || s["writeOnly"] == true || s["x-sensitive"] == true
+	if properties, ok := s["properties"].(map[string]any); ok {
+		f.properties = make(map[string]*field, len(properties))
+		for name, p := range properties {
+			if p == false {
+				continue
+			}
+			child := r.read(p, at+"/properties/"+escapePointer(name))
+			if child == nil {
+				child = r.anything()
+			}
+			f.properties[name] = child
+		}
+	}
+	r.readArrays(f, s, at)
+	r.readPatterns(f, s, at)
+	r.readAlternates(f, s, at)
+	return f
+}
+
+// anything is the field of a schema that says nothing (true).
+func (r *fieldReader) anything() *field {
+	f := &field{types: kindAny}
+	r.list = append(r.list, f)
+	return f
+}
+
+func (r *fieldReader) readArrays(f *field, s map[string]any, at string) {
+	f.items = r.read(s["items"], at+"/items")
+	prefix, ok := s["prefixItems"].([]any)
+	where := "/prefixItems/"
+	if !ok {
+		prefix, _ = s["items"].([]any) // before 2020-12
+		where = "/items/"
+		if more := r.read(s["additionalItems"], at+"/additionalItems"); more != nil {
+			f.items = more
+		}
+	}
+	for i, p := range prefix {
+		f.prefix = append(f.prefix, r.read(p, at+where+strconv.Itoa(i)))
+	}
+}
+
+func (r *fieldReader) readPatterns(f *field, s map[string]any, at string) {
+	patterns, _ := s["patternProperties"].(map[string]any)
+	for expression, p := range patterns {
+		if child := r.read(p, at+"/patternProperties/"+escapePointer(expression)); child != nil {
+			re, err := regexp.Compile(expression)
+			if err != nil {
+				re = regexp.MustCompile("") // what RE2 cannot read may fit any name
+			}
+			f.patterns = append(f.patterns, pattern{re, child})
+		}
+	}
+	if more, _ := s["additionalProperties"].(map[string]any); len(more) > 0 {
+		f.patterns = append(f.patterns, pattern{nil, r.read(more, at+"/additionalProperties")})
+	}
+}
+
+func (r *fieldReader) readAlternates(f *field, s map[string]any, at string) {
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := s[word].([]any)
+		for i, one := range list {
+			f.alternates = append(f.alternates, r.read(one, at+"/"+word+"/"+strconv.Itoa(i)))
+		}
+	}
+	for _, word := range []string{"if", "then", "else"} {
+		f.alternates = append(f.alternates, r.read(s[word], at+"/"+word))
+	}
+	if ref, ok := s["$ref"].(string); ok {
+		target, where := r.resolve(ref)
+		if target == nil {
+			f.opaque = true
+			return
+		}
+		f.alternates = append(f.alternates, r.read(target, where))
+	}
+}
+
+// resolve finds what a local reference names.
+func (r *fieldReader) resolve(ref string) (target any, at string) {
+	rest, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, ""
+	}
+	target = r.root
+	if rest == "" {
+		return target, "#"
+	}
+	if rest[0] != '/' {
+		return nil, ""
+	}
+	for name := range strings.SplitSeq(rest[1:], "/") {
+		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		switch t := target.(type) {
+		case map[string]any:
+			target = t[name]
+		case []any:
+			i := elementIndex(name)
+			if i < 0 || i >= len(t) {
+				return nil, ""
+			}
+			target = t[i]
+		default:
+			return nil, ""
+		}
+	}
+	return target, ref // which is its place, written as read writes it
+}
+
+func escapePointer(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
+// typesOf reads type, and nullable as OpenAPI 3.0 has it. What says neither type nor
+// what it is made of may be anything.
+func typesOf(s map[string]any) kind {
+	var types kind
+	switch t := s["type"].(type) {
+	case string:
+		types = typeOf(t)
+	case []any:
+		for _, one := range t {
+			name, _ := one.(string)
+			types |= typeOf(name)
+		}
+	default:
+		for _, word := range []string{"$ref", "allOf", "anyOf", "oneOf", "properties", "items"} {
+			if s[word] != nil {
+				return 0
+			}
+		}
+		return kindAny
+	}
+	if s["nullable"] == true {
+		types |= kindNull
+	}
+	return types
+}
+
+func typeOf(name string) kind {
+	switch name {
+	case "null":
+		return kindNull
+	case "boolean":
+		return kindBool
+	case "number", "integer":
+		return kindNumber
+	case "string":
+		return kindString
+	case "array":
+		return kindArray
+	case "object":
+		return kindObject
+	}
+	return kindAny
+}
+
+// frontier bounds the places that one path may lead to at once; a schema with more
+// counts as knowing the path.
+const frontier = 64
+
+// Knows reports whether the schema has the argument path (without "args.", names with
+// dots escaped as in conditions). Arrays are entered where the path has a name.
+func (f *Fields) Knows(path string) bool {
+	segments, err := parsePath(path)
+	if err != nil {
+		return false
+	}
+	known, _ := f.find(segments)
+	return known
+}
+
+// find reports whether the schema has the path, and the types it gives it.
+func (f *Fields) find(path []segment) (known bool, types kind) {
+	known, types, _ = f.walk(path)
+	return known, types
+}
+
+// secret reports whether the schema marks the path, or what it lies in, as secret.
+func (f *Fields) secret(path []segment) bool {
+	_, _, hides := f.walk(path)
+	return hides
+}
+
+func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
+	if f == nil || (f.root == nil && !f.all) {
+		return false, kindAny, false
+	}
+	if f.all {
+		return true, kindAny, false
+	}
+	var room [2][frontier]*field
+	room[0][0] = f.root
+	at := room[0][:1]
+	for i, s := range path {
+		for _, one := range at {
+			for _, in := range one.entered {
+				hides = hides || in.hides
+			}
+		}
+		at = advance(at, s, room[(i+1)%2][:0])
+		switch len(at) {
+		case 0:
+			return false, kindAny, hides
+		case frontier:
+			return true, kindAny, hides
+		}
+	}
+	for _, one := range at {
+		for _, in := range one.same {
+			types |= in.types
+			hides = hides || in.hides
+		}
+	}
+	if types == 0 {
+		types = kindAny
+	}
+	return true, types, hides
+}
+
+// advance appends to to the fields that the segment leads to from those in at.
+func advance(at []*field, s segment, to []*field) []*field {
+	for _, one := range at {
+		for _, in := range one.entered {
+			to = in.step(s, to)
+		}
+		// The element of an index is one of the arrays themselves, not of those in them.
+		for _, in := range one.same {
+			to = in.element(s, to)
+		}
+	}
+	return to
+}
+
+// step adds the fields that a member of the segment's name may be.
+func (f *field) step(s segment, to []*field) []*field {
+	if f.opaque {
+		to = join(to, f)
+	}
+	named := f.properties[s.name]
+	to = join(to, named)
+	for _, p := range f.patterns {
+		if (p.re == nil && named == nil) || (p.re != nil && p.re.MatchString(s.name)) {
+			to = join(to, p.field)
+		}
+	}
+	return to
+}
+
+// element adds the fields that the element of the segment's index may be.
+func (f *field) element(s segment, to []*field) []*field {
+	switch {
+	case s.index < 0:
+	case s.index < len(f.prefix):
+		to = join(to, f.prefix[s.index])
+	default:
+		to = join(to, f.items)
+	}
+	return to
+}
+
+func join(to []*field, f *field) []*field {
+	if f == nil || slices.Contains(to, f) || len(to) == frontier {
+		return to
+	}
+	return append(to, f)
+}

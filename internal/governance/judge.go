@@ -107,6 +107,7 @@ func (c *condition) context(e *evaluation) (finding, string) {
 			}
 			return found(null == (c.source.Operator == OpEquals || c.source.Operator == OpIn)), ""
 		}
+	default:
 	}
 	return c.test(v)
 }
@@ -150,13 +151,9 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 // test compares a value that is there.
 func (c *condition) test(v value) (finding, string) {
 	switch c.source.Operator {
-	case OpEquals:
+	case OpEquals, OpIn:
 		return c.among(v, true)
-	case OpNotEquals:
-		return c.among(v, false)
-	case OpIn:
-		return c.among(v, true)
-	case OpNotIn:
+	case OpNotEquals, OpNotIn:
 		return c.among(v, false)
 	case OpContains:
 		return c.contains(v, true)
@@ -164,8 +161,9 @@ func (c *condition) test(v value) (finding, string) {
 		return c.contains(v, false)
 	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
 		return c.order(v)
+	default:
+		return c.like(v)
 	}
-	return c.like(v)
 }
 
 // equal compares a value with an operand; ok is false where they are of two types.
@@ -209,6 +207,7 @@ func mismatch(list []operand, v value) string {
 		return whyNull
 	case kindArray, kindObject:
 		return whyNotSingle
+	default:
 	}
 	for _, o := range list {
 		switch o.kind {
@@ -218,6 +217,7 @@ func mismatch(list []operand, v value) string {
 			return whyNotString
 		case kindBool:
 			return whyNotBool
+		default:
 		}
 	}
 	return whyNotSingle
@@ -251,8 +251,9 @@ func (c *condition) contains(v value, want bool) (finding, string) {
 		return found(!want), ""
 	case kindNull:
 		return unsure, whyNull
+	default:
+		return unsure, whyNotText
 	}
-	return unsure, whyNotText
 }
 
 func (c *condition) order(v value) (finding, string) {
@@ -271,8 +272,9 @@ func (c *condition) order(v value) (finding, string) {
 		return found(r >= 0), ""
 	case OpLess:
 		return found(r < 0), ""
+	default:
+		return found(r <= 0), ""
 	}
-	return found(r <= 0), ""
 }
 
 func (c *condition) like(v value) (finding, string) {
@@ -284,9 +286,10 @@ func (c *condition) like(v value) (finding, string) {
 		return found(bytes.HasPrefix(v.text, c.list[0].text)), ""
 	case OpEndsWith:
 		return found(bytes.HasSuffix(v.text, c.list[0].text)), ""
+	default:
+		if len(v.text) > maxMatchLen {
+			return unsure, whyTooLong
+		}
+		return found(c.re.Match(v.text)), ""
 	}
-	if len(v.text) > maxMatchLen {
-		return unsure, whyTooLong
-	}
-	return found(c.re.Match(v.text)), ""
 }
