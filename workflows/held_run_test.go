@@ -2,7 +2,6 @@ package workflows_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -124,7 +123,7 @@ func TestADecisionAboutAnotherApprovalIsTurnedAway(t *testing.T) {
 	h.decideAt(2*time.Minute, "appr_1", "d1")
 	require.Equal(t, "executed", h.run(t))
 	var refused *temporal.ApplicationError
-	require.True(t, errors.As(other.refused, &refused))
+	require.ErrorAs(t, other.refused, &refused)
 	require.Equal(t, "APPROVAL_NOT_PENDING", refused.Type())
 	require.Equal(t, []string{"d1"}, h.counted)
 }

@@ -95,11 +95,13 @@ func (s *Service) claimed(ctx context.Context, ref Ref) (Run, error) {
 // row claimed.
 func (s *Service) Govern(ctx context.Context, ref Ref) (Step, error) {
 	p, step, cleared, err := s.admit(ctx, ref)
-	if cleared {
-		s.prepared.add(p)
-		return Step{State: p.run.State}, nil
+	if !cleared {
+		return step, err
 	}
-	return step, err
+	if p.run.State == StateClaimed && !p.run.MaybeSent {
+		s.prepared.add(p)
+	}
+	return Step{State: p.run.State}, nil
 }
 
 // admit reads the run and judges it. cleared is true where it may be sent, or may have
@@ -108,7 +110,7 @@ func (s *Service) admit(ctx context.Context, ref Ref) (p prepared, step Step, cl
 	p, mine, err := s.load(ctx, ref)
 	switch {
 	case isMissing(err):
-		step, err = s.rowMissing(ctx, ref)
+		step, err = s.rowMissing(ctx, ref), nil
 	case mine && fault.HasCode(err, fault.CodeVerbNotFound):
 		step, err = s.verbGone(ctx, p)
 	case err != nil:
@@ -131,8 +133,9 @@ func (s *Service) verbGone(ctx context.Context, p prepared) (Step, error) {
 	}
 	f := fault.New(fault.CodeVerbNotFound, "")
 	if p.run.ApprovalID != nil {
-		return s.closeHeld(ctx, p, closing{status: approvalSuperseded, state: StateRefused, code: f.Code,
-			message: f.Message, reason: "The verb is no longer in the catalog."})
+		return s.closeHeld(ctx, p, closing{
+			status: approvalSuperseded, state: StateRefused, code: f.Code, message: f.Message, reason: "The verb is no longer in the catalog.",
+		})
 	}
 	return s.unprepared(ctx, p, f)
 }
@@ -176,9 +179,9 @@ func (s *Service) clear(ctx context.Context, p prepared) (_ prepared, step Step,
 
 // rowMissing answers for a workflow whose row is gone (a database restored from an
 // older backup). Whether the call was sent cannot be known any more, so nothing is.
-func (s *Service) rowMissing(ctx context.Context, ref Ref) (Step, error) {
+func (s *Service) rowMissing(ctx context.Context, ref Ref) Step {
 	s.Log.ErrorContext(ctx, "a workflow's run has no row; nothing is sent for it", "run_id", ref.ID, "tenant_id", ref.TenantID)
-	return Step{State: StateOutcomeUnknown, Done: true}, nil
+	return Step{State: StateOutcomeUnknown, Done: true}
 }
 
 // block ends the run as blocked, with a closed approval record that says why.

@@ -237,8 +237,9 @@ func (s *Service) lookAtHeld(ctx context.Context, p prepared) (_ prepared, step 
 	}
 	if h.keyRevoked {
 		f := fault.New(fault.CodeAPIKeyRevoked, "")
-		step, err = s.closeHeld(ctx, p, closing{status: approvalCancelled, state: StateRefused, code: f.Code, message: f.Message,
-			reason: "The API key that asked for the call was revoked."})
+		step, err = s.closeHeld(ctx, p, closing{
+			status: approvalCancelled, state: StateRefused, code: f.Code, message: f.Message, reason: "The API key that asked for the call was revoked.",
+		})
 		return p, step, false, err
 	}
 	if why := p.drift(h); why != "" {
@@ -371,8 +372,10 @@ func (p prepared) queueRelease(b *pgx.Batch, approvalID *string, edited json.Raw
 func (s *Service) timeOut(ctx context.Context, p prepared, h held) (Step, error) {
 	timeout, onTimeout, _ := governance.MergedRule(h.reqs)
 	if onTimeout != governance.OnTimeoutEscalate || h.escalated() {
-		return s.closeHeld(ctx, p, closing{status: approvalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
-			message: "Nobody approved the call in time. Nothing was sent; the id may be used again.", reason: "Nobody decided in time."})
+		return s.closeHeld(ctx, p, closing{
+			status: approvalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
+			message: "Nobody approved the call in time. Nothing was sent; the id may be used again.", reason: "Nobody decided in time.",
+		})
 	}
 	until := s.Now().Add(timeout)
 	err := s.DB.InTenant(ctx, p.run.TenantID, func(tx pgx.Tx) error {

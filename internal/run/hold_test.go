@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -350,7 +351,7 @@ func TestCancellingAHeldRunTakesItsApprovalBack(t *testing.T) {
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
 	for _, dry := range []bool{false, true} {
-		x := r.held("pay", fmt.Sprint(dry), `{}`, func(q *run.Request) { q.DryRun = dry })
+		x := r.held("pay", strconv.FormatBool(dry), `{}`, func(q *run.Request) { q.DryRun = dry })
 		done, err := r.Cancel(t.Context(), run.Reader{TenantID: r.tenant, UserID: &r.tenant}, x.ExecutionID)
 		require.NoError(t, err)
 		require.Equal(t, run.StateCancelled, done.State)

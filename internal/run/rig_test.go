@@ -140,8 +140,8 @@ func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
 	e.open.Store(claimKey, false)
 }
 
-func (e *engine) Nudge(_ context.Context, _ uuid.UUID, claimKey string) (open bool, err error) {
-	open, _, err = e.RunOpen(context.Background(), uuid.Nil, claimKey)
+func (e *engine) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
+	open, _, err = e.RunOpen(ctx, tenant, claimKey)
 	return open, err
 }
 

@@ -148,10 +148,9 @@ func (r Run) Fault() *fault.Error {
 // governed is the refusal of a run that governance did not let through.
 func (r Run) governed() *fault.Error {
 	message := r.Reason
-	switch r.State {
-	case StatePending:
+	if r.State == StatePending {
 		message += " Nothing was sent. The call runs once it is approved; repeat it with the same execution_id, or read the execution, to learn what came of it."
-	case StateRejected, StateExpired:
+	} else if r.State != StateBlocked {
 		message = r.ErrorMessage
 	}
 	f := fault.New(fault.CodeGovernanceBlocked, message)
