@@ -36,7 +36,7 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 		return Invited{}, err
 	}
 	if in.Name != "" {
-		if err := checkName("/name", in.Name); err != nil {
+		if err := checkName(in.Name); err != nil {
 			return Invited{}, err
 		}
 	}
@@ -109,7 +109,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, in AcceptInput) (Login, 
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
 	}
 	if in.Name != "" {
-		if err := checkName("/name", in.Name); err != nil {
+		if err := checkName(in.Name); err != nil {
 			return Login{}, err
 		}
 	}

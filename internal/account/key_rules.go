@@ -27,7 +27,7 @@ const (
 // everything into the one form it is stored and compared in.
 func newKey(in KeyInput, known []string) (Key, error) {
 	key := Key{Name: in.Name, Status: KeyActive}
-	if err := checkName("/name", in.Name); err != nil {
+	if err := checkName(in.Name); err != nil {
 		return Key{}, err
 	}
 	var err error

@@ -46,7 +46,7 @@ func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) 
 		return SignedUp{}, err
 	}
 	if in.Name != "" {
-		if err := checkName("/name", in.Name); err != nil {
+		if err := checkName(in.Name); err != nil {
 			return SignedUp{}, err
 		}
 	}
@@ -96,13 +96,12 @@ func newAddress(email string) (string, error) {
 }
 
 // checkName enforces 1 to 255 characters that can be shown.
-func checkName(path, name string) error {
-	field := strings.TrimPrefix(path, "/")
+func checkName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
-		return fault.Invalid(path, "required", field+" is required.")
+		return fault.Invalid("/name", "required", "name is required.")
 	case n > maxName, strings.TrimSpace(name) == "", strings.ContainsFunc(name, unicode.IsControl):
-		return fault.Invalid(path, "length", field+" has 1 to 255 characters, not blank and none of them a control character.")
+		return fault.Invalid("/name", "length", "name has 1 to 255 characters, not blank and none of them a control character.")
 	}
 	return nil
 }

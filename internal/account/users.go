@@ -116,9 +116,9 @@ type UserFilter struct {
 	Limit  int
 }
 
-// Users returns a page of the tenant's users, the newest first, and whether there are
+// ListUsers returns a page of the tenant's users, the newest first, and whether there are
 // more after the last.
-func (s *Service) Users(ctx context.Context, tenant uuid.UUID, f UserFilter) (page []User, more bool, err error) {
+func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter) (page []User, more bool, err error) {
 	arg := dbsqlc.ListUsersParams{TenantID: tenant, Before: f.Before, N: int32(f.Limit + 1)}
 	switch strings.ToLower(f.Status) {
 	case "":
@@ -167,7 +167,7 @@ func (s *Service) ChangeUser(ctx context.Context, tenant, actor uuid.UUID, id st
 		to = &r
 	}
 	if c.Name != nil {
-		if err := checkName("/name", *c.Name); err != nil {
+		if err := checkName(*c.Name); err != nil {
 			return User{}, err
 		}
 	}
