@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/verb"
 )
@@ -45,7 +47,12 @@ func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, ver
 			return fmt.Errorf("catalog: store a provider: %w", err)
 		}
 		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
-		return c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs)
+		if err := c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.imported", p.Slug).With(map[string]any{
+			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
+		}))
 	})
 	if err != nil {
 		return Provider{}, err
@@ -87,8 +94,15 @@ func (c *Catalog) DeleteProvider(ctx context.Context, tenant uuid.UUID, slug str
 		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)
 		}
-		return nil
+		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.deleted", slug))
 	})
+}
+
+// changed is the record of a change of a provider.
+func changed(ctx context.Context, tenant uuid.UUID, action, slug string) audit.Record {
+	r := audit.Change(ctx, tenant, action, "provider", slug)
+	r.Provider = slug
+	return r
 }
 
 func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderParams, error) {

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 )
 
@@ -41,6 +43,13 @@ func Open(d Deps) (*Vault, error) {
 	return &Vault{db: d.DB, kms: d.KMS, now: d.Now, q: dbsqlc.New()}, nil
 }
 
+// changed is the record of a change of a credential, without anything of its data.
+func changed(ctx context.Context, tenant uuid.UUID, action string, c Credential) audit.Record {
+	r := audit.Change(ctx, tenant, action, "credential", c.ID.String())
+	r.Provider = c.Provider
+	return r
+}
+
 func notFound() error { return fault.New(fault.CodeCredentialNotFound, "") }
 
 // Create seals and stores a credential. What is wrong with the input is
@@ -64,13 +73,20 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	if err != nil {
 		return Credential{}, err
 	}
-	err = v.q.InsertCredential(ctx, v.db.Tenant(tenant), dbsqlc.InsertCredentialParams{
-		ID: id, TenantID: tenant, Provider: c.Provider, Type: string(c.Type), Label: c.Label,
-		CustomerID: orNull(c.CustomerID), AllowedHosts: c.AllowedHosts, Version: 1,
-		KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.InsertCredential, id, tenant, c.Provider, string(c.Type), c.Label, orNull(c.CustomerID), c.AllowedHosts, int32(c.Version),
+		e.kekID, e.wrappedKey, e.ciphertext, c.CreatedBy, c.CreatedAt)
+	audit.Queue(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	err = v.db.Batch(ctx, tenant, b, func(res pgx.BatchResults) error {
+		for range b.Len() {
+			if _, err := res.Exec(); err != nil {
+				return fmt.Errorf("vault: store a credential: %w", err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)
+		return Credential{}, err
 	}
 	return c, nil
 }
@@ -143,14 +159,40 @@ func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Cred
 		}
 		arg.Status = orNull(string(s))
 	}
-	row, err := v.q.PatchCredential(ctx, v.db.Tenant(tenant), arg)
-	switch {
-	case db.IsNoRows(err):
-		return Credential{}, notFound()
-	case err != nil:
-		return Credential{}, fmt.Errorf("vault: change a credential: %w", err)
+	var c Credential
+	err := v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		row, err := v.q.PatchCredential(ctx, tx, arg)
+		switch {
+		case db.IsNoRows(err):
+			return notFound()
+		case err != nil:
+			return fmt.Errorf("vault: change a credential: %w", err)
+		}
+		c = shown(row)
+		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.updated", c).With(p.details(c)))
+	})
+	if err != nil {
+		return Credential{}, err
 	}
-	return shown(row), nil
+	return c, nil
+}
+
+// details names what a patch changed and tells a new status.
+func (p Patch) details(c Credential) map[string]any {
+	fields := []string{}
+	if p.Label != nil {
+		fields = append(fields, "label")
+	}
+	if p.AllowedHosts != nil {
+		fields = append(fields, "allowed_hosts")
+	}
+	out := map[string]any{}
+	if p.Status != nil {
+		fields = append(fields, "status")
+		out["status"] = c.Status
+	}
+	out["fields"] = fields
+	return out
 }
 
 // Rotate replaces the secret by data of the same type and counts the version up.
@@ -169,29 +211,39 @@ func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawM
 		return Credential{}, err
 	}
 	now := v.now()
-	row, err := v.q.RotateCredential(ctx, v.db.Tenant(tenant), dbsqlc.RotateCredentialParams{
-		TenantID: tenant, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
+	var rotated Credential
+	err = v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		row, err := v.q.RotateCredential(ctx, tx, dbsqlc.RotateCredentialParams{
+			TenantID: tenant, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
+		})
+		switch {
+		case db.IsNoRows(err):
+			return fault.New(fault.CodeConflict, "The credential was rotated or deleted at the same moment.")
+		case err != nil:
+			return fmt.Errorf("vault: rotate a credential: %w", err)
+		}
+		rotated = shown(row)
+		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.rotated", rotated).With(map[string]any{"version": rotated.Version}))
 	})
-	switch {
-	case db.IsNoRows(err):
-		return Credential{}, fault.New(fault.CodeConflict, "The credential was rotated or deleted at the same moment.")
-	case err != nil:
-		return Credential{}, fmt.Errorf("vault: rotate a credential: %w", err)
+	if err != nil {
+		return Credential{}, err
 	}
-	return shown(row), nil
+	return rotated, nil
 }
 
 // Delete removes the row and with it the ciphertext; a second time is
 // CREDENTIAL_NOT_FOUND.
 func (v *Vault) Delete(ctx context.Context, tenant, id uuid.UUID) error {
-	n, err := v.q.DeleteCredential(ctx, v.db.Tenant(tenant), dbsqlc.DeleteCredentialParams{TenantID: tenant, ID: id})
-	switch {
-	case err != nil:
-		return fmt.Errorf("vault: delete a credential: %w", err)
-	case n == 0:
-		return notFound()
-	}
-	return nil
+	return v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		n, err := v.q.DeleteCredential(ctx, tx, dbsqlc.DeleteCredentialParams{TenantID: tenant, ID: id})
+		switch {
+		case err != nil:
+			return fmt.Errorf("vault: delete a credential: %w", err)
+		case n == 0:
+			return notFound()
+		}
+		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.deleted", Credential{ID: id}))
+	})
 }
 
 // Validate opens the credential and reports whether it can be used as it is
