@@ -228,11 +228,16 @@ func shapes() (in, out map[string]any) {
 		"ApiKeyCreateRequest": keyBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
 		"UserInviteRequest": inviteBody{}, "UserPatchRequest": userPatch{}, "AcceptInvitationRequest": acceptBody{},
 		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyCondition": conditionBody{}, "PolicyActionObject": actionBody{},
+		"ApproveRequest": approveBody{}, "RejectRequest": rejectBody{}, "ApprovalBatchRequest": batchBody{}, "ApprovalBatchItem": batchItem{},
+		"GrantRequest":          grantBody{},
 		"PolicyApprovalRequest": approvalRule{}, "PolicyApprover": governance.Approver{}, "Masking": maskingBody{}, "MaskPath": policy.MaskPath{},
 	}
 	out = map[string]any{
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
-		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{}, "Approval": approvalView{},
+		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{},
+		"Approval": approvalView{}, "ApprovalDetail": approvalDetail{}, "ApprovalDecision": decisionView{}, "ApprovalRequirement": governance.Requirement{},
+		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchProblem{},
+		"EvaluationDetails": evaluationWhy{}, "PolicyMatch": governance.Match{}, "ConditionMatch": governance.ConditionMatch{}, "Grant": grantView{},
 		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
 		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
