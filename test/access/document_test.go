@@ -165,6 +165,12 @@ func (d *document) body(op operation) map[string]any {
 	return d.deref(object(object(content["application/json"])["schema"]))
 }
 
+// needsBody reports whether op has to be sent with a body.
+func (d *document) needsBody(op operation) bool {
+	needed, _ := d.deref(object(op.node["requestBody"]))["required"].(bool)
+	return needed
+}
+
 func escapePointer(s string) string {
 	// The pointer stands in the fragment of a URL, so braces are escaped too.
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(s)

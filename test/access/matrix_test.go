@@ -51,6 +51,9 @@ const (
 	noExecution  = "404 EXECUTION_NOT_FOUND"
 	noProvider   = "404 PROVIDER_NOT_FOUND"
 	noCredential = "404 CREDENTIAL_NOT_FOUND"
+	noSuchUser   = "404 USER_NOT_FOUND"
+	noPolicy     = "404 POLICY_NOT_FOUND"
+	aPolicy      = `{"name":"p","action":{"type":"block"}}`
 )
 
 // decided lists the whole surface. It is written from what was decided, not from
@@ -63,6 +66,8 @@ func decided() map[string]endpoint {
 		"POST /v1/auth/login":   {nothing, noUser, "", "/v1/auth/login", "{}", badBody},
 		"POST /v1/auth/refresh": {nothing, noUser, "", "/v1/auth/refresh", "{}", badBody},
 
+		"POST /v1/auth/accept-invitation": {nothing, noUser, "", "/v1/auth/accept-invitation", "{}", badBody},
+
 		"GET /v1/runtime/actions/catalog":        {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
 		"GET /v1/runtime/actions/catalog/{verb}": {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
 		"POST /v1/runtime/actions/run":           {keyOnly, noUser, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
@@ -71,7 +76,26 @@ func decided() map[string]endpoint {
 		"GET /v1/executions/{id}":                {either, anyRole, "", "/v1/executions/none", "", noExecution},
 		"POST /v1/executions/{id}/cancel":        {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
 		"POST /v1/executions/{id}/resolve":       {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
+		"GET /v1/approvals":                      {either, anyRole, "approvals:manage", "/v1/approvals", "", "200 "},
+		"GET /v1/approvals/counts":               {either, anyRole, "approvals:manage", "/v1/approvals/counts", "", "200 "},
+		"POST /v1/approvals/batch":               {userOnly, anyRole, "", "/v1/approvals/batch", "{}", badBody},
+		"POST /v1/approvals/{id}/approve":        {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/approve", "{}", "404 APPROVAL_NOT_FOUND"},
+		"POST /v1/approvals/{id}/reject":         {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/reject", "{}", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/grants":                         {either, anyRole, "approvals:manage", "/v1/grants", "", "200 "},
+		"POST /v1/grants":                        {userOnly, deciders, "", "/v1/grants", "{}", badBody},
+		"GET /v1/grants/{id}":                    {either, anyRole, "approvals:manage", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
+		"DELETE /v1/grants/{id}":                 {userOnly, deciders, "", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
 		"GET /v1/approvals/{id}":                 {either, anyRole, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/policies":                       {either, anyRole, "policies:manage", "/v1/policies", "", "200 "},
+		"POST /v1/policies":                      {either, admins, "policies:manage", "/v1/policies", "{}", badBody},
+		"GET /v1/policies/{id}":                  {either, anyRole, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
+		"PUT /v1/policies/{id}":                  {either, admins, "policies:manage", "/v1/policies/" + someID, aPolicy, noPolicy},
+		"DELETE /v1/policies/{id}":               {either, admins, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
+		"GET /v1/policies/{id}/versions":         {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/versions", "", noPolicy},
+		"GET /v1/policies/{id}/coverage":         {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/coverage", "", noPolicy},
+		"POST /v1/policies/simulate":             {either, admins, "policies:manage", "/v1/policies/simulate", "{}", badBody},
+		"GET /v1/governance/masking":             {either, anyRole, "policies:manage", "/v1/governance/masking", "", "200 "},
+		"PUT /v1/governance/masking":             {either, admins, "policies:manage", "/v1/governance/masking", "{}", badBody},
 		"GET /v1/providers":                      {either, anyRole, "providers:manage", "/v1/providers", "", "200 "},
 		"POST /v1/providers":                     {either, admins, "providers:manage", "/v1/providers", "{}", badBody},
 		"GET /v1/providers/{slug}":               {either, anyRole, "providers:manage", "/v1/providers/none", "", noProvider},
@@ -86,6 +110,12 @@ func decided() map[string]endpoint {
 		"GET /v1/api-keys":                       {userOnly, admins, "", "/v1/api-keys", "", "200 "},
 		"POST /v1/api-keys":                      {userOnly, admins, "", "/v1/api-keys", "{}", badBody},
 		"DELETE /v1/api-keys/{id}":               {userOnly, admins, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
+		"GET /v1/users":                          {userOnly, anyRole, "", "/v1/users", "", "200 "},
+		"POST /v1/users":                         {userOnly, admins, "", "/v1/users", "{}", badBody},
+		"GET /v1/users/{id}":                     {userOnly, anyRole, "", "/v1/users/" + someID, "", noSuchUser},
+		"PATCH /v1/users/{id}":                   {userOnly, admins, "", "/v1/users/" + someID, "{}", noSuchUser},
+		"DELETE /v1/users/{id}":                  {userOnly, admins, "", "/v1/users/" + someID, "", noSuchUser},
+		"POST /v1/users/{id}/invite":             {userOnly, admins, "", "/v1/users/" + someID + "/invite", "", noSuchUser},
 		"POST /v1/auth/logout":                   {userOnly, anyRole, "", "/v1/auth/logout", "", "200 "},
 	}
 }
@@ -104,6 +134,7 @@ type caller struct {
 	token      bool
 	tokenError string
 	role       string
+	email      string // whose it is
 }
 
 // want is what was decided for a caller at an endpoint.
@@ -139,6 +170,17 @@ func (e endpoint) want(c caller) string {
 	return "401 UNAUTHENTICATED"
 }
 
+// needs names what a caller who lacks it is told: a key's permission, or the roles.
+func (e endpoint) needs(c caller) []string {
+	switch {
+	case c.key && e.accepts == userOnly && !c.token:
+		return []string{"JWT"}
+	case c.key && e.accepts != userOnly:
+		return []string{e.permission}
+	}
+	return strings.Fields(string(e.roles))
+}
+
 const (
 	listedOrigin   = "https://app.example.com"
 	unlistedOrigin = "https://evil.example.com"
@@ -150,8 +192,18 @@ func (w *world) callers(t *testing.T) map[string]caller {
 	out := map[string]caller{"nothing": {header: headers()}}
 	w.addKeys(t, out)
 	good := w.a.token
-	out["token"] = caller{header: bearer(good), token: true, role: "owner"}
-	out["token from a page"] = caller{header: both(bearer(good), headers("Origin", unlistedOrigin)), token: true, role: "owner"}
+	for _, role := range strings.Fields(string(anyRole)) {
+		p := w.a.people[role]
+		out[role+"'s token"] = caller{header: bearer(p.token), token: true, role: role, email: p.email}
+	}
+	out["token"] = out["owner's token"]
+	fromPage := out["token"]
+	fromPage.header = both(fromPage.header, headers("Origin", unlistedOrigin))
+	out["token from a page"] = fromPage
+	out["removed user's token"] = caller{header: bearer(w.a.people["removed"].token), token: true, tokenError: "INVALID_TOKEN"}
+	invitation := w.a.people["invited"].token
+	out["invitation as token"] = caller{header: bearer(invitation), token: true, tokenError: "INVALID_TOKEN"}
+	out["invitation as key"] = caller{header: headers("X-API-Key", invitation), key: true, keyError: "INVALID_API_KEY"}
 	for name, token := range w.badTokens(t) {
 		out[name] = caller{header: bearer(token[0]), token: true, tokenError: token[1]}
 	}
@@ -168,6 +220,7 @@ func (w *world) callers(t *testing.T) map[string]caller {
 	out["revoked key and expired token"] = together(revoked, expired)
 	out["unknown key and token"] = together(out["unknown key"], out["token"])
 	out["agent key and token"] = together(out["agent key"], out["token"])
+	out["runtime key and member's token"] = together(runtime, out["member's token"])
 	return out
 }
 
@@ -232,7 +285,7 @@ func both(a, b http.Header) http.Header {
 
 func together(key, token caller) caller {
 	key.header = both(key.header, token.header)
-	key.token, key.tokenError, key.role = true, token.tokenError, token.role
+	key.token, key.tokenError, key.role, key.email = true, token.tokenError, token.role, token.email
 	return key
 }
 
@@ -249,7 +302,7 @@ func TestEveryCredentialAtEveryEndpoint(t *testing.T) {
 		method, _, _ := strings.Cut(id, " ")
 		for name, c := range callers {
 			if id == "POST /v1/auth/logout" && c.token && c.tokenError == "" {
-				c.header = both(c.header, bearer(w.LogIn(w.a.email, w.a.Password).Token)) // it ends
+				c.header = both(c.header, bearer(w.LogIn(c.email, w.a.Password).Token)) // it ends
 			}
 			r := request{method: method, path: e.path, header: c.header}
 			if e.body != "" {
@@ -258,8 +311,10 @@ func TestEveryCredentialAtEveryEndpoint(t *testing.T) {
 			got := w.call(t, r)
 			want := e.want(c)
 			require.Equal(t, want, outcome(got.Status, code(t, got)), "%s with %s: %s", id, name, got.Body)
-			if want == "403 INSUFFICIENT_PERMISSIONS" && e.permission != "" {
-				require.Contains(t, message(t, got), e.permission, "%s with %s does not name what is missing", id, name)
+			if want == "403 INSUFFICIENT_PERMISSIONS" {
+				for _, missing := range e.needs(c) {
+					require.Contains(t, message(t, got), missing, "%s with %s does not name what is missing", id, name)
+				}
 			}
 			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either) && slices.Contains(c.origins, origin) {
 				require.Equal(t, origin, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
@@ -309,6 +364,14 @@ func TestTheOrderOfRefusals(t *testing.T) {
 			require.Equal(t, "400 VALIDATION_ERROR", send(`{"verb":7,"label":7,"data":7,"slug":7}`, mine))
 		})
 	}
+	t.Run("role before body", func(t *testing.T) {
+		t.Parallel()
+		member := both(bearer(w.a.people["member"].token), headers("Content-Type", "text/plain"))
+		for _, path := range []string{"/v1/users", "/v1/api-keys", "/v1/providers", "/v1/credentials", "/v1/executions/none/resolve"} {
+			a := w.call(t, request{method: http.MethodPost, path: path, header: member, body: []byte("{")})
+			require.Equal(t, "403 INSUFFICIENT_PERMISSIONS", outcome(a.Status, code(t, a)), path)
+		}
+	})
 	t.Run("body before unknown verb", func(t *testing.T) {
 		t.Parallel()
 		a := w.call(t, request{

@@ -51,10 +51,17 @@ type world struct {
 // tenant is a tenant and one of everything it owns.
 type tenant struct {
 	*rig.Tenant
-	id, name, email                                   string
+	id, name, email, ownerID                          string
 	token                                             string
 	provider, execution, approval, credential, apiKey string // ids
+	grant                                             string // its id
+	// people by role, and "removed" and "invited"; none where hire was not called.
+	people map[string]person
 }
+
+// person is a user besides the owner. The token is a JWT, of one who is removed by now
+// too; of one who is invited it is the invitation's.
+type person struct{ id, email, token string }
 
 // theWorld returns the service that all tests share.
 func theWorld(t *testing.T) *world {
@@ -80,6 +87,8 @@ func newWorld(tb testing.TB) *world {
 	require.NoError(tb, err)
 	w.seed = ed25519.NewKeyFromSeed(seed)
 	w.a, w.b = w.newTenant(tb, "alpha"), w.newTenant(tb, "beta")
+	w.hire(tb, w.a)
+	w.hire(tb, w.b)
 	return w
 }
 
@@ -108,15 +117,47 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	blocked := own.Runtime.Run(own.provider+":create_refund", map[string]any{"order_id": "ord_1001", "amount": 1}, name+"-blocked")
 	own.approval = blocked.Envelope(tb).Error.ApprovalID
 	require.NotEmpty(tb, own.approval, "%s", blocked.Body)
+	var granted struct {
+		ID string `json:"id"`
+	}
+	own.User.Do(http.MethodPost, "/v1/grants", map[string]any{
+		"verb": own.provider + ":create_refund", "expires_at": soon(), "max_uses": 1, "reason": name + " reason",
+	}).Data(tb, &granted)
+	own.grant = granted.ID
 	own.apiKey = own.RuntimeKeyID
 	var me struct {
 		User struct {
+			ID       string `json:"id"`
 			TenantID string `json:"tenantId"`
 		} `json:"user"`
 	}
 	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(tb, &me)
-	own.id = me.User.TenantID
+	own.id, own.ownerID = me.User.TenantID, me.User.ID
 	return own
+}
+
+// hire gives the tenant a user of each role besides the owner, one who is removed and
+// one who is invited only.
+func (w *world) hire(tb testing.TB, own *tenant) {
+	tb.Helper()
+	own.people = map[string]person{"owner": {id: own.ownerID, email: own.email, token: own.token}}
+	for name, role := range map[string]string{"admin": "admin", "approver": "approver", "member": "member", "removed": "admin", "invited": "admin"} {
+		var made struct {
+			ID    string `json:"id"`
+			Token string `json:"invitation_token"`
+		}
+		p := person{email: own.name + "-" + name + "@example.com"}
+		own.User.Do(http.MethodPost, "/v1/users", map[string]string{"email": p.email, "role": role}).Data(tb, &made)
+		p.id, p.token = made.ID, made.Token
+		if name != "invited" {
+			var joined struct{ Token string }
+			body := map[string]string{"token": made.Token, "password": own.Password}
+			(&rig.Client{Base: w.APIURL, HTTP: w.http}).Do(http.MethodPost, "/v1/auth/accept-invitation", body).Data(tb, &joined)
+			p.token = joined.Token
+		}
+		own.people[name] = p
+	}
+	require.Equal(tb, http.StatusOK, own.User.Do(http.MethodDelete, "/v1/users/"+own.people["removed"].id, nil).Status)
 }
 
 // newKey makes an API key of the tenant and returns its secret and id.
