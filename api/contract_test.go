@@ -231,6 +231,7 @@ func shapes() (in, out map[string]any) {
 		"ApproveRequest": approveBody{}, "RejectRequest": rejectBody{}, "ApprovalBatchRequest": batchBody{}, "ApprovalBatchItem": batchItem{},
 		"GrantRequest":          grantBody{},
 		"PolicyApprovalRequest": approvalRule{}, "PolicyApprover": governance.Approver{}, "Masking": maskingBody{}, "MaskPath": policy.MaskPath{},
+		"SimulateRequest": simulateBody{}, "PolicyCandidate": candidateBody{},
 	}
 	out = map[string]any{
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
@@ -242,6 +243,8 @@ func shapes() (in, out map[string]any) {
 		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
 		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
+		"Simulation": simulation{}, "Period": period{}, "SimulatedChanges": newly{}, "SimulatedChange": changed{}, "SimulatedRun": changedRun{},
+		"PolicyCoverage": coverage{}, "DecisionCounts": decisionCounts{}, "VersionCoverage": versionCoverage{}, "DayCoverage": dayCoverage{},
 	}
 	return in, out
 }

@@ -25,6 +25,8 @@ type Policies interface {
 	Replace(ctx context.Context, tenant, id uuid.UUID, d policy.Draft, expect *int32, by string) (policy.Policy, []policy.Warning, error)
 	Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error
 	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []policy.Version, more bool, err error)
+	Simulate(ctx context.Context, tenant uuid.UUID, c policy.Candidate) (policy.Simulation, error)
+	Coverage(ctx context.Context, tenant, id uuid.UUID, from, to *time.Time) (policy.Coverage, error)
 	Masking(ctx context.Context, tenant uuid.UUID) ([]policy.MaskPath, error)
 	SetMasking(ctx context.Context, tenant uuid.UUID, paths []policy.MaskPath) ([]policy.MaskPath, error)
 }
@@ -136,12 +138,12 @@ const conditionValues = "/conditions/*/value"
 func (b policyBody) draft(v *problems, under string) policy.Draft {
 	d := policy.Draft{Enabled: b.Enabled}
 	if b.Name == nil {
-		v.add(under+"/name", "required", "name is required.")
+		v.add(under+"/name", "required", "is missing")
 	} else {
 		d.Name = *b.Name
 	}
 	if b.Action == nil || b.Action.Type == nil {
-		v.add(under+"/action", "required", `action is required, for example {"type": "require_approval"}.`)
+		v.add(under+"/action", "required", `is missing, for example {"type": "require_approval"}`)
 	} else {
 		d.Action = *b.Action.Type
 	}
@@ -181,8 +183,10 @@ func (c *call) policyDraft() (policy.Draft, error) {
 
 // id reads the id of the path. One that is no UUID becomes the nil UUID, which nothing
 // has: it is as unknown as any other, and found to be so as late.
-func (c *call) id() uuid.UUID {
-	id, err := uuid.Parse(c.param("id"))
+func (c *call) id() uuid.UUID { return idOf(c.param("id")) }
+
+func idOf(raw string) uuid.UUID {
+	id, err := uuid.Parse(raw)
 	if err != nil {
 		return uuid.Nil
 	}

@@ -87,6 +87,8 @@ func (s *Server) routes() []route {
 		rt(put, "/v1/policies/{id}", both, admins, small, s.putPolicy, policies),
 		rt(del, "/v1/policies/{id}", both, admins, 0, s.deletePolicy, policies),
 		rt(get, "/v1/policies/{id}/versions", both, anyRole, 0, s.listPolicyVersions, policies),
+		rt(get, "/v1/policies/{id}/coverage", both, anyRole, 0, s.policyCoverage, policies),
+		rt(post, "/v1/policies/simulate", both, admins, small, s.simulatePolicy, policies),
 		rt(get, "/v1/governance/masking", both, anyRole, 0, s.getMasking, policies),
 		rt(put, "/v1/governance/masking", both, admins, small, s.putMasking, policies),
 

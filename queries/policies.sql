@@ -68,8 +68,45 @@ RETURNING version;
 -- name: GetMaskPaths :many
 SELECT mask_paths FROM policy_sets WHERE tenant_id = @tenant_id;
 
+-- Users who have not been removed, those who are invited among them.
 -- name: TenantUsers :many
-SELECT id, role FROM users WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);
+SELECT id FROM users WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND removed_at IS NULL;
 
 -- name: CountEligible :one
-SELECT count(*) FROM users WHERE tenant_id = @tenant_id AND (id = ANY (@ids::uuid[]) OR role = ANY (@roles::text[]));
+SELECT count(*) FROM users
+ WHERE tenant_id = @tenant_id AND joined_at IS NOT NULL AND removed_at IS NULL AND (id = ANY (@ids::uuid[]) OR role = ANY (@roles::text[]));
+
+-- name: MissingProviders :many
+SELECT w.slug::text FROM unnest(@slugs::text[]) AS w (slug)
+ WHERE NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = w.slug);
+
+-- name: MissingDomains :many
+SELECT w.domain::text FROM unnest(@domains::text[]) AS w (domain)
+ WHERE NOT EXISTS (SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.domain = w.domain);
+
+-- Patterns as of LIKE. The second array has the provider where the pattern names one:
+-- then only its verbs are looked at.
+-- name: MissingVerbs :many
+SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider) w
+ WHERE (w.provider <> '' AND NOT EXISTS (
+           SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+    OR (w.provider = '' AND NOT EXISTS (
+           SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
+
+-- How many verbs the matchers of a policy mean, and how many of them are not high risk.
+-- name: CountMatchedVerbs :one
+SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open FROM verbs v
+ WHERE v.tenant_id = @tenant_id
+   AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
+        OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]));
+
+-- name: MatchedSchemas :many
+SELECT v.provider, v.name, v.schema FROM verbs v
+ WHERE v.tenant_id = @tenant_id AND (v.provider, v.name) > (@after_provider::text, @after_name::text)
+   AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
+        OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]))
+ ORDER BY v.provider, v.name
+ LIMIT @n;
+
+-- name: PolicyEverWas :one
+SELECT EXISTS (SELECT FROM policies WHERE tenant_id = @tenant_id AND id = @id);

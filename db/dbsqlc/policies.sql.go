@@ -27,7 +27,8 @@ func (q *Queries) BumpPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID
 }
 
 const CountEligible = `-- name: CountEligible :one
-SELECT count(*) FROM users WHERE tenant_id = $1 AND (id = ANY ($2::uuid[]) OR role = ANY ($3::text[]))
+SELECT count(*) FROM users
+ WHERE tenant_id = $1 AND joined_at IS NOT NULL AND removed_at IS NULL AND (id = ANY ($2::uuid[]) OR role = ANY ($3::text[]))
 `
 
 type CountEligibleParams struct {
@@ -41,6 +42,44 @@ func (q *Queries) CountEligible(ctx context.Context, db DBTX, arg CountEligibleP
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const CountMatchedVerbs = `-- name: CountMatchedVerbs :one
+SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open FROM verbs v
+ WHERE v.tenant_id = $1
+   AND ($2::boolean OR v.provider || ':' || v.name LIKE ANY ($3::text[]) OR v.provider = ANY ($4::text[])
+        OR v.risk_level = ANY ($5::text[]) OR v.operation_type = ANY ($6::text[]) OR v.domain = ANY ($7::text[]))
+`
+
+type CountMatchedVerbsParams struct {
+	TenantID   uuid.UUID
+	Every      bool
+	Patterns   []string
+	Providers  []string
+	Risks      []string
+	Operations []string
+	Domains    []string
+}
+
+type CountMatchedVerbsRow struct {
+	Verbs int64
+	Open  int64
+}
+
+// How many verbs the matchers of a policy mean, and how many of them are not high risk.
+func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatchedVerbsParams) (CountMatchedVerbsRow, error) {
+	row := db.QueryRow(ctx, CountMatchedVerbs,
+		arg.TenantID,
+		arg.Every,
+		arg.Patterns,
+		arg.Providers,
+		arg.Risks,
+		arg.Operations,
+		arg.Domains,
+	)
+	var i CountMatchedVerbsRow
+	err := row.Scan(&i.Verbs, &i.Open)
+	return i, err
 }
 
 const CountPolicies = `-- name: CountPolicies :one
@@ -364,6 +403,177 @@ func (q *Queries) LoadPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID
 	return items, nil
 }
 
+const MatchedSchemas = `-- name: MatchedSchemas :many
+SELECT v.provider, v.name, v.schema FROM verbs v
+ WHERE v.tenant_id = $1 AND (v.provider, v.name) > ($2::text, $3::text)
+   AND ($4::boolean OR v.provider || ':' || v.name LIKE ANY ($5::text[]) OR v.provider = ANY ($6::text[])
+        OR v.risk_level = ANY ($7::text[]) OR v.operation_type = ANY ($8::text[]) OR v.domain = ANY ($9::text[]))
+ ORDER BY v.provider, v.name
+ LIMIT $10
+`
+
+type MatchedSchemasParams struct {
+	TenantID      uuid.UUID
+	AfterProvider string
+	AfterName     string
+	Every         bool
+	Patterns      []string
+	Providers     []string
+	Risks         []string
+	Operations    []string
+	Domains       []string
+	N             int32
+}
+
+type MatchedSchemasRow struct {
+	Provider string
+	Name     string
+	Schema   string
+}
+
+func (q *Queries) MatchedSchemas(ctx context.Context, db DBTX, arg MatchedSchemasParams) ([]MatchedSchemasRow, error) {
+	rows, err := db.Query(ctx, MatchedSchemas,
+		arg.TenantID,
+		arg.AfterProvider,
+		arg.AfterName,
+		arg.Every,
+		arg.Patterns,
+		arg.Providers,
+		arg.Risks,
+		arg.Operations,
+		arg.Domains,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MatchedSchemasRow{}
+	for rows.Next() {
+		var i MatchedSchemasRow
+		if err := rows.Scan(&i.Provider, &i.Name, &i.Schema); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const MissingDomains = `-- name: MissingDomains :many
+SELECT w.domain::text FROM unnest($1::text[]) AS w (domain)
+ WHERE NOT EXISTS (SELECT FROM verbs v WHERE v.tenant_id = $2 AND v.domain = w.domain)
+`
+
+type MissingDomainsParams struct {
+	Domains  []string
+	TenantID uuid.UUID
+}
+
+func (q *Queries) MissingDomains(ctx context.Context, db DBTX, arg MissingDomainsParams) ([]string, error) {
+	rows, err := db.Query(ctx, MissingDomains, arg.Domains, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var w_domain string
+		if err := rows.Scan(&w_domain); err != nil {
+			return nil, err
+		}
+		items = append(items, w_domain)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const MissingProviders = `-- name: MissingProviders :many
+SELECT w.slug::text FROM unnest($1::text[]) AS w (slug)
+ WHERE NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = $2 AND p.slug = w.slug)
+`
+
+type MissingProvidersParams struct {
+	Slugs    []string
+	TenantID uuid.UUID
+}
+
+func (q *Queries) MissingProviders(ctx context.Context, db DBTX, arg MissingProvidersParams) ([]string, error) {
+	rows, err := db.Query(ctx, MissingProviders, arg.Slugs, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var w_slug string
+		if err := rows.Scan(&w_slug); err != nil {
+			return nil, err
+		}
+		items = append(items, w_slug)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const MissingVerbs = `-- name: MissingVerbs :many
+SELECT w.pattern::text AS pattern FROM (SELECT unnest($1::text[]) AS pattern, unnest($2::text[]) AS provider) w
+ WHERE (w.provider <> '' AND NOT EXISTS (
+           SELECT FROM verbs v WHERE v.tenant_id = $3 AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+    OR (w.provider = '' AND NOT EXISTS (
+           SELECT FROM verbs v WHERE v.tenant_id = $3 AND v.provider || ':' || v.name LIKE w.pattern))
+`
+
+type MissingVerbsParams struct {
+	Patterns  []string
+	Providers []string
+	TenantID  uuid.UUID
+}
+
+// Patterns as of LIKE. The second array has the provider where the pattern names one:
+// then only its verbs are looked at.
+func (q *Queries) MissingVerbs(ctx context.Context, db DBTX, arg MissingVerbsParams) ([]string, error) {
+	rows, err := db.Query(ctx, MissingVerbs, arg.Patterns, arg.Providers, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var pattern string
+		if err := rows.Scan(&pattern); err != nil {
+			return nil, err
+		}
+		items = append(items, pattern)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PolicyEverWas = `-- name: PolicyEverWas :one
+SELECT EXISTS (SELECT FROM policies WHERE tenant_id = $1 AND id = $2)
+`
+
+type PolicyEverWasParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) PolicyEverWas(ctx context.Context, db DBTX, arg PolicyEverWasParams) (bool, error) {
+	row := db.QueryRow(ctx, PolicyEverWas, arg.TenantID, arg.ID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const PolicySetVersion = `-- name: PolicySetVersion :many
 SELECT version FROM policy_sets WHERE tenant_id = $1
 `
@@ -407,7 +617,7 @@ func (q *Queries) SetMaskPaths(ctx context.Context, db DBTX, arg SetMaskPathsPar
 }
 
 const TenantUsers = `-- name: TenantUsers :many
-SELECT id, role FROM users WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+SELECT id FROM users WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND removed_at IS NULL
 `
 
 type TenantUsersParams struct {
@@ -415,24 +625,20 @@ type TenantUsersParams struct {
 	Ids      []uuid.UUID
 }
 
-type TenantUsersRow struct {
-	ID   uuid.UUID
-	Role string
-}
-
-func (q *Queries) TenantUsers(ctx context.Context, db DBTX, arg TenantUsersParams) ([]TenantUsersRow, error) {
+// Users who have not been removed, those who are invited among them.
+func (q *Queries) TenantUsers(ctx context.Context, db DBTX, arg TenantUsersParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, TenantUsers, arg.TenantID, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []TenantUsersRow{}
+	items := []uuid.UUID{}
 	for rows.Next() {
-		var i TenantUsersRow
-		if err := rows.Scan(&i.ID, &i.Role); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

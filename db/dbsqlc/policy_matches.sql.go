@@ -7,9 +7,27 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+const CountRunsBetween = `-- name: CountRunsBetween :one
+SELECT count(*) FROM runs WHERE tenant_id = $1 AND id >= $2 AND id < $3
+`
+
+type CountRunsBetweenParams struct {
+	TenantID uuid.UUID
+	Low      uuid.UUID
+	High     uuid.UUID
+}
+
+func (q *Queries) CountRunsBetween(ctx context.Context, db DBTX, arg CountRunsBetweenParams) (int64, error) {
+	row := db.QueryRow(ctx, CountRunsBetween, arg.TenantID, arg.Low, arg.High)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
 
 const InsertPolicyMatch = `-- name: InsertPolicyMatch :exec
 INSERT INTO policy_matches (tenant_id, policy_id, run_id, attempt, policy_version, mode, action, decided, decision, shadow)
@@ -45,4 +63,151 @@ func (q *Queries) InsertPolicyMatch(ctx context.Context, db DBTX, arg InsertPoli
 		arg.Shadow,
 	)
 	return err
+}
+
+const PolicyCoverage = `-- name: PolicyCoverage :many
+WITH latest AS (
+    SELECT DISTINCT ON (m.run_id) m.policy_version, m.mode, m.decided, m.decision, m.shadow, m.at
+      FROM policy_matches m
+     WHERE m.tenant_id = $1 AND m.policy_id = $2 AND m.run_id >= $3 AND m.run_id < $4
+     ORDER BY m.run_id, m.attempt DESC)
+SELECT 'total'::text AS kind, ''::text AS key, count(*) AS runs, count(*) FILTER (WHERE decided) AS decided FROM latest
+UNION ALL SELECT 'decision', decision, count(*), count(*) FILTER (WHERE decided) FROM latest GROUP BY 2
+UNION ALL SELECT 'shadow', shadow, count(*), 0 FROM latest WHERE mode = 'shadow' GROUP BY 2
+UNION ALL SELECT 'version', policy_version::text, count(*), count(*) FILTER (WHERE decided) FROM latest GROUP BY 2
+UNION ALL SELECT 'day', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), count(*), count(*) FILTER (WHERE decided) FROM latest GROUP BY 2
+`
+
+type PolicyCoverageParams struct {
+	TenantID uuid.UUID
+	PolicyID uuid.UUID
+	Low      uuid.UUID
+	High     uuid.UUID
+}
+
+type PolicyCoverageRow struct {
+	Kind    string
+	Key     string
+	Runs    int64
+	Decided int64
+}
+
+// A period is that of the runs' ids, which are in the order of time: so what matched is
+// among what is counted, and both come from an index. A run that was decided more than
+// once counts as it was the last time that the policy matched it.
+func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverageParams) ([]PolicyCoverageRow, error) {
+	rows, err := db.Query(ctx, PolicyCoverage,
+		arg.TenantID,
+		arg.PolicyID,
+		arg.Low,
+		arg.High,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PolicyCoverageRow{}
+	for rows.Next() {
+		var i PolicyCoverageRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Key,
+			&i.Runs,
+			&i.Decided,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunsToJudge = `-- name: RunsToJudge :many
+SELECT id, execution_id, provider, verb, args, metadata, created_at FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+`
+
+type RunsToJudgeParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+type RunsToJudgeRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+	Provider    string
+	Verb        string
+	Args        string
+	Metadata    []byte
+	CreatedAt   time.Time
+}
+
+func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParams) ([]RunsToJudgeRow, error) {
+	rows, err := db.Query(ctx, RunsToJudge, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunsToJudgeRow{}
+	for rows.Next() {
+		var i RunsToJudgeRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ExecutionID,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Metadata,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const SampleRuns = `-- name: SampleRuns :many
+SELECT id FROM runs WHERE tenant_id = $1 AND id >= $2 AND id < $3
+ ORDER BY hashtextextended(id::text, 0), id
+ LIMIT $4
+`
+
+type SampleRunsParams struct {
+	TenantID uuid.UUID
+	Low      uuid.UUID
+	High     uuid.UUID
+	N        int32
+}
+
+// In an order that has nothing to do with the runs and is the same each time: the first
+// so many are a fair sample, and so are the first of these.
+func (q *Queries) SampleRuns(ctx context.Context, db DBTX, arg SampleRunsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, SampleRuns,
+		arg.TenantID,
+		arg.Low,
+		arg.High,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

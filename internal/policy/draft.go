@@ -2,13 +2,7 @@ package policy
 
 import (
 	"fmt"
-	"slices"
-	"strings"
-	"time"
-	"unicode"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
@@ -39,15 +33,10 @@ type ApprovalDraft struct {
 	ReasonRequired *bool
 }
 
-// Limits on a policy.
+// Limits that governance does not set.
 const (
-	maxName        = 255  // characters
 	maxDescription = 2000 // characters
 	maxPriority    = 1_000_000
-	maxRequired    = 10 // people
-	maxApprovers   = 50
-	// MaxTimeout is the longest that an approval can wait: 30 days.
-	MaxTimeout = 30 * 24 * time.Hour
 )
 
 // mistakes gathers everything that is wrong with a draft, with paths as in the
@@ -62,44 +51,39 @@ func (m mistakes) err() error {
 	if len(m) == 0 {
 		return nil
 	}
-	f := fault.New(fault.CodeValidation, "")
-	if len(m) == 1 {
-		f.Message = m[0].Message
+	message := m[0].Path + ": " + m[0].Message
+	if n := len(m); n > 1 {
+		message += fmt.Sprintf(" (and %d more)", n-1)
 	}
+	f := fault.New(fault.CodeValidation, message)
 	f.Details = m
 	return f
 }
 
 // parse returns the policy that the draft describes, without its id and version.
 func (d Draft) parse() (Policy, mistakes) {
-	var m mistakes
-	p := Policy{Description: d.Description, Policy: governance.Normalize(governance.Policy{
+	p := Policy{Description: d.Description, Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled == nil || *d.Enabled, Mode: governance.Mode(d.Mode), Priority: d.Priority,
-		Matchers: d.Matchers, Conditions: d.Conditions, Action: governance.Action(d.Action),
-	})}
-	if n := utf8.RuneCountInString(d.Name); n < 1 || n > maxName || strings.ContainsFunc(d.Name, unicode.IsControl) {
-		m.add("/name", "length", "name has 1 to %d characters and no control characters.", maxName)
-	}
-	if utf8.RuneCountInString(d.Description) > maxDescription {
-		m.add("/description", "length", "description has at most %d characters.", maxDescription)
-	}
+		Matchers: d.Matchers, Conditions: d.Conditions, Action: governance.Action(d.Action), Approval: d.Approval.rule(),
+	}}
+	p.Policy = governance.Normalize(p.Policy)
 	if p.Mode == "" {
 		p.Mode = governance.Enforce
 	}
-	if p.Priority < -maxPriority || p.Priority > maxPriority {
-		m.add("/priority", "range", "priority is from %d to %d.", -maxPriority, maxPriority)
+	m := mistakes(governance.CheckPolicy(p.Policy))
+	if utf8.RuneCountInString(d.Description) > maxDescription {
+		m.add("/description", "maxLength", "must have at most %d characters", maxDescription)
 	}
-	m = append(m, checkRules(p.Policy)...)
-	switch {
-	case p.Action == governance.ActionRequireApproval:
-		p.Approval = d.Approval.parse(&m)
-	case d.Approval != nil:
-		m.add("/approval", "not_allowed", "Only a policy with the action require_approval has an approval.")
+	if p.Priority < -maxPriority || p.Priority > maxPriority {
+		m.add("/priority", "range", "must be %d to %d", -maxPriority, maxPriority)
+	}
+	if d.Approval != nil && p.Action != governance.ActionRequireApproval {
+		m.add("/approval", "unexpected", "must be absent: only the action require_approval has one")
 	}
 	return p, m
 }
 
-func (d *ApprovalDraft) parse(m *mistakes) governance.ApprovalRule {
+func (d *ApprovalDraft) rule() governance.ApprovalRule {
 	r := governance.DefaultApproval()
 	if d == nil {
 		return r
@@ -109,19 +93,10 @@ func (d *ApprovalDraft) parse(m *mistakes) governance.ApprovalRule {
 	set(&r.TimeoutSeconds, d.TimeoutSeconds)
 	set(&r.ReasonRequired, d.ReasonRequired)
 	if d.OnTimeout != nil {
-		r.OnTimeout = governance.OnTimeout(strings.ToLower(*d.OnTimeout))
-	}
-	if r.Required < 1 || r.Required > maxRequired {
-		m.add("/approval/required", "range", "required is from 1 to %d.", maxRequired)
-	}
-	if longest := int64(MaxTimeout / time.Second); r.TimeoutSeconds < 1 || r.TimeoutSeconds > longest {
-		m.add("/approval/timeout", "range", "timeout is from 1 to %d seconds.", longest)
-	}
-	if r.OnTimeout != governance.OnTimeoutReject && r.OnTimeout != governance.OnTimeoutEscalate {
-		m.add("/approval/on_timeout", "enum", "on_timeout is reject or escalate.")
+		r.OnTimeout = governance.OnTimeout(*d.OnTimeout)
 	}
 	if d.Approvers != nil {
-		r.Approvers = parseApprovers(d.Approvers, m)
+		r.Approvers = d.Approvers
 	}
 	return r
 }
@@ -130,37 +105,4 @@ func set[T any](dst, src *T) {
 	if src != nil {
 		*dst = *src
 	}
-}
-
-// decidingRoles are the roles that a policy can leave the decision to. A member
-// reads; whoever shall decide is named by his id.
-func decidingRoles() []string { return []string{"owner", "admin", "approver"} }
-
-func parseApprovers(in []governance.Approver, m *mistakes) []governance.Approver {
-	if len(in) < 1 || len(in) > maxApprovers {
-		m.add("/approval/approvers", "length", "approvers has 1 to %d entries: nobody could approve without any.", maxApprovers)
-		return nil
-	}
-	out := make([]governance.Approver, len(in))
-	for i, a := range in {
-		path := fmt.Sprintf("/approval/approvers/%d", i)
-		a.Type = governance.ApproverType(strings.ToLower(string(a.Type)))
-		switch a.Type {
-		case governance.ApproverRole:
-			a.Value = strings.ToLower(a.Value)
-			if !slices.Contains(decidingRoles(), a.Value) {
-				m.add(path+"/value", "enum", "A role that approves is %s.", strings.Join(decidingRoles(), ", "))
-			}
-		case governance.ApproverUser:
-			id, err := uuid.Parse(a.Value)
-			if err != nil {
-				m.add(path+"/value", "format", "A user is named by his id, a UUID.")
-			}
-			a.Value = id.String()
-		default:
-			m.add(path+"/type", "enum", "type is role or user.")
-		}
-		out[i] = a
-	}
-	return out
 }

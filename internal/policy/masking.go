@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
+	"agentruntime/internal/governance"
 	"agentruntime/internal/verb"
 )
 
@@ -31,45 +32,55 @@ const (
 
 const argsPrefix = "args."
 
-func (m MaskPath) covers(name verb.Name) bool { return glob(m.Verb, name.String()) }
+// verbs is a policy for the verbs that the mask is about.
+func (m MaskPath) verbs() governance.Policy {
+	return governance.Policy{Name: "mask", Action: governance.ActionBlock, Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: m.Verb}}}
+}
 
-// glob reports whether the pattern, in which * stands for any characters, is the text.
-func glob(pattern, text string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == text
-	}
-	text, ok := strings.CutPrefix(text, head)
+func (m MaskPath) covers(name verb.Name) bool { return m.verbs().Covers(governance.Call{Verb: name}) }
+
+// segments are the names on the way into the arguments, nil where the path cannot be
+// read. A backslash takes the next dot or backslash for what it is, as in conditions.
+func (m MaskPath) segments() []string {
+	rest, ok := strings.CutPrefix(m.Path, argsPrefix)
 	if !ok {
-		return false
+		return nil
 	}
-	parts := strings.Split(rest, "*")
-	tail := parts[len(parts)-1]
-	for _, part := range parts[:len(parts)-1] {
-		_, after, found := strings.Cut(text, part)
-		if !found {
-			return false
+	var list []string
+	var name strings.Builder
+	for i := 0; i <= len(rest); i++ {
+		switch {
+		case i == len(rest) || rest[i] == '.':
+			if name.Len() == 0 || len(list) == maxSegments {
+				return nil
+			}
+			list = append(list, name.String())
+			name.Reset()
+		case rest[i] == '\\':
+			if i++; i == len(rest) || (rest[i] != '.' && rest[i] != '\\') {
+				return nil
+			}
+			name.WriteByte(rest[i])
+		default:
+			name.WriteByte(rest[i])
 		}
-		text = after
 	}
-	return strings.HasSuffix(text, tail)
+	return list
 }
 
 func checkMasks(paths []MaskPath) error {
 	var m mistakes
 	if len(paths) > maxMasks {
-		m.add("/paths", "maxItems", "paths has at most %d entries.", maxMasks)
+		m.add("/paths", "maxItems", "must have at most %d entries", maxMasks)
 		return m.err()
 	}
 	for i, p := range paths {
-		if len(p.Verb) < 1 || len(p.Verb) > maxMaskText || strings.ContainsFunc(p.Verb, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			m.add(fmt.Sprintf("/paths/%d/verb", i), "pattern", "verb is a verb's name, * standing for any characters: 1 to %d visible ASCII characters.", maxMaskText)
+		for _, d := range governance.CheckPolicy(p.verbs()) {
+			m.add(fmt.Sprintf("/paths/%d/verb", i), d.Rule, "%s", d.Message)
 		}
-		inner, isArgs := strings.CutPrefix(p.Path, argsPrefix)
-		segments := strings.Split(inner, ".")
-		empty := strings.HasPrefix(inner, ".") || strings.HasSuffix(inner, ".") || strings.Contains(inner, "..") || inner == ""
-		if !isArgs || empty || len(p.Path) > maxMaskText || len(segments) > maxSegments {
-			m.add(fmt.Sprintf("/paths/%d/path", i), "pattern", "path is args.<name>, then names or * separated by dots, at most %d bytes and %d names.", maxMaskText, maxSegments)
+		if len(p.Path) > maxMaskText || p.segments() == nil {
+			m.add(fmt.Sprintf("/paths/%d/path", i), "pattern",
+				`must be args.<name>, then names or * separated by dots (a dot in a name as \.), at most %d bytes and %d names`, maxMaskText, maxSegments)
 		}
 	}
 	return m.err()

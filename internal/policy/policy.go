@@ -69,11 +69,13 @@ type Subjects interface {
 	Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (Subject, error)
 }
 
-// Deps are the collaborators of a Service; all are required but Now.
+// Deps are the collaborators of a Service; database and subjects are required.
 type Deps struct {
 	DB       *db.Pool
 	Subjects Subjects
 	Now      func() time.Time // nil is time.Now
+	// SimulationLimit is how long a simulation takes at most; 0 is 20 s.
+	SimulationLimit time.Duration
 }
 
 // Service manages policies. It is safe for concurrent use.
@@ -83,7 +85,8 @@ type Service struct {
 	now      func() time.Time
 	q        *dbsqlc.Queries
 	// turns bounds how many simulations run at once.
-	turns chan struct{}
+	turns           chan struct{}
+	simulationLimit time.Duration
 }
 
 // New builds a Service.
@@ -94,10 +97,24 @@ func New(d Deps) (*Service, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Service{db: d.DB, subjects: d.Subjects, now: d.Now, q: dbsqlc.New(), turns: make(chan struct{}, simulations)}, nil
+	if d.SimulationLimit == 0 {
+		d.SimulationLimit = simulationLimit
+	}
+	return &Service{
+		db: d.DB, subjects: d.Subjects, now: d.Now, q: dbsqlc.New(),
+		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit,
+	}, nil
 }
 
 func notFound() error { return fault.New(fault.CodePolicyNotFound, "") }
+
+// readError is why a policy could not be read.
+func readError(err error) error {
+	if db.IsNoRows(err) {
+		return notFound()
+	}
+	return fmt.Errorf("policy: read: %w", err)
+}
 
 // document is what is stored of a policy, and of each of its versions.
 type document struct {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
@@ -17,11 +16,8 @@ import (
 // Get returns a policy with its warnings as of now; POLICY_NOT_FOUND.
 func (s *Service) Get(ctx context.Context, tenant, id uuid.UUID) (Policy, []Warning, error) {
 	row, err := s.q.GetPolicy(ctx, s.db.Tenant(tenant), dbsqlc.GetPolicyParams{TenantID: tenant, ID: id})
-	switch {
-	case db.IsNoRows(err):
-		return Policy{}, nil, notFound()
-	case err != nil:
-		return Policy{}, nil, fmt.Errorf("policy: read: %w", err)
+	if err != nil {
+		return Policy{}, nil, readError(err)
 	}
 	p, err := fromRow(row)
 	if err != nil {
@@ -105,19 +101,10 @@ func (s *Service) about(ctx context.Context, tenant uuid.UUID, all []Policy, nam
 	if err != nil {
 		return nil, err
 	}
-	bare := make([]governance.Policy, len(all))
-	for i, p := range all {
-		bare[i] = p.Policy
-		bare[i].Conditions, bare[i].Enabled, bare[i].Mode = nil, true, governance.Enforce
-	}
-	call := subject.Call([]byte("{}"), governance.Context{})
-	fits := map[uuid.UUID]bool{}
-	for _, m := range governance.Compile(0, bare).Evaluate(call).Matches {
-		fits[m.PolicyID] = true
-	}
-	kept := make([]Policy, 0, len(fits))
+	call := subject.Call(nil, governance.Context{})
+	kept := []Policy{}
 	for _, p := range all {
-		if fits[p.ID] {
+		if p.Covers(call) {
 			kept = append(kept, p)
 		}
 	}

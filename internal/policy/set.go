@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/governance"
+	"agentruntime/internal/redact"
 	"agentruntime/internal/verb"
 )
 
@@ -47,9 +47,14 @@ func (s *Set) MaskPaths(name verb.Name) [][]string {
 	}
 	var paths [][]string
 	for _, m := range s.masks {
-		if m.covers(name) {
-			paths = append(paths, strings.Split(strings.TrimPrefix(m.Path, argsPrefix), "."))
+		if !m.covers(name) {
+			continue
 		}
+		path := m.segments()
+		if path == nil { // stored unreadable: masked is what it might have meant
+			path = []string{redact.AnyName}
+		}
+		paths = append(paths, path)
 	}
 	return paths
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
@@ -114,10 +113,8 @@ func (s *Service) change(ctx context.Context, tenant, id uuid.UUID, expect *int3
 		}
 		row, err := s.q.GetPolicy(ctx, tx, dbsqlc.GetPolicyParams{TenantID: tenant, ID: id})
 		switch {
-		case db.IsNoRows(err):
-			return notFound()
 		case err != nil:
-			return fmt.Errorf("policy: read: %w", err)
+			return readError(err)
 		case expect != nil && *expect != row.Version:
 			return fault.Newf(fault.CodeConflict, "The policy is in version %d by now, which is not what If-Match names. Read it again.", row.Version)
 		}

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/governance"
+	"agentruntime/internal/policy"
+)
+
+type simulateBody struct {
+	Policy     *candidateBody `json:"policy"`
+	From       *time.Time     `json:"from"`
+	To         *time.Time     `json:"to"`
+	SampleSize *int           `json:"sample_size"`
+}
+
+// candidateBody is a policy as for its creation, with the id of the one that it
+// replaces.
+type candidateBody struct {
+	policyBody
+
+	ID *string `json:"id"`
+}
+
+type period struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+type simulation struct {
+	Period       period           `json:"period"`
+	Sample       string           `json:"sample"`
+	RunsInPeriod int64            `json:"runs_in_period"`
+	RunsJudged   int              `json:"runs_judged"`
+	RunsSkipped  int              `json:"runs_skipped"`
+	Partial      bool             `json:"partial"`
+	Matched      int              `json:"matched"`
+	Newly        newly            `json:"newly"`
+	Unchanged    int              `json:"unchanged"`
+	Warnings     []policy.Warning `json:"warnings"`
+}
+
+type newly struct {
+	Blocked  changed `json:"blocked"`
+	Held     changed `json:"held"`
+	Notified changed `json:"notified"`
+	Allowed  changed `json:"allowed"`
+}
+
+// changed counts runs out of those that were judged.
+type changed struct {
+	Count   int          `json:"count"`
+	Of      int          `json:"of"`
+	Samples []changedRun `json:"samples"`
+}
+
+type changedRun struct {
+	ExecutionID string          `json:"execution_id"`
+	Verb        string          `json:"verb"`
+	Args        json.RawMessage `json:"args"`
+	CreatedAt   time.Time       `json:"created_at"`
+	From        policy.Effect   `json:"from"`
+	To          policy.Effect   `json:"to"`
+	Reason      string          `json:"reason"`
+}
+
+func viewSimulation(m policy.Simulation) simulation {
+	kind := func(e policy.Effect) changed {
+		c := changed{Count: m.Newly[e].Count, Of: m.Judged, Samples: make([]changedRun, len(m.Newly[e].Samples))}
+		for i, r := range m.Newly[e].Samples {
+			c.Samples[i] = changedRun{r.ExecutionID, r.Verb.String(), r.Args, r.CreatedAt, r.From, r.To, r.Reason}
+		}
+		return c
+	}
+	sample := "all"
+	if m.Sampled {
+		sample = "uniform"
+	}
+	return simulation{
+		Period: period(m.Period), Sample: sample, RunsInPeriod: m.Runs, RunsJudged: m.Judged, RunsSkipped: m.Skipped, Partial: m.Partial,
+		Matched: m.Matched, Unchanged: m.Unchanged, Warnings: list(m.Warnings),
+		Newly: newly{Blocked: kind(policy.Blocked), Held: kind(policy.Held), Notified: kind(policy.Notified), Allowed: kind(policy.Allowed)},
+	}
+}
+
+func (s *Server) simulatePolicy(ctx context.Context, c *call) (reply, error) {
+	var b simulateBody
+	if err := c.decodeExact(&b, "/policy"+conditionValues); err != nil {
+		return reply{}, err
+	}
+	var v problems
+	in := policy.Candidate{From: b.From, To: b.To, Sample: policy.DefaultSample}
+	if b.Policy == nil {
+		v.add("/policy", "required", "policy is required, as for its creation.")
+	} else {
+		in.Draft = b.Policy.draft(&v, "/policy")
+		if b.Policy.ID != nil {
+			id := idOf(*b.Policy.ID)
+			in.Replaces = &id
+		}
+	}
+	if b.SampleSize != nil {
+		in.Sample = *b.SampleSize
+		if in.Sample < 1 || in.Sample > policy.MaxSample {
+			v.add("/sample_size", "range", fmt.Sprintf("sample_size is 1 to %d.", policy.MaxSample))
+		}
+	}
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	m, err := s.Policies.Simulate(ctx, c.who.TenantID, in)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(viewSimulation(m)), nil
+}
+
+type coverage struct {
+	PolicyID   uuid.UUID         `json:"policy_id"`
+	From       time.Time         `json:"from"`
+	To         time.Time         `json:"to"`
+	Runs       int64             `json:"runs"`
+	Matched    int64             `json:"matched"`
+	Decided    int64             `json:"decided"`
+	ByDecision decisionCounts    `json:"by_decision"`
+	WouldHave  decisionCounts    `json:"would_have"`
+	ByVersion  []versionCoverage `json:"by_version"`
+	ByDay      []dayCoverage     `json:"by_day"`
+}
+
+type decisionCounts struct {
+	Allow           int64 `json:"allow"`
+	PendingApproval int64 `json:"pending_approval"`
+	Block           int64 `json:"block"`
+}
+
+type versionCoverage struct {
+	Version int32 `json:"version"`
+	Matched int64 `json:"matched"`
+	Decided int64 `json:"decided"`
+}
+
+type dayCoverage struct {
+	Date    string `json:"date"`
+	Matched int64  `json:"matched"`
+	Decided int64  `json:"decided"`
+}
+
+func (s *Server) policyCoverage(ctx context.Context, c *call) (reply, error) {
+	var v problems
+	from, to := v.time(c, "from"), v.time(c, "to")
+	if err := v.err(); err != nil {
+		return reply{}, err
+	}
+	id := c.id()
+	got, err := s.Policies.Coverage(ctx, c.who.TenantID, id, from, to)
+	if err != nil {
+		return reply{}, err
+	}
+	out := coverage{
+		PolicyID: id, From: got.Period.From, To: got.Period.To, Runs: got.Runs, Matched: got.Matched, Decided: got.Decided,
+		ByDecision: countsOf(got.ByDecision), WouldHave: countsOf(got.WouldHave),
+		ByVersion: make([]versionCoverage, len(got.ByVersion)), ByDay: make([]dayCoverage, len(got.ByDay)),
+	}
+	for i, n := range got.ByVersion {
+		out.ByVersion[i] = versionCoverage(n)
+	}
+	for i, n := range got.ByDay {
+		out.ByDay[i] = dayCoverage(n)
+	}
+	return ok(out), nil
+}
+
+func countsOf(m map[governance.Decision]int64) decisionCounts {
+	return decisionCounts{Allow: m[governance.Allow], PendingApproval: m[governance.PendingApproval], Block: m[governance.Block]}
+}
