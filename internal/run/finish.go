@@ -42,6 +42,9 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
+	if p.ApprovalID == nil {
+		p.ApprovalID = r.ApprovalID // of a run that a human released
+	}
 	if e.result != nil {
 		text := string(e.result)
 		p.Result = &text

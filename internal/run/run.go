@@ -149,7 +149,7 @@ func (r Run) Fault() *fault.Error {
 func (r Run) governed() *fault.Error {
 	message := r.Reason
 	if r.State == StatePending {
-		message += " Nothing was sent. The call runs once it is approved; repeat it with the same execution_id, or read the execution, to learn what came of it."
+		message += ". Nothing was sent. The call runs once it is approved; repeat it with the same execution_id, or read the execution, to learn what came of it."
 	} else if r.State != StateBlocked {
 		message = r.ErrorMessage
 	}
