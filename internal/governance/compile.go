@@ -91,7 +91,7 @@ func (e *evaluation) verdict() Verdict {
 	}
 	v := Verdict{}
 	if len(enforced) == 0 {
-		v = registryDefault(e.call)
+		v = registryDefault(&e.call)
 	} else {
 		v.Decision, v.Notify = decide(e.call.Risk, enforced[0].Action)
 	}

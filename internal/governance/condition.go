@@ -103,23 +103,23 @@ func (c *condition) readValue() *problem {
 // readOperands splits the value, which is checked JSON.
 func (c *condition) readOperands(want kind, list bool) *problem {
 	d := document{data: bytes.Clone(c.source.Value)}
-	if !d.load(nil) {
+	if !d.load() {
 		return &problem{"value", "json", "is not acceptable JSON"}
 	}
 	from, end := uint32(0), uint32(1)
 	if list {
-		switch n := d.nodes[0].count; {
-		case d.nodes[0].kind != kindArray:
+		switch n := d.node(0).count; {
+		case d.node(0).kind != kindArray:
 			return &problem{"value", "type", needs(want, list)}
 		case n == 0:
 			return &problem{"value", "minItems", "has no elements"}
 		case n > maxList:
 			return &problem{"value", "maxItems", fmt.Sprintf("has more than %d elements", maxList)}
 		}
-		from, end = 1, d.nodes[0].next
+		from, end = 1, d.node(0).next
 	}
-	for i := from; i < end; i = d.nodes[i].next {
-		o := operand{kind: d.nodes[i].kind, text: d.raw(i)}
+	for i := from; i < end; i = d.node(i).next {
+		o := operand{kind: d.node(i).kind, text: d.raw(i)}
 		if o.kind&want == 0 {
 			return &problem{"value", "type", needs(want, list)}
 		}

@@ -27,7 +27,7 @@ func (cs *Conditions) Hold(c Call) bool {
 	if cs == nil {
 		return false
 	}
-	e := evaluation{call: &c, args: document{data: c.Args}}
+	e := evaluation{call: c, args: document{data: c.Args}}
 	for _, one := range cs.list {
 		if ok, _ := one.holds(&e, false); !ok {
 			return false

@@ -40,25 +40,46 @@ type node struct {
 // condition asks, and stays valid for any text: what is no JSON is broken.
 type document struct {
 	data   []byte
-	nodes  []node
+	size   uint32      // nodes there are
+	few    [fewer]node // the first of them: most documents need no memory of their own
+	more   []node
 	read   bool
 	broken bool
 	names  map[uint32]map[string]uint32 // members of wide objects, by name
 }
 
-// load reads data unless that was done; room is where the nodes go while they fit.
-func (d *document) load(room []node) bool {
+// fewer is how many nodes a document has room for.
+const fewer = 32
+
+func (d *document) node(i uint32) *node {
+	if i < fewer {
+		return &d.few[i]
+	}
+	return &d.more[i-fewer]
+}
+
+// add appends a node.
+func (d *document) add(n node) {
+	if d.size < fewer {
+		d.few[d.size] = n
+	} else {
+		d.more = append(d.more, n)
+	}
+	d.size++
+}
+
+// load reads data unless that was done, and reports whether it is JSON.
+func (d *document) load() bool {
 	if d.read {
 		return !d.broken
 	}
 	d.read = true
-	d.nodes = room[:0]
 	i := d.space(0)
 	if i == len(d.data) { // no arguments at all
 		d.data = []byte("{}")
 		i = 0
 	}
-	end, ok := d.value(i, 0)
+	end, ok := d.parse(i, 0)
 	d.broken = !ok || d.space(end) != len(d.data)
 	return !d.broken
 }
@@ -77,10 +98,10 @@ func (d *document) at(i int) byte {
 	return 0
 }
 
-// value reads the value at i into nodes and returns the position after it.
-func (d *document) value(i, depth int) (end int, ok bool) {
-	self := len(d.nodes)
-	d.nodes = append(d.nodes, node{from: uint32(i)})
+// parse reads the value at i into nodes and returns the position after it.
+func (d *document) parse(i, depth int) (end int, ok bool) {
+	self := d.size
+	d.add(node{from: uint32(i)})
 	var k kind
 	var count uint32
 	switch c := d.at(i); c {
@@ -109,8 +130,8 @@ func (d *document) value(i, depth int) (end int, ok bool) {
 		k = kindNumber
 		end, ok = d.number(i)
 	}
-	n := &d.nodes[self]
-	n.kind, n.end, n.count, n.next = k, uint32(end), count, uint32(len(d.nodes))
+	n := d.node(self)
+	n.kind, n.end, n.count, n.next = k, uint32(end), count, d.size
 	return end, ok
 }
 
@@ -140,11 +161,12 @@ func (d *document) container(i, depth int) (end int, count uint32, ok bool) {
 			}
 			i = d.space(i + 1)
 		}
-		child := len(d.nodes)
-		if i, ok = d.value(i, depth+1); !ok {
+		child := d.size
+		if i, ok = d.parse(i, depth+1); !ok {
 			return i, count, false
 		}
-		d.nodes[child].nameFrom, d.nodes[child].nameEnd = uint32(nameFrom), uint32(nameEnd)
+		n := d.node(child)
+		n.nameFrom, n.nameEnd = uint32(nameFrom), uint32(nameEnd)
 		count++
 		switch i = d.space(i); d.at(i) {
 		case last:
@@ -199,11 +221,11 @@ func (d *document) str(i int) (int, bool) {
 
 // member returns the member of object self with that name.
 func (d *document) member(self uint32, name string) (uint32, bool) {
-	n := d.nodes[self]
+	n := d.node(self)
 	if n.count > wide {
 		return d.lookup(self, name)
 	}
-	for i := self + 1; i < n.next; i = d.nodes[i].next {
+	for i := self + 1; i < n.next; i = d.node(i).next {
 		if d.named(i, name) {
 			return i, true
 		}
@@ -213,7 +235,7 @@ func (d *document) member(self uint32, name string) (uint32, bool) {
 
 // named reports whether member i has that name.
 func (d *document) named(i uint32, name string) bool {
-	raw := d.data[d.nodes[i].nameFrom:d.nodes[i].nameEnd]
+	raw := d.data[d.node(i).nameFrom:d.node(i).nameEnd]
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == name
 	}
@@ -224,9 +246,9 @@ func (d *document) named(i uint32, name string) bool {
 func (d *document) lookup(self uint32, name string) (uint32, bool) {
 	names, known := d.names[self]
 	if !known {
-		names = make(map[string]uint32, d.nodes[self].count)
-		for i := self + 1; i < d.nodes[self].next; i = d.nodes[i].next {
-			names[string(unescape(nil, d.data[d.nodes[i].nameFrom:d.nodes[i].nameEnd]))] = i
+		names = make(map[string]uint32, d.node(self).count)
+		for i := self + 1; i < d.node(self).next; i = d.node(i).next {
+			names[string(unescape(nil, d.data[d.node(i).nameFrom:d.node(i).nameEnd]))] = i
 		}
 		if d.names == nil {
 			d.names = map[uint32]map[string]uint32{}
@@ -239,21 +261,30 @@ func (d *document) lookup(self uint32, name string) (uint32, bool) {
 
 // element returns element n of array self.
 func (d *document) element(self uint32, n int) (uint32, bool) {
-	if n >= int(d.nodes[self].count) {
+	if n >= int(d.node(self).count) {
 		return 0, false
 	}
 	i := self + 1
 	for ; n > 0; n-- {
-		i = d.nodes[i].next
+		i = d.node(i).next
 	}
 	return i, true
 }
 
 // raw is the text of value i.
-func (d *document) raw(i uint32) []byte { return d.data[d.nodes[i].from:d.nodes[i].end] }
+func (d *document) raw(i uint32) []byte { return d.data[d.node(i).from:d.node(i).end] }
 
 // text is what string i means. It shares the document's memory where nothing is escaped.
 func (d *document) text(i uint32) []byte { return unquote(d.raw(i)) }
+
+// value is value i as conditions look at it.
+func (d *document) value(i uint32) value {
+	v := value{kind: d.node(i).kind, text: d.raw(i)}
+	if v.kind == kindString {
+		v.text = unquote(v.text)
+	}
+	return v
+}
 
 func unquote(raw []byte) []byte {
 	raw = raw[1 : len(raw)-1]

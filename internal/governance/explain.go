@@ -27,7 +27,10 @@ func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
 		_, why := c.holds(e, p.tightens())
 		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: why}
 		one.Actual, secret[i] = e.actual(c)
-		if secret[i] && len(one.Value) > 0 {
+		switch {
+		case !json.Valid(one.Value): // that of exists is never looked at
+			one.Value = null
+		case secret[i]:
 			one.Value = json.RawMessage(`"[masked]"`)
 		}
 		m.Conditions[i] = one
@@ -45,7 +48,7 @@ func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
 		return e.contextValue(c.source.Field), false
 	}
 	secret := c.secret || e.call.Fields.secret(c.path)
-	if !e.loadMasked() || !e.args.load(e.room[:]) {
+	if !e.loadMasked() || !e.args.load() {
 		return null, secret
 	}
 	shown, given := e.masked.collect(c.path), e.args.collect(c.path)
@@ -61,14 +64,13 @@ func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
 
 // loadMasked asks for the masked arguments, once.
 func (e *evaluation) loadMasked() bool {
-	if !e.masked.read {
-		if e.call.Masked == nil {
-			e.masked.read, e.masked.broken = true, true
-			return false
+	if e.masked == nil {
+		e.masked = &document{read: true, broken: true}
+		if e.call.Masked != nil {
+			e.masked = &document{data: e.call.Masked()}
 		}
-		e.masked.data = e.call.Masked()
 	}
-	return e.masked.load(nil)
+	return e.masked.load()
 }
 
 // collect returns the values that the path leads to: the one, or an array of those

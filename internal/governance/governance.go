@@ -91,9 +91,9 @@ func (s *Set) Evaluate(c Call) Verdict {
 		return registryDefault(&c)
 	}
 	var buf [maxName]byte
-	e := evaluation{call: &c, args: document{data: c.Args}}
-	e.name = append(append(append(buf[:0], c.Verb.Provider...), ':'), c.Verb.Verb...)
-	s.index.consider(&e)
+	name := append(append(append(buf[:0], c.Verb.Provider...), ':'), c.Verb.Verb...)
+	e := evaluation{call: c, args: document{data: c.Args}}
+	s.index.consider(&e, name)
 	if len(e.matched) == 0 {
 		return registryDefault(&c)
 	}

@@ -31,18 +31,14 @@ const (
 type value struct {
 	kind kind
 	text []byte // a string's meaning, else the JSON
-	doc  *document
-	node uint32 // in doc, for arrays
 }
 
 // evaluation is one call while it is judged.
 type evaluation struct {
-	call    *Call
+	call    Call
 	args    document
-	masked  document
-	name    []byte // provider:verb_name
+	masked  *document // nil until it is asked for
 	matched []*policy
-	room    [32]node // for the arguments, where they are few
 }
 
 // holds reports whether the condition counts as held. A condition of a policy that
@@ -53,7 +49,7 @@ func (c *condition) holds(e *evaluation, strict bool) (ok bool, why string) {
 		f, why := c.context(e)
 		return f == held || (f == unsure && strict), why
 	}
-	if !e.args.load(e.room[:]) {
+	if !e.args.load() {
 		return strict, whyUnreadable
 	}
 	known, types := e.call.Fields.find(c.path)
@@ -137,13 +133,12 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 	case !there:
 		return failed, ""
 	}
-	v := value{kind: d.nodes[i].kind, doc: d, node: i}
-	if known && v.kind&types == 0 {
+	v := d.value(i)
+	switch {
+	case known && v.kind&types == 0:
 		return unsure, whySchema
-	}
-	v.text = d.raw(i)
-	if v.kind == kindString {
-		v.text = d.text(i)
+	case v.kind == kindArray && (c.source.Operator == OpContains || c.source.Operator == OpNotContains):
+		return c.element(d, i, c.source.Operator == OpContains)
 	}
 	return c.test(v)
 }
@@ -152,9 +147,9 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 func (c *condition) test(v value) (finding, string) {
 	switch c.source.Operator {
 	case OpEquals, OpIn:
-		return c.among(v, true)
+		return c.oneOf(v, true)
 	case OpNotEquals, OpNotIn:
-		return c.among(v, false)
+		return c.oneOf(v, false)
 	case OpContains:
 		return c.contains(v, true)
 	case OpNotContains:
@@ -181,8 +176,8 @@ func (o *operand) equal(v value) (same, ok bool) {
 	return ok && d.compare(&o.number) == 0, ok
 }
 
-// among reports whether v is one of the list, or none of it.
-func (c *condition) among(v value, want bool) (finding, string) {
+// oneOf reports whether v is one of the list, or none of it.
+func (c *condition) oneOf(v value, want bool) (finding, string) {
 	comparable, onlyNull := false, true
 	for i := range c.list {
 		o := &c.list[i]
@@ -223,37 +218,33 @@ func mismatch(list []operand, v value) string {
 	return whyNotSingle
 }
 
-// contains looks for a part of a string or an element of an array.
+// contains looks for a part of a string.
 func (c *condition) contains(v value, want bool) (finding, string) {
-	o := &c.list[0]
-	switch v.kind {
-	case kindString:
-		if o.kind != kindString {
-			return unsure, mismatch(c.list, v)
-		}
-		return found(bytes.Contains(v.text, o.text) == want), ""
-	case kindArray:
-		all := true
-		for i := v.node + 1; i < v.doc.nodes[v.node].next; i = v.doc.nodes[i].next {
-			element := value{kind: v.doc.nodes[i].kind, text: v.doc.raw(i)}
-			if element.kind == kindString {
-				element.text = v.doc.text(i)
-			}
-			same, ok := o.equal(element)
-			if same {
-				return found(want), ""
-			}
-			all = all && ok
-		}
-		if !all {
-			return unsure, whyElements
-		}
-		return found(!want), ""
-	case kindNull:
+	switch {
+	case v.kind == kindString && c.list[0].kind != kindString:
+		return unsure, mismatch(c.list, v)
+	case v.kind == kindString:
+		return found(bytes.Contains(v.text, c.list[0].text) == want), ""
+	case v.kind == kindNull:
 		return unsure, whyNull
-	default:
-		return unsure, whyNotText
 	}
+	return unsure, whyNotText
+}
+
+// element looks for an element of array i.
+func (c *condition) element(d *document, i uint32, want bool) (finding, string) {
+	all := true
+	for at := i + 1; at < d.node(i).next; at = d.node(at).next {
+		same, ok := c.list[0].equal(d.value(at))
+		if same {
+			return found(want), ""
+		}
+		all = all && ok
+	}
+	if !all {
+		return unsure, whyElements
+	}
+	return found(!want), ""
 }
 
 func (c *condition) order(v value) (finding, string) {

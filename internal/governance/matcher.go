@@ -183,45 +183,46 @@ func (x *index) addVerb(value string, e entry) {
 	x.globs = append(x.globs, e)
 }
 
-// consider looks at every policy that the call may be about, each once.
-func (x *index) consider(e *evaluation) {
+// consider looks at every policy that the call may be about, each once. name is the
+// call's provider:verb_name; it stays out of e so that it needs no memory of its own.
+func (x *index) consider(e *evaluation, name []byte) {
 	for _, p := range x.always {
 		e.consider(p)
 	}
-	c := e.call
-	e.visit(x.exact[c.Verb])
-	e.visit(x.providers[c.Verb.Provider])
-	e.visit(x.domains[c.Domain])
-	e.visit(x.risks[string(c.Risk)])
-	e.visit(x.operations[string(c.Operation)])
-	e.visit(x.globs)
+	c := &e.call
+	e.visit(name, x.exact[c.Verb])
+	e.visit(name, x.providers[c.Verb.Provider])
+	e.visit(name, x.domains[c.Domain])
+	e.visit(name, x.risks[string(c.Risk)])
+	e.visit(name, x.operations[string(c.Operation)])
+	e.visit(name, x.globs)
 	for _, n := range x.whole.lengths {
-		if n > len(e.name) {
+		if n > len(name) {
 			break
 		}
-		e.visit(x.whole.lists[string(e.name[:n])])
+		e.visit(name, x.whole.lists[string(name[:n])])
 	}
 	for _, n := range x.verbs.lengths {
 		if n > len(c.Verb.Verb) {
 			break
 		}
-		e.visit(x.verbs.lists[c.Verb.Verb[:n]])
+		e.visit(name, x.verbs.lists[c.Verb.Verb[:n]])
 	}
 	for _, n := range x.ends.lengths {
-		if n > len(e.name) {
+		if n > len(name) {
 			break
 		}
-		e.visit(x.ends.lists[string(e.name[len(e.name)-n:])])
+		e.visit(name, x.ends.lists[string(name[len(name)-n:])])
 	}
 }
 
 // visit considers the policies whose matcher fits, and of which no earlier one does:
 // that one has led to the policy already, or will.
-func (e *evaluation) visit(list []entry) {
+func (e *evaluation) visit(name []byte, list []entry) {
 next:
 	for _, at := range list {
 		for i, m := range at.policy.Matchers[:at.matcher+1] {
-			if m.matches(e.call, e.name) != (i == at.matcher) {
+			if m.matches(&e.call, name) != (i == at.matcher) {
 				continue next
 			}
 		}

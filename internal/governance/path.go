@@ -75,7 +75,7 @@ func elementIndex(name string) int {
 // each element of an array where the path has a name. It stops where f returns false.
 func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) bool) bool {
 	for step, s := range path {
-		switch n := d.nodes[i]; {
+		switch n := d.node(i); {
 		case n.kind == kindObject:
 			m, ok := d.member(i, s.name)
 			if !ok {
@@ -89,7 +89,7 @@ func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) b
 			}
 			i = e
 		case n.kind == kindArray && n.count > 0:
-			for e := i + 1; e < n.next; e = d.nodes[e].next {
+			for e := i + 1; e < n.next; e = d.node(e).next {
 				if !d.each(e, path[step:], f) {
 					return false
 				}
