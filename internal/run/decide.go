@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
+	"agentruntime/internal/failpoint"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
 )
@@ -32,6 +33,7 @@ func (s *Service) Decide(ctx context.Context, ref Ref, decision uuid.UUID) (Deci
 	if err == nil {
 		var out Decided
 		var done *Run
+		failpoint.Hit("before_count")
 		err = s.DB.InTenant(ctx, ref.TenantID, func(tx pgx.Tx) error {
 			d, err := s.openDecision(ctx, tx, ref, decision)
 			if err != nil {
@@ -42,6 +44,7 @@ func (s *Service) Decide(ctx context.Context, ref Ref, decision uuid.UUID) (Deci
 			return err
 		})
 		if err == nil {
+			failpoint.Hit("after_count")
 			if done != nil {
 				s.ended(*done)
 			}
@@ -189,6 +192,7 @@ func (d *deciding) settle(ctx context.Context, tx pgx.Tx) (Decided, *Run, error)
 	if err != nil || n == 0 {
 		return Decided{Code: fault.CodeApprovalNotPending}, nil, err
 	}
+	failpoint.Hit("in_count")
 	switch {
 	case d.d.Decision == "reject":
 		done, err := d.reject(ctx, tx)

@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
+	"agentruntime/internal/failpoint"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
 )
@@ -60,7 +61,9 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (Step, erro
 	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), "approval", a.ID
 	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
 	audit.Queue(b, rec)
+	failpoint.Hit("before_hold")
 	done, found, err := s.apply(ctx, p.run, b)
+	failpoint.Hit("after_hold")
 	if err != nil || !found {
 		return Step{State: p.run.State, Done: !found}, err
 	}
@@ -347,7 +350,9 @@ func (s *Service) supersede(ctx context.Context, p prepared, h held, why string)
 	rec.Outcome, rec.SubjectType, rec.SubjectID = approvalSuperseded, "approval", h.row.ID
 	rec.Details = mustJSON(map[string]string{"approval_id": h.row.ID, "reason": why})
 	audit.Queue(b, rec)
+	failpoint.Hit("before_supersede")
 	done, found, err := s.apply(ctx, p.run, b)
+	failpoint.Hit("after_supersede")
 	if err != nil || !found {
 		return p, Step{State: p.run.State, Done: !found}, false, err
 	}
@@ -425,7 +430,9 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (Step, e
 	rec.Details = mustJSON(map[string]string{"approval_id": *r.ApprovalID, "reason": c.reason})
 	rec.ActorType, rec.ActorID = audit.ActorSystem, ""
 	audit.Queue(b, rec)
+	failpoint.Hit("before_close")
 	done, found, err := s.apply(ctx, r, b)
+	failpoint.Hit("after_close")
 	if err != nil {
 		return Step{}, err
 	}
