@@ -50,6 +50,17 @@ func probes() []probe {
 		{"DELETE", "/v1/grants/{}", "", true, "grant"},
 		{"GET", "/v1/grants?provider={}", "", false, "provider"},
 		{"POST", "/v1/grants", `{"verb":"{}","expires_at":"` + soon() + `","max_uses":1,"reason":"x"}`, false, "verb"},
+		{"GET", "/v1/policies/{}", "", false, "policy"},
+		{"GET", "/v1/policies/{}", "", true, "policy"},
+		{"PUT", "/v1/policies/{}", aPolicy, false, "policy"},
+		{"PUT", "/v1/policies/{}", aPolicy, true, "policy"},
+		{"DELETE", "/v1/policies/{}", "", false, "policy"},
+		{"DELETE", "/v1/policies/{}", "", true, "policy"},
+		{"GET", "/v1/policies/{}/versions", "", false, "policy"},
+		{"GET", "/v1/policies/{}/coverage", "", false, "policy"},
+		{"POST", "/v1/policies/simulate", `{"policy":{"id":"{}","name":"p","action":{"type":"block"}}}`, false, "policy"},
+		{"GET", "/v1/policies?verb={}", "", false, "verb"},
+		{"POST", "/v1/policies", `{"name":"p","action":{"type":"require_approval"},"approval":{"approvers":[{"type":"user","value":"{}"}]}}`, false, "user"},
 		{"GET", "/v1/providers/{}", "", false, "provider"},
 		{"GET", "/v1/providers/{}", "", true, "provider"},
 		{"DELETE", "/v1/providers/{}", "", false, "provider"},
@@ -95,6 +106,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.approval}
 	case "grant":
 		return []string{own.grant}
+	case "policy":
+		return []string{own.policy}
 	case "provider":
 		return []string{own.provider}
 	case "credential":
@@ -116,7 +129,7 @@ func unknown(kind string) string {
 	switch kind {
 	case "approval":
 		return "appr_" + uuid.Must(uuid.NewV7()).String()
-	case "credential", "key", "user", "grant":
+	case "credential", "key", "user", "grant", "policy":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
 		return "beta-none:list_orders"
@@ -128,7 +141,7 @@ func TestAnotherTenantsIDsAreUnknown(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": []string{
-		"actions:run", "actions:catalog", "approvals:manage", "providers:manage", "credentials:manage",
+		"actions:run", "actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage",
 	}})
 	before := w.rowsOf(t, w.b)
 	covered := map[string]bool{}
@@ -217,7 +230,7 @@ func TestListsShowNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	secret, _ := w.a.newKey(t, map[string]any{"name": "lists", "permissions": []string{
-		"actions:run", "actions:catalog", "approvals:manage", "providers:manage", "credentials:manage",
+		"actions:run", "actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage",
 	}})
 	lists := 0
 	for _, op := range w.doc.ops {

@@ -51,10 +51,10 @@ type world struct {
 // tenant is a tenant and one of everything it owns.
 type tenant struct {
 	*rig.Tenant
-	id, name, email, ownerID                          string
-	token                                             string
-	provider, execution, approval, credential, apiKey string // ids
-	grant                                             string // its id
+	id, name, email, ownerID                                  string
+	token                                                     string
+	provider, execution, policy, approval, credential, apiKey string // ids
+	grant                                                     string // its id
 	// people by role, and "removed" and "invited"; none where hire was not called.
 	people map[string]person
 }
@@ -110,6 +110,11 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": "k"},
 	}).Data(tb, &made)
 	own.credential = made.ID
+	own.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+		"name": name + " policy", "action": map[string]string{"type": "notify"},
+		"verbMatchers": []map[string]string{{"type": "verb", "value": own.provider + ":list_orders"}},
+	}).Data(tb, &made)
+	own.policy = made.ID
 	ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": own.execution, "session_id": name + "-session",
 	})
