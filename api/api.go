@@ -45,6 +45,7 @@ type Deps struct {
 	Runs        Runs
 	Approvals   Approvals
 	Policies    Policies
+	Audit       Audit
 }
 
 // Server serves the API.
@@ -58,7 +59,7 @@ func New(d Deps) (*Server, error) {
 	switch {
 	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil:
 		return nil, errors.New("api: authenticator, revocations, log and readiness are required")
-	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil:
+	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil:
 		return nil, errors.New("api: a service is missing")
 	}
 	if d.Now == nil {

@@ -25,6 +25,8 @@ type call struct {
 	requestID string
 	log       *slog.Logger
 	body      []byte
+	// streamed is set once the handler writes the answer itself, see stream.
+	streamed bool
 }
 
 // param returns a path parameter. chi routes on the escaped path where the caller

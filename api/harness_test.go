@@ -16,6 +16,8 @@ import (
 
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/audit"
+	"agentruntime/internal/audit/chain"
 	"agentruntime/internal/auth"
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/connectors"
@@ -84,6 +86,7 @@ type site struct {
 	db     testkit.DB
 	log    *bytes.Buffer
 	tenant uuid.UUID
+	trail  *audit.Trail
 	keys   map[string]bool
 }
 
@@ -101,7 +104,7 @@ func newSite(t *testing.T) *site {
 		"user":    {Kind: auth.KindUser, TenantID: s.tenant, UserID: uuid.New(), Role: "owner"},
 		"foreign": {Kind: auth.KindUser, TenantID: other, UserID: uuid.New(), Role: "owner"},
 		"runtime": key(auth.PermActionsCatalog, auth.PermActionsRun),
-		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage),
+		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage, auth.PermAuditManage),
 		"agent":   key(auth.PermAgentsMessage),
 	}
 	for name, p := range who {
@@ -113,10 +116,14 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: s.db.Pool, KMS: kms})
 	require.NoError(t, err)
+	signer, err := chain.NewSigner(bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	s.trail, err = audit.New(audit.Config{}, audit.Deps{DB: s.db.Pool, Signer: signer, Log: testkit.Quiet()})
+	require.NoError(t, err)
 	s.server, err = api.New(api.Deps{
 		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
 		Catalog: shelf, Providers: importing{shelf}, Credentials: safe,
-		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{}, Policies: struct{ api.Policies }{},
+		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{}, Policies: struct{ api.Policies }{}, Audit: s.trail,
 	})
 	require.NoError(t, err)
 	return s

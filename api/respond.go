@@ -41,6 +41,12 @@ func (s *Server) plain(h handlerFunc) http.HandlerFunc {
 		c := callOf(r.Context())
 		c.w, c.r = w, r
 		rep, err := h(r.Context(), c)
+		if c.streamed {
+			if err != nil {
+				c.log.Warn("an answer was broken off", slog.String("error", err.Error()))
+			}
+			return
+		}
 		allowOrigin(c)
 		if err != nil {
 			s.fail(c, err)

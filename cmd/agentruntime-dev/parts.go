@@ -136,8 +136,9 @@ func (s *stack) serviceConfig(lane string) (config.Config, error) {
 	cfg.StartLane = lane
 	cfg.VaultKeys = "dev:" + encode(keys.KEK)
 	cfg.KeyPepper, cfg.JWTSeed, cfg.CodecKey = encode(keys.Pepper), encode(keys.JWTSeed), encode(keys.Codec)
+	cfg.AuditSeed = encode(keys.AuditSeed)
 	cfg.DrainTimeout = drainTimeout
-	return cfg, cfg.Check(config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth)
+	return cfg, cfg.Check(config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit)
 }
 
 // startService runs API, worker or both in this process. It returns once the API

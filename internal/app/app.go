@@ -21,6 +21,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/account"
 	"agentruntime/internal/approval"
+	"agentruntime/internal/audit"
 	"agentruntime/internal/auth"
 	"agentruntime/internal/catalog"
 	"agentruntime/internal/config"
@@ -57,6 +58,7 @@ type App struct {
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
+	trail       *audit.Trail
 	handler     http.Handler
 }
 
@@ -83,6 +85,9 @@ func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) 
 		return nil, err
 	}
 	if err := a.buildRuns(); err != nil {
+		return nil, err
+	}
+	if err := a.buildAudit(); err != nil {
 		return nil, err
 	}
 	if roles.API {
@@ -167,14 +172,14 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	approvals, err := approval.New(a.pool)
+	approvals, err := approval.New(approval.Deps{DB: a.pool, Workflows: starter{a.engine}, Edits: a.runs})
 	if err != nil {
 		return err
 	}
 	a.handler, err = api.New(api.Deps{
 		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
-		Runs: a.runs, Approvals: approvals, Policies: a.policies,
+		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
 	})
 	return err
 }
@@ -245,6 +250,7 @@ func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { a.runs.Announce(lasting); return nil })
 	g.Go(func() error { a.runs.Sweep(ctx); return nil })
+	g.Go(func() error { a.trail.SealForever(ctx); return nil })
 	g.Go(func() error {
 		defer stop()
 		if err := a.engine.AwaitReady(ctx); err != nil {

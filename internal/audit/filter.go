@@ -30,13 +30,14 @@ type Filter struct {
 // by, may be from that of Postgres, which the time of a record is of.
 const clockSlack = time.Hour
 
-// texts are the filters that compare a column with a text, in the order of an export's
-// header.
-func (f Filter) texts() []struct{ column, value string } {
-	return []struct{ column, value string }{
-		{"provider", f.Provider}, {"verb", f.Verb}, {"action", f.Action}, {"decision", f.Decision},
-		{"session_id", f.SessionID}, {"execution_id", f.ExecutionID}, {"actor_type", f.ActorType}, {"actor_id", f.ActorID},
-		{"subject_type", f.SubjectType}, {"subject_id", f.SubjectID},
+// texts are the filters that compare a column with a text, named as in the API, in the
+// order of an export's header.
+func (f Filter) texts() []struct{ name, column, value string } {
+	return []struct{ name, column, value string }{
+		{"provider", "provider", f.Provider}, {"verb", "verb", f.Verb}, {"action", "action", f.Action}, {"decision", "decision", f.Decision},
+		{"session_id", "session_id", f.SessionID}, {"execution_id", "execution_id", f.ExecutionID},
+		{"actor_type", "actor_type", f.ActorType}, {"actor", "actor_id", f.ActorID},
+		{"subject_type", "subject_type", f.SubjectType}, {"subject", "subject_id", f.SubjectID},
 	}
 }
 
@@ -98,7 +99,7 @@ func (f Filter) header() []byte {
 		if t.column == "verb" && value != "" {
 			value = f.Provider + ":" + value
 		}
-		add(t.column, value)
+		add(t.name, value)
 	}
 	return append(b, '}')
 }

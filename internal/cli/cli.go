@@ -34,12 +34,13 @@ func New() *cobra.Command {
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth),
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
 		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault),
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAudit),
 		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth),
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
 		migrateCommand(),
+		auditCommand(),
 		healthCommand(),
 	}
 }

@@ -45,6 +45,11 @@ type Config struct {
 	CodecKey    string   `env:"TEMPORAL_CODEC_KEY"`
 	CodecKeyID  string   `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
 
+	// AuditSeed signs the audit trail's checkpoints and exports (Ed25519); AuditOldKeys,
+	// base64 of public keys separated by commas, still verify those of keys before it.
+	AuditSeed    string   `env:"AUDIT_SIGNING_KEY"`
+	AuditOldKeys []string `env:"AUDIT_OLD_PUBLIC_KEYS"`
+
 	// AllowLoopback lets provider calls reach loopback addresses. Development only.
 	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
 	// ProviderTimeout bounds one attempt at a provider.
@@ -75,6 +80,7 @@ const (
 	NeedTemporal Need = "temporal"
 	NeedVault    Need = "vault"
 	NeedAuth     Need = "auth"
+	NeedAudit    Need = "audit"
 )
 
 // Check reports everything that is missing, malformed or unsafe, all at once.
@@ -135,6 +141,15 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 				bad("JWT_VERIFYING_SEEDS: %w", err)
 			}
 		}
+	case NeedAudit:
+		if _, err := Key(c.AuditSeed); err != nil {
+			bad("AUDIT_SIGNING_KEY: %w", err)
+		}
+		for _, key := range c.AuditOldKeys {
+			if _, err := Key(key); err != nil {
+				bad("AUDIT_OLD_PUBLIC_KEYS: %w", err)
+			}
+		}
 	}
 }
 
@@ -142,7 +157,7 @@ func (c Config) checkProduction(bad func(string, ...any)) {
 	if c.AllowLoopback {
 		bad("EGRESS_ALLOW_LOOPBACK must not be set when ENV=production")
 	}
-	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey} {
+	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey, "AUDIT_SIGNING_KEY": c.AuditSeed} {
 		if raw, err := Key(key); err == nil && weak(raw) {
 			bad("%s is a development key: make a random one when ENV=production", name)
 		}

@@ -248,7 +248,7 @@ func TestEachProcessGetsOnlyItsSecrets(t *testing.T) {
 	withheld := map[string][]string{
 		"api":     {"MIGRATE_DATABASE_URL"},
 		"worker":  {"MIGRATE_DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "JWT_VERIFYING_SEEDS"},
-		"migrate": {"DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "VAULT_KEYS", "TEMPORAL_CODEC_KEY"},
+		"migrate": {"DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "VAULT_KEYS", "TEMPORAL_CODEC_KEY", "AUDIT_SIGNING_KEY"},
 	}
 	for name, never := range withheld {
 		for _, variable := range never {
@@ -311,12 +311,13 @@ func TestExampleFileNamesWhatComposeReads(t *testing.T) {
 func TestConfigurationIsComplete(t *testing.T) {
 	needs := map[string][]config.Need{
 		"migrate": {config.NeedMigrate},
-		"worker":  {config.NeedDatabase, config.NeedTemporal, config.NeedVault},
-		"api":     {config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth},
+		"worker":  {config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAudit},
+		"api":     {config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit},
 	}
 	const key = "Lf4S1nVtZ0ahXkQ9cJ7mYw2rGdB8uEoT5pKi3NxHsRg="
 	filled := map[string]string{
 		"VAULT_KEYS": "v1:" + key, "API_KEY_PEPPER": key, "JWT_SIGNING_SEED": key, "TEMPORAL_CODEC_KEY": key,
+		"AUDIT_SIGNING_KEY": key,
 	}
 	services := load(t).Services
 	for name, need := range needs {

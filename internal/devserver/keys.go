@@ -17,6 +17,8 @@ type Secrets struct {
 	Pepper  []byte `json:"-"` // of the API keys' HMAC
 	JWTSeed []byte `json:"-"` // Ed25519 seed of the JWT signer
 	Codec   []byte `json:"-"` // of the payload codec in Temporal
+
+	AuditSeed []byte `json:"-"` // Ed25519 seed of the audit trail's signer
 }
 
 // String keeps the keys out of logs.
@@ -35,6 +37,7 @@ func LoadOrCreateSecrets(dir string) (Secrets, error) {
 		{"pepper", &s.Pepper},
 		{"jwt", &s.JWTSeed},
 		{"codec", &s.Codec},
+		{"audit", &s.AuditSeed},
 	} {
 		secret, err := datadir.Secret(filepath.Join(dir, "keys", key.name), keyBytes)
 		if err != nil {

@@ -89,6 +89,7 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 	quiet := []string{"LOG_FORMAT=json"}
 	s.keysEnv = []string{
 		"VAULT_KEYS=rig:" + secret(), "API_KEY_PEPPER=" + secret(), "JWT_SIGNING_SEED=" + secret(), "TEMPORAL_CODEC_KEY=" + secret(),
+		"AUDIT_SIGNING_KEY=" + secret(),
 	}
 	s.start["postgres"] = func() {
 		file := filepath.Join(s.Dir, "postgres.json")
