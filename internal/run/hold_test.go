@@ -114,6 +114,7 @@ func TestAHeldCallRunsOnceItIsApproved(t *testing.T) {
 	require.Empty(t, r.decide(x, r.user("approver"), "approve").Code)
 	done := r.wake(x)
 	require.Equal(t, run.StateExecuted, done.State)
+	require.Equal(t, *x.ApprovalID, *done.ApprovalID, "the run names the approval that released it")
 	require.EqualValues(t, 1, r.provider.effects.Load())
 	require.Equal(t, "approved", r.status(*x.ApprovalID))
 	out, err := r.do("refund", "one", `{"amount":5}`)
