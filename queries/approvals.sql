@@ -94,6 +94,13 @@ SELECT d.*, u.email, u.name FROM approval_decisions d
  WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.counted_at IS NOT NULL
  ORDER BY d.counted_at, d.id;
 
+-- name: LastEdit :many
+-- Who made the run's arguments what they are, and from which approval's.
+SELECT edited_from, edited_by FROM approvals
+ WHERE tenant_id = @tenant_id AND run_id = @run_id AND attempt = @attempt AND edited_by IS NOT NULL
+ ORDER BY id DESC
+ LIMIT 1;
+
 -- name: RoleOf :one
 SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at IS NOT NULL AND removed_at IS NULL;
 

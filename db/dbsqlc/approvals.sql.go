@@ -536,6 +536,45 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 	return err
 }
 
+const LastEdit = `-- name: LastEdit :many
+SELECT edited_from, edited_by FROM approvals
+ WHERE tenant_id = $1 AND run_id = $2 AND attempt = $3 AND edited_by IS NOT NULL
+ ORDER BY id DESC
+ LIMIT 1
+`
+
+type LastEditParams struct {
+	TenantID uuid.UUID
+	RunID    uuid.UUID
+	Attempt  int32
+}
+
+type LastEditRow struct {
+	EditedFrom *string
+	EditedBy   *uuid.UUID
+}
+
+// Who made the run's arguments what they are, and from which approval's.
+func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]LastEditRow, error) {
+	rows, err := db.Query(ctx, LastEdit, arg.TenantID, arg.RunID, arg.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LastEditRow{}
+	for rows.Next() {
+		var i LastEditRow
+		if err := rows.Scan(&i.EditedFrom, &i.EditedBy); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListApprovals = `-- name: ListApprovals :many
 SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
   FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id

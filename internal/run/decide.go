@@ -389,6 +389,23 @@ type editedFrom struct {
 	by         uuid.UUID
 }
 
+// findEditor reads who edited the run's arguments, where somebody did: he stays the
+// editor however often the call is asked about anew.
+func (s *Service) findEditor(ctx context.Context, p *prepared) error {
+	r := p.run
+	if r.EditedArgs == nil {
+		return nil
+	}
+	edits, err := dbsqlc.New().LastEdit(ctx, s.DB.Tenant(r.TenantID), dbsqlc.LastEditParams{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt})
+	if err != nil {
+		return fmt.Errorf("run: the editor: %w", err)
+	}
+	for _, e := range edits {
+		p.editedFrom = &editedFrom{approvalID: *e.EditedFrom, by: *e.EditedBy}
+	}
+	return nil
+}
+
 // RejectByOperator ends a held run for somebody at Temporal, of whom no more is known.
 func (s *Service) RejectByOperator(ctx context.Context, ref Ref) error {
 	r, err := s.get(ctx, ref.TenantID, ref.ID)

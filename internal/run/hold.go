@@ -49,6 +49,9 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (Step, erro
 	if err != nil {
 		return Step{}, err
 	}
+	if err := s.findEditor(ctx, &p); err != nil {
+		return Step{}, err
+	}
 	a := p.pending(newApprovalID(), state, call.Preview(p.run.Effective()), s.Now())
 	b := &pgx.Batch{}
 	p.queueHold(b, a, state)
