@@ -228,7 +228,11 @@ func governanceStatus(r run.Run) string {
 		return "rejected"
 	case run.StateExpired:
 		return "expired"
-	case run.StateSending, run.StateExecuted, run.StateFailed, run.StateOutcomeUnknown, run.StateRefused, run.StateIntercepted, run.StateCancelled:
+	case run.StateRefused, run.StateCancelled:
+		if r.Decision != string(governance.Allow) && r.Sends == 0 {
+			return "pending" // it ended before anybody let it through
+		}
+	case run.StateSending, run.StateExecuted, run.StateFailed, run.StateOutcomeUnknown, run.StateIntercepted:
 	}
 	return "approved"
 }

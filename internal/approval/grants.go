@@ -144,7 +144,7 @@ func (in NewGrant) check(now time.Time) error {
 	}
 	rule := governance.Policy{Name: "grant", Mode: governance.Enforce, Action: governance.ActionAllow, Conditions: in.Conditions}
 	if details := governance.CheckPolicy(rule); len(details) > 0 {
-		f := fault.New(fault.CodeValidation, details[0].Message)
+		f := fault.New(fault.CodeValidation, "")
 		f.Details = details
 		return f
 	}
