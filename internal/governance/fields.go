@@ -30,6 +30,7 @@ type field struct {
 	// Filled in when the whole schema is there.
 	same    []*field // itself and its alternates, theirs included
 	entered []*field // same, and what the items of arrays among them lead to
+	plain   bool     // an object of named members and nothing else
 }
 
 // pattern is a schema for the members whose name an expression fits, or with none for
@@ -63,6 +64,7 @@ func NewFields(schema json.RawMessage) *Fields {
 		one.entered = closure(one, func(f *field) []*field {
 			return append(append(slices.Clone(f.alternates), f.prefix...), f.items)
 		})
+		one.plain = len(one.entered) == 1 && len(one.patterns) == 0 && !one.opaque
 	}
 	return f
 }
@@ -303,8 +305,27 @@ func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
 	if f.all {
 		return true, kindAny, false
 	}
+	// Nearly every step of nearly every schema is from one object to one member.
+	at := f.root
+	for len(path) > 0 && at.plain {
+		hides = hides || at.hides
+		if at = at.properties[path[0].name]; at == nil {
+			return false, kindAny, hides
+		}
+		path = path[1:]
+	}
+	known, types, deeper := at.spread(path)
+	return known, types, hides || deeper
+}
+
+// spread is walk from one field on, where there may be several ways.
+func (f *field) spread(path []segment) (known bool, types kind, hides bool) {
+	if len(path) == 0 {
+		types, hides = f.leaf()
+		return true, orAny(types), hides
+	}
 	var room [2][frontier]*field
-	room[0][0] = f.root
+	room[0][0] = f
 	at := room[0][:1]
 	for i, s := range path {
 		for _, one := range at {
@@ -321,15 +342,26 @@ func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
 		}
 	}
 	for _, one := range at {
-		for _, in := range one.same {
-			types |= in.types
-			hides = hides || in.hides
-		}
+		t, h := one.leaf()
+		types, hides = types|t, hides || h
 	}
+	return true, orAny(types), hides
+}
+
+// leaf is what the schema says of a value at f.
+func (f *field) leaf() (types kind, hides bool) {
+	for _, in := range f.same {
+		types, hides = types|in.types, hides || in.hides
+	}
+	return types, hides
+}
+
+// orAny: where nothing says a type, it may be any.
+func orAny(types kind) kind {
 	if types == 0 {
-		types = kindAny
+		return kindAny
 	}
-	return true, types, hides
+	return types
 }
 
 // advance appends to to the fields that the segment leads to from those in at.
