@@ -29,8 +29,6 @@ type providers = Providers
 
 // door stands for authentication and the account domain; it keeps what it was called with.
 type door struct {
-	Users
-
 	signup account.SignupInput
 	login  account.LoginInput
 	key    account.KeyInput
@@ -112,6 +110,7 @@ func accountServer(t *testing.T, d *door) *Server {
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
 		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
+		Audit: struct{ Audit }{},
 	})
 	require.NoError(t, err)
 	return s

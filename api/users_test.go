@@ -1,0 +1,186 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/account"
+	"agentruntime/internal/audit"
+	"agentruntime/internal/auth"
+	"agentruntime/internal/fault"
+)
+
+func someoneElse() account.User {
+	expires := someday.Add(time.Hour)
+	return account.User{
+		ID: someKey, Email: "b@example.com", Role: account.RoleMember, Status: account.UserInvited, CreatedAt: someday, InvitationExpiresAt: &expires,
+	}
+}
+
+func (d *door) Invite(_ context.Context, tenant, actor uuid.UUID, in account.InviteInput) (account.Invited, error) {
+	d.args = []any{tenant, actor, in}
+	return account.Invited{User: someoneElse(), Token: "ari_x"}, d.err
+}
+
+func (d *door) InviteAgain(_ context.Context, tenant, actor uuid.UUID, id string) (account.Invited, error) {
+	d.args = []any{tenant, actor, id}
+	return account.Invited{User: someoneElse(), Token: "ari_y"}, d.err
+}
+
+func (d *door) User(_ context.Context, tenant uuid.UUID, id string) (account.User, error) {
+	d.args = []any{tenant, id}
+	return someoneElse(), d.err
+}
+
+func (d *door) ListUsers(_ context.Context, tenant uuid.UUID, f account.UserFilter) ([]account.User, bool, error) {
+	d.args = []any{tenant, f}
+	if f.Status == "removed" {
+		return nil, false, d.err
+	}
+	return []account.User{someoneElse()}, true, d.err
+}
+
+func (d *door) ChangeUser(_ context.Context, tenant, actor uuid.UUID, id string, c account.UserChange) (account.User, error) {
+	d.args = []any{tenant, actor, id, c}
+	u := someoneElse()
+	u.Status, u.JoinedAt, u.InvitationExpiresAt, u.RemovedAt = account.UserRemoved, &someday, nil, &someday
+	return u, d.err
+}
+
+func (d *door) RemoveUser(_ context.Context, tenant, actor uuid.UUID, id string) error {
+	d.args = []any{tenant, actor, id}
+	return d.err
+}
+
+func TestUserAnswers(t *testing.T) {
+	t.Parallel()
+	const (
+		id      = `"id":"01900000-0000-7000-8000-000000000003","email":"b@example.com","name":"","role":"member",`
+		invited = id + `"status":"invited","created_at":"2026-01-02T03:04:05.678Z","joined_at":null,"invitation_expires_at":"2026-01-02T04:04:05.678Z","removed_at":null`
+		removed = id + `"status":"removed","created_at":"2026-01-02T03:04:05.678Z","joined_at":"2026-01-02T03:04:05.678Z","invitation_expires_at":null,"removed_at":"2026-01-02T03:04:05.678Z"`
+	)
+	member := "member"
+	for name, tc := range map[string]struct {
+		method, path, body string
+		status             int
+		want               string
+		args               []any
+	}{
+		"invite": {
+			http.MethodPost, "/v1/users", `{"email":"b@example.com","role":"member","name":"n"}`, 201,
+			`{"success":true,"data":{` + invited + `,"invitation_token":"ari_x"}}`,
+			[]any{someTenant, someUser, account.InviteInput{Email: "b@example.com", Name: "n", Role: "member"}},
+		},
+		"invite without fields": {
+			http.MethodPost, "/v1/users", `{}`, 400,
+			`{"success":false,"error":{"code":"VALIDATION_ERROR","message":"The request is not valid.","requestId":"req-1","details":[{"path":"/email","rule":"required","message":"email is required."},{"path":"/role","rule":"required","message":"role is required."}]}}`,
+			nil,
+		},
+		"invite again": {
+			http.MethodPost, "/v1/users/x%2Fy/invite", "", 200, `{"success":true,"data":{` + invited + `,"invitation_token":"ari_y"}}`,
+			[]any{someTenant, someUser, "x/y"},
+		},
+		"get": {http.MethodGet, "/v1/users/x", "", 200, `{"success":true,"data":{` + invited + `}}`, []any{someTenant, "x"}},
+		"list": {
+			http.MethodGet, "/v1/users?limit=1&status=all", "", 200,
+			`{"success":true,"data":[{` + invited + `}],"pagination":{"limit":1,"has_more":true,"next_cursor":"AZAAAAAAcACAAAAAAAAAAw"}}`,
+			[]any{someTenant, account.UserFilter{Status: "all", Limit: 1}},
+		},
+		"next page": {
+			http.MethodGet, "/v1/users?cursor=AZAAAAAAcACAAAAAAAAAAw&status=removed", "", 200,
+			`{"success":true,"data":[],"pagination":{"limit":100,"has_more":false,"next_cursor":null}}`,
+			[]any{someTenant, account.UserFilter{Status: "removed", Before: &someKey, Limit: 100}},
+		},
+		"change": {
+			http.MethodPatch, "/v1/users/x", `{"role":"member","other":1}`, 200, `{"success":true,"data":{` + removed + `}}`,
+			[]any{someTenant, someUser, "x", account.UserChange{Role: &member}},
+		},
+		"remove": {http.MethodDelete, "/v1/users/x", "", 200, `{"success":true,"data":{"deleted":true}}`, []any{someTenant, someUser, "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &door{}
+			w := ask(t, accountServer(t, d), tc.method, tc.path, "jwt", tc.body)
+			require.Equal(t, tc.want, w.Body.String())
+			require.Equal(t, tc.status, w.Code)
+			require.Equal(t, tc.args, d.args)
+			if tc.status == http.StatusCreated {
+				require.Equal(t, "/v1/users/"+someKey.String(), w.Header().Get("Location"))
+			}
+		})
+	}
+}
+
+func TestAcceptInvitation(t *testing.T) {
+	t.Parallel()
+	d := &door{}
+	w := ask(t, accountServer(t, d), http.MethodPost, "/v1/auth/accept-invitation", "", `{"token":"t","password":"p","name":"n"}`)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"token":"jwt"`)
+	in, is := d.args[0].(account.AcceptInput)
+	require.True(t, is)
+	require.Equal(t, "192.0.2.7", in.Source.String())
+	in.Source = in.Source.Unmap()
+	require.Equal(t, account.AcceptInput{Token: "t", Password: "p", Name: "n", Source: in.Source}, in)
+
+	w = ask(t, accountServer(t, &door{}), http.MethodPost, "/v1/auth/accept-invitation", "", `{}`)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+}
+
+// roleDoor is a door at which a user of one role calls.
+type roleDoor struct {
+	*door
+
+	role string
+}
+
+func (d roleDoor) Token(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{Kind: auth.KindUser, TenantID: someTenant, UserID: someUser, Role: d.role}, nil
+}
+
+func TestAMissingRoleIsNamed(t *testing.T) {
+	t.Parallel()
+	for role, want := range map[string]int{"owner": 200, "admin": 200, "approver": 403, "member": 403, "": 403, "OWNER": 403, "root": 403} {
+		s := accountServer(t, &door{})
+		s.Auth = roleDoor{&door{}, role}
+		w := ask(t, s, http.MethodDelete, "/v1/users/x", "jwt", "")
+		require.Equal(t, want, w.Code, role)
+		if want == http.StatusForbidden {
+			require.Contains(t, w.Body.String(), string(fault.CodeInsufficientPermissions))
+			require.Contains(t, w.Body.String(), "This takes the role owner or admin.")
+		}
+	}
+}
+
+// watcher keeps who acts, as the domain is told.
+type watcher struct {
+	*door
+
+	actor audit.Actor
+}
+
+func (w *watcher) LogIn(ctx context.Context, in account.LoginInput) (account.Login, error) {
+	w.actor = audit.ActorOf(ctx)
+	return w.door.LogIn(ctx, in)
+}
+
+func (w *watcher) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
+	w.actor = audit.ActorOf(ctx)
+	return w.door.LogOut(ctx, tenant, session)
+}
+
+func TestTheDomainIsToldWhoActs(t *testing.T) {
+	t.Parallel()
+	watching := &watcher{door: &door{}}
+	s := accountServer(t, watching.door)
+	s.Accounts = watching
+	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
+	require.Equal(t, audit.Actor{Type: audit.ActorSystem, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "nobody is known yet")
+	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")
+	require.Equal(t, audit.Actor{Type: audit.ActorUser, ID: someUser.String(), RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor)
+}
