@@ -107,6 +107,10 @@ func decided() map[string]endpoint {
 		"DELETE /v1/credentials/{id}":            {either, admins, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
 		"POST /v1/credentials/{id}/validate":     {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
 		"POST /v1/credentials/{id}/rotate":       {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
+		"GET /v1/audit":                          {either, admins, "audit:manage", "/v1/audit", "", "200 "},
+		"GET /v1/audit/verify":                   {either, admins, "audit:manage", "/v1/audit/verify", "", "200 "},
+		"GET /v1/audit/export":                   {either, admins, "audit:manage", "/v1/audit/export?format=none", "", badBody},
+		"GET /v1/audit/keys":                     {either, admins, "audit:manage", "/v1/audit/keys", "", "200 "},
 		"GET /v1/api-keys":                       {userOnly, admins, "", "/v1/api-keys", "", "200 "},
 		"POST /v1/api-keys":                      {userOnly, admins, "", "/v1/api-keys", "{}", badBody},
 		"DELETE /v1/api-keys/{id}":               {userOnly, admins, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
@@ -192,7 +196,7 @@ func (w *world) callers(t *testing.T) map[string]caller {
 	out := map[string]caller{"nothing": {header: headers()}}
 	w.addKeys(t, out)
 	good := w.a.token
-	for _, role := range strings.Fields(string(anyRole)) {
+	for role := range strings.FieldsSeq(string(anyRole)) {
 		p := w.a.people[role]
 		out[role+"'s token"] = caller{header: bearer(p.token), token: true, role: role, email: p.email}
 	}
