@@ -1,0 +1,341 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/approval"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/governance"
+	"agentruntime/internal/verb"
+)
+
+// desk stands for the approval domain; it keeps what it was called with.
+type desk struct {
+	mu       sync.Mutex
+	approver approval.Approver
+	decided  map[string]approval.Input
+	filter   approval.Filter
+	grants   approval.GrantFilter
+	granted  approval.NewGrant
+	more     bool
+	err      error
+
+	// full holds decisions up until eight are under way at once, where it is set.
+	full          chan struct{}
+	underWay, top int
+}
+
+func someApproval(id string) approval.Approval {
+	return approval.Approval{
+		ID: id, Kind: approval.KindHold, ExecutionID: "e", ClaimKey: "e", Status: approval.StatusPending, Provider: "shop", Verb: "pay",
+		Args: json.RawMessage(`{"n":1}`), RiskLevel: "high", Explanation: json.RawMessage("[]"), RunState: "claimed", CreatedAt: someday,
+	}
+}
+
+func (*desk) Get(_ context.Context, _ uuid.UUID, id string) (approval.Detailed, error) {
+	return approval.Detailed{Approval: someApproval(id)}, nil
+}
+
+func (d *desk) List(_ context.Context, _ uuid.UUID, f approval.Filter) ([]approval.Approval, bool, error) {
+	d.filter = f
+	return []approval.Approval{someApproval("appr_2"), someApproval("appr_1")}, d.more, nil
+}
+
+func (*desk) Counts(context.Context, uuid.UUID) (map[approval.Status]int64, error) {
+	n := map[approval.Status]int64{}
+	for i, status := range approval.Statuses() {
+		n[status] = int64(i + 1)
+	}
+	return n, nil
+}
+
+func (d *desk) Decide(_ context.Context, who approval.Approver, id string, in approval.Input) (approval.Detailed, error) {
+	d.mu.Lock()
+	d.approver, d.decided[id] = who, in
+	d.underWay++
+	d.top = max(d.top, d.underWay)
+	if d.full != nil && len(d.decided) == decisionsAtATime {
+		close(d.full)
+	}
+	d.mu.Unlock()
+	if d.full != nil {
+		<-d.full
+	}
+	d.mu.Lock()
+	d.underWay--
+	d.mu.Unlock()
+	a := someApproval(id)
+	a.Status = approval.StatusApproved
+	switch id {
+	case "appr_gone":
+		return approval.Detailed{}, fault.New(fault.CodeApprovalNotFound, "")
+	case "appr_broken":
+		return approval.Detailed{}, errors.New("what nobody may see")
+	}
+	return approval.Detailed{Approval: a}, d.err
+}
+
+func (d *desk) CreateGrant(_ context.Context, who approval.Approver, in approval.NewGrant) (approval.Grant, error) {
+	d.approver, d.granted = who, in
+	return someGrant(), d.err
+}
+
+func (*desk) GetGrant(context.Context, uuid.UUID, uuid.UUID) (approval.Grant, error) {
+	return someGrant(), nil
+}
+
+func (d *desk) Grants(_ context.Context, _ uuid.UUID, f approval.GrantFilter) ([]approval.Grant, bool, error) {
+	d.grants = f
+	return []approval.Grant{someGrant()}, d.more, nil
+}
+
+func (d *desk) RevokeGrant(_ context.Context, _ approval.Approver, id uuid.UUID) (approval.Grant, error) {
+	if id == uuid.Nil {
+		return approval.Grant{}, fault.New(fault.CodeGrantNotFound, "")
+	}
+	g := someGrant()
+	g.RevokedAt, g.RevokedBy = &someday, &someUser
+	return g, d.err
+}
+
+func someGrant() approval.Grant {
+	return approval.Grant{
+		ID: someKey, Verb: verb.Name{Provider: "shop", Verb: "pay"}, CreatedBy: someUser, CreatedAt: someday,
+		ExpiresAt: someday.Add(time.Hour), MaxUses: 2,
+	}
+}
+
+func newDesk() *desk { return &desk{decided: map[string]approval.Input{}} }
+
+func deskServer(d *desk) *Server {
+	who := &door{}
+	s := &Server{Deps: Deps{
+		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
+	}}
+	s.handler = s.router()
+	return s
+}
+
+func TestADecisionIsReadWhole(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		path, body string
+		want       approval.Input
+	}{
+		"approve":                {"approve", `{}`, approval.Input{Approve: true}},
+		"approve without a body": {"approve", ``, approval.Input{Approve: true}},
+		"approve with a reason":  {"approve", `{"reason":"r"}`, approval.Input{Approve: true, Reason: "r"}},
+		"edit to nothing":        {"approve", `{"edited_args":{}}`, approval.Input{Approve: true, EditedArgs: json.RawMessage(`{}`)}},
+		"edit as it is written": {
+			"approve", `{"edited_args":{"n":9007199254740993,"N":1.0}}`,
+			approval.Input{Approve: true, EditedArgs: json.RawMessage(`{"n":9007199254740993,"N":1.0}`)},
+		},
+		"edit of null":          {"approve", `{"edited_args":null}`, approval.Input{Approve: true}},
+		"reject":                {"reject", `{}`, approval.Input{}},
+		"reject without a body": {"reject", ``, approval.Input{}},
+		"reject with a reason":  {"reject", `{"reason":"r"}`, approval.Input{Reason: "r"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			w := ask(t, deskServer(d), http.MethodPost, "/v1/approvals/appr_1/"+tc.path, "jwt", tc.body)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			require.Equal(t, map[string]approval.Input{"appr_1": tc.want}, d.decided)
+			require.Equal(t, approval.Approver{
+				TenantID: someTenant, UserID: someUser, Role: "owner", RequestID: "req-1", SourceAddr: "192.0.2.7",
+			}, d.approver)
+			require.Contains(t, w.Body.String(), `"decisions":[]`)
+			require.Contains(t, w.Body.String(), `"requirements":[]`)
+			require.Contains(t, w.Body.String(), `"outcome":"running"`)
+		})
+	}
+}
+
+func TestADecisionThatIsNone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ path, body, at string }{
+		"unknown member":       {"appr_1/approve", `{"edited_arg":{}}`, "/edited_arg"},
+		"edit of a list":       {"appr_1/approve", `{"edited_args":[]}`, "/edited_args"},
+		"long reason":          {"appr_1/approve", `{"reason":"` + strings.Repeat("ü", 2001) + `"}`, "/reason"},
+		"rejection that edits": {"appr_1/reject", `{"edited_args":{}}`, "/edited_args"},
+		"no batch":             {"batch", `{}`, "/decisions"},
+		"empty batch":          {"batch", `{"decisions":[]}`, "/decisions"},
+		"long batch":           {"batch", `{"decisions":[` + strings.Repeat(`{"id":"a","decision":"reject"},`, 100) + `{}]}`, "/decisions"},
+		"twice in a batch":     {"batch", `{"decisions":[{"id":"a","decision":"reject"},{"id":"a","decision":"approve"}]}`, "/decisions/1/id"},
+		"neither":              {"batch", `{"decisions":[{"id":"a","decision":"maybe"}]}`, "/decisions/0/decision"},
+		"no decision":          {"batch", `{"decisions":[{"id":"a"}]}`, "/decisions/0/decision"},
+		"no id":                {"batch", `{"decisions":[{"decision":"reject"}]}`, "/decisions/0/id"},
+		"batch that edits":     {"batch", `{"decisions":[{"id":"a","decision":"approve","edited_args":{}}]}`, "/decisions/0/edited_args"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			w := ask(t, deskServer(d), http.MethodPost, "/v1/approvals/"+tc.path, "jwt", tc.body)
+			require.Equal(t, http.StatusBadRequest, w.Code, w.Body)
+			require.Contains(t, w.Body.String(), `"path":"`+tc.at+`"`)
+			require.Empty(t, d.decided, "something was decided all the same")
+		})
+	}
+}
+
+func TestAKeyDecidesNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	for _, path := range []string{"POST /v1/approvals/appr_1/approve", "POST /v1/approvals/appr_1/reject", "POST /v1/approvals/batch", "POST /v1/grants", "DELETE /v1/grants/x"} {
+		method, path, _ := strings.Cut(path, " ")
+		w := ask(t, deskServer(d), method, path, "key", "")
+		require.Equal(t, http.StatusForbidden, w.Code, "%s: %s", path, w.Body)
+	}
+	require.Empty(t, d.decided)
+}
+
+func TestABatchIsDecidedOneByOneAndEightAtATime(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.full = make(chan struct{})
+	items := []string{`{"id":"appr_gone","decision":"Approve"}`, `{"id":"appr_broken","decision":"approve"}`}
+	for i := range 20 {
+		items = append(items, fmt.Sprintf(`{"id":"appr_%d","decision":"REJECT","reason":"r"}`, i))
+	}
+	w := ask(t, deskServer(d), http.MethodPost, "/v1/approvals/batch", "jwt", `{"decisions":[`+strings.Join(items, ",")+`]}`)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, 8, d.top)
+	var answer struct{ Data batchView }
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.Len(t, answer.Data.Results, 22)
+	require.Equal(t, batchResult{ID: "appr_gone", Error: &batchProblem{fault.CodeApprovalNotFound, "No such approval."}}, answer.Data.Results[0])
+	require.Equal(t, fault.CodeInternal, answer.Data.Results[1].Error.Code)
+	require.NotContains(t, w.Body.String(), "what nobody may see")
+	for i, r := range answer.Data.Results[2:] {
+		require.Equal(t, batchResult{ID: fmt.Sprintf("appr_%d", i), Success: true, Status: "approved"}, r)
+	}
+	require.Equal(t, approval.Input{Approve: true}, d.decided["appr_gone"])
+	require.Equal(t, approval.Input{Reason: "r"}, d.decided["appr_7"])
+}
+
+func TestTheListOfApprovalsIsNarrowed(t *testing.T) {
+	t.Parallel()
+	until := someday.Add(time.Hour)
+	for query, want := range map[string]approval.Filter{
+		"":                              {Limit: 100},
+		"status=PENDING&limit=2":        {Status: approval.StatusPending, Limit: 2},
+		"kind=dry_run&risk_level=High":  {Kind: approval.KindDryRun, RiskLevel: "high", Limit: 100},
+		"verb=shop:pay":                 {Provider: "shop", Verb: "pay", Limit: 100},
+		"provider=shop":                 {Provider: "shop", Limit: 100},
+		"execution_id=e%201":            {ExecutionID: "e 1", Limit: 100},
+		"policy_id=" + someKey.String(): {PolicyID: &someKey, Limit: 100},
+		"from=" + someday.Format(time.RFC3339Nano) + "&to=" + until.Format(time.RFC3339Nano): {Since: &someday, Until: &until, Limit: 100},
+	} {
+		d := newDesk()
+		w := ask(t, deskServer(d), http.MethodGet, "/v1/approvals?"+query, "key", "")
+		require.Equal(t, http.StatusOK, w.Code, "%s: %s", query, w.Body)
+		require.Equal(t, want, d.filter, query)
+	}
+	for query, code := range map[string]fault.Code{
+		"status=open": fault.CodeValidation, "kind=x": fault.CodeValidation, "risk_level=x": fault.CodeValidation, "policy_id=x": fault.CodeValidation,
+		"from=x": fault.CodeValidation, "verb=x": fault.CodeInvalidVerb, "limit=0": fault.CodeValidation, "cursor=%C3%A9": fault.CodeValidation,
+		"cursor=" + base64.RawURLEncoding.EncodeToString([]byte("a\x00")): fault.CodeValidation, "provider=%00": fault.CodeValidation,
+	} {
+		w := ask(t, deskServer(newDesk()), http.MethodGet, "/v1/approvals?"+query, "jwt", "")
+		require.Equal(t, http.StatusBadRequest, w.Code, "%s: %s", query, w.Body)
+		require.Contains(t, w.Body.String(), code, query)
+	}
+}
+
+func TestTheListOfApprovalsGoesOnAfterAnID(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.more = true
+	s := deskServer(d)
+	var page struct {
+		Pagination pagination
+		Data       []approvalView
+	}
+	require.NoError(t, json.Unmarshal(ask(t, s, http.MethodGet, "/v1/approvals?limit=2", "jwt", "").Body.Bytes(), &page))
+	require.Len(t, page.Data, 2)
+	require.True(t, page.Pagination.HasMore)
+	w := ask(t, s, http.MethodGet, "/v1/approvals?limit=2&cursor="+*page.Pagination.NextCursor, "jwt", "")
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, "appr_1", d.filter.Before)
+}
+
+func TestApprovalsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := ask(t, deskServer(newDesk()), http.MethodGet, "/v1/approvals/counts", "key", "")
+	require.JSONEq(t, `{"success":true,"data":{"pending":1,"approved":2,"rejected":3,"expired":4,"cancelled":5,"superseded":6,"blocked":7,"total":28}}`,
+		w.Body.String())
+}
+
+func TestGrantsAreReadWhole(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	s := deskServer(d)
+	w := ask(t, s, http.MethodPost, "/v1/grants", "jwt", `{"verb":"shop:pay","conditions":[{"field":"args.n","operator":"in","value":[{"a":1,"A":2}]}],
+		"key_id":"`+someKey.String()+`","agent_id":"a","customer_id":"c","expires_at":"2026-01-02T04:04:05+01:00","max_uses":3,"reason":"r"}`)
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, "/v1/grants/"+someKey.String(), w.Header().Get("Location"))
+	require.Contains(t, w.Body.String(), `"conditions":[]`)
+	a, c := "a", "c"
+	want := approval.NewGrant{
+		Verb: "shop:pay", Conditions: []governance.Condition{{Field: "args.n", Operator: "in", Value: json.RawMessage(`[{"a":1,"A":2}]`)}},
+		KeyID: &someKey, AgentID: &a, CustomerID: &c, MaxUses: 3, Reason: "r",
+	}
+	require.True(t, d.granted.ExpiresAt.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+	d.granted.ExpiresAt = time.Time{}
+	require.Equal(t, want, d.granted)
+	require.Equal(t, someUser, d.approver.UserID)
+
+	w = ask(t, s, http.MethodDelete, "/v1/grants/"+someKey.String(), "jwt", "")
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), `"status":"revoked"`)
+	require.Equal(t, http.StatusNotFound, ask(t, s, http.MethodDelete, "/v1/grants/none", "jwt", "").Code)
+
+	yes, no := true, false
+	for query, want := range map[string]approval.GrantFilter{
+		"": {Limit: 100}, "usable=TRUE": {Usable: &yes, Limit: 100}, "usable=false": {Usable: &no, Limit: 100}, "verb=shop:pay": {Provider: "shop", Verb: "pay", Limit: 100},
+	} {
+		require.Equal(t, http.StatusOK, ask(t, s, http.MethodGet, "/v1/grants?"+query, "key", "").Code)
+		require.Equal(t, want, d.grants, query)
+	}
+	require.Equal(t, http.StatusBadRequest, ask(t, s, http.MethodGet, "/v1/grants?usable=maybe", "key", "").Code)
+}
+
+func TestAGrantThatIsNone(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{"verb": `"shop:pay"`, "expires_at": `"2026-01-02T04:04:05Z"`, "max_uses": "1", "reason": `"r"`}
+	body := func(name, value string) string {
+		var members []string
+		for n, v := range good {
+			if n != name {
+				members = append(members, `"`+n+`":`+v)
+			}
+		}
+		if value != "" {
+			members = append(members, `"`+name+`":`+value)
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	}
+	for _, tc := range [][2]string{
+		{"verb", ""}, {"expires_at", ""}, {"expires_at", `"tomorrow"`}, {"max_uses", ""}, {"reason", ""}, {"reason", `""`}, {"key_id", `"x"`},
+		{"agent_id", `""`}, {"customer_id", `"` + strings.Repeat("x", 256) + `"`}, {"condition", "[]"},
+	} {
+		d := newDesk()
+		w := ask(t, deskServer(d), http.MethodPost, "/v1/grants", "jwt", body(tc[0], tc[1]))
+		require.Equal(t, http.StatusBadRequest, w.Code, "%v: %s", tc, w.Body)
+		require.Contains(t, w.Body.String(), `"path":"/`+tc[0]+`"`)
+		require.Empty(t, d.granted.Verb)
+	}
+}
