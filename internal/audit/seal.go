@@ -45,12 +45,18 @@ func (t *Trail) SealDue(ctx context.Context) error {
 			t.Log.WarnContext(ctx, "audit records not sealed", "tenant_id", tenant, "error", err)
 			continue
 		}
+		if last, err := dbsqlc.New().LastAuditCheckpoint(ctx, t.DB.Tenant(tenant), tenant); err == nil && t.recent(last.At) {
+			continue
+		}
 		if _, err := t.checkpoint(ctx, tenant, chain.KindHourly); err != nil {
 			t.Log.ErrorContext(ctx, "audit checkpoint not signed", "tenant_id", tenant, "error", err)
 		}
 	}
 	return nil
 }
+
+// recent reports whether a checkpoint of that time need not be followed by one yet.
+func (t *Trail) recent(at time.Time) bool { return t.Now().Sub(at) < t.cfg.CheckpointEvery }
 
 // Seal seals a tenant's records, and waits up to Config.SettleWait for those whose
 // transactions were under way when it was called or are held up by such.
@@ -224,7 +230,7 @@ func (t *Trail) checkpoint(ctx context.Context, tenant uuid.UUID, kind chain.Kin
 			if err != nil || string(at[:]) != string(last.Hash) {
 				return fault.New(fault.CodeConflict, "The audit chain contradicts its last checkpoint. GET /v1/audit/verify says more.")
 			}
-			if last.Seq == h.Seq || kind == chain.KindHourly && t.Now().Sub(last.At) < t.cfg.CheckpointEvery {
+			if last.Seq == h.Seq || kind == chain.KindHourly && t.recent(last.At) {
 				return nil
 			}
 		}

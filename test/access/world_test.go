@@ -129,6 +129,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		"verb": own.provider + ":create_refund", "expires_at": soon(), "max_uses": 1, "reason": name + " reason",
 	}).Data(tb, &granted)
 	own.grant = granted.ID
+	own.decide(tb)
 	own.apiKey = own.RuntimeKeyID
 	var me struct {
 		User struct {
@@ -138,7 +139,24 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	}
 	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(tb, &me)
 	own.id, own.ownerID = me.User.TenantID, me.User.ID
+	// An export seals what was recorded so far, so that no seal is added later to a
+	// tenant that does nothing.
+	sealed := own.User.Do(http.MethodGet, "/v1/audit/export", nil)
+	require.Equal(tb, http.StatusOK, sealed.Status, "%s", sealed.Body)
 	return own
+}
+
+// decide has a call of the tenant held, and rejects it.
+func (own *tenant) decide(tb testing.TB) {
+	tb.Helper()
+	verb := own.provider + ":create_ticket"
+	a := own.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+		"name": own.name + " gate", "action": map[string]string{"type": "require_approval"}, "verbMatchers": []map[string]string{{"type": "verb", "value": verb}},
+	})
+	require.Equal(tb, http.StatusCreated, a.Status, "%s", a.Body)
+	held := own.Runtime.Run(verb, map[string]any{"customer_id": "cus_1001", "subject": own.name, "body": own.name}, own.name+"-held")
+	a = own.User.Do(http.MethodPost, "/v1/approvals/"+held.Envelope(tb).Error.ApprovalID+"/reject", map[string]string{"reason": own.name})
+	require.Equal(tb, http.StatusOK, a.Status, "%s after %s", a.Body, held.Body)
 }
 
 // hire gives the tenant a user of each role besides the owner, one who is removed and
