@@ -33,17 +33,17 @@ type Policies interface {
 
 // policyState is a policy as it was in one version.
 type policyState struct {
-	ID          uuid.UUID                `json:"id"`
-	Version     int32                    `json:"version"`
-	Name        string                   `json:"name"`
-	Description string                   `json:"description"`
-	Enabled     bool                     `json:"enabled"`
-	Mode        governance.Mode          `json:"mode"`
-	Priority    int32                    `json:"priority"`
-	Matchers    []governance.Matcher     `json:"verbMatchers"`
-	Conditions  []governance.Condition   `json:"conditions"`
-	Action      policyAction             `json:"action"`
-	Approval    *governance.ApprovalRule `json:"approval"`
+	ID           uuid.UUID                `json:"id"`
+	Version      int32                    `json:"version"`
+	Name         string                   `json:"name"`
+	Description  string                   `json:"description"`
+	Enabled      bool                     `json:"enabled"`
+	Mode         governance.Mode          `json:"mode"`
+	Priority     int32                    `json:"priority"`
+	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
+	Conditions   []governance.Condition   `json:"conditions"`
+	Action       policyAction             `json:"action"`
+	Approval     *governance.ApprovalRule `json:"approval"`
 }
 
 type policyAction struct {
@@ -70,7 +70,7 @@ type policyDetail struct {
 func viewState(p policy.Policy) policyState {
 	v := policyState{
 		ID: p.ID, Version: p.Version, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		Matchers: list(p.Matchers), Conditions: list(p.Conditions), Action: policyAction{p.Action},
+		VerbMatchers: list(p.Matchers), Conditions: list(p.Conditions), Action: policyAction{p.Action},
 	}
 	if p.Action == governance.ActionRequireApproval {
 		v.Approval = &p.Approval
@@ -104,15 +104,15 @@ func (c *call) expected() *int32 {
 }
 
 type policyBody struct {
-	Name        *string         `json:"name"`
-	Description *string         `json:"description"`
-	Enabled     *bool           `json:"enabled"`
-	Mode        *string         `json:"mode"`
-	Priority    *int32          `json:"priority"`
-	Matchers    []matcherBody   `json:"verbMatchers"`
-	Conditions  []conditionBody `json:"conditions"`
-	Action      *actionBody     `json:"action"`
-	Approval    *approvalRule   `json:"approval"`
+	Name         *string         `json:"name"`
+	Description  *string         `json:"description"`
+	Enabled      *bool           `json:"enabled"`
+	Mode         *string         `json:"mode"`
+	Priority     *int32          `json:"priority"`
+	VerbMatchers []matcherBody   `json:"verbMatchers"`
+	Conditions   []conditionBody `json:"conditions"`
+	Action       *actionBody     `json:"action"`
+	Approval     *approvalRule   `json:"approval"`
 }
 
 type (
@@ -156,7 +156,7 @@ func (b policyBody) draft(v *problems, under string) policy.Draft {
 	if b.Priority != nil {
 		d.Priority = *b.Priority
 	}
-	for _, m := range b.Matchers {
+	for _, m := range b.VerbMatchers {
 		d.Matchers = append(d.Matchers, governance.Matcher(m))
 	}
 	for _, c := range b.Conditions {
@@ -317,7 +317,7 @@ func (s *Server) listPolicyVersions(ctx context.Context, c *call) (reply, error)
 const versionAt = 12
 
 func cursorOf(version int32) (id uuid.UUID) {
-	binary.BigEndian.PutUint32(id[versionAt:], uint32(version)) //nolint:gosec // versions count from 1
+	binary.BigEndian.PutUint32(id[versionAt:], uint32(version))
 	return id
 }
 
@@ -325,5 +325,5 @@ func versionOf(cursor *uuid.UUID) int32 {
 	if cursor == nil {
 		return 0
 	}
-	return int32(binary.BigEndian.Uint32(cursor[versionAt:])) //nolint:gosec // a cursor that was not ours selects nothing of others
+	return int32(binary.BigEndian.Uint32(cursor[versionAt:]))
 }

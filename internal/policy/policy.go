@@ -118,21 +118,21 @@ func readError(err error) error {
 
 // document is what is stored of a policy, and of each of its versions.
 type document struct {
-	Name        string                   `json:"name"`
-	Description string                   `json:"description"`
-	Enabled     bool                     `json:"enabled"`
-	Mode        governance.Mode          `json:"mode"`
-	Priority    int32                    `json:"priority"`
-	Matchers    []governance.Matcher     `json:"verbMatchers"`
-	Conditions  []governance.Condition   `json:"conditions"`
-	Action      governance.Action        `json:"action"`
-	Approval    *governance.ApprovalRule `json:"approval"`
+	Name         string                   `json:"name"`
+	Description  string                   `json:"description"`
+	Enabled      bool                     `json:"enabled"`
+	Mode         governance.Mode          `json:"mode"`
+	Priority     int32                    `json:"priority"`
+	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
+	Conditions   []governance.Condition   `json:"conditions"`
+	Action       governance.Action        `json:"action"`
+	Approval     *governance.ApprovalRule `json:"approval"`
 }
 
 func encode(p Policy) (json.RawMessage, error) {
 	d := document{
 		Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		Matchers: p.Matchers, Conditions: p.Conditions, Action: p.Action,
+		VerbMatchers: p.Matchers, Conditions: p.Conditions, Action: p.Action,
 	}
 	if p.Action == governance.ActionRequireApproval {
 		d.Approval = &p.Approval
@@ -151,7 +151,7 @@ func decode(raw json.RawMessage) (Policy, error) {
 	}
 	p := Policy{Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled, Mode: d.Mode, Priority: d.Priority,
-		Matchers: d.Matchers, Conditions: d.Conditions, Action: d.Action,
+		Matchers: d.VerbMatchers, Conditions: d.Conditions, Action: d.Action,
 	}, Description: d.Description}
 	switch {
 	case d.Approval != nil:

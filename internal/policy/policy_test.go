@@ -17,11 +17,11 @@ import (
 func TestAPolicyActsOnTheNextCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	decision := func() governance.Decision { return b.decide(t, "shop:list_orders", `{}`).Decision }
+	decision := func() governance.Decision { return b.decide(t, "shop:list_orders").Decision }
 	require.Equal(t, governance.Allow, decision())
 	p := b.create(t, block("No lists", "shop:list_*"))
 	require.Equal(t, governance.Block, decision())
-	require.Equal(t, "No lists", b.decide(t, "shop:list_orders", `{}`).PolicyName)
+	require.Equal(t, "No lists", b.decide(t, "shop:list_orders").PolicyName)
 
 	off := false
 	d := block("No lists", "shop:list_*")
@@ -54,7 +54,7 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 	require.Empty(t, page)
 	require.False(t, more)
 	require.Zero(t, b.version(t, b.them), "the attempts left a version behind")
-	require.Equal(t, governance.Block, b.decide(t, "shop:list_orders", `{}`).Decision)
+	require.Equal(t, governance.Block, b.decide(t, "shop:list_orders").Decision)
 }
 
 func TestVersionsSayWhoAndWhat(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.create(t, policy.Draft{Name: "Broken", Action: "allow"})
-	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders", `{}`).Decision)
+	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders").Decision)
 	conn, err := pgx.Connect(t.Context(), b.db.AdminURL)
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
@@ -148,10 +148,10 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 		require.NoError(t, err)
 		_, err = conn.Exec(t.Context(), `UPDATE policy_sets SET version = version + 1`)
 		require.NoError(t, err)
-		v := b.decide(t, "shop:list_orders", `{}`)
+		v := b.decide(t, "shop:list_orders")
 		require.Equal(t, governance.Block, v.Decision, broken)
 		require.Equal(t, "Broken", v.PolicyName, broken)
 	}
 	require.NoError(t, b.Delete(t.Context(), b.ours, p.ID, nil, by), "and it can be got rid of")
-	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders", `{}`).Decision)
+	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders").Decision)
 }

@@ -39,7 +39,7 @@ type Filter struct {
 }
 
 func (f Filter) params(tenant uuid.UUID) (dbsqlc.ListPoliciesParams, error) {
-	arg := dbsqlc.ListPoliciesParams{TenantID: tenant, Enabled: f.Enabled, N: int32(f.Limit) + 1} //nolint:gosec // at most a page
+	arg := dbsqlc.ListPoliciesParams{TenantID: tenant, Enabled: f.Enabled, N: int32(f.Limit) + 1}
 	if f.Before != uuid.Nil {
 		arg.Before = &f.Before
 	}
@@ -115,7 +115,7 @@ func (s *Service) about(ctx context.Context, tenant uuid.UUID, all []Policy, nam
 // version before where that is not 0, and whether there are more. Those of a deleted
 // policy too; POLICY_NOT_FOUND where there never was one.
 func (s *Service) Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []Version, more bool, err error) {
-	arg := dbsqlc.ListPolicyVersionsParams{TenantID: tenant, PolicyID: id, N: int32(limit) + 1} //nolint:gosec // at most a page
+	arg := dbsqlc.ListPolicyVersionsParams{TenantID: tenant, PolicyID: id, N: int32(limit) + 1}
 	if before != 0 {
 		arg.Before = &before
 	}

@@ -107,8 +107,8 @@ func TestATenantHas2000Policies(t *testing.T) {
 	_, _, err := b.Create(t.Context(), b.ours, block("Too many", "*"), by)
 	require.True(t, fault.HasCode(err, fault.CodeConflict))
 	require.EqualValues(t, 2, b.version(t, b.ours))
-	require.Equal(t, "First", b.decide(t, "shop:list_orders", `{}`).PolicyName)
-	require.Equal(t, "Last", b.decide(t, "shop:get_order", `{}`).PolicyName)
+	require.Equal(t, "First", b.decide(t, "shop:list_orders").PolicyName)
+	require.Equal(t, "Last", b.decide(t, "shop:get_order").PolicyName)
 
 	seen := map[uuid.UUID]bool{}
 	f := policy.Filter{Limit: 300}

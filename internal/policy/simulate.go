@@ -182,7 +182,7 @@ func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
 	if m.out.Runs, err = m.s.q.CountRunsBetween(ctx, on, dbsqlc.CountRunsBetweenParams{TenantID: m.tenant, Low: low, High: high}); err != nil {
 		return fmt.Errorf("policy: simulate: count: %w", err)
 	}
-	ids, err := m.s.q.SampleRuns(ctx, on, dbsqlc.SampleRunsParams{TenantID: m.tenant, Low: low, High: high, N: int32(c.Sample)}) //nolint:gosec // at most MaxSample
+	ids, err := m.s.q.SampleRuns(ctx, on, dbsqlc.SampleRunsParams{TenantID: m.tenant, Low: low, High: high, N: int32(c.Sample)})
 	if err != nil {
 		return fmt.Errorf("policy: simulate: sample: %w", err)
 	}
