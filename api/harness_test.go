@@ -104,7 +104,7 @@ func newSite(t *testing.T) *site {
 		"user":    {Kind: auth.KindUser, TenantID: s.tenant, UserID: uuid.New(), Role: "owner"},
 		"foreign": {Kind: auth.KindUser, TenantID: other, UserID: uuid.New(), Role: "owner"},
 		"runtime": key(auth.PermActionsCatalog, auth.PermActionsRun),
-		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage, auth.PermAuditManage),
+		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage, auth.PermAuditManage, auth.PermPoliciesManage),
 		"agent":   key(auth.PermAgentsMessage),
 	}
 	for name, p := range who {
@@ -120,10 +120,11 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	s.trail, err = audit.New(audit.Config{}, audit.Deps{DB: s.db.Pool, Signer: signer, Log: testkit.Quiet()})
 	require.NoError(t, err)
+	policies, runs := governed(t, s.db, shelf, safe)
 	s.server, err = api.New(api.Deps{
 		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
 		Catalog: shelf, Providers: importing{shelf}, Credentials: safe,
-		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: struct{ api.Runs }{}, Approvals: struct{ api.Approvals }{}, Policies: struct{ api.Policies }{}, Audit: s.trail,
+		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 	})
 	require.NoError(t, err)
 	return s
@@ -140,8 +141,9 @@ type answer struct {
 	paths      []string
 }
 
-// do calls as one of the callers; an empty body is none.
-func (s *site) do(t *testing.T, as, method, path, body string) answer {
+// do calls as one of the callers, with header names and values in turn; an empty body
+// is none.
+func (s *site) do(t *testing.T, as, method, path, body string, header ...string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	if body == "" {
@@ -153,6 +155,9 @@ func (s *site) do(t *testing.T, as, method, path, body string) answer {
 		r.Header.Set("X-API-Key", as)
 	} else {
 		r.Header.Set("Authorization", "Bearer "+as)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)

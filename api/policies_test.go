@@ -1,0 +1,249 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/api"
+	"agentruntime/internal/catalog"
+	"agentruntime/internal/connectors"
+	"agentruntime/internal/dispatch"
+	"agentruntime/internal/egress"
+	"agentruntime/internal/fault"
+	"agentruntime/internal/policy"
+	"agentruntime/internal/run"
+	"agentruntime/internal/testkit"
+	"agentruntime/internal/vault"
+)
+
+// governed joins policies and runs as the composition root does. The runs have no
+// engine: they can be evaluated and listed.
+func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault.Vault) (*policy.Service, *run.Service) {
+	t.Helper()
+	sets, err := policy.NewSets(pool.Pool)
+	require.NoError(t, err)
+	client, err := connectors.NewClient(egress.NewClient(egress.Config{}), time.Now)
+	require.NoError(t, err)
+	targets, err := dispatch.New(dispatch.Config{Timeout: time.Second},
+		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Client: client, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets})
+	require.NoError(t, err)
+	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: struct{ run.Engine }{}, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	return policies, runs
+}
+
+var _ api.Policies = (*policy.Service)(nil)
+
+type policyBody struct {
+	ID         string
+	Version    int
+	Name       string
+	Enabled    bool
+	Mode       string
+	Priority   int
+	Matchers   []map[string]string `json:"verbMatchers"`
+	Conditions []map[string]any
+	Action     map[string]string
+	Approval   map[string]any
+	Warnings   []map[string]string
+	CreatedBy  string `json:"created_by"`
+	UpdatedBy  string `json:"updated_by"`
+}
+
+const largeOrders = `{"name":"Large orders","verbMatchers":[{"type":"VERB","value":"shop:create_order"}],
+	"conditions":[{"field":"args.amount","operator":"Greater","value":1e3}],"action":{"type":"BLOCK"}}`
+
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	decision := func(amount int) string {
+		t.Helper()
+		var e struct{ Decision string }
+		s.do(t, "runtime", http.MethodPost, "/v1/runtime/governance/evaluate",
+			fmt.Sprintf(`{"verb":"shop:create_order","args":{"amount":%d}}`, amount)).into(t, http.StatusOK, &e)
+		return e.Decision
+	}
+	require.Equal(t, "allow", decision(5000))
+
+	a := s.do(t, "user", http.MethodPost, "/v1/policies", largeOrders)
+	var p policyBody
+	a.into(t, http.StatusCreated, &p)
+	require.Equal(t, "/v1/policies/"+p.ID, a.header.Get("Location"))
+	require.Equal(t, `"1"`, a.header.Get("ETag"))
+	require.Equal(t, "block", p.Action["type"])
+	require.Equal(t, "enforce", p.Mode)
+	require.Equal(t, "greater", p.Conditions[0]["operator"])
+	require.True(t, p.Enabled)
+	require.Nil(t, p.Approval)
+	require.True(t, strings.HasPrefix(p.CreatedBy, "user:"))
+	require.Contains(t, a.body, `"value":1e3`, "the value stays as it was written")
+	require.Equal(t, "block", decision(5000))
+	require.Equal(t, "allow", decision(1000))
+	one := a.header.Get("Location")
+
+	var got policyBody
+	s.do(t, "manager", http.MethodGet, one, "").into(t, http.StatusOK, &got)
+	require.Equal(t, p, got)
+
+	// A change of what is not there any more loses nothing.
+	held := strings.Replace(largeOrders, `"BLOCK"}`, `"require_approval"},"approval":{"timeout":60,"approvers":[{"type":"Role","value":"OWNER"}]}`, 1)
+	a = s.do(t, "manager", http.MethodPut, one, held, "If-Match", `"1"`)
+	a.into(t, http.StatusOK, &p)
+	require.Equal(t, `"2"`, a.header.Get("ETag"))
+	require.Equal(t, 2, p.Version)
+	require.Equal(t, map[string]any{
+		"required": 1.0, "approvers": []any{map[string]any{"type": "role", "value": "owner"}}, "self_approval": false, "timeout": 60.0,
+		"on_timeout": "reject", "reason_required": false,
+	}, p.Approval)
+	require.True(t, strings.HasPrefix(p.UpdatedBy, "key:"))
+	require.Equal(t, "pending_approval", decision(5000))
+	for _, tag := range []string{`"1"`, `"3"`, `W/"x"`, `garbage`} {
+		s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", tag).refused(t, http.StatusConflict, fault.CodeConflict)
+		s.do(t, "user", http.MethodDelete, one, "", "If-Match", tag).refused(t, http.StatusConflict, fault.CodeConflict)
+	}
+	s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", "*").into(t, http.StatusOK, &p)
+
+	var versions []struct {
+		Version   int
+		Change    string
+		Policy    policyBody
+		ChangedBy string `json:"changed_by"`
+	}
+	a = s.do(t, "user", http.MethodGet, one+"/versions?limit=2", "")
+	a.into(t, http.StatusOK, &versions)
+	require.Len(t, versions, 2)
+	require.Equal(t, "require_approval", versions[1].Policy.Action["type"])
+	var page struct {
+		Next string `json:"next_cursor"`
+	}
+	require.NoError(t, json.Unmarshal(a.pagination, &page))
+	s.do(t, "user", http.MethodGet, one+"/versions?cursor="+page.Next, "").into(t, http.StatusOK, &versions)
+	require.Len(t, versions, 1)
+	require.Equal(t, "created", versions[0].Change)
+
+	require.JSONEq(t, `{"deleted":true}`, string(s.do(t, "user", http.MethodDelete, one, "").data))
+	require.Equal(t, "allow", decision(5000))
+	for _, call := range [][2]string{{http.MethodGet, ""}, {http.MethodPut, largeOrders}, {http.MethodDelete, ""}} {
+		s.do(t, "user", call[0], one, call[1]).refused(t, http.StatusNotFound, fault.CodePolicyNotFound)
+		s.do(t, "user", call[0], "/v1/policies/none", call[1]).refused(t, http.StatusNotFound, fault.CodePolicyNotFound)
+	}
+	s.do(t, "user", http.MethodGet, one+"/versions", "").into(t, http.StatusOK, &versions)
+	require.Equal(t, "deleted", versions[0].Change)
+}
+
+func TestPoliciesOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.do(t, "user", http.MethodPost, "/v1/policies", largeOrders)
+	one := a.header.Get("Location")
+	for _, call := range [][3]string{
+		{http.MethodGet, "", ""}, {http.MethodPut, "", largeOrders}, {http.MethodDelete, "", ""}, {http.MethodGet, "/versions", ""}, {http.MethodGet, "/coverage", ""},
+	} {
+		s.do(t, "foreign", call[0], one+call[1], call[2]).refused(t, http.StatusNotFound, fault.CodePolicyNotFound)
+		s.do(t, "runtime", call[0], one+call[1], call[2]).refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+	}
+	require.JSONEq(t, `[]`, string(s.do(t, "foreign", http.MethodGet, "/v1/policies", "").data))
+	s.do(t, "user", http.MethodPut, "/v1/governance/masking", `{"paths":[{"verb":"*","path":"args.x"}]}`).into(t, http.StatusOK, &struct{}{})
+	require.JSONEq(t, `{"paths":[]}`, string(s.do(t, "foreign", http.MethodGet, "/v1/governance/masking", "").data))
+	require.JSONEq(t, `{"paths":[{"verb":"*","path":"args.x"}]}`, string(s.do(t, "manager", http.MethodGet, "/v1/governance/masking", "").data))
+}
+
+func TestPoliciesRefuse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	block := func(more string) string { return `{"name":"p","action":{"type":"block"}` + more + `}` }
+	tests := map[string]struct{ body, path string }{
+		"no name":                  {`{"action":{"type":"block"}}`, "/name"},
+		"empty name":               {`{"name":"","action":{"type":"block"}}`, "/name"},
+		"no action":                {`{"name":"p"}`, "/action"},
+		"empty action":             {`{"name":"p","action":{}}`, "/action"},
+		"action as text":           {`{"name":"p","action":"block"}`, "/action"},
+		"unknown action":           {`{"name":"p","action":{"type":"deny"}}`, "/action/type"},
+		"misspelt enabled":         {block(`,"enabeld":false`), "/enabeld"},
+		"verb_matchers":            {block(`,"verb_matchers":[]`), "/verb_matchers"},
+		"what answers only have":   {block(`,"version":1`), "/version"},
+		"misspelt in a matcher":    {block(`,"verbMatchers":[{"typ":"verb","value":"*"}]`), "/verbMatchers/0/typ"},
+		"unknown matcher":          {block(`,"verbMatchers":[{"type":"team","value":"*"}]`), "/verbMatchers/0/type"},
+		"unknown risk":             {block(`,"verbMatchers":[{"type":"riskLevel","value":"severe"}]`), "/verbMatchers/0/value"},
+		"unknown operator":         {block(`,"conditions":[{"field":"args.a","operator":"like","value":1}]`), "/conditions/0/operator"},
+		"unknown field":            {block(`,"conditions":[{"field":"user.name","operator":"equals","value":1}]`), "/conditions/0/field"},
+		"no value":                 {block(`,"conditions":[{"field":"args.a","operator":"greater"}]`), "/conditions/0/value"},
+		"bad expression":           {block(`,"conditions":[{"field":"args.a","operator":"matches","value":"` + canary + `("}]`), "/conditions/0/value"},
+		"approval for a block":     {block(`,"approval":{}`), "/approval"},
+		"misspelt self_approval":   {`{"name":"p","action":{"type":"require_approval"},"approval":{"selfApproval":true}}`, "/approval/selfApproval"},
+		"required 0":               {`{"name":"p","action":{"type":"require_approval"},"approval":{"required":0}}`, "/approval/required"},
+		"nobody":                   {`{"name":"p","action":{"type":"require_approval"},"approval":{"approvers":[]}}`, "/approval/approvers"},
+		"unknown user":             {`{"name":"p","action":{"type":"require_approval"},"approval":{"approvers":[{"type":"user","value":"` + uuid.NewString() + `"}]}}`, "/approval/approvers/0/value"},
+		"timeout":                  {`{"name":"p","action":{"type":"require_approval"},"approval":{"timeout":0}}`, "/approval/timeout"},
+		"priority with a fraction": {block(`,"priority":1.5`), "/priority"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := s.do(t, "user", http.MethodPost, "/v1/policies", tt.body)
+			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+			require.Contains(t, a.paths, tt.path)
+			require.NotContains(t, a.body, canary)
+			// The same where it is to be tried.
+			a = s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+tt.body+`}`)
+			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+			require.Contains(t, a.paths, "/policy"+tt.path)
+		})
+	}
+	for _, query := range []string{"enabled=yes", "mode=off", "action=deny", "limit=0", "cursor=x"} {
+		s.do(t, "user", http.MethodGet, "/v1/policies?"+query, "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+	}
+	s.do(t, "user", http.MethodGet, "/v1/policies?verb=none", "").refused(t, http.StatusBadRequest, fault.CodeInvalidVerb)
+	s.do(t, "user", http.MethodGet, "/v1/policies?verb=no:verb", "").refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
+	s.do(t, "user", http.MethodGet, "/v1/policies/x/coverage?from=yesterday", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+block("")+`,"sample_size":10001}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+block(`,"id":"none"`)+`}`).refused(t, http.StatusNotFound, fault.CodePolicyNotFound)
+	for _, body := range []string{`{}`, `{"paths":null}`, `{"paths":[{"verb":"*"}]}`, `{"paths":[{"verb":"*","path":"args.x","more":1}]}`, `{"path":[]}`} {
+		s.do(t, "user", http.MethodPut, "/v1/governance/masking", body).refused(t, http.StatusBadRequest, fault.CodeValidation)
+	}
+}
+
+func TestAPolicyThatCanNeverMatchIsTakenWithAWarning(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	var p policyBody
+	s.do(t, "user", http.MethodPost, "/v1/policies", `{"name":"p","verbMatchers":[{"type":"provider","value":"stripe"}],"action":{"type":"block"}}`).into(t, http.StatusCreated, &p)
+	require.Equal(t, "unknown_provider", p.Warnings[0]["code"])
+	require.Contains(t, p.Warnings[0]["message"], "stripe")
+	s.do(t, "user", http.MethodPut, "/v1/policies/"+p.ID,
+		`{"name":"p","verbMatchers":[{"type":"provider","value":"shop"}],"conditions":[{"field":"args.no_such","operator":"equals","value":1}],"action":{"type":"block"}}`).into(t, http.StatusOK, &p)
+	require.Equal(t, "unknown_argument", p.Warnings[0]["code"])
+	s.do(t, "user", http.MethodPut, "/v1/policies/"+p.ID, `{"name":"p","verbMatchers":[{"type":"provider","value":"shop"}],"action":{"type":"block"}}`).into(t, http.StatusOK, &p)
+	require.Equal(t, []map[string]string{}, p.Warnings)
+}
+
+func TestSimulateAndCoverage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	a := s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":{"name":"p","verbMatchers":[{"type":"provider","value":"shop"}],"action":{"type":"block"}},"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00+01:00","sample_size":5}`)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	none := `{"count":0,"of":0,"samples":[]}`
+	require.JSONEq(t, `{"period":{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T23:00:00Z"},"sample":"all","runs_in_period":0,"runs_judged":0,"runs_skipped":0,"partial":false,
+		"matched":0,"newly":{"blocked":`+none+`,"held":`+none+`,"notified":`+none+`,"allowed":`+none+`},"unchanged":0,"warnings":[]}`, string(a.data))
+
+	var p policyBody
+	s.do(t, "user", http.MethodPost, "/v1/policies", largeOrders).into(t, http.StatusCreated, &p)
+	a = s.do(t, "manager", http.MethodGet, "/v1/policies/"+p.ID+"/coverage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", "")
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	zero := `{"allow":0,"pending_approval":0,"block":0}`
+	require.JSONEq(t, `{"policy_id":"`+p.ID+`","from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z","runs":0,"matched":0,"decided":0,"by_decision":`+zero+`,"would_have":`+zero+`,
+		"by_version":[],"by_day":[]}`, string(a.data))
+}
