@@ -32,6 +32,13 @@ SELECT g.*, u.role FROM grants g
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id;
 
+-- name: TakenGrant :many
+-- The grant of which a run has taken a use, while it stands.
+SELECT g.*, u.role FROM grants g
+  JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
+ WHERE g.tenant_id = @tenant_id AND g.id = @id AND g.revoked_at IS NULL AND g.expires_at > now()
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL;
+
 -- name: UseGrant :execrows
 UPDATE grants SET uses = uses + 1
  WHERE tenant_id = @tenant_id AND id = @id AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses;

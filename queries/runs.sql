@@ -86,8 +86,9 @@ UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, updat
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: HoldRun :many
--- Stops the run for a human: pending_approval for a call, intercepted for a dry run.
-UPDATE runs SET state = @state, held = true, approval_id = @approval_id, result = sqlc.narg('result'),
+-- Stops the run for a human: pending_approval for a call, intercepted for a dry run. A
+-- grant that it had taken, and that lets it through no more, is not asked about again.
+UPDATE runs SET state = @state, held = true, grant_id = NULL, approval_id = @approval_id, result = sqlc.narg('result'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
        reason = @reason, credential_id = sqlc.narg('credential_id'), updated_at = now(),
        finished_at = CASE WHEN @state = 'intercepted' THEN now() END

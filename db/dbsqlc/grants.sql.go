@@ -233,6 +233,77 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 	return items, nil
 }
 
+const TakenGrant = `-- name: TakenGrant :many
+SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, u.role FROM grants g
+  JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
+ WHERE g.tenant_id = $1 AND g.id = $2 AND g.revoked_at IS NULL AND g.expires_at > now()
+   AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
+`
+
+type TakenGrantParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+type TakenGrantRow struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	Provider   string
+	Verb       string
+	Conditions []byte
+	KeyID      *uuid.UUID
+	AgentID    *string
+	CustomerID *string
+	Reason     string
+	CreatedBy  uuid.UUID
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	MaxUses    int32
+	Uses       int32
+	RevokedAt  *time.Time
+	RevokedBy  *uuid.UUID
+	Role       string
+}
+
+// The grant of which a run has taken a use, while it stands.
+func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams) ([]TakenGrantRow, error) {
+	rows, err := db.Query(ctx, TakenGrant, arg.TenantID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TakenGrantRow{}
+	for rows.Next() {
+		var i TakenGrantRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Provider,
+			&i.Verb,
+			&i.Conditions,
+			&i.KeyID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.Reason,
+			&i.CreatedBy,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.MaxUses,
+			&i.Uses,
+			&i.RevokedAt,
+			&i.RevokedBy,
+			&i.Role,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UsableGrants = `-- name: UsableGrants :many
 SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by

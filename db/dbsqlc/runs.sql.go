@@ -357,7 +357,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 }
 
 const HoldRun = `-- name: HoldRun :many
-UPDATE runs SET state = $1, held = true, approval_id = $2, result = $3,
+UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, result = $3,
        risk_level = $4, operation_type = $5, decision = $6, policy_name = $7,
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
@@ -380,7 +380,8 @@ type HoldRunParams struct {
 	Attempt       int32
 }
 
-// Stops the run for a human: pending_approval for a call, intercepted for a dry run.
+// Stops the run for a human: pending_approval for a call, intercepted for a dry run. A
+// grant that it had taken, and that lets it through no more, is not asked about again.
 func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, HoldRun,
 		arg.State,

@@ -18,8 +18,8 @@ import (
 func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err error) {
 	r := p.run
 	if r.GrantID != nil {
-		// Taken before a crash; the gate holds it against the grant once more.
-		return s.stillGranted(ctx, r)
+		// Taken before a crash, or before something changed that the call is judged by.
+		return s.stillGranted(ctx, p)
 	}
 	if r.Held || !p.verdict.ApprovalRequired() {
 		return false, nil
@@ -95,11 +95,13 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 	return taken, nil
 }
 
-// stillGranted reports whether the grant that the run has taken a use of still stands.
-func (s *Service) stillGranted(ctx context.Context, r Run) (bool, error) {
-	g, err := dbsqlc.New().GetGrant(ctx, s.DB.Tenant(r.TenantID), dbsqlc.GetGrantParams{TenantID: r.TenantID, ID: *r.GrantID})
+// stillGranted reports whether the grant that the run has taken a use of still stands,
+// and lets the call through as it is judged now.
+func (s *Service) stillGranted(ctx context.Context, p *prepared) (bool, error) {
+	grants, err := dbsqlc.New().TakenGrant(ctx, s.DB.Tenant(p.run.TenantID),
+		dbsqlc.TakenGrantParams{TenantID: p.run.TenantID, ID: *p.run.GrantID})
 	if err != nil {
 		return false, fmt.Errorf("run: the grant: %w", err)
 	}
-	return g.RevokedAt == nil && s.Now().Before(g.ExpiresAt), nil
+	return len(grants) == 1 && p.grantFits(dbsqlc.UsableGrantsRow(grants[0])), nil
 }
