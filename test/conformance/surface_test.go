@@ -50,6 +50,7 @@ func TestConformance(t *testing.T) {
 	j.health()
 	j.accounts()
 	j.keys()
+	j.users()
 	j.providers()
 	j.credentials()
 	j.catalog()
