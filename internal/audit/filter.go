@@ -34,10 +34,16 @@ const clockSlack = time.Hour
 // order of an export's header.
 func (f Filter) texts() []struct{ name, column, value string } {
 	return []struct{ name, column, value string }{
-		{"provider", "provider", f.Provider}, {"verb", "verb", f.Verb}, {"action", "action", f.Action}, {"decision", "decision", f.Decision},
-		{"session_id", "session_id", f.SessionID}, {"execution_id", "execution_id", f.ExecutionID},
-		{"actor_type", "actor_type", f.ActorType}, {"actor", "actor_id", f.ActorID},
-		{"subject_type", "subject_type", f.SubjectType}, {"subject", "subject_id", f.SubjectID},
+		{"provider", "provider", f.Provider},
+		{"verb", "verb", f.Verb},
+		{"action", "action", f.Action},
+		{"decision", "decision", f.Decision},
+		{"session_id", "session_id", f.SessionID},
+		{"execution_id", "execution_id", f.ExecutionID},
+		{"actor_type", "actor_type", f.ActorType},
+		{"actor", "actor_id", f.ActorID},
+		{"subject_type", "subject_type", f.SubjectType},
+		{"subject", "subject_id", f.SubjectID},
 	}
 }
 

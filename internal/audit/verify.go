@@ -114,11 +114,10 @@ func (w *walk) take(p *place) {
 	if p.seq != w.seq+1 {
 		w.found(ProblemSealMissing, w.seq+1, nil)
 	}
-	leaf := p.leaf
 	if p.shown {
 		w.present++
 		p.text = p.record.AppendText(p.text[:0])
-		if leaf = chain.Leaf(p.text); leaf != p.leaf {
+		if chain.Leaf(p.text) != p.leaf {
 			w.found(ProblemRecordAltered, p.seq, &id)
 		}
 	} else {

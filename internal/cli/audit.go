@@ -36,7 +36,7 @@ it was trusted. It needs neither a database nor the network.`,
 }
 
 func verifyExport(in io.Reader, out io.Writer, file, keyFile string) error {
-	text, err := os.ReadFile(keyFile)
+	text, err := os.ReadFile(keyFile) //nolint:gosec // whoever runs the command names the file
 	if err != nil {
 		return fmt.Errorf("read the keys: %w", err)
 	}
@@ -45,7 +45,7 @@ func verifyExport(in io.Reader, out io.Writer, file, keyFile string) error {
 		return fmt.Errorf("%s: %w", keyFile, err)
 	}
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := os.Open(file) //nolint:gosec // the same
 		if err != nil {
 			return fmt.Errorf("read the export: %w", err)
 		}
@@ -53,7 +53,7 @@ func verifyExport(in io.Reader, out io.Writer, file, keyFile string) error {
 		in = f
 	}
 	sum, err := chain.Verify(in, keys)
-	var problem *chain.Problem
+	var problem *chain.FileError
 	switch {
 	case errors.As(err, &problem):
 		return fmt.Errorf("%s is NOT what was exported: %w", file, err)

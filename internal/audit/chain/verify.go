@@ -30,15 +30,15 @@ type Summary struct {
 	KID         string // of the key that signed the export
 }
 
-// Problem is the first thing that is wrong with a file.
-type Problem struct {
+// FileError is the first thing that is wrong with a file.
+type FileError struct {
 	Line int64 // from 1
 	Seq  int64 // of the record, or the last one before; 0 where there was none
 	What string
 }
 
 // Error implements error.
-func (p *Problem) Error() string {
+func (p *FileError) Error() string {
 	return fmt.Sprintf("line %d, after or at record %d: %s", p.Line, p.Seq, p.What)
 }
 
@@ -50,7 +50,7 @@ const (
 	maxLine = 64 << 20
 )
 
-// Verify reads an NDJSON export to its end. The error is a *Problem where the file is
+// Verify reads an NDJSON export to its end. The error is a *FileError where the file is
 // not what was exported, and another error where it could not be read.
 func Verify(r io.Reader, keys Keys) (Summary, error) {
 	v := &verifier{in: bufio.NewReaderSize(r, readBuffer), keys: keys, content: sha256.New()}
@@ -78,7 +78,7 @@ type verifier struct {
 }
 
 func (v *verifier) problem(format string, args ...any) error {
-	return &Problem{Line: v.line, Seq: v.seq, What: fmt.Sprintf(format, args...)}
+	return &FileError{Line: v.line, Seq: v.seq, What: fmt.Sprintf(format, args...)}
 }
 
 func (v *verifier) run() error {

@@ -31,7 +31,7 @@ func keysOf(signers ...*chain.Signer) chain.Keys {
 	return keys
 }
 
-var began = time.Date(2026, 1, 31, 9, 0, 0, 123456000, time.UTC) //nolint:gochecknoglobals // a constant of its type
+var began = time.Date(2026, 1, 31, 9, 0, 0, 123456000, time.UTC)
 
 // record is the n-th of a tenant, of the size that runs write.
 func record(tenant uuid.UUID, n int) chain.Record {
@@ -285,7 +285,7 @@ func TestTenThousandTamperingsAreFound(t *testing.T) {
 	kinds := tamperings()
 	names := []string{"flip", "drop", "insert", "reorder", "cut", "move", "edit"}
 	require.Len(t, kinds, len(names))
-	random := rand.New(rand.NewPCG(2026, 131)) //nolint:gosec // the same tamperings each time
+	random := rand.New(rand.NewPCG(2026, 131))
 	found := map[string]int{}
 	for n := 0; n < 10_000; {
 		kind := names[random.IntN(len(names))]
@@ -298,7 +298,7 @@ func TestTenThousandTamperingsAreFound(t *testing.T) {
 		n++
 		_, err := verify(keys, tampered)
 		require.Error(t, err, "tampering %d, %s, was not found", n, kind)
-		var problem *chain.Problem
+		var problem *chain.FileError
 		require.ErrorAs(t, err, &problem)
 		found[kind]++
 	}
@@ -315,7 +315,7 @@ func TestRecordsHaveOneText(t *testing.T) {
 	r.ActorID = "quote\" back\\slash tab\t nul\x00 é \u2028"
 	r.Input = []byte("{\n  \"n\": 1e400, \"s\": \"a b\",\t\"n\": 2\n}")
 	text := string(r.AppendText(nil))
-	require.Equal(t, `{"id":"`+r.ID.String()+`","tenant_id":"00000000-0000-0000-0000-000000000001","at":"2026-01-31T09:00:01.123456Z",`+ //nolint:testifylint // the bytes count
+	require.Equal(t, `{"id":"`+r.ID.String()+`","tenant_id":"00000000-0000-0000-0000-000000000001","at":"2026-01-31T09:00:01.123456Z",`+
 		`"actor_type":"key","actor_id":"quote\" back\\slash tab\u0009 nul\u0000 é `+"\u2028"+`","action":"run.executed","provider":"shop","verb":"",`+
 		`"risk_level":"medium","decision":"allow","outcome":"executed","subject_type":"","subject_id":"","execution_id":"order-2026-0001",`+
 		`"session_id":null,"request_id":"req_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a10","source_addr":"192.0.2.7",`+
