@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/url"
 
 	"github.com/google/uuid"
@@ -64,8 +66,14 @@ func (t *target) CredentialID() *uuid.UUID {
 	return &t.credential.ID
 }
 
-// SchemaHash implements run.Target.
-func (t *target) SchemaHash() []byte { return t.meta.SchemaHash[:] }
+// SchemaHash implements run.Target. Two verbs with one schema can still be two requests.
+func (t *target) SchemaHash() []byte {
+	h := sha256.New()
+	h.Write(t.meta.SchemaHash[:])
+	h.Write(t.meta.PlanHash[:])
+	fmt.Fprintf(h, "%q %q %q %q", t.meta.BaseURL, t.auth.Type, t.auth.In, t.auth.Name)
+	return h.Sum(nil)
+}
 
 // Judge implements run.Target.
 func (t *target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {

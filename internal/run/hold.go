@@ -321,7 +321,7 @@ func (p prepared) drift(h held) string {
 	case !bytes.Equal(p.callHash(), h.row.CallHash):
 		return "The call is not the one that was asked about."
 	case !bytes.Equal(p.target.SchemaHash(), h.row.SchemaHash):
-		return "The verb's schema has changed."
+		return "The verb has changed: its schema, or the request that is made of it."
 	case p.target.Connected() != nil, !sameID(p.target.CredentialID(), h.row.CredentialID):
 		return "The provider's credential has changed."
 	case p.verdict.Decision == governance.Block:
@@ -421,8 +421,12 @@ type closing struct {
 func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (Step, error) {
 	r := p.run
 	if r.State == StateClaimed {
-		// Approved, and not sent yet: there is no approval left to close.
-		return s.refuse(ctx, p, fault.New(c.code, c.message))
+		// Approved, and not sent yet: what was decided stays, unless it fell with what it was about.
+		var more []func(*pgx.Batch)
+		if c.status == approvalSuperseded {
+			more = append(more, func(b *pgx.Batch) { queueClose(b, c.status, c.reason, nil, r.TenantID, *r.ApprovalID) })
+		}
+		return s.finish(ctx, p, ending{state: StateRefused, code: c.code, message: c.message}, "run.refused", more...)
 	}
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.CloseHeldRun, string(c.state), string(c.code), c.message, r.TenantID, r.ID, r.Attempt)

@@ -192,7 +192,8 @@ type Target interface {
 	Connected() *fault.Error
 	// CredentialID is nil where the provider needs none.
 	CredentialID() *uuid.UUID
-	// SchemaHash is the SHA-256 of the verb's schema.
+	// SchemaHash is the SHA-256 of the verb's schema and of how its request is made of
+	// arguments: method, address and the place of the credential.
 	SchemaHash() []byte
 	// Judge decides about a call of the verb by the tenant's policies as they stand.
 	Judge(args json.RawMessage, about governance.Context) governance.Verdict
