@@ -44,19 +44,19 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 var _ api.Policies = (*policy.Service)(nil)
 
 type policyBody struct {
-	ID         string
-	Version    int
-	Name       string
-	Enabled    bool
-	Mode       string
-	Priority   int
-	Matchers   []map[string]string `json:"verbMatchers"`
-	Conditions []map[string]any
-	Action     map[string]string
-	Approval   map[string]any
-	Warnings   []map[string]string
-	CreatedBy  string `json:"created_by"`
-	UpdatedBy  string `json:"updated_by"`
+	ID           string
+	Version      int
+	Name         string
+	Enabled      bool
+	Mode         string
+	Priority     int
+	VerbMatchers []map[string]string `json:"verbMatchers"`
+	Conditions   []map[string]any
+	Action       map[string]string
+	Approval     map[string]any
+	Warnings     []map[string]string
+	CreatedBy    string `json:"created_by"`
+	UpdatedBy    string `json:"updated_by"`
 }
 
 const largeOrders = `{"name":"Large orders","verbMatchers":[{"type":"VERB","value":"shop:create_order"}],
