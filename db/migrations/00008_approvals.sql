@@ -69,8 +69,8 @@ CREATE TABLE approval_decisions (
     PRIMARY KEY (tenant_id, id),
     CHECK (user_id IS NOT NULL OR decision = 'reject')
 );
--- Nobody's decision counts twice.
-CREATE UNIQUE INDEX approval_decisions_once ON approval_decisions (tenant_id, approval_id, user_id) WHERE counted_at IS NOT NULL;
+-- Nobody's decision counts twice. Who has approved may still reject.
+CREATE UNIQUE INDEX approval_decisions_once ON approval_decisions (tenant_id, approval_id, user_id, decision) WHERE counted_at IS NOT NULL;
 ALTER TABLE approval_decisions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE approval_decisions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON approval_decisions USING (tenant_id = app_tenant()) WITH CHECK (tenant_id = app_tenant());

@@ -192,7 +192,12 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (St
 		return Step{State: r.State, Done: true}, nil
 	}
 	p.run.MaybeSent = r.MaybeSent || maybeSent
-	s.prepared.add(p)
+	if r.Held {
+		// Its approval has to hold at the next attempt too.
+		s.prepared.cache.Remove(r.ref())
+	} else {
+		s.prepared.add(p)
+	}
 	return Step{State: StateClaimed, After: st.after}, nil
 }
 
