@@ -48,8 +48,10 @@ SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: CloseApproval :execrows
 -- A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
+-- recheck stays up over a rejection: where a crash swallows it on its way back, its
+-- workflow would wait on for the approval's time.
 UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(),
-       recheck = false
+       recheck = (@status = 'rejected')
  WHERE tenant_id = @tenant_id AND id = @id AND (status = 'pending' OR (status = 'approved' AND @status = 'superseded'));
 
 -- name: RequireApprovalIs :exec
@@ -106,9 +108,9 @@ SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at I
 
 -- name: ApprovalsToRecheck :many
 -- Across tenants, under the sweep setting: what hangs on something that changed, and
--- what should have expired.
+-- what was closed and whose workflow may not know of it a while later.
 SELECT tenant_id, id, run_id FROM approvals
- WHERE recheck
+ WHERE recheck AND (status = 'pending' OR decided_at < @closed_before)
  LIMIT @most;
 
 -- name: ApprovalsOverdue :many
@@ -122,6 +124,9 @@ SELECT tenant_id, id, run_id FROM approvals
  WHERE status = 'pending' AND watched_at < @before
  ORDER BY watched_at
  LIMIT @most;
+
+-- name: RecheckApproval :exec
+UPDATE approvals SET recheck = true WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalRechecked :exec
 UPDATE approvals SET recheck = false, watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;

@@ -128,9 +128,14 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 
 const ApprovalsToRecheck = `-- name: ApprovalsToRecheck :many
 SELECT tenant_id, id, run_id FROM approvals
- WHERE recheck
- LIMIT $1
+ WHERE recheck AND (status = 'pending' OR decided_at < $1)
+ LIMIT $2
 `
+
+type ApprovalsToRecheckParams struct {
+	ClosedBefore *time.Time
+	Most         int32
+}
 
 type ApprovalsToRecheckRow struct {
 	TenantID uuid.UUID
@@ -139,9 +144,9 @@ type ApprovalsToRecheckRow struct {
 }
 
 // Across tenants, under the sweep setting: what hangs on something that changed, and
-// what should have expired.
-func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, most int32) ([]ApprovalsToRecheckRow, error) {
-	rows, err := db.Query(ctx, ApprovalsToRecheck, most)
+// what was closed and whose workflow may not know of it a while later.
+func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg ApprovalsToRecheckParams) ([]ApprovalsToRecheckRow, error) {
+	rows, err := db.Query(ctx, ApprovalsToRecheck, arg.ClosedBefore, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +228,7 @@ func (q *Queries) CancelApproval(ctx context.Context, db DBTX, arg CancelApprova
 
 const CloseApproval = `-- name: CloseApproval :execrows
 UPDATE approvals SET status = $1, closed_reason = $2, decided_by = $3, decided_at = now(),
-       recheck = false
+       recheck = ($1 = 'rejected')
  WHERE tenant_id = $4 AND id = $5 AND (status = 'pending' OR (status = 'approved' AND $1 = 'superseded'))
 `
 
@@ -236,6 +241,8 @@ type CloseApprovalParams struct {
 }
 
 // A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
+// recheck stays up over a rejection: where a crash swallows it on its way back, its
+// workflow would wait on for the approval's time.
 func (q *Queries) CloseApproval(ctx context.Context, db DBTX, arg CloseApprovalParams) (int64, error) {
 	result, err := db.Exec(ctx, CloseApproval,
 		arg.Status,
@@ -845,6 +852,20 @@ func (q *Queries) ProposeDecision(ctx context.Context, db DBTX, arg ProposeDecis
 		arg.RequestID,
 		arg.SourceAddr,
 	)
+	return err
+}
+
+const RecheckApproval = `-- name: RecheckApproval :exec
+UPDATE approvals SET recheck = true WHERE tenant_id = $1 AND id = $2
+`
+
+type RecheckApprovalParams struct {
+	TenantID uuid.UUID
+	ID       string
+}
+
+func (q *Queries) RecheckApproval(ctx context.Context, db DBTX, arg RecheckApprovalParams) error {
+	_, err := db.Exec(ctx, RecheckApproval, arg.TenantID, arg.ID)
 	return err
 }
 

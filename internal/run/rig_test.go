@@ -110,6 +110,7 @@ type engine struct {
 	dead    atomic.Bool
 	started sync.Map // run.Ref
 	open    sync.Map // claim key → whether the workflow is open
+	nudged  atomic.Int64
 }
 
 func (e *engine) StartRun(ctx context.Context, ref run.Ref, claimKey, _ string) error {
@@ -141,6 +142,7 @@ func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
 }
 
 func (e *engine) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
+	e.nudged.Add(1)
 	open, _, err = e.RunOpen(ctx, tenant, claimKey)
 	return open, err
 }

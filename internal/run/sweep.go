@@ -57,8 +57,9 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	switch {
 	case err != nil:
 		return err
-	case open && r.ApprovalID != nil:
-		// Approved, and the workflow may not have been told: a crash came between.
+	case open && (r.ApprovalID != nil || r.Attempt > 1):
+		// Approved, and the workflow may not have been told; or claimed anew while that of
+		// the attempt before waits for an approval which was rejected: a crash came between.
 		_, err = s.Engine.Nudge(ctx, tenant, r.ClaimKey)
 		return err
 	case open:

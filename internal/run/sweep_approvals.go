@@ -31,7 +31,8 @@ type approvalRef struct {
 
 func (s *Service) sweepApprovals(ctx context.Context) error {
 	q, dbtx := dbsqlc.New(), s.DB.Presenting(db.SettingSweep, "on")
-	changed, err := q.ApprovalsToRecheck(ctx, dbtx, sweepBatch)
+	closed := s.Now().Add(-s.cfg.SweepAfter)
+	changed, err := q.ApprovalsToRecheck(ctx, dbtx, dbsqlc.ApprovalsToRecheckParams{ClosedBefore: &closed, Most: sweepBatch})
 	if err != nil {
 		return fmt.Errorf("run: sweep approvals: %w", err)
 	}
