@@ -102,6 +102,14 @@ curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.Runtim
 # write: send it twice, one message goes out
 curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:send_message","args":{"customer_id":"cus_1001","channel":"email","subject":"Hello","body":"Your lamp is on its way."},"execution_id":"hello-1"}'
 
+# high risk: blocked, until a policy asks for approval; then held, and sent once it is approved
+TOKEN=$(curl -s {{.Ready.APIURL}}/v1/auth/login -H 'Content-Type: application/json' -d '{"email":"{{.Tenant.Email}}","password":"{{.Tenant.Password}}"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}'
+curl -s {{.Ready.APIURL}}/v1/policies -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"name":"Refunds","verbMatchers":[{"type":"verb","value":"shop:create_refund"}],"action":{"type":"require_approval"}}'
+APPROVAL=$(curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}' | grep -o 'appr_[0-9a-f-]*')
+curl -s -X POST {{.Ready.APIURL}}/v1/approvals/$APPROVAL/approve -H "Authorization: Bearer $TOKEN"
+curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}'
+
 # what came of it
 curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
 
