@@ -83,6 +83,8 @@ func TestWithoutTheDatabaseNothingIsJudged(t *testing.T) {
 	set, err := sets.Load(t.Context(), b.ours, 1)
 	require.NoError(t, err)
 	b.db.Close()
+	masked := b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, json.RawMessage(`{"limit":1}`))
+	require.JSONEq(t, `{"limit":0}`, string(masked), "nobody knows what may be shown")
 	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"})
 	require.Error(t, err)
 	_, err = sets.Load(t.Context(), b.ours, 2)
@@ -202,6 +204,12 @@ func TestMasking(t *testing.T) {
 	require.JSONEq(t, `{"amount":0,"note":"n","items":[{"note":"[masked]","n":1}],"a.b":false}`, mask("shop:create_order", args))
 	require.JSONEq(t, `{"amount":5,"note":"n","items":[{"note":"[masked]","n":1}],"a.b":true}`, mask("shop:list_orders", args), "other verbs")
 
+	// Runs of verbs that are gone are shown too.
+	gone := func() string {
+		return string(b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "gone", Verb: "verb"}, json.RawMessage(`{"items":[{"note":"m"}],"token":"t","n":1}`)))
+	}
+	require.JSONEq(t, `{"items":[{"note":"[masked]"}],"token":"[masked]","n":1}`, gone())
+
 	// A policy later on leaves them as they are, and they count as a change.
 	b.create(t, block("x", "shop:get_order"))
 	require.EqualValues(t, 2, b.version(t, b.ours))
@@ -213,6 +221,7 @@ func TestMasking(t *testing.T) {
 	b.exec(t, `UPDATE policy_sets SET mask_paths = '{"broken":1}', version = version + 1`)
 	require.JSONEq(t, `{"amount":0,"note":"[masked]","items":[{"note":"[masked]","n":0}],"a.b":false}`, mask("shop:list_orders", args),
 		"what cannot be read masks everything")
+	require.JSONEq(t, `{"items":[{"note":"[masked]"}],"token":"[masked]","n":0}`, gone())
 
 	var records []string
 	rows, err := b.admin.Query(t.Context(), `SELECT action FROM audit_records WHERE subject_type = 'masking'`)

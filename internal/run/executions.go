@@ -12,7 +12,6 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
-	"agentruntime/internal/redact"
 )
 
 // Reader is who looks at executions: a key sees its own, a user all of the tenant's.
@@ -204,13 +203,7 @@ func (r Reader) record(run Run, action string, outcome State) audit.Record {
 	return rec
 }
 
-// MaskedArgs returns the run's arguments as they may be shown: by the verb's schema
-// where the catalog still has it, else by names that look like secrets.
+// MaskedArgs returns the run's arguments as they may be shown.
 func (s *Service) MaskedArgs(ctx context.Context, r Run) json.RawMessage {
-	t, err := s.Targets.Target(ctx, r.TenantID, r.Verb)
-	if err != nil {
-		masked, _ := redact.MaskArgs(r.Effective(), nil)
-		return masked
-	}
-	return t.Mask(r.Effective())
+	return s.Targets.Mask(ctx, r.TenantID, r.Verb, r.Effective())
 }

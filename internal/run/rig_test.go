@@ -174,6 +174,10 @@ func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Ta
 	return t.target(name), nil
 }
 
+func (t *targets) Mask(_ context.Context, _ uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
+	return t.target(name).Mask(args)
+}
+
 func (t *targets) target(name verb.Name) target {
 	out := target{provider: t.provider, policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
 	switch name.Verb {

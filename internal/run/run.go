@@ -222,6 +222,9 @@ type Call interface {
 // Targets finds a verb; VERB_NOT_FOUND where the tenant has none.
 type Targets interface {
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (Target, error)
+	// Mask returns arguments as they may be shown, also those of a verb that the tenant
+	// has no more.
+	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage
 }
 
 // Engine runs workflows.
