@@ -37,6 +37,7 @@ func New(d Deps) (worker.Worker, error) {
 	if d.Client == nil || d.Action == nil {
 		return nil, errors.New("worker: client and activities are required")
 	}
+	worker.SetStickyWorkflowCacheSize(flow.CachedWorkflows) // of the process: the SDK has no other
 	w := worker.New(d.Client, flow.QueueActions, worker.Options{
 		MaxConcurrentWorkflowTaskExecutionSize:  concurrentWorkflowTasks,
 		MaxConcurrentLocalActivityExecutionSize: concurrentLocalActivities,

@@ -38,6 +38,8 @@ func benchCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&b.round, "round", 3*time.Second, "length of one round")
 	cmd.Flags().IntSliceVar(&b.clients, "clients", []int{1, 16, 64}, "how many clients call at once")
 	cmd.Flags().StringVar(&b.profile, "cpuprofile", "", "file for a CPU profile of the action runs at the largest number of clients")
+	cmd.Flags().IntVar(&b.approvals, "approvals", 300, "held calls that are approved one after the other")
+	cmd.Flags().IntVar(&b.pending, "pending", 10_000, "held calls that wait while others run")
 	cmd.Flags().IntVar(&b.large, "verbs", 100_000, "verbs in the large catalog")
 	return cmd
 }
@@ -53,15 +55,18 @@ type benchmark struct {
 	profile string
 	clients []int
 	large   int
+	// approvals and pending: see held.
+	approvals, pending int
 
 	stack   *stack
 	trips   bench.Trips
 	writes  atomic.Int64
 	http    *http.Client
-	manager *caller // with approvals:manage
+	manager *caller // with credentials:manage
 	runtime *caller // with the runtime permissions
 	big     *caller // of a tenant with a large catalog
-	blocked string  // an approval's id
+	// credential is the id of one that the development tenant has.
+	credential string
 }
 
 // caller is one credential.
@@ -114,12 +119,19 @@ func (b *benchmark) run(ctx context.Context, o options, w io.Writer) error {
 	if err := b.profileRuns(ctx); err != nil {
 		return err
 	}
+	pending, err := b.held(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", bench.Resident()>>20)
 	if err := bench.Print(w, append([]bench.Row{{Name: stockName, Sample: stock}}, rows...)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	missed, err := bench.PrintGoals(w, goals(append(rows, bench.Row{Name: stockName, Sample: stock})))
+	if err := pending.print(w); err != nil {
+		return err
+	}
+	missed, err := bench.PrintGoals(w, append(goals(append(rows, bench.Row{Name: stockName, Sample: stock})), pending.goals()...))
 	if err == nil && missed > 0 {
 		err = fmt.Errorf("bench: %d goals missed", missed)
 	}
@@ -210,7 +222,7 @@ func (b *benchmark) prepare(ctx context.Context) error {
 	var made struct {
 		Key string `json:"key"`
 	}
-	err := c.post(ctx, "/v1/api-keys", map[string]any{"name": "bench", "permissions": []string{"approvals:manage"}}, &made)
+	err := c.post(ctx, "/v1/api-keys", map[string]any{"name": "bench", "permissions": []string{"credentials:manage"}}, &made)
 	if err != nil {
 		return err
 	}
@@ -224,20 +236,19 @@ func (b *benchmark) prepare(ctx context.Context) error {
 	if err := b.action(ctx, 0); err != nil {
 		return err
 	}
-	var blocked struct {
-		Error struct {
-			ApprovalID string `json:"approval_id"`
-		} `json:"error"`
-	}
-	body := []byte(`{"verb":"` + shopProvider + `:create_refund","args":{"order_id":"ord_1001","amount":1}}`)
-	raw, err := b.call(ctx, http.MethodPost, "/v1/runtime/actions/run", b.runtime.key, body, http.StatusForbidden)
+	raw, err := b.call(ctx, http.MethodGet, "/v1/credentials", b.manager.key, nil, http.StatusOK)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, &blocked); err != nil || blocked.Error.ApprovalID == "" {
-		return errors.New("bench: no approval for a blocked call")
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
 	}
-	b.blocked = blocked.Error.ApprovalID
+	if err := json.Unmarshal(raw, &list); err != nil || len(list.Data) == 0 {
+		return errors.New("bench: the development tenant has no credential to read")
+	}
+	b.credential = list.Data[0].ID
 	return nil
 }
 
@@ -320,7 +331,7 @@ func (b *benchmark) evaluate(ctx context.Context, _ int64) error {
 // bareGet is an authenticated GET of one row: two round trips, as a fence hit and
 // an evaluation have.
 func (b *benchmark) bareGet(ctx context.Context, _ int64) error {
-	_, err := b.call(ctx, http.MethodGet, "/v1/approvals/"+b.blocked, b.manager.key, nil, http.StatusOK)
+	_, err := b.call(ctx, http.MethodGet, "/v1/credentials/"+b.credential, b.manager.key, nil, http.StatusOK)
 	return err
 }
 

@@ -68,7 +68,7 @@ func mayImport() map[string][]string {
 		"internal/dispatch": slices.Concat(kernel, store, []string{
 			"internal/catalog", "internal/connectors", "internal/egress", "internal/policy", "internal/run", "internal/vault",
 		}),
-		"internal/devserver": {"db", "internal/app", "internal/config", "internal/devserver/"},
+		"internal/devserver": {"db", "internal/app", "internal/config", "internal/devserver/", "internal/flow"},
 		"internal/testkit":   slices.Concat(kernel, domain, store, []string{"internal/devserver/"}),
 
 		"internal/devserver/datadir":  {},

@@ -40,6 +40,35 @@ func Resident() int64 {
 	return total
 }
 
+// Proportional returns the memory of this process and its descendants with what they
+// share counted once (PSS), in bytes. Resident counts Postgres' shared buffers once for
+// each of its processes that has touched them.
+func Proportional() int64 {
+	procs := readProcs()
+	var total int64
+	for _, p := range procs {
+		if p.pid == os.Getpid() || descends(procs, p.pid, os.Getpid()) {
+			total += pss(p.pid)
+		}
+	}
+	return total
+}
+
+// pss reads the line "Pss: <n> kB"; 0 for a process that has ended.
+func pss(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}
+
 type proc struct {
 	pid, parent int
 	cpu         time.Duration

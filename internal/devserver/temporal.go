@@ -17,6 +17,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/membership/static"
@@ -26,6 +27,7 @@ import (
 
 	"agentruntime/internal/devserver/datadir"
 	"agentruntime/internal/devserver/port"
+	"agentruntime/internal/flow"
 )
 
 const (
@@ -83,6 +85,7 @@ func StartTemporal(ctx context.Context, cfg TemporalConfig) (_ *Temporal, err er
 	if err != nil {
 		return nil, fmt.Errorf("temporal: %w", err)
 	}
+	worker.SetStickyWorkflowCacheSize(flow.CachedWorkflows) // before the server's own workers
 	t := &Temporal{Addr: addr, lock: lock}
 	defer func() {
 		if err != nil {

@@ -13,6 +13,13 @@ import (
 // QueueActions is the task queue of action runs.
 const QueueActions = "actions"
 
+// CachedWorkflows is how many workflows a process keeps in memory between their tasks,
+// about 20 KB each. Runs under way are far fewer; of those that wait for a human, most
+// are read anew from their history when somebody decides, which takes a few
+// milliseconds. The first worker of a process decides for all, and Temporal's server has
+// some of its own.
+const CachedWorkflows = 2048
+
 // Names under which workflows, activities and updates are registered. Recorded
 // histories hold them: renaming one breaks every open workflow.
 const (
