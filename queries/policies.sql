@@ -94,15 +94,19 @@ SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS patt
            SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
 
 -- How many verbs the matchers of a policy mean, and how many of them are not high risk.
+-- Only the providers @within are looked at, unless @anywhere.
 -- name: CountMatchedVerbs :one
-SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open FROM verbs v
- WHERE v.tenant_id = @tenant_id
+SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
+  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+ WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
    AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
         OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]));
 
 -- name: MatchedSchemas :many
-SELECT v.provider, v.name, v.schema FROM verbs v
- WHERE v.tenant_id = @tenant_id AND (v.provider, v.name) > (@after_provider::text, @after_name::text)
+SELECT v.provider, v.name, v.schema
+  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+ WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
+   AND (v.provider, v.name) > (@after_provider::text, @after_name::text)
    AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
         OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]))
  ORDER BY v.provider, v.name

@@ -45,14 +45,17 @@ func (q *Queries) CountEligible(ctx context.Context, db DBTX, arg CountEligibleP
 }
 
 const CountMatchedVerbs = `-- name: CountMatchedVerbs :one
-SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open FROM verbs v
- WHERE v.tenant_id = $1
-   AND ($2::boolean OR v.provider || ':' || v.name LIKE ANY ($3::text[]) OR v.provider = ANY ($4::text[])
-        OR v.risk_level = ANY ($5::text[]) OR v.operation_type = ANY ($6::text[]) OR v.domain = ANY ($7::text[]))
+SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
+  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+ WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
+   AND ($4::boolean OR v.provider || ':' || v.name LIKE ANY ($5::text[]) OR v.provider = ANY ($6::text[])
+        OR v.risk_level = ANY ($7::text[]) OR v.operation_type = ANY ($8::text[]) OR v.domain = ANY ($9::text[]))
 `
 
 type CountMatchedVerbsParams struct {
 	TenantID   uuid.UUID
+	Anywhere   bool
+	Within     []string
 	Every      bool
 	Patterns   []string
 	Providers  []string
@@ -67,9 +70,12 @@ type CountMatchedVerbsRow struct {
 }
 
 // How many verbs the matchers of a policy mean, and how many of them are not high risk.
+// Only the providers @within are looked at, unless @anywhere.
 func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatchedVerbsParams) (CountMatchedVerbsRow, error) {
 	row := db.QueryRow(ctx, CountMatchedVerbs,
 		arg.TenantID,
+		arg.Anywhere,
+		arg.Within,
 		arg.Every,
 		arg.Patterns,
 		arg.Providers,
@@ -404,16 +410,20 @@ func (q *Queries) LoadPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID
 }
 
 const MatchedSchemas = `-- name: MatchedSchemas :many
-SELECT v.provider, v.name, v.schema FROM verbs v
- WHERE v.tenant_id = $1 AND (v.provider, v.name) > ($2::text, $3::text)
-   AND ($4::boolean OR v.provider || ':' || v.name LIKE ANY ($5::text[]) OR v.provider = ANY ($6::text[])
-        OR v.risk_level = ANY ($7::text[]) OR v.operation_type = ANY ($8::text[]) OR v.domain = ANY ($9::text[]))
+SELECT v.provider, v.name, v.schema
+  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+ WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
+   AND (v.provider, v.name) > ($4::text, $5::text)
+   AND ($6::boolean OR v.provider || ':' || v.name LIKE ANY ($7::text[]) OR v.provider = ANY ($8::text[])
+        OR v.risk_level = ANY ($9::text[]) OR v.operation_type = ANY ($10::text[]) OR v.domain = ANY ($11::text[]))
  ORDER BY v.provider, v.name
- LIMIT $10
+ LIMIT $12
 `
 
 type MatchedSchemasParams struct {
 	TenantID      uuid.UUID
+	Anywhere      bool
+	Within        []string
 	AfterProvider string
 	AfterName     string
 	Every         bool
@@ -434,6 +444,8 @@ type MatchedSchemasRow struct {
 func (q *Queries) MatchedSchemas(ctx context.Context, db DBTX, arg MatchedSchemasParams) ([]MatchedSchemasRow, error) {
 	rows, err := db.Query(ctx, MatchedSchemas,
 		arg.TenantID,
+		arg.Anywhere,
+		arg.Within,
 		arg.AfterProvider,
 		arg.AfterName,
 		arg.Every,

@@ -148,7 +148,9 @@ func (s *Sets) Load(ctx context.Context, tenant uuid.UUID, version int64) (*Set,
 }
 
 // Current reads the tenant's set as it stands, for a caller that has no version at hand.
-func (s *Sets) Current(ctx context.Context, tenant uuid.UUID) (*Set, error) { return s.read(ctx, tenant) }
+func (s *Sets) Current(ctx context.Context, tenant uuid.UUID) (*Set, error) {
+	return s.read(ctx, tenant)
+}
 
 func (s *Sets) get(tenant uuid.UUID, version int64) *Set {
 	s.mu.Lock()

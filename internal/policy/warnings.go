@@ -56,7 +56,7 @@ func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]W
 	for _, c := range governance.Contradictions(p.Conditions) {
 		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
 	}
-	for _, step := range []func(context.Context) error{l.unknownNames, l.verbs, l.approvers} {
+	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.verbs} {
 		err := step(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			break
@@ -85,7 +85,11 @@ func (l *look) warn(code WarningCode, format string, args ...any) {
 type reach struct {
 	every                                 bool
 	globs, patterns                       []string // of verb matchers, as written and as LIKE has them
+	named                                 []string // the provider that each glob names, "" where it may be any
 	providers, domains, risks, operations []string
+	// within are the only providers whose verbs can be meant, unless anywhere.
+	within   []string
+	anywhere bool
 }
 
 func reachOf(matchers []governance.Matcher) reach {
@@ -99,6 +103,11 @@ func reachOf(matchers []governance.Matcher) reach {
 		case governance.MatchVerb:
 			r.globs = append(r.globs, m.Value)
 			r.patterns = append(r.patterns, like.Replace(m.Value))
+			provider, _, ok := strings.Cut(m.Value, ":")
+			if !ok || strings.Contains(provider, "*") {
+				provider = ""
+			}
+			r.named = append(r.named, provider)
 		case governance.MatchProvider:
 			r.providers = append(r.providers, m.Value)
 		case governance.MatchDomain:
@@ -109,6 +118,8 @@ func reachOf(matchers []governance.Matcher) reach {
 			r.operations = append(r.operations, m.Value)
 		}
 	}
+	r.anywhere = r.every || slices.Contains(r.named, "") || len(r.domains)+len(r.risks)+len(r.operations) > 0
+	r.within = slices.Concat([]string{}, r.named, r.providers)
 	return r
 }
 
@@ -140,14 +151,8 @@ func (l *look) unknownVerbs(ctx context.Context) error {
 	if len(l.reach.globs) == 0 {
 		return nil
 	}
-	named := make([]string, len(l.reach.globs)) // the provider that a glob names, "" where it may be any
-	for i, glob := range l.reach.globs {
-		if provider, _, ok := strings.Cut(glob, ":"); ok && !strings.Contains(provider, "*") {
-			named[i] = provider
-		}
-	}
 	missing, err := l.s.q.MissingVerbs(ctx, l.s.db.Tenant(l.tenant),
-		dbsqlc.MissingVerbsParams{TenantID: l.tenant, Patterns: l.reach.patterns, Providers: named})
+		dbsqlc.MissingVerbsParams{TenantID: l.tenant, Patterns: l.reach.patterns, Providers: l.reach.named})
 	if err != nil {
 		return err
 	}
@@ -165,7 +170,7 @@ func (l *look) verbs(ctx context.Context) error {
 	r := l.reach
 	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Tenant(l.tenant), dbsqlc.CountMatchedVerbsParams{
 		TenantID: l.tenant, Every: r.every, Patterns: r.patterns, Providers: r.providers,
-		Risks: r.risks, Operations: r.operations, Domains: r.domains,
+		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
 	})
 	if err != nil {
 		return err
@@ -194,7 +199,7 @@ func (l *look) arguments(ctx context.Context) error {
 	}
 	arg := dbsqlc.MatchedSchemasParams{
 		TenantID: l.tenant, Every: l.reach.every, Patterns: l.reach.patterns, Providers: l.reach.providers, Risks: l.reach.risks,
-		Operations: l.reach.operations, Domains: l.reach.domains, N: schemasAtOnce,
+		Operations: l.reach.operations, Domains: l.reach.domains, Anywhere: l.reach.anywhere, Within: l.reach.within, N: schemasAtOnce,
 	}
 	for len(misfits) > 0 {
 		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Tenant(l.tenant), arg)

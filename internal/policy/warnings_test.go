@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 		"two of nobody":                   {policy.Draft{Matchers: refund, Action: "require_approval", Approval: &policy.ApprovalDraft{Required: &two}}, []policy.WarningCode{policy.TooFewApprovers}},
 		"everything at once": {
 			policy.Draft{Matchers: append(verbs("shop:none"), matcher("provider", "x")...), Conditions: append(amount("100"), when("args.amount", governance.OpLess, "50")), Action: "require_approval"},
-			[]policy.WarningCode{policy.Contradiction, policy.UnknownProvider, policy.UnknownVerb, policy.MatchesNoVerb, policy.TooFewApprovers},
+			[]policy.WarningCode{policy.Contradiction, policy.TooFewApprovers, policy.UnknownProvider, policy.UnknownVerb, policy.MatchesNoVerb},
 		},
 	}
 	for name, tt := range tests {
