@@ -143,7 +143,8 @@ func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided,
 	if err != nil {
 		return flow.Decided{}, err
 	}
-	if out.Closed {
+	if out.Closed && r.waiting == d.ApprovalID {
+		// Unless the run was asked about anew while the decision was under way.
 		r.waiting = ""
 	}
 	if out.Code == "" {

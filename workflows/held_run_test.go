@@ -24,6 +24,8 @@ type heldRun struct {
 	counted  []string
 	governed int
 	sent     int
+	// late, if set, is what comes of the first decision.
+	late func() flow.Decided
 }
 
 func newHeldRun(t *testing.T) *heldRun {
@@ -59,6 +61,10 @@ func (h *heldRun) send(context.Context, flow.RunInput) (flow.RunStep, error) {
 }
 
 func (h *heldRun) decide(_ context.Context, in flow.DecisionInput) (flow.Decided, error) {
+	if late := h.late; late != nil {
+		h.late = nil
+		return late(), nil
+	}
 	h.counted = append(h.counted, in.Decision.DecisionID)
 	h.need--
 	if h.need > 0 {
@@ -185,4 +191,30 @@ func TestCancellingTheWorkflowRejectsTheRun(t *testing.T) {
 	require.Error(t, h.env.GetWorkflowError())
 	require.Equal(t, "rejected", h.ended)
 	require.Zero(t, h.sent)
+}
+
+// A decision about the approval that is being superseded at that very moment comes too
+// late. That must not keep decisions about the new one out.
+func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	timers, asked := 0, make(chan struct{})
+	h.env.SetOnTimerScheduledListener(func(string, time.Duration) {
+		// The second is that of the next approval: the run waits for it now.
+		if timers++; timers == 2 {
+			close(asked)
+		}
+	})
+	h.late = func() flow.Decided {
+		h.approval = "appr_2"
+		h.env.SignalWorkflow(flow.SignalRecheck, nil)
+		<-asked
+		return flow.Decided{Code: "APPROVAL_NOT_PENDING", Closed: true}
+	}
+	first := h.decideAt(time.Minute, "appr_1", "d1")
+	second := h.decideAt(2*time.Minute, "appr_2", "d2")
+	require.Equal(t, "executed", h.run(t))
+	require.Equal(t, "APPROVAL_NOT_PENDING", first.out.Code)
+	require.NoError(t, second.refused)
+	require.Equal(t, []string{"d2"}, h.counted)
 }
