@@ -54,7 +54,9 @@ func TestAnApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
-	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second} })
+	r.provider.replies(func(int64) run.Answer {
+		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+	})
 	x := r.held("refund", "a", `{}`)
 	u := r.user("approver")
 	require.True(t, r.decide(x, u, "approve").Closed)
