@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/bench"
+)
+
+// heldAmount is the amount that the benchmark's policy holds.
+const heldAmount = 4242
+
+// pendingRuns says what runs that wait for a human cost, and what they cost others.
+type pendingRuns struct {
+	n              int
+	bytes          int64 // resident memory for each, of all processes, shared memory counted once
+	before, beside bench.Sample
+	decision       bench.Sample // from the approver's request to the recorded outcome
+}
+
+// held measures calls that wait for a human: how long an approval takes to the
+// provider's answer on an idle machine, and what many pending ones cost.
+func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
+	owner := &client{base: b.stack.ready.APIURL}
+	dev := b.stack.ready.tenant
+	if err := owner.logIn(ctx, &dev); err != nil {
+		return p, err
+	}
+	err = owner.post(ctx, "/v1/policies", map[string]any{
+		"name": "bench", "verbMatchers": []any{map[string]string{"type": "verb", "value": shopProvider + ":create_order"}},
+		"conditions": []any{map[string]any{"field": "args.amount", "operator": "equals", "value": heldAmount}},
+		"action":     map[string]string{"type": "require_approval"},
+	}, nil)
+	if err != nil {
+		return p, err
+	}
+	if p.decision, err = b.decisions(ctx, owner); err != nil {
+		return p, err
+	}
+	const clients = 16
+	load := func() bench.Sample {
+		return bench.Load(ctx, clients, b.round, func() bench.Cost { return bench.Cost{} }, b.action)
+	}
+	load() // what a first load leaves behind is not the pending runs'
+	p.before = bench.Median([]bench.Sample{load(), load(), load()})
+	resident := settled()
+	if p.n, err = b.fillPending(ctx, clients); err != nil {
+		return p, err
+	}
+	p.bytes = (settled() - resident) / int64(max(p.n, 1))
+	p.beside = bench.Median([]bench.Sample{load(), load(), load()})
+	return p, nil
+}
+
+// settled is the memory of all processes once garbage is given back. The second
+// collection takes what finalisers of the first let go.
+func settled() int64 {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
+	return bench.Proportional()
+}
+
+// decisions approves held calls one after the other.
+func (b *benchmark) decisions(ctx context.Context, owner *client) (bench.Sample, error) {
+	took := make([]time.Duration, b.approvals)
+	for i := range took {
+		id, err := b.hold(ctx)
+		if err != nil {
+			return bench.Sample{}, err
+		}
+		var decided struct {
+			Outcome string `json:"outcome"`
+		}
+		start := time.Now()
+		if err := owner.post(ctx, "/v1/approvals/"+id+"/approve", struct{}{}, &decided); err != nil {
+			return bench.Sample{}, err
+		}
+		took[i] = time.Since(start)
+		if decided.Outcome != "executed" {
+			return bench.Sample{}, fmt.Errorf("bench: an approved call is %q", decided.Outcome)
+		}
+	}
+	slices.Sort(took)
+	at := func(q int) time.Duration { return took[min(len(took)-1, len(took)*q/100)] }
+	return bench.Sample{Clients: 1, Requests: int64(len(took)), P50: at(50), P95: at(95), P99: at(99), Max: took[len(took)-1]}, nil
+}
+
+// hold makes a call that a policy holds and returns its approval's id.
+func (b *benchmark) hold(ctx context.Context) (string, error) {
+	body := fmt.Appendf(nil, `{"verb":"%s:create_order","args":{"customer_id":"cus_1001","amount":%d,"currency":"eur"},"execution_id":"%s"}`,
+		shopProvider, heldAmount, uuid.NewString())
+	raw, err := b.call(ctx, http.MethodPost, "/v1/runtime/actions/run", b.runtime.key, body, http.StatusForbidden)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Error struct {
+			ApprovalID string `json:"approval_id"`
+			Decision   string `json:"decision"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || answer.Error.Decision != "pending_approval" {
+		return "", fmt.Errorf("bench: a call was not held: %s", raw)
+	}
+	return answer.Error.ApprovalID, nil
+}
+
+// fillPending holds calls until there are as many as asked for.
+func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
+	var made atomic.Int64
+	var wg sync.WaitGroup
+	failed := make(chan error, clients)
+	for range clients {
+		wg.Go(func() {
+			for made.Add(1) <= int64(b.pending) {
+				if _, err := b.hold(ctx); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return 0, err
+	default:
+		return b.pending, nil
+	}
+}
+
+func (p pendingRuns) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "approvals, one after the other: %d decided; from the approver's request to the recorded outcome p50 %.1f ms, p99 %.1f ms, most %.1f ms\n"+
+		"%d runs pending: %.1f KB resident each; runs at 16 clients %.0f/s before and %.0f/s beside them\n\n",
+		p.decision.Requests, milliseconds(p.decision.P50), milliseconds(p.decision.P99), milliseconds(p.decision.Max),
+		p.n, float64(p.bytes)/1024, p.before.Rate, p.beside.Rate)
+	return err
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// goals are those of the project for held runs (docs/costs.md).
+func (p pendingRuns) goals() []bench.Goal {
+	return []bench.Goal{
+		{What: "decision to recorded outcome, p99, idle, s", Ratio: p.decision.P99.Seconds(), AtMost: 0.1},
+		{What: fmt.Sprintf("runs beside %d pending / without, rate at 16 clients", p.n), Ratio: p.beside.Rate / p.before.Rate, AtLeast: 0.9},
+		{What: "resident memory of a pending run, KB", Ratio: float64(p.bytes) / 1024, AtMost: 50},
+	}
+}
