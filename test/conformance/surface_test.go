@@ -59,6 +59,7 @@ func TestConformance(t *testing.T) {
 	j.races()
 	j.executions()
 	j.approvals()
+	j.audit()
 	j.refusals()
 	j.ends()
 
@@ -79,6 +80,9 @@ func (w *watcher) unseen() []string {
 			what := op.method + " " + op.path + " " + status
 			if what == "POST /v1/providers 413" {
 				continue // prism itself takes no body of 25 MiB; test/access sends one
+			}
+			if what == "GET /v1/audit/export 409" {
+				continue // the chain was tampered with in the database; api has a test of it
 			}
 			if w.seen[what] == 0 && status != "500" && status != "503" {
 				out = append(out, what)
