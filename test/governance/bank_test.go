@@ -49,6 +49,7 @@ const slug = "bank"
 // Verbs of the bank. Those of the table are named by risk and operation.
 const (
 	lowRead     = slug + ":low_read"
+	lowPath     = slug + ":low_path"
 	lowWrite    = slug + ":low_write"
 	mediumWrite = slug + ":medium_write"
 	highRead    = slug + ":high_read"
@@ -193,6 +194,14 @@ func bankPaths() map[string]any {
 		"operationId": "delete_thing", "summary": "Delete a thing", "responses": done(),
 		"parameters": []any{map[string]any{"name": "id", "in": "path", "required": true, "schema": typed("string")}},
 	}}
+	// A harmless verb with arguments in all places of an address.
+	paths["/low_path/{id}"] = map[string]any{"post": with(operation("low_path", "low", "write", map[string]any{"note": typed("string")}), map[string]any{
+		"parameters": []any{
+			map[string]any{"name": "id", "in": "path", "required": true, "schema": typed("string")},
+			map[string]any{"name": "q", "in": "query", "schema": typed("string")},
+			map[string]any{"name": "X-Note", "in": "header", "schema": typed("string")},
+		},
+	})}
 	paths["/secret_write"] = map[string]any{"post": operation("secret_write", "high", "write", map[string]any{
 		"id": typed("string"), "note": typed("string"), "memo": typed("string"), "amount": typed("number"),
 		"door":      map[string]any{"type": "string", "format": "password"},
