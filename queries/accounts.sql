@@ -4,15 +4,12 @@ SELECT set_config('app.login_email', @email::text, true);
 
 -- name: SignUp :one
 -- Makes a tenant and its owner, and the record of that, or nothing where the address
--- is taken or invited. The message in the log makes all cases write and flush alike
+-- is taken. An invitation takes none: one tenant must not keep an address from having
+-- its own. The message in the log makes both cases write and flush alike
 -- when they commit, so that the time taken does not tell which it was.
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT @user_id::uuid, @tenant_id::uuid, @email::text, @password_hash::text, @name::text, 'owner', @now::timestamptz, @now::timestamptz
-    WHERE NOT EXISTS (
-        SELECT FROM users AS invited
-        WHERE invited.email = @email::text AND invited.invitation_hash IS NOT NULL AND invited.invitation_expires_at > @now::timestamptz
-    )
     ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
     RETURNING id, tenant_id
 ), owned AS (

@@ -352,10 +352,6 @@ const SignUp = `-- name: SignUp :one
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::text, 'owner', $6::timestamptz, $6::timestamptz
-    WHERE NOT EXISTS (
-        SELECT FROM users AS invited
-        WHERE invited.email = $3::text AND invited.invitation_hash IS NOT NULL AND invited.invitation_expires_at > $6::timestamptz
-    )
     ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
     RETURNING id, tenant_id
 ), owned AS (
@@ -388,7 +384,8 @@ type SignUpRow struct {
 }
 
 // Makes a tenant and its owner, and the record of that, or nothing where the address
-// is taken or invited. The message in the log makes all cases write and flush alike
+// is taken. An invitation takes none: one tenant must not keep an address from having
+// its own. The message in the log makes both cases write and flush alike
 // when they commit, so that the time taken does not tell which it was.
 func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUpRow, error) {
 	row := db.QueryRow(ctx, SignUp,

@@ -28,7 +28,6 @@ DROP INDEX users_email;
 CREATE UNIQUE INDEX users_email ON users (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL;
 CREATE UNIQUE INDEX users_tenant_email ON users (tenant_id, email) WHERE removed_at IS NULL;
 CREATE UNIQUE INDEX users_invitation ON users (invitation_hash) WHERE invitation_hash IS NOT NULL;
-CREATE INDEX users_invited_email ON users (email) WHERE invitation_hash IS NOT NULL;
 DROP INDEX users_tenant;
 CREATE INDEX users_tenant ON users (tenant_id, id);
 CREATE POLICY invited ON users FOR SELECT USING (invitation_hash = decode(app_setting('app.invitation_hash'), 'hex'));
@@ -41,7 +40,6 @@ REVOKE UPDATE (name, role, password_hash, joined_at, removed_at, invitation_hash
 DROP POLICY invited ON users;
 DROP INDEX users_tenant;
 CREATE INDEX users_tenant ON users (tenant_id);
-DROP INDEX users_invited_email;
 DROP INDEX users_invitation;
 DROP INDEX users_tenant_email;
 DROP INDEX users_email;

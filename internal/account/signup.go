@@ -37,9 +37,9 @@ type SignedUp struct {
 	Message string
 }
 
-// SignUp makes a tenant that its caller owns. A known address, and one that is invited
-// somewhere, gets the same answer after the same work and nothing changes. It refuses with VALIDATION_ERROR or
-// WEAK_PASSWORD.
+// SignUp makes a tenant that its caller owns. A known address gets the same answer
+// after the same work and nothing changes; an invited one is free. It refuses with
+// VALIDATION_ERROR or WEAK_PASSWORD.
 func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) {
 	email, err := newAddress(in.Email)
 	if err != nil {
