@@ -169,7 +169,8 @@ func (s *Service) clear(ctx context.Context, p prepared) (_ prepared, step Step,
 		step, err = s.hold(ctx, p, StatePending)
 		return p, step, false, err
 	case p.verdict.Decision == governance.Allow:
-		return p, step, true, nil
+		err = s.dropGrant(ctx, &p)
+		return p, step, err == nil, err
 	default:
 		// A decision that this code does not know lets nothing through.
 		step, err = s.block(ctx, p)

@@ -95,6 +95,21 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 	return taken, nil
 }
 
+// dropGrant forgets a grant that the run took when it needed one, so that its end does
+// not keep the run back.
+func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
+	r := p.run
+	if r.GrantID == nil {
+		return nil
+	}
+	_, err := dbsqlc.New().LetThrough(ctx, s.DB.Tenant(r.TenantID), dbsqlc.LetThroughParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	if err != nil {
+		return fmt.Errorf("run: drop a grant: %w", err)
+	}
+	p.run.GrantID = nil
+	return nil
+}
+
 // stillGranted reports whether the grant that the run has taken a use of still stands,
 // and lets the call through as it is judged now.
 func (s *Service) stillGranted(ctx context.Context, p *prepared) (bool, error) {
