@@ -51,11 +51,8 @@ func (s *Service) Coverage(ctx context.Context, tenant, id uuid.UUID, from, to *
 		return Coverage{}, err
 	}
 	on := s.db.Tenant(tenant)
-	switch known, err := s.q.PolicyEverWas(ctx, on, dbsqlc.PolicyEverWasParams{TenantID: tenant, ID: id}); {
-	case err != nil:
-		return Coverage{}, fmt.Errorf("policy: coverage: %w", err)
-	case !known:
-		return Coverage{}, notFound()
+	if err := s.everWas(ctx, tenant, id); err != nil {
+		return Coverage{}, err
 	}
 	low, high := period.bounds()
 	rows, err := s.q.PolicyCoverage(ctx, on, dbsqlc.PolicyCoverageParams{TenantID: tenant, PolicyID: id, Low: low, High: high})

@@ -47,8 +47,10 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 	_, _, err = b.Replace(ctx, b.them, p.ID, block("Mine", "*"), nil, by)
 	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
 	require.True(t, fault.HasCode(b.Delete(ctx, b.them, p.ID, nil, by), fault.CodePolicyNotFound))
-	_, _, err = b.Versions(ctx, b.them, p.ID, 0, 10)
-	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
+	for _, before := range []int32{0, 1, 9} {
+		_, _, err = b.Versions(ctx, b.them, p.ID, before, 10)
+		require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
+	}
 	page, more, err := b.List(ctx, b.them, policy.Filter{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, page)

@@ -123,8 +123,10 @@ func (s *Service) Versions(ctx context.Context, tenant, id uuid.UUID, before int
 	switch {
 	case err != nil:
 		return nil, false, fmt.Errorf("policy: list versions: %w", err)
-	case len(rows) == 0 && before == 0:
-		return nil, false, notFound()
+	case len(rows) == 0:
+		if err := s.everWas(ctx, tenant, id); err != nil {
+			return nil, false, err
+		}
 	}
 	if more = len(rows) > limit; more {
 		rows = rows[:limit]
@@ -139,4 +141,16 @@ func (s *Service) Versions(ctx context.Context, tenant, id uuid.UUID, before int
 		page[i] = Version{Version: r.Version, Change: Change(r.Change), Policy: p, ChangedAt: r.ChangedAt.UTC(), ChangedBy: r.ChangedBy}
 	}
 	return page, more, nil
+}
+
+// everWas is POLICY_NOT_FOUND where the tenant never had the policy.
+func (s *Service) everWas(ctx context.Context, tenant, id uuid.UUID) error {
+	known, err := s.q.PolicyEverWas(ctx, s.db.Tenant(tenant), dbsqlc.PolicyEverWasParams{TenantID: tenant, ID: id})
+	switch {
+	case err != nil:
+		return fmt.Errorf("policy: read: %w", err)
+	case !known:
+		return notFound()
+	}
+	return nil
 }

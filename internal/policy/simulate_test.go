@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
 	"agentruntime/internal/policy"
+	"agentruntime/internal/verb"
 )
 
 func (b *bench) simulate(t *testing.T, c policy.Candidate) policy.Simulation {
@@ -143,4 +145,37 @@ func TestASimulationOutOfTimeSaysSo(t *testing.T) {
 	_, err = hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10})
 	require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%v", err)
 	require.True(t, fault.As(err).Retryable)
+}
+
+// stuck finds one verb; the next look-up lasts until the time is over.
+type stuck struct {
+	policy.Subjects
+
+	asked int
+}
+
+func (s *stuck) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	if s.asked++; s.asked > 1 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Subjects.Subject(ctx, tenant, name)
+}
+
+func TestASimulationShowsWhatItHasWhenTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 20 {
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{}`, `{}`)
+	}
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: &stuck{Subjects: b.dispatch}, Now: func() time.Time { return b.now }, SimulationLimit: 3 * time.Second})
+	require.NoError(t, err)
+	m, err := hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 30})
+	require.NoError(t, err)
+	require.True(t, m.Partial)
+	require.Positive(t, m.Judged)
+	require.Less(t, m.Judged, 30)
+	require.EqualValues(t, 40, m.Runs)
+	require.Equal(t, m.Judged, m.Newly[policy.Blocked].Count)
 }

@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 		"glob that fits":                  {policy.Draft{Matchers: verbs("shop:create_*"), Action: "block"}, nil},
 		"glob over providers":             {policy.Draft{Matchers: verbs("*:create_refund"), Action: "block"}, nil},
 		"glob that fits nothing":          {policy.Draft{Matchers: verbs("*:destroy_*"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
-		"a _ is no wildcard":              {policy.Draft{Matchers: verbs("shop:create-refun_"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
+		"a _ is no wildcard":              {policy.Draft{Matchers: verbs("shop:create_refun_"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
 		"unknown domain":                  {policy.Draft{Matchers: matcher("domain", "weather"), Action: "block"}, []policy.WarningCode{policy.UnknownDomain, policy.MatchesNoVerb}},
 		"known domain":                    {policy.Draft{Matchers: matcher("domain", "refunds"), Action: "block"}, nil},
 		"argument of no verb":             {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.price", governance.OpGreater, "1")}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
