@@ -43,7 +43,7 @@ func (s *Server) plain(h handlerFunc) http.HandlerFunc {
 		rep, err := h(r.Context(), c)
 		if c.streamed {
 			if err != nil {
-				c.log.Warn("an answer was broken off", slog.String("error", err.Error()))
+				c.log.WarnContext(r.Context(), "an answer was broken off", slog.String("error", err.Error()))
 			}
 			return
 		}

@@ -142,13 +142,17 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 			}
 		}
 	case NeedAudit:
-		if _, err := Key(c.AuditSeed); err != nil {
-			bad("AUDIT_SIGNING_KEY: %w", err)
-		}
-		for _, key := range c.AuditOldKeys {
-			if _, err := Key(key); err != nil {
-				bad("AUDIT_OLD_PUBLIC_KEYS: %w", err)
-			}
+		c.checkAudit(bad)
+	}
+}
+
+func (c Config) checkAudit(bad func(string, ...any)) {
+	if _, err := Key(c.AuditSeed); err != nil {
+		bad("AUDIT_SIGNING_KEY: %w", err)
+	}
+	for _, key := range c.AuditOldKeys {
+		if _, err := Key(key); err != nil {
+			bad("AUDIT_OLD_PUBLIC_KEYS: %w", err)
 		}
 	}
 }
