@@ -46,8 +46,10 @@ type world struct {
 	acked []ack
 	// cancelled are executions that the service said it has cancelled.
 	cancelled []string
-	dead      []string
-	broken    []string
+	// dead are the parts that were killed, and away how many moves more they stay it.
+	dead   []string
+	away   int
+	broken []string
 	// said is what happened, in order.
 	said []string
 }
@@ -205,9 +207,12 @@ func (w *world) newKey() bool {
 
 // run calls; a call with an id that was used before repeats it.
 func (w *world) run(c call) rig.Answer {
-	a := w.key.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
-		"verb": c.verb, "args": map[string]any{"id": c.id, "amount": c.amount}, "execution_id": c.id, "dryRun": c.dryRun,
-	}, "Prefer: wait=2")
+	args := map[string]any{"id": c.id}
+	if c.verb != verbPeek {
+		args["amount"] = c.amount
+	}
+	a := w.key.Do(http.MethodPost, "/v1/runtime/actions/run",
+		map[string]any{"verb": c.verb, "args": args, "execution_id": c.id, "dryRun": c.dryRun}, "Prefer: wait=2")
 	w.say("call %s %s dry=%v: %s", c.id, c.verb, c.dryRun, w.outcome(a))
 	return a
 }
