@@ -96,8 +96,17 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	return out
 }
 
+// keepSecrecy keeps what has a value masked wherever it is shown; it judges nothing.
+func keepSecrecy(out, n map[string]any) {
+	for _, key := range []string{"writeOnly", "x-sensitive"} {
+		if secret, _ := flag(n, key); secret {
+			out[key] = true
+		}
+	}
+}
+
 // reference converts {"$ref": …}. OpenAPI 3.0 ignores what stands beside it; a
-// description does no harm and helps a reader.
+// description does no harm and helps a reader, and what is marked secret is masked.
 func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace bool) any {
 	out := map[string]any{}
 	if !c.doc.old && len(n) > 1 {
@@ -108,8 +117,11 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 			}
 		}
 		out = c.keywords(rest, s, inPlace)
-	} else if d := text(n, "description"); d != "" {
-		out["description"] = shorten(d, maxText)
+	} else {
+		if d := text(n, "description"); d != "" {
+			out["description"] = shorten(d, maxText)
+		}
+		keepSecrecy(out, n)
 	}
 	def, err := c.define(ref)
 	if err != nil {
@@ -127,6 +139,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 // keywords converts the members of a schema that is no bare reference.
 func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[string]any {
 	out := make(map[string]any, len(n))
+	keepSecrecy(out, n)
 	for _, key := range sortedKeys(n) { // in order: what is dropped can depend on it
 		value := n[key]
 		switch key {

@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/internal/connectors"
 	"agentruntime/internal/fault"
+	"agentruntime/internal/redact"
 	"agentruntime/internal/verb"
 )
 
@@ -314,4 +315,31 @@ func stripeModule(t *testing.T) string {
 	}
 	require.NotEmpty(t, dir)
 	return dir
+}
+
+// TestWhatIsMarkedSecretStaysMarked: masking goes by the converted schema.
+func TestWhatIsMarkedSecretStaysMarked(t *testing.T) {
+	t.Parallel()
+	secret := `{"type":"string","x-sensitive":true}`
+	for name, property := range map[string]string{
+		"password": `{"type":"string","format":"password"}`, "write-only": `{"type":"string","writeOnly":true}`, "sensitive": secret,
+		"nullable": `{"type":"string","x-sensitive":true,"nullable":true}`, "by reference": `{"$ref":"#/components/schemas/Secret"}`,
+		"beside a reference": `{"$ref":"#/components/schemas/Plain","x-sensitive":true}`, "within": `{"type":"object","properties":{"in":` + secret + `}}`,
+		"elements": `{"type":"array","items":` + secret + `}`,
+	} {
+		for _, version := range []string{"3.0.3", "3.1.0"} {
+			v := one(t, document(version,
+				`{"/a":{"post":{"operationId":"a","requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"it":`+property+`}}}}}}}}`,
+				`{"schemas":{"Secret":`+secret+`,"Plain":{"type":"string"}}}`))
+			value := `"hidden"`
+			switch name {
+			case "within":
+				value = `{"in":"hidden"}`
+			case "elements":
+				value = `["hidden"]`
+			}
+			masked, _ := redact.MaskArgs(json.RawMessage(`{"it":`+value+`}`), v.Schema)
+			require.NotContains(t, string(masked), "hidden", "%s in %s", name, version)
+		}
+	}
 }
