@@ -98,7 +98,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Prefer, X-API-Key, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, Prefer, X-API-Key, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600") // seconds
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	w.WriteHeader(http.StatusNoContent)
@@ -112,7 +112,7 @@ func allowOrigin(c *call) {
 		return
 	}
 	c.w.Header().Set("Access-Control-Allow-Origin", origin)
-	c.w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, Location, Retry-After")
+	c.w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, ETag, Location, Retry-After")
 }
 
 func notFound(context.Context, *call) (reply, error) {

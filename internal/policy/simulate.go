@@ -266,7 +266,7 @@ func (m *simulating) subject(ctx context.Context, name verb.Name) (Subject, erro
 
 func (m *simulating) compare(subject Subject, r dbsqlc.RunsToJudgeRow) {
 	args := json.RawMessage(r.Args)
-	call := subject.Call(args, contextOf(r.Metadata))
+	call := subject.Call(args, governance.ContextOf(r.Metadata))
 	was, is := m.before.Evaluate(call), m.after.Evaluate(call)
 	m.out.Judged++
 	if slices.ContainsFunc(is.Matches, func(one governance.Match) bool { return one.PolicyID == m.candidate }) {
@@ -285,17 +285,4 @@ func (m *simulating) compare(subject Subject, r dbsqlc.RunsToJudgeRow) {
 			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: is.Reason,
 		})
 	}
-}
-
-// contextOf reads of a run's metadata what conditions can ask for, as the run itself
-// does.
-func contextOf(metadata json.RawMessage) governance.Context {
-	var about struct {
-		AgentID    *string `json:"agent_id"`
-		CustomerID *string `json:"customer_id"`
-	}
-	if json.Unmarshal(metadata, &about) != nil {
-		return governance.Context{}
-	}
-	return governance.Context{AgentID: about.AgentID, CustomerID: about.CustomerID}
 }

@@ -101,7 +101,7 @@ func (s *Service) readEdit(ctx context.Context, ref Ref, decision uuid.UUID) (*e
 // mayReplace holds edited arguments against the policies, the schema and the connection.
 func (p *prepared) mayReplace() error {
 	args := p.run.EditedArgs
-	if v := p.target.Judge(args, contextOf(p.run.Metadata)); v.Decision == governance.Block {
+	if v := p.target.Judge(args, governance.ContextOf(p.run.Metadata)); v.Decision == governance.Block {
 		f := fault.New(fault.CodeGovernanceBlocked, "The edited call is blocked: "+v.Reason)
 		f.Decision = string(governance.Block)
 		return f

@@ -29,18 +29,5 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 	if err != nil {
 		return Evaluation{}, err
 	}
-	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: t.Judge(args, contextOf(metadata))}, nil
-}
-
-// contextOf reads what the caller says of whom he acts for. It is his word, as the
-// arguments are.
-func contextOf(metadata json.RawMessage) governance.Context {
-	var m struct {
-		AgentID    *string `json:"agent_id"`
-		CustomerID *string `json:"customer_id"`
-	}
-	if json.Unmarshal(metadata, &m) != nil {
-		return governance.Context{}
-	}
-	return governance.Context{AgentID: m.AgentID, CustomerID: m.CustomerID}
+	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: t.Judge(args, governance.ContextOf(metadata))}, nil
 }

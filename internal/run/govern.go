@@ -74,7 +74,7 @@ func (s *Service) load(ctx context.Context, ref Ref) (p prepared, mine bool, err
 
 // judge decides about the call as it would be sent, by the policies as the target has them.
 func (p *prepared) judge() {
-	v := p.target.Judge(p.run.Effective(), contextOf(p.run.Metadata))
+	v := p.target.Judge(p.run.Effective(), governance.ContextOf(p.run.Metadata))
 	p.verdict = v
 	p.run.Risk, p.run.Operation = p.target.Risk(), p.target.Operation()
 	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName

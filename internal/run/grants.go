@@ -45,7 +45,7 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 // grantFits holds the call against the grant: whom it is for, its conditions, and
 // whether its giver alone could approve the call.
 func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
-	about := contextOf(p.run.Metadata)
+	about := governance.ContextOf(p.run.Metadata)
 	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || !fits(g.CustomerID, about.CustomerID) {
 		return false
 	}

@@ -13,7 +13,7 @@ import (
 func TestOneWhoHasApprovedMayStillReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.policies(rule(governance.ActionRequireApproval, "refund", needs(2)))
+	r.policies(rule(governance.ActionRequireApproval, "refund", needs(3)))
 	x := r.held("refund", "a", `{}`)
 	u := r.user("approver")
 	require.Empty(t, r.decide(x, u, "approve").Code)
