@@ -1,0 +1,21 @@
+package governance
+
+import "encoding/json"
+
+// ContextOf reads of a call's metadata for whom it is made: agent_id and customer_id,
+// where they are strings. It is the caller's word, as the arguments are.
+func ContextOf(metadata json.RawMessage) Context {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(metadata, &m) != nil {
+		return Context{}
+	}
+	return Context{AgentID: textOf(m["agent_id"]), CustomerID: textOf(m["customer_id"])}
+}
+
+func textOf(raw json.RawMessage) *string {
+	var s *string
+	if json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	return s
+}
