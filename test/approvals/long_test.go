@@ -28,8 +28,10 @@ func sequencesOf(t *testing.T) int {
 
 func TestChaosHeldRunsThroughAnything(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
 	statuses, first, began := map[string]int{}, seedOf(t), time.Now()
-	for i := range sequencesOf(t) {
-		t.Run(strconv.Itoa(first+i), func(t *testing.T) { play(t, first+i, longMoves, statuses) })
+	for i := range sequencesOf(t) { //nolint:paralleltest // as above
+		t.Run(strconv.Itoa(first+i), func(t *testing.T) {
+			play(t, first+i, longMoves, statuses)
+		})
 	}
 	t.Logf("%.1f sequences a minute", float64(sequencesOf(t))/time.Since(began).Minutes())
 }

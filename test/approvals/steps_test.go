@@ -350,7 +350,7 @@ func (w *world) stepApproveAndKill(s step) {
 		answer <- w.owner.client.Do(http.MethodPost, "/v1/approvals/"+a.ID+"/approve", map[string]string{"reason": "quickly"})
 	}()
 	// Somewhere in the milliseconds that a decision takes; no other moment depends on it.
-	time.Sleep(time.Duration(s.c%40) * time.Millisecond)
+	<-time.After(time.Duration(s.c%40) * time.Millisecond)
 	w.kill(part)
 	w.restart()
 	got := <-answer

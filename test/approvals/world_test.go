@@ -3,6 +3,7 @@ package approvals
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func (w *world) outcome(a rig.Answer) string {
 	case a.Err != nil:
 		return "no answer"
 	case a.Status < 300:
-		return fmt.Sprint(a.Status)
+		return strconv.Itoa(a.Status)
 	}
 	_, rest, _ := strings.Cut(string(a.Body), `"code":"`)
 	code, _, _ := strings.Cut(rest, `"`)
@@ -206,7 +207,7 @@ func (w *world) newKey() bool {
 }
 
 // run calls; a call with an id that was used before repeats it.
-func (w *world) run(c call) rig.Answer {
+func (w *world) run(c call) {
 	args := map[string]any{"id": c.id}
 	if c.verb != verbPeek {
 		args["amount"] = c.amount
@@ -214,7 +215,6 @@ func (w *world) run(c call) rig.Answer {
 	a := w.key.Do(http.MethodPost, "/v1/runtime/actions/run",
 		map[string]any{"verb": c.verb, "args": args, "execution_id": c.id, "dryRun": c.dryRun}, "Prefer: wait=2")
 	w.say("call %s %s dry=%v: %s", c.id, c.verb, c.dryRun, w.outcome(a))
-	return a
 }
 
 // newCall is a call that was not made yet.
