@@ -91,3 +91,17 @@ func TestChaosALongOutage(t *testing.T) { //nolint:paralleltest // a stack at a 
 	}
 	require.Empty(t, c.recheck())
 }
+
+// Held runs, with each part killed alone, what could know of a decision together, and
+// everything.
+func TestChaosHeldRuns(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+	c := convene(t)
+	defer c.reportHeld()
+	for range roundsOf(t) {
+		for _, victim := range victims() {
+			require.Empty(t, heldViolations(c.try(victim)))
+		}
+		require.Empty(t, heldViolations(c.try(victimTemporal, victimWorker, victimAPI)))
+		require.Empty(t, heldViolations(c.try(victimPostgres, victimTemporal, victimWorker, victimAPI)))
+	}
+}
