@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"agentruntime/db"
@@ -94,7 +96,7 @@ func (s *stack) startSandbox(ctx context.Context, addr string) (string, error) {
 		return "", err
 	}
 	s.onClose(shop.Close)
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	l, err := s.sandboxListener(ctx, addr)
 	if err != nil {
 		return "", fmt.Errorf("sandbox: %w", err)
 	}
@@ -107,6 +109,24 @@ func (s *stack) startSandbox(ctx context.Context, addr string) (string, error) {
 	}()
 	s.ready.SandboxURL = "http://" + l.Addr().String()
 	return s.ready.SandboxURL, nil
+}
+
+// sandboxListener listens where the shop listened last, where addr leaves the port open:
+// an approval is bound to the address that it was asked about, and a restart should not
+// supersede what waits.
+func (s *stack) sandboxListener(ctx context.Context, addr string) (net.Listener, error) {
+	lc, remembered := &net.ListenConfig{}, filepath.Join(s.data, "sandbox", "address")
+	open := strings.HasSuffix(addr, ":0")
+	if last, err := os.ReadFile(remembered); err == nil && open { //nolint:gosec // within our own data directory
+		if l, err := lc.Listen(ctx, "tcp", string(last)); err == nil {
+			return l, nil
+		}
+	}
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil || !open {
+		return l, err
+	}
+	return l, os.WriteFile(remembered, []byte(l.Addr().String()), 0o600)
 }
 
 // sandboxKey is the shop's API key, made once.
