@@ -29,6 +29,9 @@ var worlds struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	for _, w := range worlds.list {
+		if w.leaves {
+			continue
+		}
 		if problem := w.unapproved(); problem != "" {
 			fmt.Fprintf(os.Stderr, "governance: %s, at the end: %s\n", w.name, problem)
 			code = 1

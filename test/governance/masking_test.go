@@ -51,7 +51,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	run("blocked", 101, nil)
 	refused(t, run("invalid", "no number", nil), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-	refused(t, run("refused", 1, m{"args": with(args(1), m{"more": s["memo"]})}), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	refused(t, run("refused", 1, m{"args": with(args(1), m{"more": "x"})}), http.StatusUnprocessableEntity, "INVALID_ARGS")
 	held := refused(t, run("held", 1, nil), http.StatusForbidden, "GOVERNANCE_BLOCKED").Error.ApprovalID
 	run("held", 2, nil) // other arguments under the same id
 	intercepted := succeeded(t, run("dry", 1, m{"dryRun": true})).ApprovalID
