@@ -91,7 +91,7 @@ conformance: bin/stripe-mock node ## run the tests that need Node (prism, real A
 	$(GO) test -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
 
 .PHONY: chaos
-chaos: ## kill processes at every failpoint, the long lane (20 minutes)
+chaos: ## kill processes at every failpoint, the long lane (half an hour)
 	$(GO) test -tags chaos -run '^TestChaos' -count=1 -timeout 60m -v $(call tagged,chaos)
 
 .PHONY: bench
