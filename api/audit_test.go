@@ -249,14 +249,15 @@ func TestATamperedChainIsReported(t *testing.T) {
 	s.do(t, "user", http.MethodGet, "/v1/audit/export", "").refused(t, http.StatusConflict, fault.CodeConflict)
 }
 
-// A download lasts longer than a request may take to be read, and its connection
-// serves the next call.
-func TestAnExportOutlastsTheReadTimeout(t *testing.T) {
+// A download lasts longer than the server allows for a call, and its connection serves
+// the next one.
+func TestAnExportOutlastsTheTimeouts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.many(t, 3000)
 	server := httptest.NewUnstartedServer(s.server)
-	server.Config.ReadTimeout = 200 * time.Millisecond
+	const timeout = time.Second
+	server.Config.ReadTimeout, server.Config.WriteTimeout = timeout, timeout
 	server.Start()
 	defer server.Close()
 	client := server.Client()
@@ -273,7 +274,7 @@ func TestAnExportOutlastsTheReadTimeout(t *testing.T) {
 	in := bufio.NewReader(res.Body)
 	_, err := in.ReadString('\n')
 	require.NoError(t, err)
-	<-time.After(2 * server.Config.ReadTimeout) // net/http measures it by the real clock
+	<-time.After(2 * timeout) // net/http measures it by the real clock
 	rest, err := io.ReadAll(in)
 	require.NoError(t, err)
 	require.Contains(t, string(rest), `{"type":"trailer"`)
@@ -319,4 +320,32 @@ func TestAnExportStopsWithItsCaller(t *testing.T) {
 	leave()
 	<-ended
 	require.Contains(t, s.log.String(), "an answer was broken off")
+}
+
+// An export that fails half-way does not end as if it were whole.
+func TestAnExportThatFailsIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"ndjson", "csv"} {
+		s := newSite(t)
+		s.many(t, 6000) // more than the buffers between here and there hold
+		server := httptest.NewServer(s.server)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/audit/export?format="+format, http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer user")
+		res, err := server.Client().Do(r)
+		require.NoError(t, err)
+		_, err = io.CopyN(io.Discard, res.Body, 1000)
+		require.NoError(t, err)
+		admin, err := pgx.Connect(t.Context(), s.db.AdminURL)
+		require.NoError(t, err)
+		_, err = admin.Exec(t.Context(), `ALTER TABLE audit_seals RENAME TO gone`)
+		require.NoError(t, err)
+		require.NoError(t, admin.Close(t.Context()))
+		rest, err := io.ReadAll(res.Body)
+		require.Error(t, err, format)
+		require.NotContains(t, string(rest), `"type":"trailer"`, format)
+		require.NoError(t, res.Body.Close())
+		server.Close()
+		require.Contains(t, s.log.String(), "an answer was broken off", format)
+	}
 }
