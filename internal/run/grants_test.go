@@ -27,7 +27,7 @@ func TestAGrantThatWasTakenIsHeldAgainstThePoliciesAsTheyAre(t *testing.T) {
 	require.Equal(t, run.StateClaimed, step.State)
 	require.NotNil(t, r.read(x).GrantID)
 
-	r.policies(rule(governance.ActionRequireApproval, "pay", twoApprovals))
+	r.policies(rule(governance.ActionRequireApproval, "pay", needs(2)))
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
 	require.Equal(t, run.StatePending, step.State)

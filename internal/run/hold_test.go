@@ -34,7 +34,9 @@ func rule(action governance.Action, verbName string, change ...func(*governance.
 	return p
 }
 
-func twoApprovals(r *governance.ApprovalRule) { r.Required = 2 }
+func needs(n int32) func(*governance.ApprovalRule) {
+	return func(r *governance.ApprovalRule) { r.Required = n }
+}
 
 // user adds somebody with a role and returns his id.
 func (r *rig) user(role string) uuid.UUID {
@@ -178,7 +180,7 @@ func TestWhoMayDecide(t *testing.T) {
 func TestAQuorumCountsEachOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.policies(rule(governance.ActionRequireApproval, "pay", twoApprovals))
+	r.policies(rule(governance.ActionRequireApproval, "pay", needs(2)))
 	x := r.held("pay", "one", `{}`)
 	first, second := r.user("approver"), r.user("owner")
 	require.False(t, r.decide(x, first, "approve").Closed)
@@ -419,7 +421,7 @@ func TestWhatAGrantDoesNotOpen(t *testing.T) {
 			r.grant("pay", r.user("owner"), 9)
 		},
 		"a quorum of two": func(r *rig) {
-			r.policies(rule(governance.ActionRequireApproval, "pay", twoApprovals))
+			r.policies(rule(governance.ActionRequireApproval, "pay", needs(2)))
 			r.grant("pay", r.user("owner"), 9)
 		},
 		"another verb": func(r *rig) {
