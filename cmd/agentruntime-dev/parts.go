@@ -117,7 +117,7 @@ func (s *stack) startSandbox(ctx context.Context, addr string) (string, error) {
 func (s *stack) sandboxListener(ctx context.Context, addr string) (net.Listener, error) {
 	lc, remembered := &net.ListenConfig{}, filepath.Join(s.data, "sandbox", "address")
 	open := strings.HasSuffix(addr, ":0")
-	if last, err := os.ReadFile(remembered); err == nil && open { //nolint:gosec // within our own data directory
+	if last, err := os.ReadFile(remembered); err == nil && open {
 		if l, err := lc.Listen(ctx, "tcp", string(last)); err == nil {
 			return l, nil
 		}
