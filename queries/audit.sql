@@ -88,6 +88,3 @@ SELECT hash FROM audit_seals WHERE tenant_id = @tenant_id AND seq = @seq;
 
 -- name: CountAuditRecords :one
 SELECT count(*) FROM audit_records WHERE tenant_id = @tenant_id;
-
--- name: CountAuditSeals :one
-SELECT count(*) FROM audit_seals WHERE tenant_id = @tenant_id;

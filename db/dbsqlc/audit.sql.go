@@ -443,17 +443,6 @@ func (q *Queries) CountAuditRecords(ctx context.Context, db DBTX, tenantID uuid.
 	return count, err
 }
 
-const CountAuditSeals = `-- name: CountAuditSeals :one
-SELECT count(*) FROM audit_seals WHERE tenant_id = $1
-`
-
-func (q *Queries) CountAuditSeals(ctx context.Context, db DBTX, tenantID uuid.UUID) (int64, error) {
-	row := db.QueryRow(ctx, CountAuditSeals, tenantID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const EnterAuditCluster = `-- name: EnterAuditCluster :exec
 INSERT INTO audit_clusters (tenant_id, entry, cluster, mark, after_seq)
 VALUES ($1, $2, audit_cluster(), CAST($3::text AS xid8), $4)
