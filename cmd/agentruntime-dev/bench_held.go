@@ -73,11 +73,14 @@ func settled() int64 {
 // decisions approves held calls one after the other.
 func (b *benchmark) decisions(ctx context.Context, owner *client) (bench.Sample, error) {
 	took := make([]time.Duration, b.approvals)
+	var sql, writes int64
 	for i := range took {
 		id, err := b.hold(ctx)
 		if err != nil {
 			return bench.Sample{}, err
 		}
+		sql -= b.trips.Count()
+		writes -= b.writes.Load()
 		var decided struct {
 			Outcome string `json:"outcome"`
 		}
@@ -86,13 +89,16 @@ func (b *benchmark) decisions(ctx context.Context, owner *client) (bench.Sample,
 			return bench.Sample{}, err
 		}
 		took[i] = time.Since(start)
+		sql += b.trips.Count()
+		writes += b.writes.Load()
 		if decided.Outcome != "executed" {
 			return bench.Sample{}, fmt.Errorf("bench: an approved call is %q", decided.Outcome)
 		}
 	}
 	slices.Sort(took)
 	at := func(q int) time.Duration { return took[min(len(took)-1, len(took)*q/100)] }
-	return bench.Sample{Clients: 1, Requests: int64(len(took)), P50: at(50), P95: at(95), P99: at(99), Max: took[len(took)-1]}, nil
+	n := int64(len(took))
+	return bench.Sample{Clients: 1, Requests: n, SQL: float64(sql) / float64(n), Writes: float64(writes) / float64(n), P50: at(50), P95: at(95), P99: at(99), Max: took[len(took)-1]}, nil
 }
 
 // hold makes a call that a policy holds and returns its approval's id.
@@ -140,9 +146,9 @@ func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
 }
 
 func (p pendingRuns) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "approvals, one after the other: %d decided; from the approver's request to the recorded outcome p50 %.1f ms, p99 %.1f ms, most %.1f ms\n"+
+	_, err := fmt.Fprintf(w, "approvals, one after the other: %d decided; from the approver's request to the recorded outcome p50 %.1f ms, p99 %.1f ms, most %.1f ms; %.1f SQL trips, %.1f Temporal writes\n"+
 		"%d runs pending: %.1f KB resident each; runs at 16 clients %.0f/s before and %.0f/s beside them\n\n",
-		p.decision.Requests, milliseconds(p.decision.P50), milliseconds(p.decision.P99), milliseconds(p.decision.Max),
+		p.decision.Requests, milliseconds(p.decision.P50), milliseconds(p.decision.P99), milliseconds(p.decision.Max), p.decision.SQL, p.decision.Writes,
 		p.n, float64(p.bytes)/1024, p.before.Rate, p.beside.Rate)
 	return err
 }
