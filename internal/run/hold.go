@@ -235,6 +235,16 @@ func (s *Service) lookAtHeld(ctx context.Context, p prepared) (_ prepared, step 
 	if err != nil {
 		return p, Step{}, false, err
 	}
+	if h.row.Status != approvalPending && p.run.State != StateClaimed {
+		// The run may have been read before the decision that its approval shows.
+		moved, err := s.moved(ctx, p.run)
+		switch {
+		case err != nil:
+			return p, Step{}, false, err
+		case moved:
+			return s.admit(ctx, p.run.ref())
+		}
+	}
 	switch h.row.Status {
 	case approvalPending, approvalApproved:
 	default:
@@ -261,6 +271,15 @@ func (s *Service) lookAtHeld(ctx context.Context, p prepared) (_ prepared, step 
 	}
 	step, err = s.timeOut(ctx, p, h)
 	return p, step, false, err
+}
+
+// moved reports whether the held run's row is another than when it was read.
+func (s *Service) moved(ctx context.Context, r Run) (bool, error) {
+	now, err := s.get(ctx, r.TenantID, r.ID)
+	if err != nil {
+		return false, err
+	}
+	return now.State != r.State || now.Attempt != r.Attempt || now.ApprovalID == nil || *now.ApprovalID != *r.ApprovalID, nil
 }
 
 func (s *Service) readHeld(ctx context.Context, r Run) (h held, err error) {
