@@ -84,8 +84,9 @@ func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.RunStep) error {
 	defer stop()
 	var err error
 	rejected := false
+	summary := workflow.TimerOptions{Summary: flow.HoldSummary(step.ApprovalID)}
 	workflow.NewSelector(ctx).
-		AddFuture(workflow.NewTimer(timing, step.After), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddFuture(workflow.NewTimerWithOptions(timing, step.After, summary), func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		AddReceive(r.decided, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
 		AddReceive(r.recheck, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
 		AddReceive(r.reject, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); rejected = true }).

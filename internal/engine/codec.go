@@ -93,12 +93,13 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// summaryPattern is what flow.RunSummary writes: names from the catalog and a risk
-// level, nothing of a call. It is the one thing that operators read in Temporal's
-// UI without a key.
-var summaryPattern = regexp.MustCompile(`^"[a-z0-9_-]+:[a-z0-9_-]+ · (?:low|medium|high)?"$`)
+// summaryPattern is what flow.RunSummary and flow.HoldSummary write: names from the
+// catalog and a risk level, or an approval's id, nothing of a call. They are all that
+// operators read in Temporal's UI without a key.
+var summaryPattern = regexp.MustCompile(`^"(?:[a-z0-9_-]+:[a-z0-9_-]+ · (?:low|medium|high)?` +
+	`|waits for appr_[0-9a-f-]{36} · decide it at /v1/approvals/appr_[0-9a-f-]{36} · the signal reject stops the call)"$`)
 
-// readable reports whether a payload is a run's summary. Inputs and results of
+// readable reports whether a payload is a summary. Inputs and results of
 // workflows and activities are structs, never a bare text, so none can pass for one.
 func readable(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[encodingKey]) == converter.MetadataEncodingJSON && len(p.GetData()) < 400 &&

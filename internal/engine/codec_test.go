@@ -39,12 +39,19 @@ func TestTheSummaryIsReadable(t *testing.T) {
 	t.Parallel()
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
-	p, err := dc.ToPayload(flow.RunSummary("sandbox:create_refund", "high"))
+	for _, summary := range []string{
+		flow.RunSummary("sandbox:create_refund", "high"), flow.HoldSummary("appr_01a1ffa9-5306-7d20-b393-62e994a7d6d4"),
+	} {
+		p, err := dc.ToPayload(summary)
+		require.NoError(t, err)
+		require.Equal(t, `"`+summary+`"`, string(p.GetData()))
+		var back string
+		require.NoError(t, dc.FromPayload(p, &back))
+		require.Equal(t, summary, back)
+	}
+	p, err := dc.ToPayload(flow.HoldSummary("appr_of somebody"))
 	require.NoError(t, err)
-	require.Equal(t, `"sandbox:create_refund · high"`, string(p.GetData()))
-	var back string
-	require.NoError(t, dc.FromPayload(p, &back))
-	require.Equal(t, "sandbox:create_refund · high", back)
+	require.NotContains(t, string(p.GetData()), "somebody")
 }
 
 func TestATamperedPayloadIsRefused(t *testing.T) {

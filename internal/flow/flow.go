@@ -97,6 +97,12 @@ func RunWorkflowID(tenantID, key string) string {
 	return "run:" + tenantID + ":" + hex.EncodeToString(sum[:])
 }
 
+// HoldSummary is what operators read of a timer that waits for a human: where to decide,
+// and what they can do themselves.
+func HoldSummary(approvalID string) string {
+	return "waits for " + approvalID + " · decide it at /v1/approvals/" + approvalID + " · the signal " + SignalReject + " stops the call"
+}
+
 // RunSummary is the one line that operators read in the list of workflows:
 // "provider:verb · risk".
 func RunSummary(verb, risk string) string { return verb + " · " + risk }

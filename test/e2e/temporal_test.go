@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -142,10 +143,15 @@ func requireOnlySummary(t *testing.T, event *historypb.HistoryEvent, summary str
 			}
 			return
 		}
-		require.Equal(t, `"`+summary+`"`, string(data), "%s has a readable payload", event.EventType)
+		if !waitsFor.Match(data) {
+			require.Equal(t, `"`+summary+`"`, string(data), "%s has a readable payload", event.EventType)
+		}
 	})
 	return payloads
 }
+
+// waitsFor is what the timer of a held run tells operators.
+var waitsFor = regexp.MustCompile(`^"waits for (appr_[0-9a-f-]{36}) · decide it at /v1/approvals/appr_[0-9a-f-]{36} · the signal reject stops the call"$`)
 
 // walkPayloads finds every payload in the JSON of a message.
 func walkPayloads(v any, found func(encoding, data []byte)) {
