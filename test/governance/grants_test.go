@@ -2,8 +2,8 @@ package governance
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,7 +76,7 @@ func TestAGrantIsGoodForItsNumberOfCallsHoweverTheyRace(t *testing.T) {
 	w.grant(m{"max_uses": 5})
 	var ran atomic.Int64
 	inLine(30, 15, func(i int) {
-		if w.Runtime.Run(highWrite, m{"id": fmt.Sprint(i)}, "").Status == http.StatusOK {
+		if w.Runtime.Run(highWrite, m{"id": strconv.Itoa(i)}, "").Status == http.StatusOK {
 			ran.Add(1)
 		}
 	})

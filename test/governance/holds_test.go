@@ -22,14 +22,13 @@ func heldWorld(t *testing.T) (w *world, policyID, approvalID, execution string) 
 func callArgs() m { return m{"id": "call-1", "amount": 12.50, "note": "as asked"} }
 
 // superseded approves what can no longer be, and finds that nothing was sent for it.
-func (w *world) superseded(approvalID string) approval {
+func (w *world) superseded(approvalID string) {
 	w.t.Helper()
 	if a := w.approve(approvalID); a.Status != http.StatusOK {
 		refused(w.t, a, http.StatusConflict, "APPROVAL_NOT_PENDING")
 	}
-	a := w.awaitApproval(approvalID, "superseded")
+	w.awaitApproval(approvalID, "superseded")
 	require.Zero(w.t, w.bank.effects())
-	return a
 }
 
 func TestAnApprovedCallIsSentOnceAsItWasAskedAbout(t *testing.T) {
@@ -390,4 +389,43 @@ func TestAnApprovalIsNotGoodForALaterChange(t *testing.T) {
 	w.awaitStatus(execution, "blocked")
 	require.Zero(t, w.bank.effects())
 	require.Equal(t, "superseded", w.approval(held).Status)
+}
+
+// TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew: a change of the policies makes a new
+// approval of the edited call, which is still his.
+func TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew(t *testing.T) {
+	t.Parallel()
+	w, policyID, held, execution := heldWorld(t)
+	editor, _ := w.member("approver")
+	var next approval
+	decide(editor, held, "approve", m{"edited_args": with(callArgs(), m{"amount": 5})}).Data(t, &next)
+	a := w.User.Do(http.MethodPut, "/v1/policies/"+policyID, rule("gate", "require_approval", highWrite))
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	w.superseded(next.ID)
+	rig.Until(t, limit, "the edited call is held anew", func() bool { return w.approval(next.ID).SupersededBy != nil })
+	anew := *w.approval(next.ID).SupersededBy
+	refused(t, decide(editor, anew, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	require.Zero(t, w.bank.effects())
+	require.Equal(t, http.StatusOK, w.approve(anew).Status)
+	w.awaitStatus(execution, "executed")
+	require.Len(t, w.bank.all(), 1)
+}
+
+// TestEachGateNeedsItsOwnApprovers: two policies that hold a call do not share one vote
+// unless it is good for both.
+func TestEachGateNeedsItsOwnApprovers(t *testing.T) {
+	t.Parallel()
+	w, execution := newWorld(t), id()
+	member, memberID := w.member("member")
+	w.policy(with(rule("by role", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "role", "value": "admin"}}}}))
+	w.policy(with(rule("by name", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "user", "value": memberID}}}}))
+	held := w.hold(highWrite, callArgs(), execution)
+	refused(t, w.approve(held), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE") // owners are not named
+	require.Equal(t, http.StatusOK, decide(member, held, "approve", nil).Status)
+	require.Equal(t, "pending_approval", w.status(execution))
+	require.Zero(t, w.bank.effects())
+	admin, _ := w.member("admin")
+	require.Equal(t, http.StatusOK, decide(admin, held, "approve", nil).Status)
+	w.awaitStatus(execution, "executed")
+	require.Equal(t, 1, w.bank.effects())
 }

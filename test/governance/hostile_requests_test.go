@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -203,8 +204,11 @@ func pathTricks() []scenario {
 		}})
 	}
 	for _, c := range []struct{ method, header string }{
-		{http.MethodPut, ""}, {http.MethodPatch, ""}, {http.MethodGet, "X-HTTP-Method-Override: POST"},
-		{http.MethodPost, "Content-Type: application/x-www-form-urlencoded"}, {http.MethodPost, "Content-Type: text/plain"},
+		{http.MethodPut, ""},
+		{http.MethodPatch, ""},
+		{http.MethodGet, "X-HTTP-Method-Override: POST"},
+		{http.MethodPost, "Content-Type: application/x-www-form-urlencoded"},
+		{http.MethodPost, "Content-Type: text/plain"},
 		{http.MethodPost, "Content-Encoding: gzip"},
 	} {
 		name := strings.TrimSpace(fmt.Sprintf("by %s %s", c.method, strings.ReplaceAll(c.header, "/", "|")))
@@ -340,7 +344,7 @@ func timingTricks() []scenario {
 			go func() {
 				defer close(done)
 				for i := range 15 {
-					gate := m{"name": "gate", "description": fmt.Sprint(i), "action": m{"type": "require_approval"}, "verbMatchers": []m{{"type": "risk_level", "value": "high"}}}
+					gate := m{"name": "gate", "description": strconv.Itoa(i), "action": m{"type": "require_approval"}, "verbMatchers": []m{{"type": "risk_level", "value": "high"}}}
 					h.User.Do(http.MethodPut, "/v1/policies/"+h.gateID, gate)
 					extra := h.User.Do(http.MethodPost, "/v1/policies", rule("extra", "allow", highWrite))
 					h.User.Do(http.MethodDelete, extra.Header.Get("Location"), nil)

@@ -67,13 +67,12 @@ func (h *hostile) asks(a rig.Answer) string {
 	return e.Error.ApprovalID
 }
 
-// approved has the owner approve a call and waits until it was sent.
-func (h *hostile) approved(execution string) (approvalID string) {
+// approved has the owner approve the call and waits until it was sent.
+func (h *hostile) approved(execution string) {
 	h.t.Helper()
-	approvalID = h.asks(h.run(execution))
+	approvalID := h.asks(h.run(execution))
 	require.Equal(h.t, http.StatusOK, h.approve(approvalID).Status)
 	h.awaitStatus(execution, "executed")
-	return approvalID
 }
 
 // raw sends a run of the call with more members in its body.
@@ -117,8 +116,10 @@ func (w *world) highEffects() (n int) {
 
 func dryRunTricks() []scenario {
 	flag := func(name, more string) scenario {
-		return scenario{name: "dry-run flag " + name, sentence: "A flag that is no boolean is refused, and never guessed at.",
-			try: func(h *hostile) { h.fails(h.raw(more)) }}
+		return scenario{
+			name: "dry-run flag " + name, sentence: "A flag that is no boolean is refused, and never guessed at.",
+			try: func(h *hostile) { h.fails(h.raw(more)) },
+		}
 	}
 	return []scenario{
 		flag("in quotes", `,"dryRun":"true"`),
@@ -130,7 +131,7 @@ func dryRunTricks() []scenario {
 			h.asks(h.raw(`,"metadata":{"DRYRUN":true}`))
 		}},
 		{name: "contradicting flags", sentence: "One that says dry run is enough, whatever the others say.", try: func(h *hostile) {
-			require.True(h.t, strings.Contains(string(h.raw(`,"dryRun":false,"metadata":{"dryRun":true}`).Body), `"intercepted":true`))
+			require.Contains(h.t, string(h.raw(`,"dryRun":false,"metadata":{"dryRun":true}`).Body), `"intercepted":true`)
 		}},
 		{name: "a dry run and then the same id for real", sentence: "A dry run and a real run never share an id.", try: func(h *hostile) {
 			succeeded(h.t, h.raw(`,"execution_id":"twice","dryRun":true`))
@@ -228,7 +229,7 @@ func lowered() map[string]any {
 }
 
 func keyTricks() []scenario {
-	try := func(name string, method, path string, body func(h *hostile) any) scenario {
+	try := func(name, method, path string, body func(h *hostile) any) scenario {
 		return scenario{name: "the key " + name, sentence: "A Runtime key runs, and manages nothing.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
 			path := strings.NewReplacer("GATE", h.gateID, "HELD", held).Replace(path)
@@ -282,7 +283,8 @@ func managerTricks() []scenario {
 			require.Equal(h.t, http.StatusOK, decide(h.member(), held, "approve", nil).Status)
 			require.Equal(h.t, "pending_approval", h.status("held"))
 		}},
-		{name: "a key that manages policies puts a member at the gate", effects: 1,
+		{
+			name: "a key that manages policies puts a member at the gate", effects: 1,
 			sentence: "Permitted: who manages policies says who approves; the call still ran with an approval of its own.", try: func(h *hostile) {
 				manager, _ := h.key("policies:manage")
 				mine := with(rule("gate", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "role", "value": "member"}}}})
@@ -290,13 +292,16 @@ func managerTricks() []scenario {
 				held := h.asks(h.run("held"))
 				require.Equal(h.t, http.StatusOK, decide(h.member(), held, "approve", nil).Status)
 				h.awaitStatus("held", "executed")
-			}},
-		{name: "a key that manages providers lowers the risk", effects: 1, permitted: true,
+			},
+		},
+		{
+			name: "a key that manages providers lowers the risk", effects: 1, permitted: true,
 			sentence: "Permitted: who manages providers says how risky a verb is, and a gate by risk level follows him.", try: func(h *hostile) {
 				manager, _ := h.key("providers:manage")
 				require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
 				succeeded(h.t, h.run("low-now"))
-			}},
+			},
+		},
 		{name: "a key that manages providers lowers the risk of a verb that is held by name", sentence: "A gate by name does not ask for the risk.", try: func(h *hostile) {
 			h.policy(rule("by name", "require_approval", highWrite))
 			manager, _ := h.key("providers:manage")

@@ -31,14 +31,17 @@ func TestNoSecretIsShown(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	w.policy(rule("gate", "require_approval", secretWrite))
 	w.policy(with(rule("no", "block", secretWrite), m{"conditions": []m{
-		{"field": "args.amount", "operator": "greater", "value": 100}, {"field": "args.door", "operator": "not_equals", "value": "policy-hidden-door"}}}))
+		{"field": "args.amount", "operator": "greater", "value": 100}, {"field": "args.door", "operator": "not_equals", "value": "policy-hidden-door"},
+	}}))
 
 	var shown []string
 	note := func(a rig.Answer) rig.Answer { shown = append(shown, string(a.Body)); return a }
 	s := secrets(1)
 	args := func(amount any) m {
-		return m{"id": "x", "amount": amount, "door": s["door"], "diagnosis": s["diagnosis"], "memo": s["memo"], "note": "pay with " + s["card"] + " or " + s["card2"],
-			"nested": m{"inner": s["inner"], "memo": s["memo2"]}}
+		return m{
+			"id": "x", "amount": amount, "door": s["door"], "diagnosis": s["diagnosis"], "memo": s["memo"], "note": "pay with " + s["card"] + " or " + s["card2"],
+			"nested": m{"inner": s["inner"], "memo": s["memo2"]},
+		}
 	}
 	evaluate := func(amount any) {
 		note(w.Runtime.Do(http.MethodPost, "/v1/runtime/governance/evaluate", m{"verb": secretWrite, "args": args(amount)}))

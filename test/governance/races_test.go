@@ -128,7 +128,8 @@ func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
 		w.awaitStatus(call, "executed")
 		require.Len(t, w.bank.of(call), 1)
 	})
-	inLine(rounds, 5, func(i int) {
+	// Many, for the second often comes while the first is being looked at.
+	inLine(10*rounds, 8, func(i int) {
 		call := fmt.Sprintf("both-%d", i)
 		held := w.hold(highOther, m{"id": call}, call)
 		answers := together(
@@ -195,4 +196,44 @@ func TestAFloodOfOneCallAroundItsApproval(t *testing.T) {
 	}
 	w.awaitStatus(execution, "executed")
 	require.Equal(t, 1, w.bank.effects())
+}
+
+// TestAnEditAgainstADecision edits a call while others approve, reject or cancel it: one
+// of them counts, and what is sent is what was approved.
+func TestAnEditAgainstADecision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate(highWrite)
+	editor, _ := w.member("approver")
+	others := []func(held, call string) rig.Answer{
+		func(held, _ string) rig.Answer { return w.approve(held) },
+		func(held, _ string) rig.Answer { return w.reject(held) },
+		func(_, call string) rig.Answer {
+			return w.Runtime.Do(http.MethodPost, "/v1/executions/"+call+"/cancel", nil)
+		},
+		func(held, _ string) rig.Answer {
+			return decide(w.User, held, "approve", m{"edited_args": m{"id": "x", "amount": 3}})
+		},
+	}
+	inLine(40, 8, func(i int) {
+		call := fmt.Sprintf("edit-%d", i)
+		held := w.hold(highWrite, m{"id": call, "amount": 1}, call)
+		together(
+			func() rig.Answer {
+				return decide(editor, held, "approve", m{"edited_args": m{"id": call, "amount": 2}})
+			},
+			func() rig.Answer { return others[i%len(others)](held, call) },
+		)
+		rig.Until(t, limit, call+" waits for nobody", func() bool {
+			var waiting []approval
+			w.User.Do(http.MethodGet, "/v1/approvals?status=pending&execution_id="+call, nil).Data(t, &waiting)
+			for _, a := range waiting {
+				together(func() rig.Answer { return w.approve(a.ID) }, func() rig.Answer { return decide(editor, a.ID, "approve", nil) })
+			}
+			return w.status(call) != "pending_approval"
+		})
+		rig.Until(t, limit, call+" has ended", func() bool { return w.status(call) != "running" })
+		require.LessOrEqual(t, len(w.bank.of(call)), 1)
+		require.Contains(t, []string{"executed", "rejected", "cancelled"}, w.status(call))
+	})
 }

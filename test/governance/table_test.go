@@ -119,8 +119,10 @@ func TestTheDecisionTable(t *testing.T) {
 			if !found {
 				manner, action = "", described
 			}
-			p := m{"name": fmt.Sprintf("%s %d of row %d", action, n, i), "action": m{"type": action}, "enabled": manner != "disabled",
-				"verbMatchers": []m{{"type": "verb", "value": fmt.Sprintf("%s:*_%02d", slug, i)}}}
+			p := m{
+				"name": fmt.Sprintf("%s %d of row %d", action, n, i), "action": m{"type": action}, "enabled": manner != "disabled",
+				"verbMatchers": []m{{"type": "verb", "value": fmt.Sprintf("%s:*_%02d", slug, i)}},
+			}
 			if manner == "shadow" {
 				p["mode"] = "shadow"
 			}

@@ -3,6 +3,7 @@ package governance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -106,14 +107,9 @@ func rule(name, action, verb string) m {
 func (w *world) gate(verb string) string { return w.policy(rule("gate", "require_approval", verb)) }
 
 // with returns the object with more members.
-func with(p m, more m) m {
-	out := m{}
-	for k, v := range p {
-		out[k] = v
-	}
-	for k, v := range more {
-		out[k] = v
-	}
+func with(p, more m) m {
+	out := maps.Clone(p)
+	maps.Copy(out, more)
 	return out
 }
 
@@ -207,11 +203,9 @@ func (w *world) approval(id string) approval {
 // limit is generous: it is what a loaded machine may take, not what it does.
 const limit = 30 * time.Second
 
-func (w *world) awaitApproval(id, status string) approval {
+func (w *world) awaitApproval(id, status string) {
 	w.t.Helper()
-	var a approval
-	rig.Until(w.t, limit, id+" is "+status, func() bool { a = w.approval(id); return a.Status == status })
-	return a
+	rig.Until(w.t, limit, id+" is "+status, func() bool { return w.approval(id).Status == status })
 }
 
 // status is that of an execution.
