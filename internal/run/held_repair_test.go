@@ -119,3 +119,18 @@ func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 		})
 	}
 }
+
+// A dry run stays intercepted when it is rejected: the sweeper, which tells its
+// workflow, must see that there is nothing left to do.
+func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	x := r.held("pay", "a", `{}`, func(q *run.Request) { q.DryRun = true })
+	require.True(t, r.decide(x, r.user("approver"), "reject").Closed)
+	r.engine.open.Store(x.ClaimKey, false)
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
+	r.ahead.Store(int64(time.Minute))
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.Zero(t, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
+	require.Equal(t, "rejected", r.status(*x.ApprovalID))
+}

@@ -97,7 +97,12 @@ func (s *Service) orphan(ctx context.Context, r Run, approvalID string) error {
 	if r.ApprovalID == nil || *r.ApprovalID != approvalID || r.State != StatePending && r.State != StateIntercepted {
 		return nil
 	}
-	_, err := s.closeHeld(ctx, prepared{run: r}, closing{
+	a, err := dbsqlc.New().ApprovalRow(ctx, s.DB.Tenant(r.TenantID), dbsqlc.ApprovalRowParams{TenantID: r.TenantID, ID: approvalID})
+	if err != nil || a.Status != approvalPending {
+		// A dry run stays intercepted when it was decided.
+		return err
+	}
+	_, err = s.closeHeld(ctx, prepared{run: r}, closing{
 		status: approvalCancelled, state: StateRefused, code: fault.CodeConflict,
 		message: "The workflow of this run was ended by an operator before anything was sent. Repeat the call to run it.",
 		reason:  "The workflow that waited for the decision was ended by an operator.",
