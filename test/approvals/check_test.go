@@ -130,9 +130,10 @@ func (e *evidence) violations() []string {
 	for _, g := range e.grants {
 		e.checkGrant(g)
 	}
+	said := map[ack]int{}
 	for _, a := range e.acked {
-		if e.counted(a.approval, a.user, a.decision) == 0 {
-			e.report("%s: the %s of %s was answered as counted and is not", a.approval, a.decision, a.user)
+		if said[a]++; e.counted(a.approval, a.user, a.decision) < said[a] {
+			e.report("%s: the %s of %s was answered as counted %d times, and is not", a.approval, a.decision, a.user, said[a])
 		}
 	}
 	return e.broken

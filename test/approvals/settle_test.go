@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 
 	"agentruntime/internal/flow"
 	"agentruntime/test/rig"
@@ -60,17 +59,20 @@ func (w *world) disorder() []string {
 			if time.Now().After(*a.ExpiresAt) {
 				report("%s is overdue", a.ID)
 			}
-			if a.Recheck {
-				report("%s is to be looked at again", a.ID)
-			}
 			if !w.open(id) {
 				report("%s is pending, and no workflow of %s is open", a.ID, r.ExecutionID)
 			}
 		}
 	}
-	for _, id := range w.openWorkflows() {
-		if !waiting[id] {
-			report("workflow %s is open, and its run waits for nobody", id)
+	for _, a := range f.approvals {
+		if a.Recheck {
+			report("%s is %s, and its workflow has not been told", a.ID, a.Status)
+		}
+	}
+	for _, r := range f.runs {
+		// Not by Temporal's list, which lags behind.
+		if id := flow.RunWorkflowID(w.tenant, r.ClaimKey); !waiting[id] && w.open(id) {
+			report("the workflow of %s is open and waits for nobody: the run is %s", r.ExecutionID, r.State)
 		}
 	}
 	return found
@@ -84,23 +86,6 @@ func (w *world) open(id string) (is bool) {
 		return err
 	})
 	return err == nil && is
-}
-
-func (w *world) openWorkflows() (ids []string) {
-	w.t.Helper()
-	err := w.bounded1(func(c ctx) error {
-		list, err := w.temporal.ListWorkflow(c, &workflowservice.ListWorkflowExecutionsRequest{
-			Query: "WorkflowId STARTS_WITH 'run:" + w.tenant + ":' AND ExecutionStatus = 'Running'", PageSize: 500,
-		})
-		for _, e := range list.GetExecutions() {
-			ids = append(ids, e.GetExecution().GetWorkflowId())
-		}
-		return err
-	})
-	if err != nil {
-		ids = append(ids, err.Error()) // it is not in order while it cannot be asked
-	}
-	return ids
 }
 
 // settle waits until everything is in order, and returns how long that took.

@@ -58,6 +58,7 @@ func moves() map[string]move {
 		"remove user":      {(*world).stepRemoveUser, 1},
 		"kill":             {(*world).stepKill, 3},
 		"approve and kill": {(*world).stepApproveAndKill, 4},
+		"race":             {(*world).stepRace, 8},
 	}
 }
 
