@@ -48,9 +48,10 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
 -- name: MarkSending :many
 -- Commits before the first byte leaves. Not for a run whose key was revoked, that
 -- was cancelled, or that another attempt holds; not if the policies have changed since
--- it was judged; not without the approval that it was held for, or with a grant that
--- is no more. A run already in sending is one that a crash interrupted if it has been
--- silent since @silent_since: @resend says whether its verb may be sent again.
+-- it was judged; not without the approval that it was held for, which is the one that
+-- the caller has held the call against; not with a grant that is no more. A run
+-- already in sending is one that a crash interrupted if it has been silent since
+-- @silent_since: @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id')
@@ -60,7 +61,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
    AND (r.state = 'sending' OR r.maybe_sent
         OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version)
-   AND (NOT r.held OR EXISTS (
+   AND (NOT r.held OR r.approval_id = sqlc.narg('approval_id') AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))

@@ -756,7 +756,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
    AND (r.state = 'sending' OR r.maybe_sent
         OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $7)
-   AND (NOT r.held OR EXISTS (
+   AND (NOT r.held OR r.approval_id = $8 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
@@ -771,6 +771,7 @@ type MarkSendingParams struct {
 	Resend        bool
 	SilentSince   time.Time
 	PolicyVersion int64
+	ApprovalID    *string
 }
 
 type MarkSendingRow struct {
@@ -780,9 +781,10 @@ type MarkSendingRow struct {
 
 // Commits before the first byte leaves. Not for a run whose key was revoked, that
 // was cancelled, or that another attempt holds; not if the policies have changed since
-// it was judged; not without the approval that it was held for, or with a grant that
-// is no more. A run already in sending is one that a crash interrupted if it has been
-// silent since @silent_since: @resend says whether its verb may be sent again.
+// it was judged; not without the approval that it was held for, which is the one that
+// the caller has held the call against; not with a grant that is no more. A run
+// already in sending is one that a crash interrupted if it has been silent since
+// @silent_since: @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
@@ -792,6 +794,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.Resend,
 		arg.SilentSince,
 		arg.PolicyVersion,
+		arg.ApprovalID,
 	)
 	if err != nil {
 		return nil, err

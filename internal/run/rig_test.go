@@ -56,11 +56,23 @@ func newRig(t *testing.T) *rig {
 	}
 	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
 		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(),
-		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		Now: r.now,
 	})
 	require.NoError(t, err)
 	r.Service, r.engine.service = s, s
 	return r
+}
+
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+// another is the service in a second process over the same database.
+func (r *rig) another() *run.Service {
+	r.t.Helper()
+	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(), Now: r.now,
+	})
+	require.NoError(r.t, err)
+	return s
 }
 
 func (r *rig) admin(sql string, args ...any) {
@@ -160,7 +172,10 @@ type provider struct {
 	effects atomic.Int64
 	answer  atomic.Pointer[func(n int64) run.Answer]
 	keys    sync.Map
+	args    atomic.Pointer[json.RawMessage] // of the last call
 }
+
+func (p *provider) last() string { return string(*p.args.Load()) }
 
 func (p *provider) replies(f func(n int64) run.Answer) { p.answer.Store(&f) }
 
@@ -170,11 +185,16 @@ type targets struct {
 	schema   atomic.Pointer[string]
 	// meanwhile happens once, between the reading of a run and of what it hangs on.
 	meanwhile atomic.Pointer[func()]
+	// gone: the catalog has no verb any more.
+	gone atomic.Bool
 }
 
 func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Target, error) {
 	if f := t.meanwhile.Swap(nil); f != nil {
 		(*f)()
+	}
+	if t.gone.Load() {
+		return nil, fault.New(fault.CodeVerbNotFound, "")
 	}
 	return t.target(name), nil
 }
@@ -231,14 +251,21 @@ func (t target) Check(args json.RawMessage) []fault.Detail {
 	return nil
 }
 
-func (t target) Prepare(context.Context, json.RawMessage) (run.Call, error) { return call(t), nil }
+func (t target) Prepare(_ context.Context, args json.RawMessage) (run.Call, error) {
+	return call{t, args}, nil
+}
 
-type call target
+type call struct {
+	target
+
+	args json.RawMessage
+}
 
 func (c call) Preview(args json.RawMessage) json.RawMessage { return args }
 
 func (c call) Send(_ context.Context, key string) run.Answer {
 	n := c.provider.effects.Add(1)
+	c.provider.args.Store(&c.args)
 	c.provider.keys.Store(key, true)
 	if f := c.provider.answer.Load(); f != nil {
 		return (*f)(n)

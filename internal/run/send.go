@@ -76,7 +76,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	if r.KeyID != nil {
 		b.Queue(dbsqlc.LockKey, r.KeyID.String())
 	}
-	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion())
+	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion(), r.ApprovalID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	rec := p.record("run.allowed")
 	if p.verdict.Notify {
@@ -110,11 +110,12 @@ const lookAgain = 50 * time.Millisecond
 // notSendable finds out why the gate was shut: the run ended meanwhile, a crash
 // left it in sending, its key was revoked, or what it was judged by has changed.
 func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
+	// First, so that a step that fails here is repeated with what there is then.
+	s.prepared.cache.Remove(ref)
 	p, mine, err := s.load(ctx, ref)
 	if err != nil {
 		return Step{}, err
 	}
-	s.prepared.cache.Remove(ref)
 	switch {
 	case !mine:
 		return Step{State: p.run.State, Done: true}, nil
@@ -192,8 +193,8 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (St
 		return Step{State: r.State, Done: true}, nil
 	}
 	p.run.MaybeSent = r.MaybeSent || maybeSent
-	if r.Held {
-		// Its approval has to hold at the next attempt too.
+	if r.Held || r.GrantID != nil {
+		// Its approval, or the grant, has to hold at the next attempt too.
 		s.prepared.cache.Remove(r.ref())
 	} else {
 		s.prepared.add(p)

@@ -1,0 +1,90 @@
+package run_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/governance"
+	"agentruntime/internal/run"
+)
+
+// A process has checked a call under its approval and lost the run to another, where
+// it was asked about anew and edited. What it kept is not what was approved.
+func TestOnlyWhatWasCheckedUnderTheApprovalIsSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{"n":1}`)
+	first, editor, third := r.user("approver"), r.user("owner"), r.user("admin")
+	require.Empty(t, r.decide(x, first, "approve").Code)
+	step, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed}, step)
+
+	other := r.another()
+	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, first)
+	step, err = other.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID)
+	require.Empty(t, r.decide(r.read(x), editor, "approve", `{"n":2}`).Code)
+	require.Empty(t, r.decide(r.read(x), third, "approve").Code)
+	_, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	r.wake(x)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+	require.JSONEq(t, `{"n":2}`, r.provider.last())
+}
+
+// A verb is deleted between the judgement and the sending, and the gate is shut for
+// another reason: the run ends, and is not tried for ever.
+func TestAVerbThatGoesWhileTheGateIsShutEndsTheRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	_, err = r.Govern(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+	r.policies(rule(governance.ActionBlock, "read"))
+	r.targets.gone.Store(true)
+	var step run.Step
+	for range 3 { // as Temporal repeats a step that failed
+		if step, err = r.Send(t.Context(), ref(out.Run)); err == nil {
+			break
+		}
+	}
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateRefused, Done: true}, step)
+}
+
+// The giver of a grant lost his role while the provider had us wait.
+func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	giver := r.user("approver")
+	r.grant("pay", giver, 9)
+	r.provider.replies(func(int64) run.Answer {
+		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+	})
+	r.engine.dead.Store(true)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { none := time.Duration(0); q.Wait = &none })
+	require.NoError(t, err)
+	x := out.Run
+	r.admin(`UPDATE runs SET give_up_at = now() + interval '30 seconds' WHERE id = $1`, x.ID)
+	for range 2 { // the first goes by the row as it was claimed
+		_, err = r.Govern(t.Context(), ref(x))
+		require.NoError(t, err)
+	}
+	step, err := r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed, After: time.Second}, step)
+	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, giver)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID, "people are asked")
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
