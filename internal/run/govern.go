@@ -249,8 +249,24 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action strin
 	}
 	s.prepared.cache.Remove(p.run.ref())
 	if !found {
-		return Step{State: p.run.State, Done: true}, nil
+		return s.movedOn(ctx, p.run.ref())
 	}
 	s.ended(done)
 	return Step{State: done.State, Done: true}, nil
+}
+
+// movedOn is the step of a run that somebody else changed first. One that has ended is
+// done; any other goes on, and the send step looks at what it is now. A workflow that
+// ended here would leave its approval to nobody.
+func (s *Service) movedOn(ctx context.Context, ref Ref) (Step, error) {
+	s.prepared.cache.Remove(ref)
+	r, err := s.get(ctx, ref.TenantID, ref.ID)
+	if err != nil {
+		return Step{}, err
+	}
+	waits := r.State == StateIntercepted && r.ApprovalID != nil
+	if r.Attempt != ref.Attempt || r.State.Ended() && !waits {
+		return Step{State: r.State, Done: true}, nil
+	}
+	return Step{State: r.State, After: lookAgain}, nil
 }

@@ -67,8 +67,11 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (Step, erro
 	failpoint.Hit("before_hold")
 	done, found, err := s.apply(ctx, p.run, b)
 	failpoint.Hit("after_hold")
-	if err != nil || !found {
-		return Step{State: p.run.State, Done: !found}, err
+	switch {
+	case err != nil:
+		return Step{}, err
+	case !found:
+		return s.movedOn(ctx, p.run.ref())
 	}
 	s.prepared.cache.Remove(p.run.ref())
 	s.ended(done)
@@ -235,7 +238,7 @@ func (s *Service) lookAtHeld(ctx context.Context, p prepared) (_ prepared, step 
 	if err != nil {
 		return p, Step{}, false, err
 	}
-	if h.row.Status != approvalPending && p.run.State != StateClaimed {
+	if h.row.Status != approvalPending && (h.row.Status != approvalApproved || p.run.State != StateClaimed) {
 		// The run may have been read before the decision that its approval shows.
 		moved, err := s.moved(ctx, p.run)
 		switch {
@@ -375,8 +378,12 @@ func (s *Service) supersede(ctx context.Context, p prepared, h held, why string)
 	failpoint.Hit("before_supersede")
 	done, found, err := s.apply(ctx, p.run, b)
 	failpoint.Hit("after_supersede")
-	if err != nil || !found {
-		return p, Step{State: p.run.State, Done: !found}, false, err
+	switch {
+	case err != nil:
+		return p, Step{}, false, err
+	case !found:
+		step, err = s.movedOn(ctx, p.run.ref())
+		return p, step, false, err
 	}
 	p.run.State, p.run.ApprovalID, p.run.Held, p.run.GiveUpAt = done.State, nil, done.Held, done.GiveUpAt
 	return s.clear(ctx, p)
@@ -464,7 +471,7 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (Step, e
 	}
 	s.prepared.cache.Remove(r.ref())
 	if !found {
-		return Step{State: r.State, Done: true}, nil
+		return s.movedOn(ctx, r.ref())
 	}
 	s.ended(done)
 	return Step{State: done.State, Done: true}, nil
