@@ -22,12 +22,17 @@ type journey struct {
 	t          *testing.T
 	w          *watcher
 	base       string
+	upstream   string // the service itself, without prism
 	none       *rig.Client
 	user       *rig.Client
 	key        *rig.Client // runs and lists
 	agent      *rig.Client // neither
 	page       *rig.Client // may be used from one page only
 	revoked    *rig.Client
+	keyID      string
+	approver   *rig.Client // users by JWT, with the roles of these names
+	second     *rig.Client // an approver too
+	member     *rig.Client
 	credential string
 }
 
@@ -44,7 +49,7 @@ func TestConformance(t *testing.T) {
 	document := fetchDocument(t, s.APIURL)
 	testProxy(t, document)
 	w := &watcher{t: t, base: rig.NewHTTP().Transport, ops: readOperations(t, document), seen: map[string]int{}}
-	j := &journey{t: t, w: w, base: startPrism(t, document, s.APIURL)}
+	j := &journey{t: t, w: w, base: startPrism(t, document, s.APIURL), upstream: s.APIURL}
 	j.none = j.client()
 
 	j.health()
@@ -58,6 +63,8 @@ func TestConformance(t *testing.T) {
 	j.faults()
 	j.races()
 	j.executions()
+	j.policies()
+	j.grants()
 	j.approvals()
 	j.audit()
 	j.refusals()
@@ -136,7 +143,7 @@ func (j *journey) accounts() {
 	j.post(j.none, 400, "/v1/auth/signup", object{"email": email})
 	j.post(j.none, 400, "/v1/auth/signup", []byte("[]"))
 	j.post(j.none, 422, "/v1/auth/signup", object{"email": "a@example.com", "password": "short"})
-	j.user = j.logIn()
+	j.user = j.logIn(email)
 	j.post(j.none, 400, "/v1/auth/login", object{"email": email})
 	for range 10 {
 		j.post(j.none, 401, "/v1/auth/login", object{"email": "nobody@example.com", "password": password})
@@ -151,7 +158,7 @@ func (j *journey) accounts() {
 	j.post(j.none, 400, "/v1/auth/refresh", object{})
 }
 
-func (j *journey) logIn() *rig.Client {
+func (j *journey) logIn(email string) *rig.Client {
 	j.t.Helper()
 	var login struct{ Token string }
 	j.post(j.none, 200, "/v1/auth/login", object{"email": email, "password": password}).Data(j.t, &login)
@@ -168,7 +175,7 @@ func (j *journey) newKey(body object) (c *rig.Client, id string) {
 }
 
 func (j *journey) keys() {
-	j.key, _ = j.newKey(object{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
+	j.key, j.keyID = j.newKey(object{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
 	j.agent, _ = j.newKey(object{"name": "agent", "agent_id": nobodys, "identity_mode": "required"})
 	j.page, _ = j.newKey(object{"name": "page", "permissions": []string{"actions:run", "actions:catalog"}, "allowed_origins": []string{page}})
 	var id string
@@ -268,7 +275,6 @@ func (j *journey) catalog() {
 	j.get(j.key, 200, catalog+"/shop:create_order?format=tools")
 	j.get(j.key, 404, catalog+"/shop:none")
 	j.get(j.key, 400, catalog+"/none")
-	const evaluate = "/v1/runtime/governance/evaluate"
 	for _, verb := range []string{"shop:list_orders", "shop:create_order", "shop:create_refund"} {
 		j.post(j.key, 200, evaluate, object{"verb": verb, "args": object{}})
 	}
@@ -365,17 +371,6 @@ func (j *journey) executions() {
 	j.get(j.user, 200, "/v1/executions/unknown-1")
 }
 
-func (j *journey) approvals() {
-	a := j.post(j.key, 403, run, object{"verb": "shop:create_refund", "args": object{"order_id": "ord_1001", "amount": 1}, "execution_id": "refund-2"})
-	j.get(j.user, 200, "/v1/approvals/"+a.Envelope(j.t).Error.ApprovalID)
-	var dry rig.RunData
-	second := order("order-4")
-	second["metadata"] = object{"dry_run": true}
-	j.post(j.key, 200, run, second).Data(j.t, &dry)
-	j.get(j.user, 200, "/v1/approvals/"+dry.ApprovalID)
-	j.get(j.user, 404, "/v1/approvals/appr_"+nobodys)
-}
-
 // refusals goes over every endpoint with the credentials and bodies that any of
 // them refuses, and takes the answer that comes where the document has it.
 func (j *journey) refusals() {
@@ -416,7 +411,7 @@ func (j *journey) bodies(op operation, c *rig.Client, path string, large []byte)
 
 // ends logs out, after which the token is worth nothing.
 func (j *journey) ends() {
-	c := j.logIn()
+	c := j.logIn(email)
 	j.post(c, 200, "/v1/auth/logout", nil)
 	j.post(c, 401, "/v1/auth/logout", nil)
 }

@@ -2,10 +2,17 @@
 
 package conformance
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"agentruntime/test/rig"
+)
 
 // users invites, changes and removes, and joins by invitations.
 func (j *journey) users() {
+	j.approver, j.second, j.member = j.join("approver"), j.join("approver"), j.join("member")
 	type invited struct {
 		ID    string `json:"id"`
 		Token string `json:"invitation_token"`
@@ -48,4 +55,18 @@ func (j *journey) users() {
 		accept(401, first, password)
 	}
 	accept(429, first, password)
+}
+
+// join makes a further user of a role.
+func (j *journey) join(role string) *rig.Client {
+	j.t.Helper()
+	var in struct {
+		Token string `json:"invitation_token"`
+	}
+	j.post(j.user, 201, "/v1/users", object{"email": uuid.NewString() + "@example.com", "role": role}).Data(j.t, &in)
+	var login struct{ Token string }
+	j.post(j.none, 200, "/v1/auth/accept-invitation", object{"token": in.Token, "password": password}).Data(j.t, &login)
+	c := j.client()
+	c.Token = login.Token
+	return c
 }
