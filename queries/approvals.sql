@@ -55,9 +55,10 @@ UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_b
  WHERE tenant_id = @tenant_id AND id = @id AND (status = 'pending' OR (status = 'approved' AND @status = 'superseded'));
 
 -- name: RequireApprovalIs :exec
--- Undoes the transaction where the approval was decided by another meanwhile.
+-- Undoes the transaction where the approval was decided by another meanwhile, be it in
+-- the same way. now() is the start of the transaction, so only its own change bears it.
 SELECT CASE
-    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status) THEN true
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status AND a.decided_at = now()) THEN true
     ELSE run_not_changed()
     END;
 
@@ -66,9 +67,10 @@ UPDATE approvals SET escalated_at = now(), expires_at = @expires_at
  WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending' AND escalated_at IS NULL;
 
 -- name: CancelApproval :exec
--- Along with its run. recheck stays up until the workflow has been told.
+-- Along with its run, whichever of its approvals it is: an edit may have put another in
+-- its place a moment ago. recheck stays up until the workflow has been told.
 UPDATE approvals SET status = 'cancelled', closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(), recheck = true
- WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending';
+ WHERE tenant_id = @tenant_id AND run_id = @run_id AND status = 'pending';
 
 -- name: ProposeDecision :exec
 INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)

@@ -205,23 +205,24 @@ func (q *Queries) ApprovalsUnwatched(ctx context.Context, db DBTX, arg Approvals
 
 const CancelApproval = `-- name: CancelApproval :exec
 UPDATE approvals SET status = 'cancelled', closed_reason = $1, decided_by = $2, decided_at = now(), recheck = true
- WHERE tenant_id = $3 AND id = $4 AND status = 'pending'
+ WHERE tenant_id = $3 AND run_id = $4 AND status = 'pending'
 `
 
 type CancelApprovalParams struct {
 	ClosedReason string
 	DecidedBy    *uuid.UUID
 	TenantID     uuid.UUID
-	ID           string
+	RunID        uuid.UUID
 }
 
-// Along with its run. recheck stays up until the workflow has been told.
+// Along with its run, whichever of its approvals it is: an edit may have put another in
+// its place a moment ago. recheck stays up until the workflow has been told.
 func (q *Queries) CancelApproval(ctx context.Context, db DBTX, arg CancelApprovalParams) error {
 	_, err := db.Exec(ctx, CancelApproval,
 		arg.ClosedReason,
 		arg.DecidedBy,
 		arg.TenantID,
-		arg.ID,
+		arg.RunID,
 	)
 	return err
 }
@@ -871,7 +872,7 @@ func (q *Queries) RecheckApproval(ctx context.Context, db DBTX, arg RecheckAppro
 
 const RequireApprovalIs = `-- name: RequireApprovalIs :exec
 SELECT CASE
-    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3) THEN true
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3 AND a.decided_at = now()) THEN true
     ELSE run_not_changed()
     END
 `
@@ -882,7 +883,8 @@ type RequireApprovalIsParams struct {
 	Status   string
 }
 
-// Undoes the transaction where the approval was decided by another meanwhile.
+// Undoes the transaction where the approval was decided by another meanwhile, be it in
+// the same way. now() is the start of the transaction, so only its own change bears it.
 func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) error {
 	_, err := db.Exec(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
 	return err

@@ -109,15 +109,13 @@ func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (R
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.RequestCancel, r.TenantID, r.ID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	if r.ApprovalID != nil {
-		b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, *r.ApprovalID)
-	}
+	b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, r.ID)
 	audit.Queue(b, who.record(r, "run.cancelled", StateCancelled))
 	done, err := s.change(ctx, r, b)
 	if isNotOurs(err) {
 		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
 	}
-	if err == nil && r.ApprovalID != nil {
+	if err == nil && done.ApprovalID != nil {
 		s.nudge(ctx, done)
 	}
 	return done, err

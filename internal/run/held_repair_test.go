@@ -1,9 +1,11 @@
 package run_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/governance"
@@ -133,4 +135,40 @@ func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
 	require.NoError(t, r.SweepOnce(t.Context()))
 	require.Zero(t, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
 	require.Equal(t, "rejected", r.status(*x.ApprovalID))
+}
+
+// While a run is being cancelled its approval is replaced, as an edit does.
+func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	x := r.held("refund", "a", `{}`)
+	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	edit, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = edit.Exec(t.Context(), `SELECT FROM runs WHERE id = $1 FOR UPDATE`, x.ID)
+	require.NoError(t, err)
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := r.Cancel(t.Context(), run.Reader{TenantID: r.tenant, UserID: &r.tenant}, x.ExecutionID)
+		cancelled <- err
+	}()
+	require.Eventually(t, func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the edit")
+	for _, sql := range []string{
+		`UPDATE approvals SET status = 'superseded', decided_at = now()`,
+		`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind)
+		 SELECT 'appr_next', tenant_id, run_id, execution_id, 'pending', provider, verb, args, risk_level, policy_name, reason, expires_at, kind FROM approvals`,
+		`UPDATE runs SET approval_id = 'appr_next'`,
+	} {
+		_, err = edit.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	require.NoError(t, edit.Commit(t.Context()))
+	require.NoError(t, <-cancelled)
+	require.Equal(t, run.StateCancelled, r.read(x).State)
+	require.Equal(t, "cancelled", r.status("appr_next"))
 }
