@@ -55,9 +55,9 @@ func (w *world) racers(a approval, s step, began time.Time) []*racer {
 	}
 	one, _ := choose(w.people, s.c)
 	other, _ := choose(w.people, s.c+1)
-	decides(w.owner, "approve", nil)
-	decides(w.owner, "approve", nil)
-	decides(one, "approve", nil)
+	decides(w.owner, "approve", map[string]any{})
+	decides(w.owner, "approve", map[string]any{})
+	decides(one, "approve", map[string]any{})
 	decides(other, "reject", map[string]any{"reason": "at once"})
 	decides(other, "approve", map[string]any{"edited_args": map[string]any{"id": a.ExecutionID, "amount": s.c + 2000}})
 	list = append(list, &racer{

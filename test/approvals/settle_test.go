@@ -65,7 +65,7 @@ func (w *world) disorder() []string {
 		}
 	}
 	for _, a := range f.approvals {
-		if a.Recheck {
+		if a.Recheck && a.Status == "pending" {
 			report("%s is %s, and its workflow has not been told", a.ID, a.Status)
 		}
 	}
