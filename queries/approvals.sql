@@ -13,29 +13,50 @@ SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_ke
  WHERE a.tenant_id = @tenant_id AND a.id = @id;
 
 -- name: ListApprovals :many
-SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
- WHERE a.tenant_id = @tenant_id
-   AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
-   AND (sqlc.narg('status')::text IS NULL OR a.status = sqlc.narg('status'))
-   AND (sqlc.narg('kind')::text IS NULL OR a.kind = sqlc.narg('kind'))
-   AND (sqlc.narg('provider')::text IS NULL OR a.provider = sqlc.narg('provider'))
-   AND (sqlc.narg('verb')::text IS NULL OR a.verb = sqlc.narg('verb'))
-   AND (sqlc.narg('risk_level')::text IS NULL OR a.risk_level = sqlc.narg('risk_level'))
-   AND (sqlc.narg('policy_id')::uuid IS NULL OR a.policy_ids @> ARRAY[sqlc.narg('policy_id')::uuid])
-   AND (sqlc.narg('execution_id')::text IS NULL OR a.execution_id = sqlc.narg('execution_id'))
-   AND (sqlc.narg('since')::timestamptz IS NULL OR a.created_at >= sqlc.narg('since'))
-   AND (sqlc.narg('until')::timestamptz IS NULL OR a.created_at < sqlc.narg('until'))
- ORDER BY a.id DESC
- LIMIT @most;
+-- Without what only the page of one shows. Arguments are up to 1 MiB each: a page ends
+-- where those on it come to @bytes, and found says how many rows @most let in. Sizes are
+-- known without reading what is measured.
+SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
+       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
+       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.*, count(*) OVER () AS found
+          FROM (SELECT a.*, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+                                         OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
+                  FROM approvals a
+                 WHERE a.tenant_id = @tenant_id
+                   AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
+                   AND (sqlc.narg('status')::text IS NULL OR a.status = sqlc.narg('status'))
+                   AND (sqlc.narg('kind')::text IS NULL OR a.kind = sqlc.narg('kind'))
+                   AND (sqlc.narg('provider')::text IS NULL OR a.provider = sqlc.narg('provider'))
+                   AND (sqlc.narg('verb')::text IS NULL OR a.verb = sqlc.narg('verb'))
+                   AND (sqlc.narg('risk_level')::text IS NULL OR a.risk_level = sqlc.narg('risk_level'))
+                   AND (sqlc.narg('policy_id')::uuid IS NULL OR a.policy_ids @> ARRAY[sqlc.narg('policy_id')::uuid])
+                   AND (sqlc.narg('execution_id')::text IS NULL OR a.execution_id = sqlc.narg('execution_id'))
+                   AND (sqlc.narg('since')::timestamptz IS NULL OR a.created_at >= sqlc.narg('since'))
+                   AND (sqlc.narg('until')::timestamptz IS NULL OR a.created_at < sqlc.narg('until'))
+                 ORDER BY a.id DESC
+                 LIMIT @most) l) p
+ CROSS JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+ WHERE p.above < @bytes::bigint
+ ORDER BY p.id DESC;
 
 -- name: PendingApprovals :many
 -- ListApprovals for what is asked most, by its own index.
-SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
- WHERE a.tenant_id = @tenant_id AND a.status = 'pending' AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
- ORDER BY a.id DESC
- LIMIT @most;
+SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
+       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
+       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.*, count(*) OVER () AS found
+          FROM (SELECT a.*, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+                                         OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
+                  FROM approvals a
+                 WHERE a.tenant_id = @tenant_id AND a.status = 'pending' AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
+                 ORDER BY a.id DESC
+                 LIMIT @most) l) p
+ CROSS JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+ WHERE p.above < @bytes::bigint
+ ORDER BY p.id DESC;
 
 -- name: CountApprovals :many
 SELECT status, count(*) AS n FROM approvals WHERE tenant_id = @tenant_id GROUP BY status;

@@ -584,21 +584,30 @@ func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]
 }
 
 const ListApprovals = `-- name: ListApprovals :many
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
- WHERE a.tenant_id = $1
-   AND ($2::text IS NULL OR a.id < $2)
-   AND ($3::text IS NULL OR a.status = $3)
-   AND ($4::text IS NULL OR a.kind = $4)
-   AND ($5::text IS NULL OR a.provider = $5)
-   AND ($6::text IS NULL OR a.verb = $6)
-   AND ($7::text IS NULL OR a.risk_level = $7)
-   AND ($8::uuid IS NULL OR a.policy_ids @> ARRAY[$8::uuid])
-   AND ($9::text IS NULL OR a.execution_id = $9)
-   AND ($10::timestamptz IS NULL OR a.created_at >= $10)
-   AND ($11::timestamptz IS NULL OR a.created_at < $11)
- ORDER BY a.id DESC
- LIMIT $12
+SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
+       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
+       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+                                         OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
+                  FROM approvals a
+                 WHERE a.tenant_id = $1
+                   AND ($2::text IS NULL OR a.id < $2)
+                   AND ($3::text IS NULL OR a.status = $3)
+                   AND ($4::text IS NULL OR a.kind = $4)
+                   AND ($5::text IS NULL OR a.provider = $5)
+                   AND ($6::text IS NULL OR a.verb = $6)
+                   AND ($7::text IS NULL OR a.risk_level = $7)
+                   AND ($8::uuid IS NULL OR a.policy_ids @> ARRAY[$8::uuid])
+                   AND ($9::text IS NULL OR a.execution_id = $9)
+                   AND ($10::timestamptz IS NULL OR a.created_at >= $10)
+                   AND ($11::timestamptz IS NULL OR a.created_at < $11)
+                 ORDER BY a.id DESC
+                 LIMIT $12) l) p
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+ WHERE p.above < $13::bigint
+ ORDER BY p.id DESC
 `
 
 type ListApprovalsParams struct {
@@ -614,17 +623,42 @@ type ListApprovalsParams struct {
 	Since       *time.Time
 	Until       *time.Time
 	Most        int32
+	Bytes       int64
 }
 
 type ListApprovalsRow struct {
-	Approval      Approval
+	ID            string
+	Kind          string
+	ExecutionID   string
+	RunID         uuid.UUID
+	Status        string
+	Provider      string
+	Verb          string
+	Args          string
+	RiskLevel     string
+	PolicyName    string
+	Reason        string
+	Requester     *uuid.UUID
+	Requirements  []byte
+	EditedFrom    *string
+	EditedBy      *uuid.UUID
+	ClosedReason  string
+	DecidedBy     *uuid.UUID
+	CreatedAt     time.Time
+	ExpiresAt     *time.Time
+	DecidedAt     *time.Time
+	EscalatedAt   *time.Time
+	Attempt       int32
 	RunState      string
 	RunAttempt    int32
 	ClaimKey      string
 	RunApprovalID *string
-	RunErrorCode  string
+	Found         int64
 }
 
+// Without what only the page of one shows. Arguments are up to 1 MiB each: a page ends
+// where those on it come to @bytes, and found says how many rows @most let in. Sizes are
+// known without reading what is measured.
 func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsParams) ([]ListApprovalsRow, error) {
 	rows, err := db.Query(ctx, ListApprovals,
 		arg.TenantID,
@@ -639,6 +673,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 		arg.Since,
 		arg.Until,
 		arg.Most,
+		arg.Bytes,
 	)
 	if err != nil {
 		return nil, err
@@ -648,42 +683,33 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 	for rows.Next() {
 		var i ListApprovalsRow
 		if err := rows.Scan(
-			&i.Approval.ID,
-			&i.Approval.TenantID,
-			&i.Approval.RunID,
-			&i.Approval.ExecutionID,
-			&i.Approval.Status,
-			&i.Approval.Provider,
-			&i.Approval.Verb,
-			&i.Approval.Args,
-			&i.Approval.RiskLevel,
-			&i.Approval.PolicyName,
-			&i.Approval.Reason,
-			&i.Approval.Requester,
-			&i.Approval.CreatedAt,
-			&i.Approval.ExpiresAt,
-			&i.Approval.Kind,
-			&i.Approval.Attempt,
-			&i.Approval.Explanation,
-			&i.Approval.Request,
-			&i.Approval.Requirements,
-			&i.Approval.PolicyIds,
-			&i.Approval.CallHash,
-			&i.Approval.SchemaHash,
-			&i.Approval.CredentialID,
-			&i.Approval.EditedFrom,
-			&i.Approval.EditedBy,
-			&i.Approval.ClosedReason,
-			&i.Approval.DecidedBy,
-			&i.Approval.DecidedAt,
-			&i.Approval.EscalatedAt,
-			&i.Approval.Recheck,
-			&i.Approval.WatchedAt,
+			&i.ID,
+			&i.Kind,
+			&i.ExecutionID,
+			&i.RunID,
+			&i.Status,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.RiskLevel,
+			&i.PolicyName,
+			&i.Reason,
+			&i.Requester,
+			&i.Requirements,
+			&i.EditedFrom,
+			&i.EditedBy,
+			&i.ClosedReason,
+			&i.DecidedBy,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.DecidedAt,
+			&i.EscalatedAt,
+			&i.Attempt,
 			&i.RunState,
 			&i.RunAttempt,
 			&i.ClaimKey,
 			&i.RunApprovalID,
-			&i.RunErrorCode,
+			&i.Found,
 		); err != nil {
 			return nil, err
 		}
@@ -744,31 +770,67 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 }
 
 const PendingApprovals = `-- name: PendingApprovals :many
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
- WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
- ORDER BY a.id DESC
- LIMIT $3
+SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
+       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
+       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+                                         OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
+                  FROM approvals a
+                 WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
+                 ORDER BY a.id DESC
+                 LIMIT $3) l) p
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+ WHERE p.above < $4::bigint
+ ORDER BY p.id DESC
 `
 
 type PendingApprovalsParams struct {
 	TenantID uuid.UUID
 	Before   *string
 	Most     int32
+	Bytes    int64
 }
 
 type PendingApprovalsRow struct {
-	Approval      Approval
+	ID            string
+	Kind          string
+	ExecutionID   string
+	RunID         uuid.UUID
+	Status        string
+	Provider      string
+	Verb          string
+	Args          string
+	RiskLevel     string
+	PolicyName    string
+	Reason        string
+	Requester     *uuid.UUID
+	Requirements  []byte
+	EditedFrom    *string
+	EditedBy      *uuid.UUID
+	ClosedReason  string
+	DecidedBy     *uuid.UUID
+	CreatedAt     time.Time
+	ExpiresAt     *time.Time
+	DecidedAt     *time.Time
+	EscalatedAt   *time.Time
+	Attempt       int32
 	RunState      string
 	RunAttempt    int32
 	ClaimKey      string
 	RunApprovalID *string
-	RunErrorCode  string
+	Found         int64
 }
 
 // ListApprovals for what is asked most, by its own index.
 func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingApprovalsParams) ([]PendingApprovalsRow, error) {
-	rows, err := db.Query(ctx, PendingApprovals, arg.TenantID, arg.Before, arg.Most)
+	rows, err := db.Query(ctx, PendingApprovals,
+		arg.TenantID,
+		arg.Before,
+		arg.Most,
+		arg.Bytes,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -777,42 +839,33 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 	for rows.Next() {
 		var i PendingApprovalsRow
 		if err := rows.Scan(
-			&i.Approval.ID,
-			&i.Approval.TenantID,
-			&i.Approval.RunID,
-			&i.Approval.ExecutionID,
-			&i.Approval.Status,
-			&i.Approval.Provider,
-			&i.Approval.Verb,
-			&i.Approval.Args,
-			&i.Approval.RiskLevel,
-			&i.Approval.PolicyName,
-			&i.Approval.Reason,
-			&i.Approval.Requester,
-			&i.Approval.CreatedAt,
-			&i.Approval.ExpiresAt,
-			&i.Approval.Kind,
-			&i.Approval.Attempt,
-			&i.Approval.Explanation,
-			&i.Approval.Request,
-			&i.Approval.Requirements,
-			&i.Approval.PolicyIds,
-			&i.Approval.CallHash,
-			&i.Approval.SchemaHash,
-			&i.Approval.CredentialID,
-			&i.Approval.EditedFrom,
-			&i.Approval.EditedBy,
-			&i.Approval.ClosedReason,
-			&i.Approval.DecidedBy,
-			&i.Approval.DecidedAt,
-			&i.Approval.EscalatedAt,
-			&i.Approval.Recheck,
-			&i.Approval.WatchedAt,
+			&i.ID,
+			&i.Kind,
+			&i.ExecutionID,
+			&i.RunID,
+			&i.Status,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.RiskLevel,
+			&i.PolicyName,
+			&i.Reason,
+			&i.Requester,
+			&i.Requirements,
+			&i.EditedFrom,
+			&i.EditedBy,
+			&i.ClosedReason,
+			&i.DecidedBy,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.DecidedAt,
+			&i.EscalatedAt,
+			&i.Attempt,
 			&i.RunState,
 			&i.RunAttempt,
 			&i.ClaimKey,
 			&i.RunApprovalID,
-			&i.RunErrorCode,
+			&i.Found,
 		); err != nil {
 			return nil, err
 		}

@@ -230,44 +230,60 @@ type Filter struct {
 	Limit  int
 }
 
-// List returns the newest approvals first and whether there are more.
+// pageBytes is what the arguments on a page of approvals come to at most, but for the
+// last of them, which may be 1 MiB. It is above that of 500 calls as they commonly are.
+const pageBytes = 4 << 20
+
+// List returns the newest approvals first and whether there are more, without what only
+// Get shows: Explanation and Request. A page is shorter than f.Limit where it comes to
+// pageBytes.
 func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Approval, more bool, err error) {
 	rows, err := s.rows(ctx, tenant, f)
 	if err != nil {
 		return nil, false, fmt.Errorf("approval: list: %w", err)
 	}
-	more = len(rows) > f.Limit
 	page = []Approval{}
 	for _, row := range rows[:min(len(rows), f.Limit)] {
-		a, err := fromRow(row)
+		a, err := fromListed(row)
 		if err != nil {
 			return nil, false, err
 		}
 		page = append(page, a)
 	}
-	return page, more, nil
+	return page, len(rows) > 0 && rows[0].Found > int64(len(page)), nil
 }
 
-func (s *Service) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.GetApprovalRow, error) {
-	var out []dbsqlc.GetApprovalRow
+func (s *Service) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.ListApprovalsRow, error) {
+	var out []dbsqlc.ListApprovalsRow
 	only := Filter{Status: StatusPending, Before: f.Before, Limit: f.Limit}
 	if f == only {
-		rows, err := s.q.PendingApprovals(ctx, s.DB.Tenant(tenant),
-			dbsqlc.PendingApprovalsParams{TenantID: tenant, Before: optional(f.Before), Most: int32(f.Limit + 1)})
+		rows, err := s.q.PendingApprovals(ctx, s.DB.Tenant(tenant), dbsqlc.PendingApprovalsParams{
+			TenantID: tenant, Before: optional(f.Before), Most: int32(f.Limit + 1), Bytes: pageBytes,
+		})
 		for _, row := range rows {
-			out = append(out, dbsqlc.GetApprovalRow(row))
+			out = append(out, dbsqlc.ListApprovalsRow(row))
 		}
 		return out, err
 	}
-	rows, err := s.q.ListApprovals(ctx, s.DB.Tenant(tenant), dbsqlc.ListApprovalsParams{
+	return s.q.ListApprovals(ctx, s.DB.Tenant(tenant), dbsqlc.ListApprovalsParams{
 		TenantID: tenant, Before: optional(f.Before), Status: optional(string(f.Status)), Kind: optional(f.Kind),
 		Provider: optional(f.Provider), Verb: optional(f.Verb), RiskLevel: optional(f.RiskLevel), PolicyID: f.PolicyID,
-		ExecutionID: optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1),
+		ExecutionID: optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,
 	})
-	for _, row := range rows {
-		out = append(out, dbsqlc.GetApprovalRow(row))
-	}
-	return out, err
+}
+
+// fromListed is fromRow for the columns that a list has.
+func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
+	return fromRow(dbsqlc.GetApprovalRow{
+		Approval: dbsqlc.Approval{
+			ID: r.ID, Kind: r.Kind, ExecutionID: r.ExecutionID, RunID: r.RunID, Status: r.Status, Provider: r.Provider, Verb: r.Verb,
+			Args: r.Args, RiskLevel: r.RiskLevel, PolicyName: r.PolicyName, Reason: r.Reason, Requester: r.Requester,
+			Requirements: r.Requirements, EditedFrom: r.EditedFrom, EditedBy: r.EditedBy, ClosedReason: r.ClosedReason,
+			DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt, EscalatedAt: r.EscalatedAt,
+			Attempt: r.Attempt,
+		},
+		RunState: r.RunState, RunAttempt: r.RunAttempt, ClaimKey: r.ClaimKey, RunApprovalID: r.RunApprovalID,
+	})
 }
 
 // Counts says how many approvals of each status the tenant has; every status is there.
