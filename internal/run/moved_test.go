@@ -38,7 +38,7 @@ func TestAnApprovalInTheLastMomentStands(t *testing.T) {
 			require.NoError(t, err)
 		}
 		go func() {
-			for r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 { //nolint:revive // the query is the pause
+			for r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
 			}
 			committed <- tx.Commit(context.WithoutCancel(t.Context()))
 		}()
