@@ -211,9 +211,15 @@ func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open boo
 	return err == nil, unavailable(err)
 }
 
+// decideLimit is how long a decision waits for a worker. A counted decision is answered
+// once its workflow task ends, at the latest when the SDK hands in one that lasts (8 s).
+const decideLimit = 20 * time.Second
+
 // Decide hands a decision to the workflow that waits for it and returns what became of
 // it. APPROVAL_NOT_PENDING where none waits; open is then false where no workflow is open.
 func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, open bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, decideLimit)
+	defer cancel()
 	h, err := e.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: flow.RunWorkflowID(tenantID, claimKey), UpdateName: flow.UpdateDecide, UpdateID: d.DecisionID,
 		Args: []any{d}, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -226,6 +232,11 @@ func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.D
 	}
 	if app, refused := errors.AsType[*temporal.ApplicationError](err); refused && app.Type() == string(fault.CodeApprovalNotPending) {
 		return flow.Decided{}, true, fault.New(fault.CodeApprovalNotPending, "")
+	}
+	if _, late := errors.AsType[*client.WorkflowUpdateServiceTimeoutOrCanceledError](err); late {
+		f := fault.New(fault.CodeServiceUnavailable, "No worker has taken the decision yet. It may still be counted: read the approval before you decide again.")
+		f.Retryable = true
+		return out, true, f.Because(err)
 	}
 	return out, true, unavailable(err)
 }
