@@ -25,6 +25,7 @@ type office struct {
 	who, foreign         approval.Approver
 	key, revoked, others uuid.UUID
 	exec                 func(sql string, args ...any)
+	text                 func(sql string) string
 }
 
 func newOffice(t *testing.T) *office {
@@ -38,6 +39,9 @@ func newOffice(t *testing.T) *office {
 	o := &office{Service: s, exec: func(sql string, args ...any) {
 		_, err := conn.Exec(t.Context(), sql, args...)
 		require.NoError(t, err)
+	}, text: func(sql string) (out string) {
+		require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&out))
+		return out
 	}}
 	o.who, o.key = o.tenant(t)
 	o.foreign, o.others = o.tenant(t)

@@ -71,3 +71,16 @@ func TestShortPagesOfApprovalsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// A tenant must not pay for the approvals of others, however many are newer.
+func TestAPageOfApprovalsReadsItsTenantsOnly(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for name, tenant := range map[string]uuid.UUID{"appr_a": o.who.TenantID, "appr_b": o.foreign.TenantID} {
+		o.exec(`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, kind)
+		        SELECT $1 || n, $2, $2, '', 'approved', 'shop', 'refund', '{}', 'high', 'p', 'r', 'hold' FROM generate_series(1, 10000) n`, name, tenant)
+	}
+	o.exec(`ANALYZE approvals`)
+	plan := o.text(`EXPLAIN (FORMAT JSON) SELECT id FROM approvals WHERE tenant_id = '` + o.who.TenantID.String() + `' ORDER BY id DESC LIMIT 101`)
+	require.Contains(t, plan, `"Index Cond": "(tenant_id = `)
+}
