@@ -202,7 +202,7 @@ func (j *journey) unanswered() {
 	j.becomes("/v1/executions/expired-1", "expired")
 	j.refused(j.user, 409, "APPROVAL_NOT_PENDING", http.MethodPost, held+"/approve", nil)
 	j.drop(gate)
-	onlyThey := object{"timeout": 2, "on_timeout": "escalate", "approvers": []object{{"type": "role", "value": "approver"}}}
+	onlyThey := object{"timeout": 4, "on_timeout": "escalate", "approvers": []object{{"type": "role", "value": "approver"}}}
 	gate = j.policy(requires("Escalates", "gated:pay", onlyThey))
 	held = j.hold(pay("gated", "escalated-1", 1))
 	j.refused(j.user, 403, "APPROVER_NOT_ELIGIBLE", http.MethodPost, held+"/reject", nil)

@@ -5,6 +5,7 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,13 +82,15 @@ type watcher struct {
 	ops  []operation
 
 	mu   sync.Mutex
-	seen map[string]int // "GET /v1/executions 200"
+	seen map[string]int // "GET /v1/executions 200", "GET /v1/executions 403 ORIGIN_NOT_ALLOWED"
 }
 
 type operation struct {
 	method, path string
 	pattern      *regexp.Regexp
 	statuses     []string
+	// answers are the statuses, those of refusals with each error code that is documented.
+	answers []string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -106,29 +109,90 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res.Header.Get("X-Request-Id") == "" {
 		w.t.Errorf("%s, which is not the service's own answer", what)
 	}
+	code, err := codeOf(res)
+	if err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, op := range w.ops {
 		if op.method == r.Method && op.pattern.MatchString(r.URL.EscapedPath()) {
-			w.seen[fmt.Sprintf("%s %s %d", op.method, op.path, res.StatusCode)]++
+			w.seen[strings.TrimSpace(fmt.Sprintf("%s %s %d %s", op.method, op.path, res.StatusCode, code))]++
 			break
 		}
 	}
 	return res, nil
 }
 
+// codeOf reads the error code of a refusal, "" of anything else, and leaves the body as
+// it was.
+func codeOf(res *http.Response) (string, error) {
+	if res.StatusCode < http.StatusBadRequest {
+		return "", nil
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return "", fmt.Errorf("read a refusal: %w", err)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	var envelope struct {
+		Error struct{ Code string }
+	}
+	_ = json.Unmarshal(body, &envelope) // what is none was objected to
+	return envelope.Error.Code, nil
+}
+
+// response is what is read of a documented response.
+type response struct {
+	Ref     string `json:"$ref"`
+	Content map[string]struct {
+		Schema struct {
+			AllOf []struct {
+				Properties struct {
+					Error struct {
+						Properties struct {
+							Code struct {
+								Enum []string `json:"enum"`
+							} `json:"code"`
+						} `json:"properties"`
+					} `json:"error"`
+				} `json:"properties"`
+			} `json:"allOf"` //nolint:tagliatelle // OpenAPI names it so
+		} `json:"schema"`
+	} `json:"content"`
+}
+
+// answers are the status with each error code of the response, or alone where it has none.
+func (r response) answers(status string) []string {
+	var list []string
+	for _, content := range r.Content {
+		for _, part := range content.Schema.AllOf {
+			for _, code := range part.Properties.Error.Properties.Code.Enum {
+				list = append(list, status+" "+code)
+			}
+		}
+	}
+	if list == nil {
+		list = []string{status}
+	}
+	return list
+}
+
 // readOperations lists what the document promises; fixed paths come before templates.
 func readOperations(t *testing.T, document []byte) []operation {
 	t.Helper()
 	var doc struct {
-		Paths map[string]map[string]json.RawMessage `json:"paths"`
+		Paths      map[string]map[string]json.RawMessage `json:"paths"`
+		Components struct {
+			Responses map[string]response `json:"responses"`
+		} `json:"components"`
 	}
 	require.NoError(t, json.Unmarshal(document, &doc))
 	var out []operation
 	for path, item := range doc.Paths {
 		for method, raw := range item {
 			var node struct {
-				Responses map[string]json.RawMessage `json:"responses"`
+				Responses map[string]response `json:"responses"`
 			}
 			if method == "parameters" {
 				continue
@@ -136,8 +200,12 @@ func readOperations(t *testing.T, document []byte) []operation {
 			require.NoError(t, json.Unmarshal(raw, &node))
 			op := operation{method: strings.ToUpper(method), path: path}
 			op.pattern = regexp.MustCompile("^" + regexp.MustCompile(`\\\{[^}]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
-			for status := range node.Responses {
+			for status, res := range node.Responses {
+				if name, ok := strings.CutPrefix(res.Ref, "#/components/responses/"); ok {
+					res = doc.Components.Responses[name]
+				}
 				op.statuses = append(op.statuses, status)
+				op.answers = append(op.answers, res.answers(status)...)
 			}
 			out = append(out, op)
 		}
