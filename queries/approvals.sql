@@ -131,13 +131,14 @@ SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at I
 
 -- name: ApprovalsToRecheck :many
 -- Across tenants, under the sweep setting: what hangs on something that changed, and
--- what was closed and whose workflow may not know of it a while later.
-SELECT tenant_id, id, run_id FROM approvals
+-- what was closed and whose workflow may not know of it a while later. seen is the
+-- version of the row.
+SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
  WHERE recheck AND (status = 'pending' OR decided_at < @closed_before)
  LIMIT @most;
 
 -- name: ApprovalsOverdue :many
-SELECT tenant_id, id, run_id FROM approvals
+SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND expires_at < @before
  ORDER BY expires_at
  LIMIT @most;
@@ -152,7 +153,9 @@ SELECT tenant_id, id, run_id FROM approvals
 UPDATE approvals SET recheck = true WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalRechecked :exec
-UPDATE approvals SET recheck = false, watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;
+-- Its workflow was told of what the row was marked for when it was read. A mark that was
+-- made since, or is in a transaction that this waits for, stays up.
+UPDATE approvals SET recheck = (recheck AND xmin::text <> @seen::text), watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalWatched :exec
 UPDATE approvals SET watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;

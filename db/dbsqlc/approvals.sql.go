@@ -13,16 +13,19 @@ import (
 )
 
 const ApprovalRechecked = `-- name: ApprovalRechecked :exec
-UPDATE approvals SET recheck = false, watched_at = now() WHERE tenant_id = $1 AND id = $2
+UPDATE approvals SET recheck = (recheck AND xmin::text <> $1::text), watched_at = now() WHERE tenant_id = $2 AND id = $3
 `
 
 type ApprovalRecheckedParams struct {
+	Seen     string
 	TenantID uuid.UUID
 	ID       string
 }
 
+// Its workflow was told of what the row was marked for when it was read. A mark that was
+// made since, or is in a transaction that this waits for, stays up.
 func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRecheckedParams) error {
-	_, err := db.Exec(ctx, ApprovalRechecked, arg.TenantID, arg.ID)
+	_, err := db.Exec(ctx, ApprovalRechecked, arg.Seen, arg.TenantID, arg.ID)
 	return err
 }
 
@@ -89,7 +92,7 @@ func (q *Queries) ApprovalWatched(ctx context.Context, db DBTX, arg ApprovalWatc
 }
 
 const ApprovalsOverdue = `-- name: ApprovalsOverdue :many
-SELECT tenant_id, id, run_id FROM approvals
+SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND expires_at < $1
  ORDER BY expires_at
  LIMIT $2
@@ -104,6 +107,7 @@ type ApprovalsOverdueRow struct {
 	TenantID uuid.UUID
 	ID       string
 	RunID    uuid.UUID
+	Seen     string
 }
 
 func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOverdueParams) ([]ApprovalsOverdueRow, error) {
@@ -115,7 +119,12 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 	items := []ApprovalsOverdueRow{}
 	for rows.Next() {
 		var i ApprovalsOverdueRow
-		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.RunID,
+			&i.Seen,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -127,7 +136,7 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 }
 
 const ApprovalsToRecheck = `-- name: ApprovalsToRecheck :many
-SELECT tenant_id, id, run_id FROM approvals
+SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
  WHERE recheck AND (status = 'pending' OR decided_at < $1)
  LIMIT $2
 `
@@ -141,10 +150,12 @@ type ApprovalsToRecheckRow struct {
 	TenantID uuid.UUID
 	ID       string
 	RunID    uuid.UUID
+	Seen     string
 }
 
 // Across tenants, under the sweep setting: what hangs on something that changed, and
-// what was closed and whose workflow may not know of it a while later.
+// what was closed and whose workflow may not know of it a while later. seen is the
+// version of the row.
 func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg ApprovalsToRecheckParams) ([]ApprovalsToRecheckRow, error) {
 	rows, err := db.Query(ctx, ApprovalsToRecheck, arg.ClosedBefore, arg.Most)
 	if err != nil {
@@ -154,7 +165,12 @@ func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg Approvals
 	items := []ApprovalsToRecheckRow{}
 	for rows.Next() {
 		var i ApprovalsToRecheckRow
-		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.RunID,
+			&i.Seen,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

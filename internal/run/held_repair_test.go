@@ -172,3 +172,21 @@ func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
 	require.Equal(t, run.StateCancelled, r.read(x).State)
 	require.Equal(t, "cancelled", r.status("appr_next"))
 }
+
+// Something else changes while the sweeper tells a workflow of the first change. It may
+// have looked by then, so it is told again.
+func TestAChangeWhileAWorkflowIsToldIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	r.held("pay", "one", `{}`)
+	r.admin(`UPDATE approvals SET recheck = true`)
+	change := func() { r.admin(`UPDATE approvals SET recheck = true`) }
+	r.engine.telling.Store(&change)
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 1, r.engine.nudged.Load())
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 2, r.engine.nudged.Load())
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 2, r.engine.nudged.Load(), "once each is enough")
+}

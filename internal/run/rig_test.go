@@ -123,6 +123,8 @@ type engine struct {
 	started sync.Map // run.Ref
 	open    sync.Map // claim key → whether the workflow is open
 	nudged  atomic.Int64
+	// telling happens once, while a workflow is told to look at its row.
+	telling atomic.Pointer[func()]
 }
 
 func (e *engine) StartRun(ctx context.Context, ref run.Ref, claimKey, _ string) error {
@@ -155,6 +157,9 @@ func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
 
 func (e *engine) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
 	e.nudged.Add(1)
+	if f := e.telling.Swap(nil); f != nil {
+		(*f)()
+	}
 	open, _, err = e.RunOpen(ctx, tenant, claimKey)
 	return open, err
 }

@@ -23,10 +23,11 @@ const (
 	unwatchedMost  = 20
 )
 
-// approvalRef names an approval and its run.
+// approvalRef names an approval and its run. seen is the version that its row was read
+// in; "" where it was not.
 type approvalRef struct {
 	tenant, run uuid.UUID
-	id          string
+	id, seen    string
 }
 
 func (s *Service) sweepApprovals(ctx context.Context) error {
@@ -37,7 +38,7 @@ func (s *Service) sweepApprovals(ctx context.Context) error {
 		return fmt.Errorf("run: sweep approvals: %w", err)
 	}
 	for _, a := range changed {
-		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID}, true)
+		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID, a.Seen}, true)
 	}
 	before := s.Now().Add(-overdueAfter)
 	overdue, err := q.ApprovalsOverdue(ctx, dbtx, dbsqlc.ApprovalsOverdueParams{Before: &before, Most: sweepBatch})
@@ -45,14 +46,14 @@ func (s *Service) sweepApprovals(ctx context.Context) error {
 		return fmt.Errorf("run: sweep approvals: %w", err)
 	}
 	for _, a := range overdue {
-		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID}, true)
+		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID, a.Seen}, true)
 	}
 	unwatched, err := q.ApprovalsUnwatched(ctx, dbtx, dbsqlc.ApprovalsUnwatchedParams{Before: s.Now().Add(-unwatchedAfter), Most: unwatchedMost})
 	if err != nil {
 		return fmt.Errorf("run: sweep approvals: %w", err)
 	}
 	for _, a := range unwatched {
-		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID}, false)
+		s.lookAfter(ctx, approvalRef{a.TenantID, a.RunID, a.ID, ""}, false)
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (s *Service) tend(ctx context.Context, a approvalRef, tell bool) error {
 	}
 	q, tx := dbsqlc.New(), s.DB.Tenant(a.tenant)
 	if tell {
-		return q.ApprovalRechecked(ctx, tx, dbsqlc.ApprovalRecheckedParams{TenantID: a.tenant, ID: a.id})
+		return q.ApprovalRechecked(ctx, tx, dbsqlc.ApprovalRecheckedParams{TenantID: a.tenant, ID: a.id, Seen: a.seen})
 	}
 	return q.ApprovalWatched(ctx, tx, dbsqlc.ApprovalWatchedParams{TenantID: a.tenant, ID: a.id})
 }
@@ -110,12 +111,12 @@ func (s *Service) orphan(ctx context.Context, r Run, approvalID string) error {
 	return err
 }
 
-// nudge has the run's workflow notice that its row has changed. Where Temporal cannot be
-// reached the approval's mark stays, and the sweeper tells it later.
+// nudge has the run's workflow notice that its row has changed. The approval's mark
+// stays: where Temporal cannot be reached now, the sweeper tells it.
 func (s *Service) nudge(ctx context.Context, r Run) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
-	if err := s.tend(ctx, approvalRef{r.TenantID, r.ID, *r.ApprovalID}, true); err != nil {
+	if err := s.tend(ctx, approvalRef{r.TenantID, r.ID, *r.ApprovalID, ""}, true); err != nil {
 		s.Log.WarnContext(ctx, "workflow not told of a change", "run_id", r.ID, "error", err)
 	}
 }
