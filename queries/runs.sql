@@ -27,7 +27,13 @@ SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: ListRuns :many
-SELECT * FROM runs
+-- Without arguments and results: those of a page could be gigabytes.
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
+       metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
+       reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
+       error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
+       finished_at, held, grant_id, (edited_args IS NOT NULL)::boolean AS edited
+  FROM runs
  WHERE tenant_id = @tenant_id
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
    AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))

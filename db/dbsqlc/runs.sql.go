@@ -557,7 +557,12 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 }
 
 const ListRuns = `-- name: ListRuns :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
+       metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
+       reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
+       error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
+       finished_at, held, grant_id, (edited_args IS NOT NULL)::boolean AS edited
+  FROM runs
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::uuid IS NULL OR key_id = $3)
@@ -584,7 +589,51 @@ type ListRunsParams struct {
 	Most      int32
 }
 
-func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]Run, error) {
+type ListRunsRow struct {
+	ID              uuid.UUID
+	TenantID        uuid.UUID
+	ExecutionID     string
+	ClaimKey        string
+	Attempt         int32
+	State           string
+	Provider        string
+	Verb            string
+	Fingerprint     []byte
+	DryRun          bool
+	SessionID       *string
+	Metadata        []byte
+	KeyID           *uuid.UUID
+	RequestID       string
+	SourceAddr      string
+	GiveUpAt        time.Time
+	RiskLevel       string
+	OperationType   string
+	Decision        string
+	PolicyName      string
+	Reason          string
+	ApprovalID      *string
+	CredentialID    *uuid.UUID
+	Sends           int32
+	MaybeSent       bool
+	ProviderStatus  int32
+	ErrorCode       string
+	ErrorMessage    string
+	ErrorDetails    []byte
+	Retryable       bool
+	RetryAfterMs    int64
+	ResolvedBy      *uuid.UUID
+	CancelRequested bool
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	SentAt          *time.Time
+	FinishedAt      *time.Time
+	Held            bool
+	GrantID         *uuid.UUID
+	Edited          bool
+}
+
+// Without arguments and results: those of a page could be gigabytes.
+func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]ListRunsRow, error) {
 	rows, err := db.Query(ctx, ListRuns,
 		arg.TenantID,
 		arg.Before,
@@ -601,9 +650,9 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Run{}
+	items := []ListRunsRow{}
 	for rows.Next() {
-		var i Run
+		var i ListRunsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.TenantID,
@@ -613,7 +662,6 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.State,
 			&i.Provider,
 			&i.Verb,
-			&i.Args,
 			&i.Fingerprint,
 			&i.DryRun,
 			&i.SessionID,
@@ -631,7 +679,6 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.CredentialID,
 			&i.Sends,
 			&i.MaybeSent,
-			&i.Result,
 			&i.ProviderStatus,
 			&i.ErrorCode,
 			&i.ErrorMessage,
@@ -646,7 +693,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.FinishedAt,
 			&i.Held,
 			&i.GrantID,
-			&i.EditedArgs,
+			&i.Edited,
 		); err != nil {
 			return nil, err
 		}

@@ -72,7 +72,8 @@ func StatesOf(status string) (states []string, ok bool) {
 	return states, len(states) > 0
 }
 
-// List returns the newest executions first and whether there are more.
+// List returns the newest executions first, without their arguments and results, and
+// whether there are more.
 func (s *Service) List(ctx context.Context, who Reader, f Filter) (runs []Run, more bool, err error) {
 	p := dbsqlc.ListRunsParams{
 		TenantID: who.TenantID, KeyID: who.KeyID, Before: f.Before, Since: f.Since, Until: f.Until,
@@ -87,7 +88,7 @@ func (s *Service) List(ctx context.Context, who Reader, f Filter) (runs []Run, m
 	}
 	more = len(rows) > f.Limit
 	for _, row := range rows[:min(len(rows), f.Limit)] {
-		runs = append(runs, fromRow(row))
+		runs = append(runs, fromListed(row))
 	}
 	return runs, more, nil
 }

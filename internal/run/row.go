@@ -38,6 +38,25 @@ func fromRow(r dbsqlc.Run) Run {
 	return out
 }
 
+// fromListed is fromRow for the columns that a list has. The arguments and the result of
+// a listed run are empty; EditedArgs is not nil where there are some.
+func fromListed(r dbsqlc.ListRunsRow) Run {
+	row := dbsqlc.Run{
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt, State: r.State,
+		Provider: r.Provider, Verb: r.Verb, Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
+		KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, RiskLevel: r.RiskLevel,
+		OperationType: r.OperationType, Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason, ApprovalID: r.ApprovalID,
+		CredentialID: r.CredentialID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: r.ProviderStatus, ErrorCode: r.ErrorCode,
+		ErrorMessage: r.ErrorMessage, ErrorDetails: r.ErrorDetails, Retryable: r.Retryable, RetryAfterMs: r.RetryAfterMs,
+		ResolvedBy: r.ResolvedBy, CancelRequested: r.CancelRequested, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt,
+		FinishedAt: r.FinishedAt, Held: r.Held, GrantID: r.GrantID,
+	}
+	if r.Edited {
+		row.EditedArgs = new(string)
+	}
+	return fromRow(row)
+}
+
 // oneRow reads the single row of a batched query; found is false where it gave none.
 func oneRow(res pgx.BatchResults) (r Run, found bool, err error) {
 	rows, err := res.Query()
