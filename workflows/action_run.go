@@ -88,7 +88,7 @@ func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.RunStep) error {
 	workflow.NewSelector(ctx).
 		AddFuture(workflow.NewTimerWithOptions(timing, step.After, summary), func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		AddReceive(r.decided, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
-		AddReceive(r.recheck, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
+		AddReceive(r.recheck, func(c workflow.ReceiveChannel, _ bool) { drain(c) }).
 		AddReceive(r.reject, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); rejected = true }).
 		Select(ctx)
 	if temporal.IsCanceledError(err) {
@@ -102,6 +102,12 @@ func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.RunStep) error {
 		return rejectRun(ctx, r.in)
 	}
 	return err
+}
+
+// drain takes all that a channel holds: many changes are one reason to look.
+func drain(c workflow.ReceiveChannel) {
+	for c.ReceiveAsync(nil) {
+	}
 }
 
 // listen takes what comes from outside: the update that travels with a split-lane
@@ -142,6 +148,8 @@ func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided,
 	}
 	out, err := decideRun(ctx, flow.DecisionInput{Run: r.in, Decision: d})
 	if err != nil {
+		// Whether it was counted is not known here: the row is.
+		r.decided.SendAsync(true)
 		return flow.Decided{}, err
 	}
 	if out.Closed && r.waiting == d.ApprovalID {

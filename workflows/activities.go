@@ -27,7 +27,7 @@ func sendRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
 }
 
 func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error) {
-	return callLocal[flow.DecisionInput, flow.Decided](ctx, flow.ActivityDecideRun, stepOptions(), in)
+	return callLocal[flow.DecisionInput, flow.Decided](ctx, flow.ActivityDecideRun, decideOptions(), in)
 }
 
 func rejectRun(ctx workflow.Context, in flow.RunInput) error {

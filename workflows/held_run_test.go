@@ -26,6 +26,8 @@ type heldRun struct {
 	sent     int
 	// late, if set, is what comes of the first decision.
 	late func() flow.Decided
+	// broken is a decision that fails however often it is tried.
+	broken string
 }
 
 func newHeldRun(t *testing.T) *heldRun {
@@ -61,6 +63,9 @@ func (h *heldRun) send(context.Context, flow.RunInput) (flow.RunStep, error) {
 }
 
 func (h *heldRun) decide(_ context.Context, in flow.DecisionInput) (flow.Decided, error) {
+	if in.Decision.DecisionID == h.broken {
+		return flow.Decided{}, temporal.NewApplicationError("step failed: INTERNAL_ERROR", "INTERNAL_ERROR")
+	}
 	if late := h.late; late != nil {
 		h.late = nil
 		return late(), nil
@@ -217,4 +222,29 @@ func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
 	require.Equal(t, "APPROVAL_NOT_PENDING", first.out.Code)
 	require.NoError(t, second.refused)
 	require.Equal(t, []string{"d2"}, h.counted)
+}
+
+// A decision that cannot be counted, for a fault of ours, does not keep the next one out
+// for as long as a step may be tried.
+func TestADecisionThatCannotBeCountedGivesWay(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	h.broken = "d1"
+	h.decideAt(time.Minute, "appr_1", "d1")
+	h.decideAt(10*time.Minute, "appr_1", "d2")
+	require.Equal(t, "executed", h.run(t))
+	require.Equal(t, []string{"d2"}, h.counted)
+}
+
+// Many changes at once are one reason to look.
+func TestManyNudgesAreOne(t *testing.T) {
+	t.Parallel()
+	h := newHeldRun(t)
+	h.env.RegisterDelayedCallback(func() {
+		for range 50 {
+			h.env.SignalWorkflow(flow.SignalRecheck, nil)
+		}
+	}, time.Minute)
+	require.Equal(t, "expired", h.run(t))
+	require.LessOrEqual(t, h.governed, 4, "at the start, for the first, for the rest, and at the end")
 }

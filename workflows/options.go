@@ -27,6 +27,14 @@ func stepOptions() workflow.LocalActivityOptions {
 	}
 }
 
+// decideOptions are for the counting of a decision. Who decides is told of a fault and
+// tries again, so it gives up soon: until then no other decision is counted.
+func decideOptions() workflow.LocalActivityOptions {
+	opts := stepOptions()
+	opts.ScheduleToCloseTimeout = time.Minute
+	return opts
+}
+
 // sendOptions leave room for the longest provider call (60 s) and for recording
 // its outcome through an outage of Postgres: an outcome that is known must not be
 // lost to a timeout of ours.
