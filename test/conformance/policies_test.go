@@ -35,7 +35,7 @@ func everything() object {
 		"verbMatchers": []object{
 			{"type": "verb", "value": "gated:*"},
 			{"type": "provider", "value": "gated"},
-			{"type": "riskLevel", "value": "HIGH"},
+			{"type": "risk_level", "value": "high"},
 			{"type": "operation_type", "value": "write"},
 			{"type": "domain", "value": "commerce"},
 		},
@@ -93,7 +93,7 @@ func (j *journey) writePolicies() (first string) {
 	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPut, first, everything())
 	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodDelete, first, nil)
 
-	for _, query := range []string{"", "?limit=1", "?enabled=false&mode=shadow&action=require_approval", "?verb=gated:pay", "?enabled=TRUE"} {
+	for _, query := range []string{"", "?limit=1", "?enabled=false&mode=shadow&action=require_approval", "?verb=gated:pay", "?enabled=true"} {
 		j.get(j.member, 200, policies+query)
 	}
 	for _, query := range []string{"limit=0", "enabled=perhaps", "mode=loud", "action=forbid", "cursor=nonsense"} {
@@ -118,7 +118,7 @@ func (j *journey) judgedByPolicies() {
 		verb, decision string
 		args           object
 	}{
-		{"gated:list", "allow", nil},
+		{"gated:list", "allow", object{}},
 		{"gated:pay", "allow", object{"amount": 1, "pin": "1234"}},
 		{"gated:pay", "block", object{"amount": 1001, "pin": "1234"}},
 		{"gated:pay", "block", object{"amount": "many"}}, // judged to the stricter side

@@ -54,9 +54,9 @@ type violation struct {
 	Message  string   `json:"message"`
 }
 
-// found returns what prism found in the answer; what it found in the request is
-// the service's to refuse.
-func found(h http.Header) ([]string, error) {
+// found returns what prism found in the answer. What it found in the request is the
+// service's to refuse; it counts where the service did not.
+func found(status int, h http.Header) ([]string, error) {
 	noted := h.Get("Sl-Violations")
 	if noted == "" {
 		return nil, nil
@@ -67,7 +67,7 @@ func found(h http.Header) ([]string, error) {
 	}
 	var out []string
 	for _, v := range all {
-		if len(v.Location) == 0 || v.Location[0] != "request" {
+		if len(v.Location) == 0 || v.Location[0] != "request" || status < http.StatusBadRequest {
 			out = append(out, strings.Join(v.Location, ".")+": "+v.Message)
 		}
 	}
@@ -100,7 +100,7 @@ func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // a pass-through
 	}
 	what := fmt.Sprintf("%s %s answers %d", r.Method, r.URL.Path, res.StatusCode)
-	wrong, err := found(res.Header)
+	wrong, err := found(res.StatusCode, res.Header)
 	if err = errors.Join(err); err != nil || len(wrong) > 0 {
 		body, _ := io.ReadAll(res.Body)
 		res.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -217,7 +217,7 @@ func readOperations(t *testing.T, document []byte) []operation {
 }
 
 // The proxy must be able to find something: an upstream that answers wrongly in
-// body, status or media type is found out.
+// body, status or media type, or takes what the document does not, is found out.
 func testProxy(t *testing.T, document []byte) {
 	t.Helper()
 	wrong := map[string]func(http.ResponseWriter){
@@ -235,17 +235,31 @@ func testProxy(t *testing.T, document []byte) {
 			f(w)
 			return
 		}
+		if r.Method == http.MethodPost {
+			status := map[string]int{"taken": http.StatusCreated, "refused": http.StatusBadRequest}[r.Header.Get(which)]
+			answer(w, status, `{"success":true}`)
+			return
+		}
 		answer(w, http.StatusOK, `{"success":true,"data":{"status":"ok"}}`)
 	}))
 	t.Cleanup(upstream.Close)
 	c := &rig.Client{Base: startPrism(t, document, upstream.URL), HTTP: rig.NewHTTP()}
-	objections, err := found(c.Do(http.MethodGet, "/healthz", nil).Header)
+	a := c.Do(http.MethodGet, "/healthz", nil)
+	objections, err := found(a.Status, a.Header)
 	require.NoError(t, err)
 	require.Empty(t, objections)
 	for name := range wrong {
-		objections, err := found(c.Do(http.MethodGet, "/healthz", nil, which+": "+name).Header)
+		a := c.Do(http.MethodGet, "/healthz", nil, which+": "+name)
+		objections, err := found(a.Status, a.Header)
 		require.NoError(t, err)
 		require.NotEmpty(t, objections, name)
+	}
+	for what, counts := range map[string]bool{"taken": true, "refused": false} {
+		a := c.Do(http.MethodPost, "/v1/auth/signup", map[string]string{}, which+": "+what)
+		objections, err := found(a.Status, a.Header)
+		require.NoError(t, err)
+		of := slices.ContainsFunc(objections, func(o string) bool { return strings.HasPrefix(o, "request.") })
+		require.Equal(t, counts, of, "%s: %v", what, objections)
 	}
 }
 
