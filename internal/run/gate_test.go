@@ -88,3 +88,30 @@ func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	require.NotEmpty(t, step.ApprovalID, "people are asked")
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
+
+// A call that may have been sent is sent again, where its verb may be repeated, only as
+// it was approved: another request could have a second effect, or go elsewhere.
+func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "keyed"))
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Answered, Status: 503, Complete: true} })
+	x := r.held("keyed", "a", `{}`)
+	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
+	_, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	step, err := r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.StateClaimed, step.State)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.StateClaimed, step.State, "as it was approved it is repeated")
+	require.EqualValues(t, 2, r.provider.effects.Load())
+
+	hash := "another base address"
+	r.targets.schema.Store(&hash)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateOutcomeUnknown, Done: true}, step)
+	require.EqualValues(t, 2, r.provider.effects.Load())
+}

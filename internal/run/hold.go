@@ -339,6 +339,20 @@ func isSelf(a dbsqlc.Approval, user uuid.UUID) bool { return a.EditedBy != nil &
 
 // drift says what an approval was bound to and is no more; "" where all still holds.
 func (p prepared) drift(h held) string {
+	switch why := p.rebuilt(h); {
+	case why != "":
+		return why
+	case p.verdict.Decision == governance.Block:
+		return "The call is blocked now: " + p.verdict.Reason
+	case !slices.EqualFunc(p.requirements(), h.reqs, sameRequirement):
+		return "The policies that hold the call have changed."
+	}
+	return ""
+}
+
+// rebuilt says why the request would be another than the one that was asked about; ""
+// where it would not.
+func (p prepared) rebuilt(h held) string {
 	switch {
 	case !bytes.Equal(p.callHash(), h.row.CallHash):
 		return "The call is not the one that was asked about."
@@ -346,10 +360,6 @@ func (p prepared) drift(h held) string {
 		return "The verb has changed: its schema, or the request that is made of it."
 	case p.target.Connected() != nil, !sameID(p.target.CredentialID(), h.row.CredentialID):
 		return "The provider's credential has changed."
-	case p.verdict.Decision == governance.Block:
-		return "The call is blocked now: " + p.verdict.Reason
-	case !slices.EqualFunc(p.requirements(), h.reqs, sameRequirement):
-		return "The policies that hold the call have changed."
 	}
 	return ""
 }

@@ -33,6 +33,9 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	if again, yes := s.underWay(p.run); yes {
 		return again, nil
 	}
+	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
+		return step, err
+	}
 	resend := mayResend(p.target) || failpoint.FenceOff
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
@@ -55,6 +58,21 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	// An answer to a write is recorded even if Postgres is away for a while: the
 	// step's own time limit is the bound.
 	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.Now())))
+}
+
+// becameAnother ends a run that may have been sent under an approval and would be
+// another request by now than the one that was approved. Policies and votes are not
+// asked again: the call has begun.
+func (s *Service) becameAnother(ctx context.Context, p prepared) (step Step, other bool, err error) {
+	if !p.run.Held || p.run.State != StateSending && !p.run.MaybeSent {
+		return Step{}, false, nil
+	}
+	h, err := s.readHeld(ctx, p.run)
+	if err != nil || p.rebuilt(h) == "" {
+		return Step{}, false, err
+	}
+	step, err = s.giveUpUnknown(ctx, p)
+	return step, true, err
 }
 
 // unprepared ends a run whose request cannot be built: refused where nothing was
