@@ -412,7 +412,10 @@ func (s *Service) findEditor(ctx context.Context, p *prepared) error {
 // RejectByOperator ends a held run for somebody at Temporal, of whom no more is known.
 func (s *Service) RejectByOperator(ctx context.Context, ref Ref) error {
 	r, err := s.get(ctx, ref.TenantID, ref.ID)
-	if err != nil || r.Attempt != ref.Attempt || r.ApprovalID == nil {
+	switch {
+	case isMissing(err):
+		return nil // the step that follows says so
+	case err != nil, r.Attempt != ref.Attempt, r.ApprovalID == nil:
 		return err
 	}
 	id := uuid.Must(uuid.NewV7())

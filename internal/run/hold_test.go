@@ -383,6 +383,7 @@ func TestAnOperatorAtTemporalCanOnlyReject(t *testing.T) {
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
 	x := r.held("pay", "one", `{}`)
+	require.NoError(t, r.RejectByOperator(context.Background(), run.Ref{TenantID: r.tenant, ID: uuid.New(), Attempt: 1}), "of a row that is gone")
 	require.NoError(t, r.RejectByOperator(context.Background(), ref(x)))
 	require.Equal(t, run.StateRejected, r.wake(x).State)
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'approval.rejected' AND actor_type = 'operator'`))
