@@ -26,6 +26,7 @@ type pendingRuns struct {
 	bytes          int64 // resident memory for each, of all processes, shared memory counted once
 	before, beside bench.Sample
 	decision       bench.Sample // from the approver's request to the recorded outcome
+	holding        bench.Sample // of which only SQL and Writes are set
 }
 
 // held measures calls that wait for a human: how long an approval takes to the
@@ -44,7 +45,7 @@ func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.decision, err = b.decisions(ctx, owner); err != nil {
+	if p.decision, p.holding, err = b.decisions(ctx, owner); err != nil {
 		return p, err
 	}
 	const clients = 16
@@ -70,35 +71,37 @@ func settled() int64 {
 	return bench.Proportional()
 }
 
-// decisions approves held calls one after the other.
-func (b *benchmark) decisions(ctx context.Context, owner *client) (bench.Sample, error) {
+// decisions approves held calls one after the other, and counts what both cost.
+func (b *benchmark) decisions(ctx context.Context, owner *client) (decision, holding bench.Sample, err error) {
 	took := make([]time.Duration, b.approvals)
-	var sql, writes int64
+	n := float64(len(took))
 	for i := range took {
-		id, err := b.hold(ctx)
-		if err != nil {
-			return bench.Sample{}, err
+		var id string
+		sql, writes := b.trips.Count(), b.writes.Load()
+		if id, err = b.hold(ctx); err != nil {
+			return decision, holding, err
 		}
-		sql -= b.trips.Count()
-		writes -= b.writes.Load()
+		holding.SQL += float64(b.trips.Count()-sql) / n
+		holding.Writes += float64(b.writes.Load()-writes) / n
 		var decided struct {
 			Outcome string `json:"outcome"`
 		}
+		sql, writes = b.trips.Count(), b.writes.Load()
 		start := time.Now()
 		if err := owner.post(ctx, "/v1/approvals/"+id+"/approve", struct{}{}, &decided); err != nil {
-			return bench.Sample{}, err
+			return decision, holding, err
 		}
 		took[i] = time.Since(start)
-		sql += b.trips.Count()
-		writes += b.writes.Load()
+		decision.SQL += float64(b.trips.Count()-sql) / n
+		decision.Writes += float64(b.writes.Load()-writes) / n
 		if decided.Outcome != "executed" {
-			return bench.Sample{}, fmt.Errorf("bench: an approved call is %q", decided.Outcome)
+			return decision, holding, fmt.Errorf("bench: an approved call is %q", decided.Outcome)
 		}
 	}
 	slices.Sort(took)
 	at := func(q int) time.Duration { return took[min(len(took)-1, len(took)*q/100)] }
-	n := int64(len(took))
-	return bench.Sample{Clients: 1, Requests: n, SQL: float64(sql) / float64(n), Writes: float64(writes) / float64(n), P50: at(50), P95: at(95), P99: at(99), Max: took[len(took)-1]}, nil
+	decision.Requests, decision.P50, decision.P99, decision.Max = int64(len(took)), at(50), at(99), took[len(took)-1]
+	return decision, holding, nil
 }
 
 // hold makes a call that a policy holds and returns its approval's id.
@@ -147,8 +150,9 @@ func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
 
 func (p pendingRuns) print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "approvals, one after the other: %d decided; from the approver's request to the recorded outcome p50 %.1f ms, p99 %.1f ms, most %.1f ms; %.1f SQL trips, %.1f Temporal writes\n"+
+		"a call that is held: %.1f SQL trips, %.1f Temporal writes\n"+
 		"%d runs pending: %.1f KB resident each; runs at 16 clients %.0f/s before and %.0f/s beside them\n\n",
-		p.decision.Requests, milliseconds(p.decision.P50), milliseconds(p.decision.P99), milliseconds(p.decision.Max), p.decision.SQL, p.decision.Writes,
+		p.decision.Requests, milliseconds(p.decision.P50), milliseconds(p.decision.P99), milliseconds(p.decision.Max), p.decision.SQL, p.decision.Writes, p.holding.SQL, p.holding.Writes,
 		p.n, float64(p.bytes)/1024, p.before.Rate, p.beside.Rate)
 	return err
 }
