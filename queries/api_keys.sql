@@ -24,7 +24,7 @@ ORDER BY id DESC;
 -- name: RevokeAPIKey :execrows
 -- The notice leaves with the commit and reaches every process that listens. The lock
 -- waits for the transactions that are taking one of the key's runs to sending
--- (LockKey), and those that come after find the key revoked.
+-- (EnterGate), and those that come after find the key revoked.
 WITH revoked AS (
     UPDATE api_keys SET revoked_at = @now::timestamptz
     WHERE api_keys.id = @id AND api_keys.tenant_id = @tenant_id AND api_keys.revoked_at IS NULL

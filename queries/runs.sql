@@ -46,10 +46,18 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
  ORDER BY id DESC
  LIMIT @most;
 
--- name: LockKey :exec
--- Taken before a run moves to sending. The revoker takes the same lock exclusively,
--- so a revocation that has committed is seen by the statement after this one.
-SELECT pg_advisory_xact_lock_shared(hashtextextended(@key_id::text, 0));
+-- name: EnterGate :exec
+-- Taken before a run moves to sending. Whoever revokes the key, or changes what the
+-- tenant's calls are judged by (CloseGate), takes the same lock exclusively, so a change
+-- that has committed is seen by the statement after this one. A null key takes no lock.
+SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 0)),
+       pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0));
+
+-- name: CloseGate :exec
+-- The last statement of a change of a policy or a grant: it waits for the runs of the
+-- tenant that are being moved to sending at this moment, and those that come after it
+-- wait for the commit, and see it.
+SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: MarkSending :many
 -- Commits before the first byte leaves. Not for a run whose key was revoked, that

@@ -212,7 +212,7 @@ type RevokeAPIKeyParams struct {
 
 // The notice leaves with the commit and reaches every process that listens. The lock
 // waits for the transactions that are taking one of the key's runs to sending
-// (LockKey), and those that come after find the key revoked.
+// (EnterGate), and those that come after find the key revoked.
 func (q *Queries) RevokeAPIKey(ctx context.Context, db DBTX, arg RevokeAPIKeyParams) (int64, error) {
 	result, err := db.Exec(ctx, RevokeAPIKey, arg.Now, arg.ID, arg.TenantID)
 	if err != nil {

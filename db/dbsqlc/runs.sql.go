@@ -95,6 +95,18 @@ func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (st
 	return outcome, err
 }
 
+const CloseGate = `-- name: CloseGate :exec
+SELECT pg_advisory_xact_lock(hashtextextended('gate:' || $1::text, 0))
+`
+
+// The last statement of a change of a policy or a grant: it waits for the runs of the
+// tenant that are being moved to sending at this moment, and those that come after it
+// wait for the commit, and see it.
+func (q *Queries) CloseGate(ctx context.Context, db DBTX, tenantID string) error {
+	_, err := db.Exec(ctx, CloseGate, tenantID)
+	return err
+}
+
 const CloseHeldRun = `-- name: CloseHeldRun :many
 UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE $2 END,
@@ -182,6 +194,24 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 		return nil, err
 	}
 	return items, nil
+}
+
+const EnterGate = `-- name: EnterGate :exec
+SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0)),
+       pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0))
+`
+
+type EnterGateParams struct {
+	KeyID    *string
+	TenantID string
+}
+
+// Taken before a run moves to sending. Whoever revokes the key, or changes what the
+// tenant's calls are judged by (CloseGate), takes the same lock exclusively, so a change
+// that has committed is seen by the statement after this one. A null key takes no lock.
+func (q *Queries) EnterGate(ctx context.Context, db DBTX, arg EnterGateParams) error {
+	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID)
+	return err
 }
 
 const FinishRun = `-- name: FinishRun :many
@@ -703,17 +733,6 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 		return nil, err
 	}
 	return items, nil
-}
-
-const LockKey = `-- name: LockKey :exec
-SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0))
-`
-
-// Taken before a run moves to sending. The revoker takes the same lock exclusively,
-// so a revocation that has committed is seen by the statement after this one.
-func (q *Queries) LockKey(ctx context.Context, db DBTX, keyID string) error {
-	_, err := db.Exec(ctx, LockKey, keyID)
-	return err
 }
 
 const LockRun = `-- name: LockRun :one

@@ -426,7 +426,8 @@ func TestRevocationWaitsForRunsBeingSent(t *testing.T) {
 	h.d.DB = impatient
 
 	err = h.db.InTenant(t.Context(), me.TenantID, func(tx pgx.Tx) error {
-		if err := dbsqlc.New().LockKey(t.Context(), tx, key.ID.String()); err != nil {
+		id := key.ID.String()
+		if err := dbsqlc.New().EnterGate(t.Context(), tx, dbsqlc.EnterGateParams{KeyID: &id, TenantID: me.TenantID.String()}); err != nil {
 			return err
 		}
 		require.ErrorContains(t, h.RevokeKey(t.Context(), me.TenantID, key.ID.String()), "lock timeout")

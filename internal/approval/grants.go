@@ -218,7 +218,10 @@ func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (
 			return fault.New(fault.CodeGrantNotFound, "")
 		}
 		row = rows[0]
-		return audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.revoked", row))
+		if err := audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.revoked", row)); err != nil {
+			return err
+		}
+		return s.q.CloseGate(ctx, tx, who.TenantID.String())
 	})
 	if err != nil {
 		return Grant{}, fmt.Errorf("approval: revoke a grant: %w", err)

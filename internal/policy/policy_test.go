@@ -5,9 +5,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/audit"
 	"agentruntime/internal/fault"
 	"agentruntime/internal/governance"
@@ -156,4 +159,40 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 	}
 	require.NoError(t, b.Delete(t.Context(), b.ours, p.ID, nil, by), "and it can be got rid of")
 	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders").Decision)
+}
+
+// A run on its way to sending holds the gate until that is committed, so nothing begins
+// under the old policies once a change has answered. Another tenant's gate is another.
+func TestAChangeWaitsForCallsThatAreBeginning(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.create(t, block("Nothing", "*"))
+	hasty, err := db.Open(t.Context(), db.Config{URL: b.db.AppURL + "&lock_timeout=50"})
+	require.NoError(t, err)
+	t.Cleanup(hasty.Close)
+	impatient, err := policy.New(policy.Deps{DB: hasty, Subjects: b.dispatch})
+	require.NoError(t, err)
+	changes := map[string]func(uuid.UUID) error{
+		"create": func(tenant uuid.UUID) error {
+			_, _, err := impatient.Create(t.Context(), tenant, block("More", "*"), by)
+			return err
+		},
+		"replace": func(uuid.UUID) error {
+			_, _, err := impatient.Replace(t.Context(), b.ours, p.ID, block("Less", "x:*"), nil, by)
+			return err
+		},
+		"delete": func(uuid.UUID) error { return impatient.Delete(t.Context(), b.ours, p.ID, nil, by) },
+	}
+	before := b.version(t, b.ours)
+	err = b.db.Pool.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
+		require.NoError(t, dbsqlc.New().EnterGate(t.Context(), tx, dbsqlc.EnterGateParams{TenantID: b.ours.String()}))
+		for name, change := range changes {
+			require.ErrorContains(t, change(b.ours), "lock timeout", name)
+		}
+		require.NoError(t, changes["create"](b.them))
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, before, b.version(t, b.ours), "nothing was changed")
+	require.NoError(t, changes["delete"](b.ours))
 }

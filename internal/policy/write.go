@@ -42,7 +42,10 @@ func (s *Service) Create(ctx context.Context, tenant uuid.UUID, d Draft, by stri
 		if err := s.insert(ctx, tx, tenant, p); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, tenant, p, Created)
+		if err := s.record(ctx, tx, tenant, p, Created); err != nil {
+			return err
+		}
+		return s.closeGate(ctx, tx, tenant)
 	})
 	return s.warned(ctx, tenant, p, err)
 }
@@ -118,8 +121,20 @@ func (s *Service) change(ctx context.Context, tenant, id uuid.UUID, expect *int3
 		case expect != nil && *expect != row.Version:
 			return fault.Newf(fault.CodeConflict, "The policy is in version %d by now, which is not what If-Match names. Read it again.", row.Version)
 		}
-		return fn(tx)
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return s.closeGate(ctx, tx, tenant)
 	})
+}
+
+// closeGate makes sure that no call begins under the old policies once the change is
+// answered: it waits for those that are beginning.
+func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
+	if err := s.q.CloseGate(ctx, tx, tenant.String()); err != nil {
+		return fmt.Errorf("policy: close the gate: %w", err)
+	}
+	return nil
 }
 
 // instant is now as Postgres keeps it.

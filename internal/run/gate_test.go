@@ -1,11 +1,14 @@
 package run_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/governance"
 	"agentruntime/internal/run"
 )
@@ -114,4 +117,41 @@ func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, run.Step{State: run.StateOutcomeUnknown, Done: true}, step)
 	require.EqualValues(t, 2, r.provider.effects.Load())
+}
+
+// Whoever changes what calls are judged by holds the gate until it is committed. A call
+// that comes to it meanwhile waits, and finds it shut.
+func TestACallThatMeetsAChangeOfPoliciesIsJudgedAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	_, err = r.Govern(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+
+	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, dbsqlc.New().CloseGate(t.Context(), tx, r.tenant.String()))
+	_, err = tx.Exec(t.Context(), `INSERT INTO policy_sets (tenant_id, version) VALUES ($1, 1)`, r.tenant)
+	require.NoError(t, err)
+	r.targets.policies.Store(governance.Compile(1, []governance.Policy{rule(governance.ActionBlock, "pay")}))
+	sent := make(chan run.Step, 1)
+	go func() {
+		step, err := r.Send(t.Context(), ref(out.Run))
+		if err == nil {
+			sent <- step
+		}
+		close(sent)
+	}()
+	require.Eventually(t, func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, run.Step{State: run.StateBlocked, Done: true}, <-sent)
+	require.Zero(t, r.provider.effects.Load())
 }

@@ -91,9 +91,12 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	failpoint.Hit("before_sending")
 	r := p.run
 	b := &pgx.Batch{}
+	var key *string
 	if r.KeyID != nil {
-		b.Queue(dbsqlc.LockKey, r.KeyID.String())
+		text := r.KeyID.String()
+		key = &text
 	}
+	b.Queue(dbsqlc.EnterGate, key, r.TenantID.String())
 	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion(), r.ApprovalID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	rec := p.record("run.allowed")
@@ -104,10 +107,8 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	audit.Queue(b, rec)
 	p.queueMatches(b)
 	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
-		if r.KeyID != nil {
-			if _, err := res.Exec(); err != nil {
-				return err
-			}
+		if _, err := res.Exec(); err != nil {
+			return err
 		}
 		err := res.QueryRow().Scan(&sends, &maybeSent)
 		if isMissing(err) {
