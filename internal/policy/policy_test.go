@@ -184,7 +184,7 @@ func TestAChangeWaitsForCallsThatAreBeginning(t *testing.T) {
 		"delete": func(uuid.UUID) error { return impatient.Delete(t.Context(), b.ours, p.ID, nil, by) },
 	}
 	before := b.version(t, b.ours)
-	err = b.db.Pool.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
+	err = b.db.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
 		require.NoError(t, dbsqlc.New().EnterGate(t.Context(), tx, dbsqlc.EnterGateParams{TenantID: b.ours.String()}))
 		for name, change := range changes {
 			require.ErrorContains(t, change(b.ours), "lock timeout", name)
