@@ -5,6 +5,7 @@ package port
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 )
@@ -24,7 +25,7 @@ func Resolve(what, addr string) (string, error) {
 	if tcp.IP == nil {
 		tcp.IP = net.ParseIP(Loopback)
 	}
-	l, err := net.ListenTCP("tcp", tcp)
+	l, err := listen(tcp)
 	if err != nil {
 		return "", fmt.Errorf("%s: cannot listen on %s: %w; stop the program that has the port, or choose another (port 0 picks a free one)",
 			what, tcp, err)
@@ -33,11 +34,34 @@ func Resolve(what, addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
+// The ports that are picked lie below those that the kernel hands to outgoing
+// connections (32768 and up on Linux): between the answer and the server's own listening
+// another process' connection could take one of those, and Temporal's server ends then.
+const (
+	lowest  = 15000
+	highest = 32767
+	tries   = 100
+)
+
+// listen listens on addr, and in place of port 0 on one that is picked.
+func listen(addr *net.TCPAddr) (*net.TCPListener, error) {
+	if addr.Port != 0 {
+		return net.ListenTCP("tcp", addr)
+	}
+	for range tries {
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: addr.IP, Zone: addr.Zone, Port: lowest + rand.IntN(highest-lowest+1)}) //nolint:gosec // no secret
+		if err == nil {
+			return l, nil
+		}
+	}
+	return net.ListenTCP("tcp", addr)
+}
+
 // Free returns n different TCP ports of the loopback interface that are free now.
 func Free(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(Loopback)})
+		l, err := listen(&net.TCPAddr{IP: net.ParseIP(Loopback)})
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
