@@ -5,6 +5,12 @@
 //
 // Cerbos is not among them: its module (v0.57.0) asks for Go 1.27.3, this one is built
 // with 1.26.
+//
+// Ours reads the arguments of a call as the bytes that were sent, and explains each
+// decision. The others are handed what they read from them, made before the clock runs,
+// and are asked for the decision alone. OPA has one rule per policy, the form that its
+// rule index knows; Cedar has one policy per policy, with the verb and the provider in
+// the scope.
 package main
 
 import (
