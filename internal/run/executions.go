@@ -160,21 +160,14 @@ func (s *Service) Resolve(ctx context.Context, who Reader, executionID string, r
 	return done, err
 }
 
-// change sends a batch whose first statement returns the changed run.
-func (s *Service) change(ctx context.Context, r Run, b *pgx.Batch) (done Run, err error) {
-	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
-		var found bool
-		var err error
-		if done, found, err = oneRow(res); err != nil {
-			return err
-		}
-		if !found {
-			return errNotOurs
-		}
-		return nil
-	})
-	if err != nil {
+// change applies a batch whose first statement returns the changed run.
+func (s *Service) change(ctx context.Context, r Run, b *pgx.Batch) (Run, error) {
+	done, found, err := s.apply(ctx, r, b)
+	switch {
+	case err != nil:
 		return Run{}, err
+	case !found:
+		return Run{}, errNotOurs
 	}
 	s.ended(done)
 	return done, nil

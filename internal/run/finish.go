@@ -1,8 +1,12 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -53,6 +57,25 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		p.ErrorDetails = mustJSON(e.details)
 	}
 	return p
+}
+
+// apply sends a batch whose first statement returns the changed run; found is false,
+// and nothing is changed, where the row was not in a state for it.
+func (s *Service) apply(ctx context.Context, r Run, b *pgx.Batch) (done Run, found bool, err error) {
+	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
+		var err error
+		if done, found, err = oneRow(res); err != nil {
+			return err
+		}
+		if !found {
+			return errNotOurs
+		}
+		return nil
+	})
+	if err != nil && !isNotOurs(err) {
+		return Run{}, false, fmt.Errorf("run: change: %w", err)
+	}
+	return done, found, nil
 }
 
 // record starts an audit record about the run.

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -232,20 +231,9 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action strin
 	rec.Outcome = string(e.state)
 	rec.Details = auditDetails(e)
 	audit.Queue(b, rec)
-	var done Run
-	var found bool
-	err := s.DB.Batch(ctx, p.run.TenantID, b, func(res pgx.BatchResults) error {
-		var err error
-		if done, found, err = oneRow(res); err != nil {
-			return err
-		}
-		if !found {
-			return errNotOurs
-		}
-		return nil
-	})
-	if err != nil && !isNotOurs(err) {
-		return Step{}, fmt.Errorf("run: finish: %w", err)
+	done, found, err := s.apply(ctx, p.run, b)
+	if err != nil {
+		return Step{}, err
 	}
 	s.prepared.cache.Remove(p.run.ref())
 	if !found {
