@@ -122,7 +122,11 @@ func (s *stack) sandboxListener(ctx context.Context, addr string) (net.Listener,
 			return l, nil
 		}
 	}
-	l, err := lc.Listen(ctx, "tcp", addr)
+	picked, err := port.Resolve("sandbox", addr)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lc.Listen(ctx, "tcp", picked)
 	if err != nil || !open {
 		return l, err
 	}

@@ -31,7 +31,7 @@ func (s starter) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (
 }
 
 // Decide implements approval.Workflows.
-func (s starter) Decide(ctx context.Context, tenant uuid.UUID, claimKey, approvalID string, decision uuid.UUID) (code fault.Code, open bool, err error) {
-	out, open, err := s.engine.Decide(ctx, tenant.String(), claimKey, flow.Decision{ApprovalID: approvalID, DecisionID: decision.String()})
-	return fault.Code(out.Code), open, err
+func (s starter) Decide(ctx context.Context, tenant uuid.UUID, claimKey, approvalID string, decision uuid.UUID) (fault.Code, error) {
+	out, err := s.engine.Decide(ctx, tenant.String(), claimKey, flow.Decision{ApprovalID: approvalID, DecisionID: decision.String()})
+	return fault.Code(out.Code), err
 }

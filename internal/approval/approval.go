@@ -106,8 +106,8 @@ type Detailed struct {
 // Workflows reaches the workflow that waits for a decision.
 type Workflows interface {
 	// Decide hands a proposed decision over and returns why it does not count, "" where
-	// it does. open is false where no workflow waits.
-	Decide(ctx context.Context, tenant uuid.UUID, claimKey, approvalID string, decision uuid.UUID) (code fault.Code, open bool, err error)
+	// it does. APPROVAL_NOT_PENDING where no workflow waits for it.
+	Decide(ctx context.Context, tenant uuid.UUID, claimKey, approvalID string, decision uuid.UUID) (code fault.Code, err error)
 }
 
 // Edits judges edited arguments before they are proposed.

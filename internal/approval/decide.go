@@ -54,7 +54,7 @@ func (s *Service) Decide(ctx context.Context, who Approver, id string, in Input)
 	if err := s.propose(ctx, who, a, decision, in); err != nil {
 		return Detailed{}, err
 	}
-	code, _, err := s.Workflows.Decide(ctx, who.TenantID, a.ClaimKey, a.ID, decision)
+	code, err := s.Workflows.Decide(ctx, who.TenantID, a.ClaimKey, a.ID, decision)
 	if code == "" && fault.HasCode(err, fault.CodeApprovalNotPending) {
 		code, err = fault.CodeApprovalNotPending, nil
 	}

@@ -216,8 +216,8 @@ func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open boo
 const decideLimit = 20 * time.Second
 
 // Decide hands a decision to the workflow that waits for it and returns what became of
-// it. APPROVAL_NOT_PENDING where none waits; open is then false where no workflow is open.
-func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, open bool, err error) {
+// it; APPROVAL_NOT_PENDING where none waits.
+func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, err error) {
 	ctx, cancel := context.WithTimeout(ctx, decideLimit)
 	defer cancel()
 	h, err := e.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
@@ -228,17 +228,17 @@ func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.D
 		err = h.Get(ctx, &out)
 	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		return flow.Decided{}, false, fault.New(fault.CodeApprovalNotPending, "")
+		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
 	}
 	if app, refused := errors.AsType[*temporal.ApplicationError](err); refused && app.Type() == string(fault.CodeApprovalNotPending) {
-		return flow.Decided{}, true, fault.New(fault.CodeApprovalNotPending, "")
+		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
 	}
 	if _, late := errors.AsType[*client.WorkflowUpdateServiceTimeoutOrCanceledError](err); late {
 		f := fault.New(fault.CodeServiceUnavailable, "No worker has taken the decision yet. It may still be counted: read the approval before you decide again.")
 		f.Retryable = true
-		return out, true, f.Because(err)
+		return out, f.Because(err)
 	}
-	return out, true, unavailable(err)
+	return out, unavailable(err)
 }
 
 // unavailable turns any failure to start or ask into a fault that may be repeated.

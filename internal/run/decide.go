@@ -89,7 +89,6 @@ func (s *Service) readEdit(ctx context.Context, ref Ref, decision uuid.UUID) (*e
 	if err := e.next.mayReplace(); err != nil {
 		return nil, err
 	}
-	e.next.judge()
 	call, err := t.Prepare(ctx, r.EditedArgs)
 	if err != nil {
 		return nil, err
@@ -98,15 +97,15 @@ func (s *Service) readEdit(ctx context.Context, ref Ref, decision uuid.UUID) (*e
 	return e, nil
 }
 
-// mayReplace holds edited arguments against the policies, the schema and the connection.
+// mayReplace judges the edited call and holds its arguments against the policies, the schema and the connection.
 func (p *prepared) mayReplace() error {
-	args := p.run.EditedArgs
-	if v := p.target.Judge(args, governance.ContextOf(p.run.Metadata)); v.Decision == governance.Block {
-		f := fault.New(fault.CodeGovernanceBlocked, "The edited call is blocked: "+v.Reason)
+	p.judge()
+	if p.verdict.Decision == governance.Block {
+		f := fault.New(fault.CodeGovernanceBlocked, "The edited call is blocked: "+p.verdict.Reason)
 		f.Decision = string(governance.Block)
 		return f
 	}
-	if details := p.target.Check(args); len(details) > 0 {
+	if details := p.target.Check(p.run.EditedArgs); len(details) > 0 {
 		f := fault.New(fault.CodeInvalidArgs, "")
 		for _, d := range details {
 			d.Path = "/edited_" + strings.TrimPrefix(d.Path, "/")
