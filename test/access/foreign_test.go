@@ -186,8 +186,18 @@ func TestAnotherTenantsIDsAreUnknown(t *testing.T) {
 			require.True(t, covered[op.id()], "%s takes an id and no probe tries another tenant's there", op.id())
 		}
 	}
-	require.Equal(t, before, w.rowsOf(t, w.b), "something of the other tenant has changed")
+	require.Equal(t, withoutSeals(before), withoutSeals(w.rowsOf(t, w.b)), "something of the other tenant has changed")
 	t.Logf("%d cells", cells)
+}
+
+// withoutSeals leaves out what the sealer adds in its own time. It follows from the
+// audit records, which stay.
+func withoutSeals(rows map[string][]string) map[string][]string {
+	out := maps.Clone(rows)
+	for _, table := range []string{"audit_seals", "audit_checkpoints", "audit_clusters"} {
+		delete(out, table)
+	}
+	return out
 }
 
 // anonymous is an answer without what differs between any two: the request's id,
@@ -308,7 +318,8 @@ func (w *world) rowsOf(tb testing.TB, own *tenant) map[string][]string {
 		if column == "" {
 			continue
 		}
-		rows, err := conn.Query(context.Background(), fmt.Sprintf(`SELECT to_json(x)::text FROM %s x WHERE %s = $1 ORDER BY 1`,
+		// recheck and watched_at are the sweeper's notes, which it makes in its own time.
+		rows, err := conn.Query(context.Background(), fmt.Sprintf(`SELECT (to_jsonb(x) - 'recheck' - 'watched_at')::text FROM %s x WHERE %s = $1 ORDER BY 1`,
 			pgx.Identifier{table}.Sanitize(), pgx.Identifier{column}.Sanitize()), own.id)
 		require.NoError(tb, err)
 		out[table], err = pgx.CollectRows(rows, pgx.RowTo[string])
