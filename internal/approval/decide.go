@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -58,6 +59,10 @@ func (s *Service) Decide(ctx context.Context, who Approver, id string, in Input)
 	if code == "" && fault.HasCode(err, fault.CodeApprovalNotPending) {
 		code, err = fault.CodeApprovalNotPending, nil
 	}
+	if err != nil && s.closedByOthers(ctx, who, a.ID) {
+		// The workflow ended with the decision on its way to it.
+		code, err = fault.CodeApprovalNotPending, nil
+	}
 	switch {
 	case err != nil:
 		// It may have reached the workflow: the proposal stays, and what became of it
@@ -70,6 +75,13 @@ func (s *Service) Decide(ctx context.Context, who Approver, id string, in Input)
 		return Detailed{}, refusal(code)
 	}
 	return s.after(ctx, who.TenantID, a, in)
+}
+
+// closedByOthers reports whether the approval waits no more, and not for what who said.
+func (s *Service) closedByOthers(ctx context.Context, who Approver, id string) bool {
+	now, err := s.Get(ctx, who.TenantID, id)
+	return err == nil && now.Status != StatusPending &&
+		!slices.ContainsFunc(now.Decisions, func(d Decision) bool { return d.UserID != nil && *d.UserID == who.UserID })
 }
 
 // mayDecide refuses what the approval's record shows to be refused, before anything is
