@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/fault"
-	"agentruntime/internal/flow"
-	"agentruntime/internal/run"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 )
 
 // Runs is what the activities of an action run need of the run domain.

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/account"
-	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/tenant/account"
+	"agentruntime/internal/tenant/auth"
 )
 
 var (

@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/fault"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/run"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // Runs is what the run, governance and execution endpoints need of the run domain.

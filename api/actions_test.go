@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/run"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/verb"
 )
 
 func TestWhatGovernanceIsSaidToHaveMadeOfARun(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"agentruntime/internal/auth"
+	"agentruntime/internal/tenant/auth"
 )
 
 // Authenticator turns a presented secret into a principal. Both refuse with a fault.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/approval"
-	"agentruntime/internal/flow"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/run"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // Approvals is what the approval and grant endpoints need.

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"agentruntime/internal/approval"
-	"agentruntime/internal/fault"
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/kernel/fault"
 )
 
 // Bounds of a batch of decisions: how many it has, and how many are decided at once.

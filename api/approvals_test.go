@@ -17,10 +17,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/approval"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // desk stands for the approval domain; it keeps what it was called with.

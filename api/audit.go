@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/audit"
-	"agentruntime/internal/audit/chain"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
 )
 
 // Audit is what the audit endpoints need.

@@ -19,9 +19,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/audit"
-	"agentruntime/internal/audit/chain"
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
 )
 
 // record appends a record of the site's tenant and returns its id.

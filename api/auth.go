@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/account"
+	"agentruntime/internal/tenant/account"
 )
 
 // Accounts is what the auth and the user endpoints need of the account domain.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/strictjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/tenant/auth"
 )
 
 // call is one request on its way through a handler.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/catalog"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
 )
 
 // Catalog is what the catalog endpoints need of the catalog domain.

@@ -15,11 +15,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/audit/chain"
-	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/policy"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/tenant/auth"
 )
 
 // object is a JSON object of the document.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/auth"
-	"agentruntime/internal/vault"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/tenant/auth"
 )
 
 // Credentials is what the credential endpoints need of the vault.

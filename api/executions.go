@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/auth"
-	"agentruntime/internal/flow"
-	"agentruntime/internal/run"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/tenant/auth"
 )
 
 // execution is a run as operators and callers read it.

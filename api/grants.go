@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/approval"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // grantView is an approval that was given in advance.

@@ -16,14 +16,14 @@ import (
 
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/audit"
-	"agentruntime/internal/audit/chain"
-	"agentruntime/internal/auth"
-	"agentruntime/internal/catalog"
-	"agentruntime/internal/connectors"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/testkit"
-	"agentruntime/internal/vault"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/tenant/auth"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

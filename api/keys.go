@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/account"
+	"agentruntime/internal/tenant/account"
 )
 
 // Keys is what the API-key endpoints need of the account domain.

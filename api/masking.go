@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"agentruntime/internal/policy"
+	"agentruntime/internal/action/policy"
 )
 
 // maskingBody is what a tenant has masked besides what looks secret.

@@ -12,7 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
 )
 
 type callKey struct{}

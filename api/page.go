@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
 )
 
 // cursor reads ?cursor=, which continues a list after the item it was made of.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/fault"
-	"agentruntime/internal/governance"
-	"agentruntime/internal/policy"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // Policies is what the policy and masking endpoints need.

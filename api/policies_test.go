@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api"
-	"agentruntime/internal/catalog"
-	"agentruntime/internal/connectors"
-	"agentruntime/internal/dispatch"
-	"agentruntime/internal/egress"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/policy"
-	"agentruntime/internal/run"
-	"agentruntime/internal/testkit"
-	"agentruntime/internal/vault"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/service/dispatch"
 )
 
 // governed joins policies and runs as the composition root does. The runs have no

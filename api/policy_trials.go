@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/governance"
-	"agentruntime/internal/policy"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/governance"
 )
 
 type simulateBody struct {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
 )
 
 // problems gathers everything that is wrong with a request, so that a caller fixes

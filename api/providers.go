@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/catalog"
-	"agentruntime/internal/connectors"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
 )
 
 // Providers is what the provider endpoints need.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
 )
 
 type providerBody struct {

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
 )
 
 type envelope struct {

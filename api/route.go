@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/audit"
-	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/tenant/auth"
 )
 
 // takes says which credentials a route accepts.

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"agentruntime/internal/auth"
+	"agentruntime/internal/tenant/auth"
 )
 
 // routes is the whole surface: every endpoint with the credential it takes, the roles

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/account"
+	"agentruntime/internal/tenant/account"
 )
 
 // Users is what the user endpoints need of the account domain. actor is the user who

@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/account"
-	"agentruntime/internal/audit"
-	"agentruntime/internal/auth"
-	"agentruntime/internal/fault"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/tenant/account"
+	"agentruntime/internal/tenant/auth"
 )
 
 func someoneElse() account.User {

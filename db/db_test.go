@@ -9,7 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/testkit"
+	"agentruntime/internal/dev/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

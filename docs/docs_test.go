@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"agentruntime/internal/config"
-	"agentruntime/internal/connectors"
-	"agentruntime/internal/fault"
-	"agentruntime/internal/sandbox"
+	"agentruntime/internal/dev/sandbox"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/process/config"
+	"agentruntime/internal/provider/connectors"
 )
 
 //go:generate go test -count=1 -run TestTheErrorReferenceIsTheTable . -update
@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write errors.md anew")
 // errorReference renders the table of errors.
 func errorReference() string {
 	var b strings.Builder
-	b.WriteString(`<!-- Made of internal/fault/codes.go by make gen. Do not edit. -->
+	b.WriteString(`<!-- Made of internal/kernel/fault/codes.go by make gen. Do not edit. -->
 # Errors
 
 Every refusal has the same shape; [api.md](api.md) says what else the error object may carry.

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/activities"
-	"agentruntime/internal/flow"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/workflows"
 )
 

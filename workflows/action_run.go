@@ -4,7 +4,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/flow"
+	"agentruntime/internal/kernel/flow"
 )
 
 // ActionRun takes one claimed run to its end: it is governed, waits for a human where

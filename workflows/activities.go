@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/flow"
+	"agentruntime/internal/kernel/flow"
 )
 
 // callLocal runs a local activity by name; a wrong input or result type does not compile
@@ -35,7 +35,7 @@ func rejectRun(ctx workflow.Context, in flow.RunInput) error {
 	return err
 }
 
-// codeNotPending is the code of a decision that comes too late (internal/fault).
+// codeNotPending is the code of a decision that comes too late (internal/kernel/fault).
 const codeNotPending = "APPROVAL_NOT_PENDING"
 
 func notPending() error {

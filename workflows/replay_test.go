@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/engine"
-	"agentruntime/internal/flow"
+	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/workflows"
 )
 

@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"agentruntime/db"
-	"agentruntime/internal/bench"
-	"agentruntime/internal/catalog"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/dev/bench"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
 )
 
 // benchCommand runs the whole service in this process, puts load on it and prints

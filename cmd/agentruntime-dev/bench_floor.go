@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/bench"
-	"agentruntime/internal/devserver"
+	"agentruntime/internal/dev/bench"
+	"agentruntime/internal/dev/devserver"
 )
 
 // stockName names the floor on the server as `temporal server start-dev` runs it.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/bench"
+	"agentruntime/internal/dev/bench"
 )
 
 // heldAmount is the amount that the benchmark's policy holds.

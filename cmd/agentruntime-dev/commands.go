@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agentruntime/internal/app"
+	"agentruntime/internal/process/app"
 )
 
 // part makes a subcommand that starts one part, writes the ready file and waits.

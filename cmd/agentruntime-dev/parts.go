@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"agentruntime/db"
-	"agentruntime/internal/app"
-	"agentruntime/internal/config"
-	"agentruntime/internal/devserver"
-	"agentruntime/internal/devserver/datadir"
-	"agentruntime/internal/devserver/port"
-	"agentruntime/internal/devserver/postgres"
-	"agentruntime/internal/sandbox"
+	"agentruntime/internal/dev/devserver"
+	"agentruntime/internal/dev/devserver/datadir"
+	"agentruntime/internal/dev/devserver/port"
+	"agentruntime/internal/dev/devserver/postgres"
+	"agentruntime/internal/dev/sandbox"
+	"agentruntime/internal/process/app"
+	"agentruntime/internal/process/config"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"agentruntime/internal/app"
-	"agentruntime/internal/config"
+	"agentruntime/internal/process/app"
+	"agentruntime/internal/process/config"
 )
 
 // Defaults of the flags. The ports are the ones that people expect: 7233 is

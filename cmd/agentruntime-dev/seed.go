@@ -12,7 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentruntime/internal/sandbox"
+	"agentruntime/internal/dev/sandbox"
 )
 
 const (

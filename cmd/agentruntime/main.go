@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"agentruntime/internal/cli"
+	"agentruntime/internal/process/cli"
 )
 
 func main() {

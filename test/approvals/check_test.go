@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/governance"
+	"agentruntime/internal/kernel/governance"
 )
 
 // facts is what the database says of a tenant.

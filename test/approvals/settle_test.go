@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"agentruntime/internal/flow"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/rig"
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // A gate holds what comes by at a named point: the service at its failpoints, the
-// provider in the middle of a body. It is the other end of internal/failpoint.
+// provider in the middle of a body. It is the other end of internal/dev/failpoint.
 type gate struct {
 	mu sync.Mutex
 	// hold is how many more to hold at a point, held how many are.

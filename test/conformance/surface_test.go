@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/sandbox"
+	"agentruntime/internal/dev/sandbox"
 	"agentruntime/test/rig"
 )
 

@@ -1,5 +1,5 @@
 // Command policybench has three engines decide the same 100 calls under the same
-// policies and compares what a decision costs: ours (internal/governance), OPA and
+// policies and compares what a decision costs: ours (internal/kernel/governance), OPA and
 // Cedar, each as a Go library within this process. They have to agree on each
 // decision. It exits with 1 where they do not, or where ours is not the fastest.
 //

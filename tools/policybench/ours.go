@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/governance"
-	"agentruntime/internal/verb"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 type ours struct {

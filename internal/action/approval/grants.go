@@ -1,0 +1,242 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
+)
+
+// Grant is an approval given in advance: this verb, under these conditions, for these
+// callers, until then, so many times. It lets through what its giver alone could approve
+// at that moment; it never opens a block.
+type Grant struct {
+	ID         uuid.UUID
+	Verb       verb.Name
+	Conditions []governance.Condition
+	KeyID      *uuid.UUID // nil: of any key
+	AgentID    *string
+	CustomerID *string
+	Reason     string
+	CreatedBy  uuid.UUID
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	MaxUses    int32
+	Uses       int32
+	RevokedAt  *time.Time
+	RevokedBy  *uuid.UUID
+}
+
+// Status of a grant: active, or why it is not.
+func (g Grant) Status(now time.Time) string {
+	switch {
+	case g.RevokedAt != nil:
+		return "revoked"
+	case !now.Before(g.ExpiresAt):
+		return "expired"
+	case g.Uses >= g.MaxUses:
+		return "used_up"
+	default:
+		return "active"
+	}
+}
+
+// Bounds of a grant.
+const (
+	grantLongest  = 90 * 24 * time.Hour
+	grantMostUses = 100_000
+)
+
+// NewGrant is what somebody grants.
+type NewGrant struct {
+	Verb       string
+	Conditions []governance.Condition
+	KeyID      *uuid.UUID
+	AgentID    *string
+	CustomerID *string
+	Reason     string
+	ExpiresAt  time.Time
+	MaxUses    int32
+}
+
+// mayGrant lists the roles whose holders can approve by default. A policy that names
+// others decides at each use whether a grant of theirs counts.
+func mayGrant(role string) bool { return role == "owner" || role == "admin" || role == "approver" }
+
+// CreateGrant stores a grant. VERB_NOT_FOUND, VALIDATION_ERROR, APPROVER_NOT_ELIGIBLE.
+func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (Grant, error) {
+	if !mayGrant(who.Role) {
+		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are given by owners, admins and approvers.")
+	}
+	name, err := verb.Parse(in.Verb)
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := in.check(s.Now()); err != nil {
+		return Grant{}, err
+	}
+	conditions, err := json.Marshal(in.Conditions)
+	if err != nil {
+		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+	}
+	var row dbsqlc.Grant
+	err = s.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if _, err := s.q.GetVerbMeta(ctx, tx, dbsqlc.GetVerbMetaParams{TenantID: who.TenantID, Provider: name.Provider, Name: name.Verb}); err != nil {
+			if db.IsNoRows(err) {
+				return fault.New(fault.CodeVerbNotFound, "")
+			}
+			return err
+		}
+		if err := s.checkKey(ctx, tx, who.TenantID, in.KeyID); err != nil {
+			return err
+		}
+		var err error
+		row, err = s.q.InsertGrant(ctx, tx, dbsqlc.InsertGrantParams{
+			ID: uuid.Must(uuid.NewV7()), TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
+			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: in.Reason, CreatedBy: who.UserID,
+			ExpiresAt: in.ExpiresAt, MaxUses: in.MaxUses,
+		})
+		if err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.created", row))
+	})
+	if err != nil {
+		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+	}
+	return grantOf(row)
+}
+
+// checkKey refuses a grant for a key that makes no calls.
+func (s *Service) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
+	if id == nil {
+		return nil
+	}
+	active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *id})
+	if err == nil && !active {
+		return fault.Invalid("/key_id", "reference", "key_id is the id of an active API key.")
+	}
+	return err
+}
+
+func (in NewGrant) check(now time.Time) error {
+	for _, bad := range []struct {
+		is                  bool
+		path, rule, message string
+	}{
+		{in.MaxUses < 1 || in.MaxUses > grantMostUses, "/max_uses", "range", fmt.Sprintf("max_uses is from 1 to %d.", grantMostUses)},
+		{!in.ExpiresAt.After(now) || in.ExpiresAt.After(now.Add(grantLongest)), "/expires_at", "range", "expires_at is in the future, at most 90 days from now."},
+		{len(in.Conditions) > 50, "/conditions", "maxItems", "A grant has at most 50 conditions."},
+	} {
+		if bad.is {
+			return fault.Invalid(bad.path, bad.rule, bad.message)
+		}
+	}
+	rule := governance.Policy{Name: "grant", Mode: governance.Enforce, Action: governance.ActionAllow, Conditions: in.Conditions}
+	if details := governance.CheckPolicy(rule); len(details) > 0 {
+		f := fault.New(fault.CodeValidation, "")
+		f.Details = details
+		return f
+	}
+	return nil
+}
+
+func grantRecord(ctx context.Context, tenant uuid.UUID, action string, g dbsqlc.Grant) audit.Record {
+	rec := audit.Change(ctx, tenant, action, "grant", g.ID.String())
+	rec.Provider, rec.Verb = g.Provider, g.Verb
+	// The texts are the granter's own; conditions are as he wrote them, like a policy's.
+	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
+		"conditions": json.RawMessage(g.Conditions), "expires_at": g.ExpiresAt.UTC(), "max_uses": g.MaxUses, "uses": g.Uses,
+		"key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
+	})
+	return rec
+}
+
+// GetGrant returns the tenant's grant; GRANT_NOT_FOUND.
+func (s *Service) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, error) {
+	row, err := s.q.GetGrant(ctx, s.DB.Tenant(tenant), dbsqlc.GetGrantParams{TenantID: tenant, ID: id})
+	switch {
+	case db.IsNoRows(err):
+		return Grant{}, fault.New(fault.CodeGrantNotFound, "")
+	case err != nil:
+		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+	}
+	return grantOf(row)
+}
+
+// GrantFilter narrows a list of grants; zero fields do not.
+type GrantFilter struct {
+	Provider, Verb string
+	// Usable: only those that can still be used, or only those that cannot.
+	Usable *bool
+	Before *uuid.UUID
+	Limit  int
+}
+
+// Grants returns the newest grants first and whether there are more.
+func (s *Service) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
+	rows, err := s.q.ListGrants(ctx, s.DB.Tenant(tenant), dbsqlc.ListGrantsParams{
+		TenantID: tenant, Before: f.Before, Provider: optional(f.Provider), Verb: optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("approval: grants: %w", err)
+	}
+	page = []Grant{}
+	for _, row := range rows[:min(len(rows), f.Limit)] {
+		g, err := grantOf(row)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, g)
+	}
+	return page, len(rows) > f.Limit, nil
+}
+
+// RevokeGrant ends a grant at once: no call that has not been marked as sending by then
+// runs under it. Any owner, admin or approver may; a second time is GRANT_NOT_FOUND.
+func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (Grant, error) {
+	if !mayGrant(who.Role) {
+		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are revoked by owners, admins and approvers.")
+	}
+	var row dbsqlc.Grant
+	err := s.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		rows, err := s.q.RevokeGrant(ctx, tx, dbsqlc.RevokeGrantParams{RevokedBy: &who.UserID, TenantID: who.TenantID, ID: id})
+		switch {
+		case err != nil:
+			return err
+		case len(rows) == 0:
+			return fault.New(fault.CodeGrantNotFound, "")
+		}
+		row = rows[0]
+		if err := audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.revoked", row)); err != nil {
+			return err
+		}
+		return s.q.CloseGate(ctx, tx, who.TenantID.String())
+	})
+	if err != nil {
+		return Grant{}, fmt.Errorf("approval: revoke a grant: %w", err)
+	}
+	return grantOf(row)
+}
+
+func grantOf(r dbsqlc.Grant) (Grant, error) {
+	g := Grant{
+		ID: r.ID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, KeyID: r.KeyID, AgentID: r.AgentID, CustomerID: r.CustomerID,
+		Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), MaxUses: r.MaxUses,
+		Uses: r.Uses, RevokedAt: utc(r.RevokedAt), RevokedBy: r.RevokedBy,
+	}
+	if err := json.Unmarshal(r.Conditions, &g.Conditions); err != nil {
+		return Grant{}, fmt.Errorf("approval: conditions of a grant: %w", err)
+	}
+	return g, nil
+}

@@ -1,0 +1,164 @@
+package approval_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// office is two tenants with a verb, an owner and an active key each; the first has a
+// revoked key besides.
+type office struct {
+	*approval.Service
+	who, foreign         approval.Approver
+	key, revoked, others uuid.UUID
+	exec                 func(sql string, args ...any)
+	text                 func(sql string) string
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	db := testkit.Database(t)
+	s, err := approval.New(approval.Deps{DB: db.Pool, Workflows: struct{ approval.Workflows }{}, Edits: struct{ approval.Edits }{}})
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), db.AdminURL)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	o := &office{Service: s, exec: func(sql string, args ...any) {
+		_, err := conn.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}, text: func(sql string) (out string) {
+		require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&out))
+		return out
+	}}
+	o.who, o.key = o.tenant(t)
+	o.foreign, o.others = o.tenant(t)
+	o.revoked = o.apiKey(o.who.TenantID)
+	o.exec(`UPDATE api_keys SET revoked_at = now() WHERE id = $1`, o.revoked)
+	return o
+}
+
+func (o *office) tenant(t *testing.T) (approval.Approver, uuid.UUID) {
+	t.Helper()
+	id := uuid.New()
+	o.exec(`INSERT INTO tenants (id, name) VALUES ($1, 'test')`, id)
+	o.exec(`INSERT INTO users (id, tenant_id, email, name, password_hash, role, created_at, joined_at)
+	        VALUES ($1, $1, $2, 'A', 'x', 'owner', now(), now())`, id, id.String()+"@b.c")
+	o.exec(`INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
+	        VALUES ($1, 'shop', 'Shop', 'shop', 'http://shop', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`, id)
+	o.exec(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
+	        VALUES ($1, 'shop', 'refund', 'shop', '', 'high', 'write', 'none', '\x00', '\x00', '', '{}', '{}')`, id)
+	return approval.Approver{TenantID: id, UserID: id, Role: "owner"}, o.apiKey(id)
+}
+
+func (o *office) apiKey(tenant uuid.UUID) uuid.UUID {
+	id := uuid.New()
+	o.exec(`INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, identity_mode, allowed_origins, created_by, created_at)
+	        VALUES ($1, $2, $3, 'p', 'n', '{actions:run}', 'identified', '{}', $2, now())`, id, tenant, append(id[:], id[:]...))
+	return id
+}
+
+func good() approval.NewGrant {
+	return approval.NewGrant{Verb: "shop:refund", Reason: "r", ExpiresAt: time.Now().Add(time.Hour), MaxUses: 1, Conditions: []governance.Condition{}}
+}
+
+func TestWhatMayBeGranted(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for name, tc := range map[string]struct {
+		change func(*approval.Approver, *approval.NewGrant)
+		code   fault.Code
+		path   string
+	}{
+		"all in order": {func(*approval.Approver, *approval.NewGrant) {}, "", ""},
+		"an own key":   {func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.key }, "", ""},
+		"an approver":  {func(w *approval.Approver, _ *approval.NewGrant) { w.Role = "approver" }, "", ""},
+		"a member":     {func(w *approval.Approver, _ *approval.NewGrant) { w.Role = "member" }, fault.CodeApproverNotEligible, ""},
+		"another tenant's key": {
+			func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.others }, fault.CodeValidation, "/key_id",
+		},
+		"a revoked key": {func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.revoked }, fault.CodeValidation, "/key_id"},
+		"an unknown verb": {
+			func(_ *approval.Approver, g *approval.NewGrant) { g.Verb = "shop:none" }, fault.CodeVerbNotFound, "",
+		},
+		"no verb":     {func(_ *approval.Approver, g *approval.NewGrant) { g.Verb = "refund" }, fault.CodeInvalidVerb, ""},
+		"no use":      {func(_ *approval.Approver, g *approval.NewGrant) { g.MaxUses = 0 }, fault.CodeValidation, "/max_uses"},
+		"in the past": {func(_ *approval.Approver, g *approval.NewGrant) { g.ExpiresAt = time.Now() }, fault.CodeValidation, "/expires_at"},
+		"for too long": {
+			func(_ *approval.Approver, g *approval.NewGrant) { g.ExpiresAt = time.Now().Add(91 * 24 * time.Hour) }, fault.CodeValidation, "/expires_at",
+		},
+		"a condition that is none": {
+			func(_ *approval.Approver, g *approval.NewGrant) {
+				g.Conditions = []governance.Condition{{Field: "args.n", Operator: "bigger", Value: json.RawMessage("1")}}
+			}, fault.CodeValidation, "/conditions/0/operator",
+		},
+	} {
+		who, g := o.who, good()
+		tc.change(&who, &g)
+		_, err := o.CreateGrant(t.Context(), who, g)
+		if tc.code == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		f := fault.As(err)
+		require.NotNil(t, f, "%s: %v", name, err)
+		require.Equal(t, tc.code, f.Code, name)
+		if tc.path != "" {
+			require.Equal(t, tc.path, f.Details[0].Path, name)
+		}
+	}
+}
+
+func TestGrantsEnd(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	var ids []uuid.UUID
+	for range 4 {
+		g, err := o.CreateGrant(t.Context(), o.who, good())
+		require.NoError(t, err)
+		require.Equal(t, "active", g.Status(time.Now()))
+		ids = append(ids, g.ID)
+	}
+	o.exec(`UPDATE grants SET uses = 1 WHERE id = $1`, ids[0])
+	o.exec(`UPDATE grants SET expires_at = now() WHERE id = $1`, ids[1])
+	g, err := o.RevokeGrant(t.Context(), o.who, ids[2])
+	require.NoError(t, err)
+	require.Equal(t, o.who.UserID, *g.RevokedBy)
+	_, err = o.RevokeGrant(t.Context(), o.who, ids[2])
+	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "a second time")
+	_, err = o.RevokeGrant(t.Context(), o.foreign, ids[3])
+	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "another tenant's")
+	_, err = o.GetGrant(t.Context(), o.foreign.TenantID, ids[3])
+	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "another tenant's")
+
+	yes, no := true, false
+	for _, tc := range []struct {
+		usable *bool
+		want   []string
+	}{
+		{nil, []string{"active", "revoked", "expired", "used_up"}},
+		{&yes, []string{"active"}},
+		{&no, []string{"revoked", "expired", "used_up"}},
+	} {
+		page, more, err := o.Grants(t.Context(), o.who.TenantID, approval.GrantFilter{Usable: tc.usable, Limit: 10})
+		require.NoError(t, err)
+		require.False(t, more)
+		var got []string
+		for _, g := range page {
+			got = append(got, g.Status(time.Now()))
+		}
+		require.Equal(t, tc.want, got)
+	}
+}

@@ -1,0 +1,174 @@
+// Package policy keeps the rules of each tenant: its policies with all their
+// versions, what is masked besides what looks secret, and both in compiled form for
+// the run path. It says what is odd about a policy (Warning), what one would have
+// changed (Simulate) and how often one matched (Coverage). The api package manages
+// policies through it and internal/service/dispatch takes the compiled sets; it judges no call
+// by itself, which is what internal/kernel/governance is for.
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// MaxPolicies is how many live policies a tenant can have. A set of so many takes
+// milliseconds to compile and is read as a whole.
+const MaxPolicies = 2000
+
+// Policy is a rule as the API shows it. Approval counts where Action is
+// require_approval.
+type Policy struct {
+	governance.Policy
+	Description string
+	CreatedAt   time.Time
+	CreatedBy   string // "user:<id>" or "key:<id>"
+	UpdatedAt   time.Time
+	UpdatedBy   string
+}
+
+// Change is what a version did to a policy.
+type Change string
+
+// Changes.
+const (
+	Created Change = "created"
+	Updated Change = "updated"
+	Deleted Change = "deleted"
+)
+
+// Version is one state that a policy has been in.
+type Version struct {
+	Version   int32
+	Change    Change
+	Policy    Policy
+	ChangedAt time.Time
+	ChangedBy string
+}
+
+// Subject is a verb as it stands today, for calls that are judged without being made.
+type Subject interface {
+	// Call is a call of the verb, to be judged.
+	Call(args json.RawMessage, about governance.Context) governance.Call
+	// Mask returns the arguments as they may be shown.
+	Mask(args json.RawMessage) json.RawMessage
+}
+
+// Subjects finds verbs; VERB_NOT_FOUND where the tenant has none of the name.
+type Subjects interface {
+	Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (Subject, error)
+}
+
+// Deps are the collaborators of a Service; database and subjects are required.
+type Deps struct {
+	DB       *db.Pool
+	Subjects Subjects
+	Now      func() time.Time // nil is time.Now
+	// SimulationLimit is how long a simulation takes at most; 0 is 20 s.
+	SimulationLimit time.Duration
+}
+
+// Service manages policies. It is safe for concurrent use.
+type Service struct {
+	db       *db.Pool
+	subjects Subjects
+	now      func() time.Time
+	q        *dbsqlc.Queries
+	// turns bounds how many simulations run at once.
+	turns           chan struct{}
+	simulationLimit time.Duration
+}
+
+// New builds a Service.
+func New(d Deps) (*Service, error) {
+	if d.DB == nil || d.Subjects == nil {
+		return nil, errors.New("policy: database and subjects are required")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.SimulationLimit == 0 {
+		d.SimulationLimit = simulationLimit
+	}
+	return &Service{
+		db: d.DB, subjects: d.Subjects, now: d.Now, q: dbsqlc.New(),
+		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit,
+	}, nil
+}
+
+func notFound() error { return fault.New(fault.CodePolicyNotFound, "") }
+
+// readError is why a policy could not be read.
+func readError(err error) error {
+	if db.IsNoRows(err) {
+		return notFound()
+	}
+	return fmt.Errorf("policy: read: %w", err)
+}
+
+// document is what is stored of a policy, and of each of its versions.
+type document struct {
+	Name         string                   `json:"name"`
+	Description  string                   `json:"description"`
+	Enabled      bool                     `json:"enabled"`
+	Mode         governance.Mode          `json:"mode"`
+	Priority     int32                    `json:"priority"`
+	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
+	Conditions   []governance.Condition   `json:"conditions"`
+	Action       governance.Action        `json:"action"`
+	Approval     *governance.ApprovalRule `json:"approval"`
+}
+
+func encode(p Policy) (json.RawMessage, error) {
+	d := document{
+		Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
+		VerbMatchers: p.Matchers, Conditions: p.Conditions, Action: p.Action,
+	}
+	if p.Action == governance.ActionRequireApproval {
+		d.Approval = &p.Approval
+	}
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("policy: encode: %w", err)
+	}
+	return raw, nil
+}
+
+func decode(raw json.RawMessage) (Policy, error) {
+	var d document
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return Policy{}, fmt.Errorf("policy: decode: %w", err)
+	}
+	p := Policy{Policy: governance.Policy{
+		Name: d.Name, Enabled: d.Enabled, Mode: d.Mode, Priority: d.Priority,
+		Matchers: d.VerbMatchers, Conditions: d.Conditions, Action: d.Action,
+	}, Description: d.Description}
+	switch {
+	case d.Approval != nil:
+		p.Approval = *d.Approval
+	case d.Action == governance.ActionRequireApproval:
+		return Policy{}, errors.New("policy: decode: an approval rule is missing")
+	}
+	return p, nil
+}
+
+func fromRow(r dbsqlc.Policy) (Policy, error) {
+	p, err := decode(r.Document)
+	if err != nil {
+		return Policy{}, err
+	}
+	p.ID, p.Version = r.ID, r.Version
+	p.CreatedAt, p.CreatedBy = r.CreatedAt.UTC(), r.CreatedBy
+	p.UpdatedAt, p.UpdatedBy = r.UpdatedAt.UTC(), r.UpdatedBy
+	return p, nil
+}

@@ -1,0 +1,229 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/singleflight"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Set is what a tenant has decided about calls, as of one version: its enabled
+// policies, compiled, and what it has masked. It is immutable and safe for concurrent
+// use; nil is that of a tenant that never decided anything.
+type Set struct {
+	// Policies judges calls.
+	Policies *governance.Set
+	masks    []MaskPath
+	weight   int
+}
+
+// Judge is Policies; nil where there are none.
+func (s *Set) Judge() *governance.Set {
+	if s == nil {
+		return nil
+	}
+	return s.Policies
+}
+
+// MaskPaths are the paths into a verb's arguments that the tenant wants masked, as
+// redact.Masker.Also takes them.
+func (s *Set) MaskPaths(name verb.Name) [][]string {
+	if s == nil {
+		return nil
+	}
+	var paths [][]string
+	for _, m := range s.masks {
+		if !m.covers(name) {
+			continue
+		}
+		path := m.segments()
+		if path == nil { // stored unreadable: masked is what it might have meant
+			path = []string{redact.AnyName}
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// Bounds of what a process keeps compiled.
+const (
+	keptTenants  = 4096
+	keptPolicies = 50_000 // of all tenants together
+)
+
+// loadLimit bounds the read that several calls may wait for.
+const loadLimit = 10 * time.Second
+
+// Sets keeps the sets of the tenants that were used last. A set is kept by its version,
+// which every change counts up in the transaction of the change, and every call asks for
+// the version as it stands: a change acts on the next call in every process, and
+// nothing has to be invalidated.
+type Sets struct {
+	db *db.Pool
+	q  *dbsqlc.Queries
+
+	loading singleflight.Group
+	mu      sync.Mutex
+	kept    *simplelru.LRU[uuid.UUID, *Set]
+	weight  int
+}
+
+// NewSets returns an empty cache over the database.
+func NewSets(pool *db.Pool) (*Sets, error) {
+	if pool == nil {
+		return nil, errors.New("policy: a database is required")
+	}
+	s := &Sets{db: pool, q: dbsqlc.New()}
+	var err error
+	s.kept, err = simplelru.NewLRU(keptTenants, func(_ uuid.UUID, gone *Set) { s.weight -= gone.weight })
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return s, nil
+}
+
+// QueueVersion puts the question for the tenant's version into a batch of the tenant,
+// for a caller that reads more in the same round trip; ReadVersion reads its result.
+func QueueVersion(b *pgx.Batch, tenant uuid.UUID) { b.Queue(dbsqlc.PolicySetVersion, tenant) }
+
+// ReadVersion reads the next result of a batch as that of QueueVersion; 0 where the
+// tenant never had a policy.
+func ReadVersion(res pgx.BatchResults) (int64, error) {
+	rows, err := res.Query()
+	if err != nil {
+		return 0, fmt.Errorf("policy: read the version: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return 0, fmt.Errorf("policy: read the version: %w", err)
+	}
+	if len(versions) == 0 {
+		return 0, nil
+	}
+	return versions[0], nil
+}
+
+// Load returns the tenant's set of the version that was read, or of a later one: from
+// memory, else with one round trip. Where it cannot be read there is no set, and so no
+// call: the error is the caller's to fail with.
+func (s *Sets) Load(ctx context.Context, tenant uuid.UUID, version int64) (*Set, error) {
+	if version == 0 {
+		return nil, nil //nolint:nilnil // no set judges by the registry defaults
+	}
+	if set := s.get(tenant, version); set != nil {
+		return set, nil
+	}
+	// The one that loads does it for all who wait, so its own caller's going away must not
+	// end it. Who asks for a later version starts a later read.
+	key := tenant.String() + "/" + strconv.FormatInt(version, 10)
+	done := s.loading.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
+		defer cancel()
+		return s.read(ctx, tenant)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case out := <-done:
+		if out.Err != nil {
+			return nil, out.Err
+		}
+		set, _ := out.Val.(*Set)
+		return set, nil
+	}
+}
+
+// Current reads the tenant's set as it stands, for a caller that has no version at hand.
+func (s *Sets) Current(ctx context.Context, tenant uuid.UUID) (*Set, error) {
+	return s.read(ctx, tenant)
+}
+
+func (s *Sets) get(tenant uuid.UUID, version int64) *Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set, ok := s.kept.Get(tenant); ok && set.Policies.Version() >= version {
+		return set
+	}
+	return nil
+}
+
+func (s *Sets) put(tenant uuid.UUID, set *Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.kept.Peek(tenant); ok {
+		if old.Policies.Version() > set.Policies.Version() {
+			return
+		}
+		s.kept.Remove(tenant)
+	}
+	s.kept.Add(tenant, set)
+	s.weight += set.weight
+	for s.weight > keptPolicies && s.kept.Len() > 1 {
+		s.kept.RemoveOldest()
+	}
+}
+
+// read loads and compiles the set as it stands.
+func (s *Sets) read(ctx context.Context, tenant uuid.UUID) (*Set, error) {
+	stored, masks, version, err := load(ctx, s.q, s.db.Tenant(tenant), tenant)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{Policies: governance.Compile(version, stored), masks: masks, weight: 1 + len(stored)}
+	s.put(tenant, set)
+	return set, nil
+}
+
+// stored is one policy of LoadPolicySet.
+type stored struct {
+	ID       uuid.UUID       `json:"id"`
+	Version  int32           `json:"version"`
+	Name     string          `json:"name"`
+	Mode     governance.Mode `json:"mode"`
+	Document json.RawMessage `json:"document"`
+}
+
+// load reads a tenant's enabled policies and masks in one snapshot.
+func load(ctx context.Context, q *dbsqlc.Queries, on dbsqlc.DBTX, tenant uuid.UUID) ([]governance.Policy, []MaskPath, int64, error) {
+	rows, err := q.LoadPolicySet(ctx, on, tenant)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("policy: load: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, nil, 0, nil
+	}
+	var all []stored
+	if err := json.Unmarshal(rows[0].Policies, &all); err != nil {
+		return nil, nil, 0, fmt.Errorf("policy: load: %w", err)
+	}
+	policies := make([]governance.Policy, len(all))
+	for i, one := range all {
+		policies[i] = one.policy()
+	}
+	return policies, readMasks(rows[0].MaskPaths), rows[0].Version, nil
+}
+
+// policy reads the document. One that cannot be read was about nobody knows which
+// calls, so it blocks every call until it is replaced or deleted.
+func (s stored) policy() governance.Policy {
+	p, err := decode(s.Document)
+	if err != nil {
+		p = Policy{Policy: governance.Policy{Enabled: true, Action: governance.ActionBlock}}
+	}
+	p.ID, p.Version, p.Name, p.Mode, p.Enabled = s.ID, s.Version, s.Name, s.Mode, true
+	return p.Policy
+}

@@ -1,0 +1,288 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Effect is what a caller sees of a verdict.
+type Effect string
+
+// Effects, from the freest to the strictest.
+const (
+	Allowed  Effect = "allowed"
+	Notified Effect = "notified" // runs, and the tenant is told
+	Held     Effect = "held"     // waits for an approval
+	Blocked  Effect = "blocked"
+)
+
+func effectOf(v governance.Verdict) Effect {
+	switch {
+	case v.Decision == governance.Block:
+		return Blocked
+	case v.Decision == governance.PendingApproval:
+		return Held
+	case v.Notify:
+		return Notified
+	default:
+		return Allowed
+	}
+}
+
+// Candidate is a policy to be tried over recorded runs.
+type Candidate struct {
+	Draft Draft
+	// Replaces is the policy in whose place it is put; nil adds it to those there are.
+	Replaces *uuid.UUID
+	From, To *time.Time // nil: the last week
+	Sample   int        // how many runs are judged at most
+}
+
+// Limits of a simulation.
+const (
+	DefaultSample = 1000
+	MaxSample     = 10_000
+	// simulations is how many run at once in a process, simulationLimit how long one takes
+	// at most, its waiting included.
+	simulations     = 2
+	simulationLimit = 20 * time.Second
+	// runsAtOnce is how many runs are in memory; one may have a megabyte of arguments.
+	runsAtOnce = 32
+	// subjectsKept is how many verbs are.
+	subjectsKept = 256
+	// samplesShown is how many runs of each kind of change are shown.
+	samplesShown = 10
+)
+
+// Simulation is what a candidate would have changed.
+type Simulation struct {
+	Period Period
+	// Runs are those of the period, Judged those that were judged: all, or where there are
+	// more than the sample a part of them that is fair and the same each time. Skipped are
+	// those of the sample whose verb is not in the catalog any more.
+	Runs            int64
+	Judged, Skipped int
+	Sampled         bool
+	// Partial: the time was over before the sample was; what was judged is a fair part.
+	Partial   bool
+	Matched   int // runs that the candidate matches
+	Unchanged int
+	Newly     map[Effect]*Changed // by what the runs would come to
+	Warnings  []Warning
+}
+
+// Changed are the runs that would have come to something else than they would today.
+type Changed struct {
+	Count   int
+	Samples []ChangedRun
+}
+
+// ChangedRun is one of them.
+type ChangedRun struct {
+	ExecutionID string
+	Verb        verb.Name
+	Args        json.RawMessage // masked
+	CreatedAt   time.Time
+	From, To    Effect
+	Reason      string // of To
+}
+
+// Simulate judges recorded runs, dry runs among them, by the tenant's policies as they
+// stand and by the same with the candidate, as if it were enabled and enforced. Nothing
+// is written. What is wrong with the candidate is VALIDATION_ERROR, POLICY_NOT_FOUND
+// where it replaces none, SERVICE_UNAVAILABLE where the time was over before the first
+// run was judged.
+func (s *Service) Simulate(ctx context.Context, tenant uuid.UUID, c Candidate) (Simulation, error) {
+	period, err := s.periodOf(c.From, c.To, "/")
+	if err != nil {
+		return Simulation{}, err
+	}
+	p, err := s.check(ctx, tenant, c.Draft)
+	if err != nil {
+		return Simulation{}, under("/policy", err)
+	}
+	warnings, err := s.warnings(ctx, tenant, p)
+	if err != nil {
+		return Simulation{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.simulationLimit)
+	defer cancel()
+	sim := &simulating{s: s, tenant: tenant, out: Simulation{Period: period, Newly: map[Effect]*Changed{}, Warnings: warnings}}
+	for _, e := range []Effect{Blocked, Held, Notified, Allowed} {
+		sim.out.Newly[e] = &Changed{Samples: []ChangedRun{}}
+	}
+	err = sim.run(bounded, p, c)
+	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		if sim.out.Judged == 0 {
+			f := fault.New(fault.CodeServiceUnavailable, "The simulation took too long. Try a shorter period, or again when no other is running.")
+			f.Retryable = true
+			return Simulation{}, f.Because(err)
+		}
+		sim.out.Partial, err = true, nil
+	}
+	return sim.out, err
+}
+
+// under puts the places of a fault under a member of the body.
+func under(path string, err error) error {
+	f := fault.As(err)
+	if f == nil || len(f.Details) == 0 {
+		return err
+	}
+	moved := *f
+	if strings.HasPrefix(f.Message, f.Details[0].Path+":") {
+		moved.Message = path + f.Message
+	}
+	moved.Details = slices.Clone(f.Details)
+	for i := range moved.Details {
+		moved.Details[i].Path = path + moved.Details[i].Path
+	}
+	return &moved
+}
+
+// simulating is one simulation under way.
+type simulating struct {
+	s             *Service
+	tenant        uuid.UUID
+	candidate     uuid.UUID
+	before, after *governance.Set
+	subjects      *simplelru.LRU[verb.Name, Subject] // nil for a verb that is gone
+	out           Simulation
+}
+
+func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
+	select {
+	case m.s.turns <- struct{}{}:
+		defer func() { <-m.s.turns }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := m.compile(ctx, p.Policy, c.Replaces); err != nil {
+		return err
+	}
+	var err error
+	if m.subjects, err = simplelru.NewLRU[verb.Name, Subject](subjectsKept, nil); err != nil {
+		return fmt.Errorf("policy: simulate: %w", err)
+	}
+	on := m.s.db.Tenant(m.tenant)
+	low, high := m.out.Period.bounds()
+	if m.out.Runs, err = m.s.q.CountRunsBetween(ctx, on, dbsqlc.CountRunsBetweenParams{TenantID: m.tenant, Low: low, High: high}); err != nil {
+		return fmt.Errorf("policy: simulate: count: %w", err)
+	}
+	ids, err := m.s.q.SampleRuns(ctx, on, dbsqlc.SampleRunsParams{TenantID: m.tenant, Low: low, High: high, N: int32(c.Sample)})
+	if err != nil {
+		return fmt.Errorf("policy: simulate: sample: %w", err)
+	}
+	// Runs that began in between may be in the sample.
+	m.out.Runs = max(m.out.Runs, int64(len(ids)))
+	m.out.Sampled = m.out.Runs > int64(len(ids))
+	for some := range slices.Chunk(ids, runsAtOnce) {
+		if err := m.judge(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compile makes the sets without and with the candidate.
+func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces *uuid.UUID) error {
+	on := m.s.db.Tenant(m.tenant)
+	all, _, version, err := load(ctx, m.s.q, on, m.tenant)
+	if err != nil {
+		return err
+	}
+	m.before = governance.Compile(version, all)
+	p.Mode, p.Enabled = governance.Enforce, true
+	if replaces != nil {
+		_, err := m.s.q.GetPolicy(ctx, on, dbsqlc.GetPolicyParams{TenantID: m.tenant, ID: *replaces})
+		if err != nil {
+			return readError(err)
+		}
+		p.ID = *replaces
+		all = slices.DeleteFunc(all, func(old governance.Policy) bool { return old.ID == p.ID })
+	} else if p.ID, err = uuid.NewV7(); err != nil {
+		return fmt.Errorf("policy: make an id: %w", err)
+	}
+	m.candidate = p.ID
+	m.after = governance.Compile(version, append(all, p))
+	return nil
+}
+
+// judge judges runs in the order of their ids in the list.
+func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
+	rows, err := m.s.q.RunsToJudge(ctx, m.s.db.Tenant(m.tenant), dbsqlc.RunsToJudgeParams{TenantID: m.tenant, Ids: ids})
+	if err != nil {
+		return fmt.Errorf("policy: simulate: read runs: %w", err)
+	}
+	byID := make(map[uuid.UUID]dbsqlc.RunsToJudgeRow, len(rows))
+	for _, r := range rows {
+		byID[r.ID] = r
+	}
+	for _, id := range ids {
+		r, ok := byID[id]
+		if !ok {
+			continue
+		}
+		subject, err := m.subject(ctx, verb.Name{Provider: r.Provider, Verb: r.Verb})
+		if err != nil {
+			return err
+		}
+		if subject == nil {
+			m.out.Skipped++
+			continue
+		}
+		m.compare(subject, r)
+	}
+	return nil
+}
+
+func (m *simulating) subject(ctx context.Context, name verb.Name) (Subject, error) {
+	if known, ok := m.subjects.Get(name); ok {
+		return known, nil
+	}
+	subject, err := m.s.subjects.Subject(ctx, m.tenant, name)
+	if fault.HasCode(err, fault.CodeVerbNotFound) {
+		subject, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.subjects.Add(name, subject)
+	return subject, nil
+}
+
+func (m *simulating) compare(subject Subject, r dbsqlc.RunsToJudgeRow) {
+	args := json.RawMessage(r.Args)
+	call := subject.Call(args, governance.ContextOf(r.Metadata))
+	was, is := m.before.Evaluate(call), m.after.Evaluate(call)
+	m.out.Judged++
+	if slices.ContainsFunc(is.Matches, func(one governance.Match) bool { return one.PolicyID == m.candidate }) {
+		m.out.Matched++
+	}
+	from, to := effectOf(was), effectOf(is)
+	if from == to {
+		m.out.Unchanged++
+		return
+	}
+	changed := m.out.Newly[to]
+	changed.Count++
+	if len(changed.Samples) < samplesShown {
+		changed.Samples = append(changed.Samples, ChangedRun{
+			ExecutionID: r.ExecutionID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: subject.Mask(args),
+			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: is.Reason,
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+func (b *bench) simulate(t *testing.T, c policy.Candidate) policy.Simulation {
+	t.Helper()
+	if c.Sample == 0 {
+		c.Sample = policy.DefaultSample
+	}
+	m, err := b.Simulate(t.Context(), b.ours, c)
+	require.NoError(t, err)
+	n := m.Unchanged
+	for _, one := range m.Newly {
+		n += one.Count
+	}
+	require.Equal(t, m.Judged, n, "each run has changed or has not")
+	require.LessOrEqual(t, int64(m.Judged+m.Skipped), m.Runs)
+	return m
+}
+
+func TestSimulate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	day := func(n int) time.Time { return b.now.Add(-time.Duration(n) * 24 * time.Hour) }
+	b.ran(t, b.ours, day(1), "shop:list_orders", `{"limit":1}`, `{}`)                           // low
+	b.ran(t, b.ours, day(1), "shop:create_order", `{"amount":50}`, `{}`)                        // medium
+	large := b.ran(t, b.ours, day(2), "shop:create_order", `{"amount":5000,"token":"t"}`, `{}`) // medium
+	dry := b.ran(t, b.ours, day(2), "shop:create_order", `{"amount":6000}`, `{"dryRun":true,"agent_id":"a"}`)
+	b.ran(t, b.ours, day(3), "shop:create_refund", `{"amount":5000}`, `{}`)   // high
+	b.ran(t, b.ours, day(3), "gone:create_order", `{"amount":5000}`, `{}`)    // not in the catalog
+	b.ran(t, b.ours, day(8), "shop:create_order", `{"amount":5000}`, `{}`)    // before the period
+	b.ran(t, b.them, day(2), "shop:create_order", `{"amount":5000}`, `{}`)    // another tenant's
+	b.ran(t, b.ours, b.now.Add(1), "shop:create_order", `{"amount":1}`, `{}`) // after it
+
+	blocks := policy.Draft{Name: "Large", Mode: "shadow", Matchers: verbs("shop:create_order"), Conditions: []governance.Condition{when("args.amount", governance.OpGreater, "1000")}, Action: "block"}
+	off := false
+	blocks.Enabled = &off // judged as if it were on
+	m := b.simulate(t, policy.Candidate{Draft: blocks})
+	require.EqualValues(t, 6, m.Runs)
+	require.Equal(t, 5, m.Judged)
+	require.Equal(t, 1, m.Skipped)
+	require.False(t, m.Sampled)
+	require.False(t, m.Partial)
+	require.Equal(t, 2, m.Matched)
+	require.Equal(t, 2, m.Newly[policy.Blocked].Count)
+	seen := map[string]policy.ChangedRun{}
+	for _, s := range m.Newly[policy.Blocked].Samples {
+		seen[s.ExecutionID] = s
+	}
+	require.Contains(t, seen, dry.String())
+	one := seen[large.String()]
+	require.Equal(t, policy.Notified, one.From)
+	require.Equal(t, policy.Blocked, one.To)
+	require.JSONEq(t, `{"amount":5000,"token":"[masked]"}`, string(one.Args))
+	require.Equal(t, "shop:create_order", one.Verb.String())
+	require.Contains(t, one.Reason, "Large")
+	require.Zero(t, b.version(t, b.ours), "a simulation writes nothing")
+
+	m = b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "Hold", Action: "require_approval"}})
+	require.Equal(t, 5, m.Newly[policy.Held].Count, "high risk is held too")
+	require.Equal(t, []policy.WarningCode{policy.TooFewApprovers}, codes(m.Warnings))
+	m = b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "Quiet", Matchers: verbs("shop:*"), Action: "allow"}})
+	require.Equal(t, 3, m.Newly[policy.Allowed].Count)
+	require.Equal(t, 2, m.Unchanged, "the low risk and the high one, which allow does not open")
+	require.Equal(t, 5, m.Matched)
+	m = b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "Tell", Matchers: verbs("shop:list_*"), Action: "notify"}})
+	require.Equal(t, 1, m.Newly[policy.Notified].Count)
+	m = b.simulate(t, policy.Candidate{Draft: policy.Draft{
+		Name: "By agent", Conditions: []governance.Condition{when("agent_id", governance.OpEquals, `"a"`)}, Action: "block",
+	}})
+	require.Equal(t, 1, m.Newly[policy.Blocked].Count)
+
+	from, to := day(9), day(7)
+	m = b.simulate(t, policy.Candidate{Draft: blocks, From: &from, To: &to})
+	require.EqualValues(t, 1, m.Runs)
+	require.Equal(t, 1, m.Newly[policy.Blocked].Count)
+}
+
+func TestSimulateAReplacement(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
+	p := b.create(t, block("No lists", "shop:list_*"))
+	b.create(t, policy.Draft{Name: "Watched", Mode: "shadow", Action: "block"})
+
+	loose := policy.Draft{Name: "Lists", Matchers: verbs("shop:list_*"), Action: "notify"}
+	m := b.simulate(t, policy.Candidate{Draft: loose})
+	require.Equal(t, 1, m.Unchanged, "beside the block it changes nothing")
+	m = b.simulate(t, policy.Candidate{Draft: loose, Replaces: &p.ID})
+	require.Equal(t, 1, m.Newly[policy.Notified].Count)
+	require.Equal(t, policy.Blocked, m.Newly[policy.Notified].Samples[0].From)
+
+	unknown := uuid.New()
+	_, err := b.Simulate(t.Context(), b.ours, policy.Candidate{Draft: loose, Replaces: &unknown, Sample: 1})
+	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
+	_, err = b.Simulate(t.Context(), b.them, policy.Candidate{Draft: loose, Replaces: &p.ID, Sample: 1})
+	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
+	_, err = b.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "deny"}, Sample: 1})
+	require.True(t, fault.HasCode(err, fault.CodeValidation))
+	require.Equal(t, "/policy/action/type", fault.As(err).Details[0].Path)
+	_, err = b.Simulate(t.Context(), b.ours, policy.Candidate{Draft: loose, From: &b.now, To: &b.now, Sample: 1})
+	require.True(t, fault.HasCode(err, fault.CodeValidation))
+}
+
+// A sample is of the size asked for, the same each time and no part of the period is
+// preferred.
+func TestSimulateASample(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range 400 {
+		b.ran(t, b.ours, b.now.Add(-time.Duration(i+1)*time.Minute), "shop:create_order", fmt.Sprintf(`{"amount":%d}`, i), `{}`)
+	}
+	recent := policy.Draft{Name: "Recent", Conditions: []governance.Condition{when("args.amount", governance.OpLess, "200")}, Action: "block"}
+	m := b.simulate(t, policy.Candidate{Draft: recent, Sample: 100})
+	require.EqualValues(t, 400, m.Runs)
+	require.Equal(t, 100, m.Judged)
+	require.True(t, m.Sampled)
+	require.InDelta(t, 50, m.Matched, 25) // five standard deviations
+	require.Len(t, m.Newly[policy.Blocked].Samples, 10)
+	require.Equal(t, m, b.simulate(t, policy.Candidate{Draft: recent, Sample: 100}))
+	all := b.simulate(t, policy.Candidate{Draft: recent, Sample: 400})
+	require.False(t, all.Sampled)
+	require.Equal(t, 200, all.Matched)
+}
+
+func TestASimulationOutOfTimeSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: b.dispatch, Now: func() time.Time { return b.now }, SimulationLimit: time.Nanosecond})
+	require.NoError(t, err)
+	_, err = hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10})
+	require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%v", err)
+	require.True(t, fault.As(err).Retryable)
+}
+
+// stuck finds one verb; the next look-up lasts until the time is over.
+type stuck struct {
+	policy.Subjects
+
+	asked int
+}
+
+func (s *stuck) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	if s.asked++; s.asked > 1 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Subjects.Subject(ctx, tenant, name)
+}
+
+func TestASimulationShowsWhatItHasWhenTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 20 {
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{}`, `{}`)
+	}
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: &stuck{Subjects: b.dispatch}, Now: func() time.Time { return b.now }, SimulationLimit: 3 * time.Second})
+	require.NoError(t, err)
+	m, err := hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 30})
+	require.NoError(t, err)
+	require.True(t, m.Partial)
+	require.Positive(t, m.Judged)
+	require.Less(t, m.Judged, 30)
+	require.EqualValues(t, 40, m.Runs)
+	require.Equal(t, m.Judged, m.Newly[policy.Blocked].Count)
+}

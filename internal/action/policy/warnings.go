@@ -1,0 +1,285 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/governance"
+)
+
+// Warning says what is odd about a policy that is valid all the same. It is advice as
+// of the moment: the catalog and the users change.
+type Warning struct {
+	Code    WarningCode `json:"code"`
+	Message string      `json:"message"`
+}
+
+// WarningCode is the stable name of a warning.
+type WarningCode string
+
+// Warnings.
+const (
+	UnknownProvider WarningCode = "unknown_provider"
+	UnknownVerb     WarningCode = "unknown_verb"
+	UnknownDomain   WarningCode = "unknown_domain"
+	MatchesNoVerb   WarningCode = "matches_no_verb"
+	UnknownArgument WarningCode = "unknown_argument"
+	Contradiction   WarningCode = "contradiction"
+	// HighRiskStaysClosed: only require_approval opens a high-risk verb.
+	HighRiskStaysClosed WarningCode = "high_risk_stays_closed"
+	TooFewApprovers     WarningCode = "too_few_approvers"
+)
+
+// Bounds of the work that warnings may take.
+const (
+	// maxSchemas is how many schemas conditions are held against; a policy about more verbs
+	// gets no warning about its arguments.
+	maxSchemas    = 500
+	schemasAtOnce = 50
+	// warningsLimit is how long a tenant's catalog is looked through.
+	warningsLimit = 5 * time.Second
+)
+
+// warnings looks at a policy against the tenant as it stands now. What takes too long
+// to find out is left out.
+func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]Warning, error) {
+	ctx, cancel := context.WithTimeout(ctx, warningsLimit)
+	defer cancel()
+	l := look{s: s, tenant: tenant, p: p, reach: reachOf(p.Matchers), list: []Warning{}}
+	for _, c := range governance.Contradictions(p.Conditions) {
+		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
+	}
+	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.verbs} {
+		err := step(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("policy: look for warnings: %w", err)
+		}
+	}
+	return l.list, nil
+}
+
+// look is a policy that is being looked at.
+type look struct {
+	s      *Service
+	tenant uuid.UUID
+	p      Policy
+	reach  reach
+	list   []Warning
+}
+
+func (l *look) warn(code WarningCode, format string, args ...any) {
+	l.list = append(l.list, Warning{Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// reach is what a policy's matchers look for, in the form of the queries.
+type reach struct {
+	every                                 bool
+	globs, patterns                       []string // of verb matchers, as written and as LIKE has them
+	named                                 []string // the provider that each glob names, "" where it may be any
+	providers, domains, risks, operations []string
+	// within are the only providers whose verbs can be meant, unless anywhere.
+	within   []string
+	anywhere bool
+}
+
+func reachOf(matchers []governance.Matcher) reach {
+	r := reach{
+		every: len(matchers) == 0, globs: []string{}, patterns: []string{},
+		providers: []string{}, domains: []string{}, risks: []string{}, operations: []string{},
+	}
+	like := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`)
+	for _, m := range matchers {
+		switch m.Type {
+		case governance.MatchVerb:
+			r.globs = append(r.globs, m.Value)
+			r.patterns = append(r.patterns, like.Replace(m.Value))
+			provider, _, ok := strings.Cut(m.Value, ":")
+			if !ok || strings.Contains(provider, "*") {
+				provider = ""
+			}
+			r.named = append(r.named, provider)
+		case governance.MatchProvider:
+			r.providers = append(r.providers, m.Value)
+		case governance.MatchDomain:
+			r.domains = append(r.domains, m.Value)
+		case governance.MatchRisk:
+			r.risks = append(r.risks, m.Value)
+		case governance.MatchOperation:
+			r.operations = append(r.operations, m.Value)
+		}
+	}
+	r.anywhere = r.every || slices.Contains(r.named, "") || len(r.domains)+len(r.risks)+len(r.operations) > 0
+	r.within = slices.Concat([]string{}, r.named, r.providers)
+	return r
+}
+
+// unknownNames finds matchers that name what the catalog does not have.
+func (l *look) unknownNames(ctx context.Context) error {
+	on := l.s.db.Tenant(l.tenant)
+	if len(l.reach.providers) > 0 {
+		missing, err := l.s.q.MissingProviders(ctx, on, dbsqlc.MissingProvidersParams{TenantID: l.tenant, Slugs: l.reach.providers})
+		if err != nil {
+			return err
+		}
+		for _, slug := range missing {
+			l.warn(UnknownProvider, "There is no provider %s.", slug)
+		}
+	}
+	if len(l.reach.domains) > 0 {
+		missing, err := l.s.q.MissingDomains(ctx, on, dbsqlc.MissingDomainsParams{TenantID: l.tenant, Domains: l.reach.domains})
+		if err != nil {
+			return err
+		}
+		for _, domain := range missing {
+			l.warn(UnknownDomain, "No verb of the catalog has the domain %s.", domain)
+		}
+	}
+	return l.unknownVerbs(ctx)
+}
+
+func (l *look) unknownVerbs(ctx context.Context) error {
+	if len(l.reach.globs) == 0 {
+		return nil
+	}
+	missing, err := l.s.q.MissingVerbs(ctx, l.s.db.Tenant(l.tenant),
+		dbsqlc.MissingVerbsParams{TenantID: l.tenant, Patterns: l.reach.patterns, Providers: l.reach.named})
+	if err != nil {
+		return err
+	}
+	for i, pattern := range l.reach.patterns {
+		if slices.Contains(missing, pattern) {
+			l.warn(UnknownVerb, "No verb of the catalog is %s.", l.reach.globs[i])
+		}
+	}
+	return nil
+}
+
+// verbs looks at the verbs that the policy means: whether there are any, whether it can
+// do anything about them, and whether they have the arguments that it asks for.
+func (l *look) verbs(ctx context.Context) error {
+	r := l.reach
+	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Tenant(l.tenant), dbsqlc.CountMatchedVerbsParams{
+		TenantID: l.tenant, Every: r.every, Patterns: r.patterns, Providers: r.providers,
+		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
+	})
+	if err != nil {
+		return err
+	}
+	if n.Verbs == 0 {
+		l.warn(MatchesNoVerb, "The policy matches no verb of the catalog as it is today.")
+		return nil
+	}
+	if opens := l.p.Action == governance.ActionAllow || l.p.Action == governance.ActionNotify; opens && n.Open == 0 {
+		l.warn(HighRiskStaysClosed,
+			"The policy matches high-risk verbs only, which %s does not open: they stay blocked until a policy requires approval.", l.p.Action)
+	}
+	if n.Verbs > maxSchemas {
+		return nil
+	}
+	return l.arguments(ctx)
+}
+
+// arguments finds conditions on arguments that no verb of the policy's has.
+func (l *look) arguments(ctx context.Context) error {
+	misfits := map[int]string{} // by condition, while no verb was found that it fits
+	for i, c := range l.p.Conditions {
+		if strings.HasPrefix(c.Field, argsPrefix) {
+			misfits[i] = ""
+		}
+	}
+	arg := dbsqlc.MatchedSchemasParams{
+		TenantID: l.tenant, Every: l.reach.every, Patterns: l.reach.patterns, Providers: l.reach.providers, Risks: l.reach.risks,
+		Operations: l.reach.operations, Domains: l.reach.domains, Anywhere: l.reach.anywhere, Within: l.reach.within, N: schemasAtOnce,
+	}
+	for len(misfits) > 0 {
+		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Tenant(l.tenant), arg)
+		if err != nil {
+			return err
+		}
+		for _, v := range page {
+			l.fit(misfits, []byte(v.Schema))
+			arg.AfterProvider, arg.AfterName = v.Provider, v.Name
+		}
+		if len(page) < schemasAtOnce {
+			break
+		}
+	}
+	for i, c := range l.p.Conditions {
+		if why, odd := misfits[i]; odd {
+			l.warn(UnknownArgument, "Condition %d on %s fits no verb that the policy matches: %s.", i, c.Field, why)
+		}
+	}
+	return nil
+}
+
+// fit takes the conditions that fit a verb's schema off the list.
+func (l *look) fit(misfits map[int]string, schema []byte) {
+	if len(misfits) == 0 {
+		return
+	}
+	fields := governance.NewFields(schema)
+	for i := range misfits {
+		if misfits[i] = fields.Misfit(l.p.Conditions[i]); misfits[i] == "" {
+			delete(misfits, i)
+		}
+	}
+}
+
+// approvers counts who may give the approvals that the policy asks for.
+func (l *look) approvers(ctx context.Context) error {
+	if l.p.Action != governance.ActionRequireApproval {
+		return nil
+	}
+	users, roles := usersAndRoles(l.p.Approval)
+	n, err := l.s.q.CountEligible(ctx, l.s.db.Tenant(l.tenant), dbsqlc.CountEligibleParams{TenantID: l.tenant, Ids: users, Roles: roles})
+	if err != nil {
+		return err
+	}
+	if n < int64(l.p.Approval.Required) {
+		l.warn(TooFewApprovers, "Approvals required: %d. Active users who may give one: %d.", l.p.Approval.Required, n)
+	}
+	return nil
+}
+
+// usersAndRoles splits the approvers of a rule.
+func usersAndRoles(r governance.ApprovalRule) (users []uuid.UUID, roles []string) {
+	users, roles = []uuid.UUID{}, []string{}
+	for _, a := range r.Approvers {
+		if a.Type == governance.ApproverRole {
+			roles = append(roles, a.Value)
+		} else if id, err := uuid.Parse(a.Value); err == nil {
+			users = append(users, id)
+		}
+	}
+	return users, roles
+}
+
+// unknownUsers finds the approvers that are no users of the tenant: nobody could ever
+// give what they shall give.
+func (s *Service) unknownUsers(ctx context.Context, tenant uuid.UUID, r governance.ApprovalRule) (mistakes, error) {
+	users, _ := usersAndRoles(r)
+	if len(users) == 0 {
+		return nil, nil
+	}
+	known, err := s.q.TenantUsers(ctx, s.db.Tenant(tenant), dbsqlc.TenantUsersParams{TenantID: tenant, Ids: users})
+	if err != nil {
+		return nil, fmt.Errorf("policy: read users: %w", err)
+	}
+	var m mistakes
+	for i, a := range r.Approvers {
+		if id, err := uuid.Parse(a.Value); a.Type == governance.ApproverUser && (err != nil || !slices.Contains(known, id)) {
+			m.add(fmt.Sprintf("/approval/approvers/%d/value", i), "unknown", "must be a user of the tenant")
+		}
+	}
+	return m, nil
+}

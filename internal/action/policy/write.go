@@ -1,0 +1,197 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/audit"
+)
+
+// Create stores a policy. It decides from the next run on, in every process. What is
+// wrong with the draft is VALIDATION_ERROR; more than MaxPolicies is CONFLICT. by is
+// "user:<id>" or "key:<id>".
+func (s *Service) Create(ctx context.Context, tenant uuid.UUID, d Draft, by string) (Policy, []Warning, error) {
+	p, err := s.check(ctx, tenant, d)
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	if p.ID, err = uuid.NewV7(); err != nil {
+		return Policy{}, nil, fmt.Errorf("policy: make an id: %w", err)
+	}
+	p.Version = 1
+	p.CreatedAt, p.CreatedBy = s.instant(), by
+	p.UpdatedAt, p.UpdatedBy = p.CreatedAt, by
+	err = s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
+			return fmt.Errorf("policy: take turns: %w", err)
+		}
+		switch n, err := s.q.CountPolicies(ctx, tx, tenant); {
+		case err != nil:
+			return fmt.Errorf("policy: count: %w", err)
+		case n >= MaxPolicies:
+			return fault.Newf(fault.CodeConflict, "A tenant has at most %d policies. Delete one, or say more in one.", MaxPolicies)
+		}
+		if err := s.insert(ctx, tx, tenant, p); err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, tenant, p, Created); err != nil {
+			return err
+		}
+		return s.closeGate(ctx, tx, tenant)
+	})
+	return s.warned(ctx, tenant, p, err)
+}
+
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy) error {
+	doc, err := encode(p)
+	if err != nil {
+		return err
+	}
+	err = s.q.InsertPolicy(ctx, tx, dbsqlc.InsertPolicyParams{
+		ID: p.ID, TenantID: tenant, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
+		Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: p.UpdatedBy, ChangedAt: p.UpdatedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("policy: insert: %w", err)
+	}
+	return nil
+}
+
+// Replace puts the draft in the place of a policy; POLICY_NOT_FOUND. With expect the
+// policy must be in that version, else CONFLICT.
+func (s *Service) Replace(ctx context.Context, tenant, id uuid.UUID, d Draft, expect *int32, by string) (Policy, []Warning, error) {
+	p, err := s.check(ctx, tenant, d)
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	p.ID = id
+	err = s.change(ctx, tenant, id, expect, func(tx pgx.Tx) error {
+		doc, err := encode(p)
+		if err != nil {
+			return err
+		}
+		row, err := s.q.UpdatePolicy(ctx, tx, dbsqlc.UpdatePolicyParams{
+			TenantID: tenant, ID: id, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
+			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: by, ChangedAt: s.instant(),
+		})
+		if err != nil {
+			return fmt.Errorf("policy: update: %w", err)
+		}
+		if p, err = fromRow(row); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, tenant, p, Updated)
+	})
+	return s.warned(ctx, tenant, p, err)
+}
+
+// Delete ends a policy; its versions stay. POLICY_NOT_FOUND, and CONFLICT as for
+// Replace.
+func (s *Service) Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error {
+	return s.change(ctx, tenant, id, expect, func(tx pgx.Tx) error {
+		at := s.instant()
+		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: tenant, ID: id, ChangedAt: &at, ChangedBy: by})
+		if err != nil {
+			return fmt.Errorf("policy: delete: %w", err)
+		}
+		// A document that cannot be read must not keep its policy from being deleted.
+		return s.recordDocument(ctx, tx, tenant, row, Deleted)
+	})
+}
+
+// change runs fn in the tenant's turn, once the policy is known to be there and in the
+// version that the caller expects.
+func (s *Service) change(ctx context.Context, tenant, id uuid.UUID, expect *int32, fn func(pgx.Tx) error) error {
+	return s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
+			return fmt.Errorf("policy: take turns: %w", err)
+		}
+		row, err := s.q.GetPolicy(ctx, tx, dbsqlc.GetPolicyParams{TenantID: tenant, ID: id})
+		switch {
+		case err != nil:
+			return readError(err)
+		case expect != nil && *expect != row.Version:
+			return fault.Newf(fault.CodeConflict, "The policy is in version %d by now, which is not what If-Match names. Read it again.", row.Version)
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return s.closeGate(ctx, tx, tenant)
+	})
+}
+
+// closeGate makes sure that no call begins under the old policies once the change is
+// answered: it waits for those that are beginning.
+func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
+	if err := s.q.CloseGate(ctx, tx, tenant.String()); err != nil {
+		return fmt.Errorf("policy: close the gate: %w", err)
+	}
+	return nil
+}
+
+// instant is now as Postgres keeps it.
+func (s *Service) instant() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+
+// record keeps the version and says in the audit record who made it.
+func (s *Service) record(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy, c Change) error {
+	doc, err := encode(p)
+	if err != nil {
+		return err
+	}
+	return s.recordDocument(ctx, tx, tenant, dbsqlc.Policy{
+		ID: p.ID, Version: p.Version, Name: p.Name, Enabled: p.Enabled, Mode: string(p.Mode), Action: string(p.Action),
+		Document: doc, UpdatedAt: p.UpdatedAt, UpdatedBy: p.UpdatedBy,
+	}, c)
+}
+
+func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, row dbsqlc.Policy, c Change) error {
+	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
+		TenantID: tenant, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
+		ChangedBy: row.UpdatedBy, ChangedAt: row.UpdatedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("policy: keep the version: %w", err)
+	}
+	rec := audit.Change(ctx, tenant, "policy."+string(c), "policy", row.ID.String())
+	rec.Details, err = json.Marshal(map[string]any{
+		"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action,
+	})
+	if err != nil {
+		return fmt.Errorf("policy: encode a record: %w", err)
+	}
+	return audit.Append(ctx, tx, rec)
+}
+
+// check reads a draft and holds the users that it names against the tenant's.
+func (s *Service) check(ctx context.Context, tenant uuid.UUID, d Draft) (Policy, error) {
+	p, m := d.parse()
+	if len(m) == 0 && p.Action == governance.ActionRequireApproval {
+		more, err := s.unknownUsers(ctx, tenant, p.Approval)
+		if err != nil {
+			return Policy{}, err
+		}
+		m = more
+	}
+	return p, m.err()
+}
+
+// warned adds the warnings to a policy that was stored. They are advice: a failure to
+// find them out must not make a change that was made look as if it was not.
+func (s *Service) warned(ctx context.Context, tenant uuid.UUID, p Policy, err error) (Policy, []Warning, error) {
+	if err != nil {
+		return Policy{}, nil, err
+	}
+	warnings, err := s.warnings(ctx, tenant, p)
+	if err != nil {
+		return p, []Warning{}, nil //nolint:nilerr // see above
+	}
+	return p, warnings, nil
+}

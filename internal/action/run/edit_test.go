@@ -1,0 +1,36 @@
+package run_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+)
+
+// What an edit is bound to may change before anybody has approved it. Whoever is asked
+// then, it is not the editor.
+func TestAnEditorStaysOneWhenTheCallIsAskedAboutAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	gate := rule(governance.ActionRequireApproval, "pay")
+	r.policies(gate)
+	x := r.held("pay", "one", `{"n":1}`)
+	editor := r.user("owner")
+	require.Empty(t, r.decide(x, editor, "approve", `{"n":2}`).Code)
+	edited := r.wake(x)
+
+	gate.Version = 2
+	r.policies(gate)
+	now := r.wake(edited)
+	require.Equal(t, run.StatePending, now.State)
+	require.NotEqual(t, *edited.ApprovalID, *now.ApprovalID)
+	require.JSONEq(t, `{"n":2}`, string(now.Effective()))
+	require.Equal(t, *x.ApprovalID, r.text(`SELECT edited_from FROM approvals WHERE id = '`+*now.ApprovalID+`'`))
+	require.Equal(t, fault.CodeApproverNotEligible, r.decide(now, editor, "approve").Code)
+
+	require.Empty(t, r.decide(now, r.user("approver"), "approve").Code)
+	require.Equal(t, run.StateExecuted, r.wake(now).State)
+}

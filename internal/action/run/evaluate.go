@@ -1,0 +1,33 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Evaluation is what governance says of a call that is not made.
+type Evaluation struct {
+	Verb      verb.Name
+	Risk      verb.Risk
+	Operation verb.Operation
+	Verdict   governance.Verdict
+}
+
+// Evaluate decides about a call without making it. It does not hold the arguments
+// against the schema, always decides where the verb is known, and writes nothing.
+func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string, args, metadata json.RawMessage) (Evaluation, error) {
+	name, err := verb.Parse(rawVerb)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	t, err := s.Targets.Target(ctx, tenant, name)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: t.Judge(args, governance.ContextOf(metadata))}, nil
+}

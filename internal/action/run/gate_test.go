@@ -1,0 +1,157 @@
+package run_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/governance"
+)
+
+// A process has checked a call under its approval and lost the run to another, where
+// it was asked about anew and edited. What it kept is not what was approved.
+func TestOnlyWhatWasCheckedUnderTheApprovalIsSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{"n":1}`)
+	first, editor, third := r.user("approver"), r.user("owner"), r.user("admin")
+	require.Empty(t, r.decide(x, first, "approve").Code)
+	step, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed}, step)
+
+	other := r.another()
+	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, first)
+	step, err = other.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID)
+	require.Empty(t, r.decide(r.read(x), editor, "approve", `{"n":2}`).Code)
+	require.Empty(t, r.decide(r.read(x), third, "approve").Code)
+	_, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	r.wake(x)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+	require.JSONEq(t, `{"n":2}`, r.provider.last())
+}
+
+// A verb is deleted between the judgement and the sending, and the gate is shut for
+// another reason: the run ends, and is not tried for ever.
+func TestAVerbThatGoesWhileTheGateIsShutEndsTheRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	_, err = r.Govern(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+	r.policies(rule(governance.ActionBlock, "read"))
+	r.targets.gone.Store(true)
+	var step run.Step
+	for range 3 { // as Temporal repeats a step that failed
+		if step, err = r.Send(t.Context(), ref(out.Run)); err == nil {
+			break
+		}
+	}
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateRefused, Done: true}, step)
+}
+
+// The giver of a grant lost his role while the provider had us wait.
+func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	giver := r.user("approver")
+	r.grant("pay", giver, 9)
+	r.provider.replies(func(int64) run.Answer {
+		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+	})
+	r.engine.dead.Store(true)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { none := time.Duration(0); q.Wait = &none })
+	require.NoError(t, err)
+	x := out.Run
+	r.admin(`UPDATE runs SET give_up_at = now() + interval '30 seconds' WHERE id = $1`, x.ID)
+	for range 2 { // the first goes by the row as it was claimed
+		_, err = r.Govern(t.Context(), ref(x))
+		require.NoError(t, err)
+	}
+	step, err := r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed, After: time.Second}, step)
+	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, giver)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID, "people are asked")
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
+
+// A call that may have been sent is sent again, where its verb may be repeated, only as
+// it was approved: another request could have a second effect, or go elsewhere.
+func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "keyed"))
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Answered, Status: 503, Complete: true} })
+	x := r.held("keyed", "a", `{}`)
+	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
+	_, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	step, err := r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.StateClaimed, step.State)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.StateClaimed, step.State, "as it was approved it is repeated")
+	require.EqualValues(t, 2, r.provider.effects.Load())
+
+	hash := "another base address"
+	r.targets.schema.Store(&hash)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateOutcomeUnknown, Done: true}, step)
+	require.EqualValues(t, 2, r.provider.effects.Load())
+}
+
+// Whoever changes what calls are judged by holds the gate until it is committed. A call
+// that comes to it meanwhile waits, and finds it shut.
+func TestACallThatMeetsAChangeOfPoliciesIsJudgedAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	_, err = r.Govern(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+
+	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, dbsqlc.New().CloseGate(t.Context(), tx, r.tenant.String()))
+	_, err = tx.Exec(t.Context(), `INSERT INTO policy_sets (tenant_id, version) VALUES ($1, 1)`, r.tenant)
+	require.NoError(t, err)
+	r.targets.policies.Store(governance.Compile(1, []governance.Policy{rule(governance.ActionBlock, "pay")}))
+	sent := make(chan run.Step, 1)
+	go func() {
+		step, err := r.Send(t.Context(), ref(out.Run))
+		if err == nil {
+			sent <- step
+		}
+		close(sent)
+	}()
+	require.Eventually(t, func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, run.Step{State: run.StateBlocked, Done: true}, <-sent)
+	require.Zero(t, r.provider.effects.Load())
+}

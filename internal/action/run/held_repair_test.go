@@ -1,0 +1,192 @@
+package run_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/governance"
+)
+
+func TestOneWhoHasApprovedMayStillReject(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund", needs(3)))
+	x := r.held("refund", "a", `{}`)
+	u := r.user("approver")
+	require.Empty(t, r.decide(x, u, "approve").Code)
+	d := r.decide(x, u, "reject")
+	require.Empty(t, d.Code)
+	require.True(t, d.Closed)
+	require.Equal(t, run.StateRejected, r.read(x).State)
+	require.Equal(t, 2, r.count(`SELECT count(*) FROM approval_decisions WHERE counted_at IS NOT NULL`))
+}
+
+// A crash fell between the taking of a grant and the sending, and the grant was revoked
+// meanwhile: the run is held, and the approval has to be enough.
+func TestARunThatLostItsGrantIsSentOnceItIsApproved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	r.grant("refund", r.user("approver"), 1)
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("refund", "a", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	step, err := r.Govern(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed}, step, "the grant lets it through")
+	r.admin(`UPDATE grants SET revoked_at = now()`)
+	step, err = r.Send(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID, "the gate is shut, and the run is held")
+	require.True(t, r.decide(r.read(out.Run), r.user("approver"), "approve").Closed)
+	step, err = r.Send(t.Context(), ref(out.Run))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateExecuted, Done: true}, step)
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'grant_id' IS NULL AND details->>'approval_id' <> ''`))
+}
+
+// The provider asks for a pause. What was approved before it is checked again after it.
+func TestAnApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	r.provider.replies(func(int64) run.Answer {
+		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+	})
+	x := r.held("refund", "a", `{}`)
+	u := r.user("approver")
+	require.True(t, r.decide(x, u, "approve").Closed)
+	step, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed}, step)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, run.Step{State: run.StateClaimed, After: time.Second}, step)
+	r.admin(`UPDATE users SET removed_at = now(), password_hash = NULL WHERE id = $1`, u)
+	step, err = r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID, "its approver is gone: it is asked anew")
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
+
+// Temporal lost the update after the row had counted it, so the workflow does not know
+// and would wait for the approval's time. The sweeper tells it.
+func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
+	t.Parallel()
+	for name, missed := range map[string]func(r *rig, x run.Run){
+		"a rejection": func(r *rig, x run.Run) {
+			r.t.Helper()
+			require.True(r.t, r.decide(x, r.user("approver"), "reject").Closed)
+		},
+		"an edit": func(r *rig, x run.Run) {
+			r.t.Helper()
+			require.True(r.t, r.decide(x, r.user("approver"), "approve", `{"amount":2}`).Closed)
+			require.Equal(r.t, run.StatePending, r.read(x).State)
+		},
+		"an approval": func(r *rig, x run.Run) {
+			r.t.Helper()
+			require.True(r.t, r.decide(x, r.user("approver"), "approve").Closed)
+		},
+		"a rejection, and the id was claimed anew": func(r *rig, x run.Run) {
+			r.t.Helper()
+			require.True(r.t, r.decide(x, r.user("approver"), "reject").Closed)
+			none := time.Duration(0)
+			r.engine.dead.Store(true)
+			out, err := r.do("refund", x.ExecutionID, `{}`, func(q *run.Request) { q.Wait = &none })
+			require.NoError(r.t, err)
+			require.Equal(r.t, run.StateClaimed, out.Run.State)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.t = t
+			r.policies(rule(governance.ActionRequireApproval, "refund"))
+			x := r.held("refund", "a", `{}`)
+			missed(r, x)
+			r.ahead.Store(int64(time.Minute))
+			require.NoError(t, r.SweepOnce(t.Context()))
+			require.Positive(t, r.engine.nudged.Load())
+			told := r.engine.nudged.Load()
+			if r.read(x).State != run.StateClaimed {
+				require.NoError(t, r.SweepOnce(t.Context()))
+				require.Equal(t, told, r.engine.nudged.Load(), "once is enough")
+			}
+		})
+	}
+}
+
+// A dry run stays intercepted when it is rejected: the sweeper, which tells its
+// workflow, must see that there is nothing left to do.
+func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	x := r.held("pay", "a", `{}`, func(q *run.Request) { q.DryRun = true })
+	require.True(t, r.decide(x, r.user("approver"), "reject").Closed)
+	r.engine.open.Store(x.ClaimKey, false)
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
+	r.ahead.Store(int64(time.Minute))
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.Zero(t, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
+	require.Equal(t, "rejected", r.status(*x.ApprovalID))
+}
+
+// While a run is being cancelled its approval is replaced, as an edit does.
+func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	x := r.held("refund", "a", `{}`)
+	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	edit, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = edit.Exec(t.Context(), `SELECT FROM runs WHERE id = $1 FOR UPDATE`, x.ID)
+	require.NoError(t, err)
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := r.Cancel(t.Context(), run.Reader{TenantID: r.tenant, UserID: &r.tenant}, x.ExecutionID)
+		cancelled <- err
+	}()
+	require.Eventually(t, func() bool {
+		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the edit")
+	for _, sql := range []string{
+		`UPDATE approvals SET status = 'superseded', decided_at = now()`,
+		`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind)
+		 SELECT 'appr_next', tenant_id, run_id, execution_id, 'pending', provider, verb, args, risk_level, policy_name, reason, expires_at, kind FROM approvals`,
+		`UPDATE runs SET approval_id = 'appr_next'`,
+	} {
+		_, err = edit.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	require.NoError(t, edit.Commit(t.Context()))
+	require.NoError(t, <-cancelled)
+	require.Equal(t, run.StateCancelled, r.read(x).State)
+	require.Equal(t, "cancelled", r.status("appr_next"))
+}
+
+// Something else changes while the sweeper tells a workflow of the first change. It may
+// have looked by then, so it is told again.
+func TestAChangeWhileAWorkflowIsToldIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	r.held("pay", "one", `{}`)
+	r.admin(`UPDATE approvals SET recheck = true`)
+	change := func() { r.admin(`UPDATE approvals SET recheck = true`) }
+	r.engine.telling.Store(&change)
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 1, r.engine.nudged.Load())
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 2, r.engine.nudged.Load())
+	require.NoError(t, r.SweepOnce(t.Context()))
+	require.EqualValues(t, 2, r.engine.nudged.Load(), "once each is enough")
+}

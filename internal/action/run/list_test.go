@@ -1,0 +1,39 @@
+package run_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/governance"
+)
+
+// A list has all of a run but what can be megabytes.
+func TestAListReadsNoArgumentsAndNoResults(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	_, err := r.do("read", "one", `{"a":1}`)
+	require.NoError(t, err)
+	x := r.held("pay", "two", `{"n":1}`)
+	require.Empty(t, r.decide(x, r.user("owner"), "approve", `{"n":2}`).Code)
+	_, err = r.do("pay", "three", `{"bad":true}`)
+	require.NoError(t, err)
+
+	list, more, err := r.List(t.Context(), run.Reader{TenantID: r.tenant}, run.Filter{Limit: 10})
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Len(t, list, 3)
+	for i, id := range []string{"three", "two", "one"} {
+		want, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, id)
+		require.NoError(t, err)
+		require.NotEmpty(t, want.Args)
+		want.Args, want.Result = json.RawMessage{}, nil
+		if want.EditedArgs != nil {
+			want.EditedArgs = json.RawMessage{}
+		}
+		require.Equal(t, want, list[i])
+	}
+}

@@ -1,0 +1,75 @@
+package run_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/governance"
+)
+
+// The last approval is counted just before its time is over, and commits when the
+// workflow has found that it is.
+func TestAnApprovalInTheLastMomentStands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{}`)
+	who := r.user("owner")
+	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	committed := make(chan error, 1)
+	late := func() {
+		r.ahead.Store(int64(25 * time.Hour))
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		for _, sql := range []string{
+			`UPDATE runs SET state = 'claimed' WHERE id = $1 AND $2::uuid IS NOT NULL`,
+			`UPDATE approvals SET status = 'approved' WHERE run_id = $1 AND $2::uuid IS NOT NULL`,
+			`INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, request_id, source_addr, counted_at)
+			 SELECT gen_random_uuid(), tenant_id, id, $2, 'approve', '', '', '', now() FROM approvals WHERE run_id = $1`,
+		} {
+			_, err := tx.Exec(t.Context(), sql, x.ID, who)
+			require.NoError(t, err)
+		}
+		go func() {
+			for r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+			}
+			committed <- tx.Commit(context.WithoutCancel(t.Context()))
+		}()
+	}
+	r.targets.meanwhile.Store(&late)
+	step, err := r.Govern(t.Context(), ref(x))
+	require.NoError(t, <-committed)
+	require.NoError(t, err)
+	require.False(t, step.Done, "the run goes on")
+	require.Equal(t, run.StateExecuted, r.wake(x).State)
+	require.Equal(t, "approved", r.status(*x.ApprovalID))
+}
+
+// Where several processes both answer callers and run workflows, the one that claimed a
+// run keeps its row for the step that mostly follows there. The step may be taken
+// elsewhere, and a later one here.
+func TestARowThatWasKeptFromTheClaimDoesNotEndAWorkflow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	r.engine.dead.Store(true)
+	none := time.Duration(0)
+	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { q.Wait = &none })
+	require.NoError(t, err)
+	x := out.Run
+	other := r.another()
+	step, err := other.Govern(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.NotEmpty(t, step.ApprovalID)
+	r.engine.dead.Store(false)
+	require.Equal(t, run.StatePending, r.wake(x).State)
+	open, found := r.engine.open.Load(x.ClaimKey)
+	require.False(t, found && !open.(bool), "its workflow waits for the approval")
+}

@@ -1,0 +1,279 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// rig is a run service over a real database, with an engine that walks the
+// workflow's steps in this process and a provider that counts.
+type rig struct {
+	*run.Service
+	t        *testing.T
+	db       testkit.DB
+	tenant   uuid.UUID
+	key      uuid.UUID
+	targets  *targets
+	engine   *engine
+	provider *provider
+	ahead    atomic.Int64 // how far the service's clock is ahead of ours, in nanoseconds
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), key: uuid.New(), provider: &provider{}}
+	r.targets = &targets{provider: r.provider}
+	r.engine = &engine{}
+	r.admin(`INSERT INTO tenants (id, name) VALUES ($1, 'test')`, r.tenant)
+	r.admin(`INSERT INTO users (id, tenant_id, email, name, password_hash, role, created_at, joined_at) VALUES ($1, $1, 'a@b.c', 'A', 'x', 'owner', now(), now())`, r.tenant)
+	r.admin(`INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, identity_mode, allowed_origins, created_by, created_at)
+	         VALUES ($1, $2, sha256('x'), 'p', 'n', '{actions:run}', 'identified', '{}', $2, now())`, r.key, r.tenant)
+	r.admin(`INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
+	         VALUES ($1, 'shop', 'Shop', 'shop', 'http://shop', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`, r.tenant)
+	for _, v := range []struct{ name, risk, op, idem string }{
+		{"read", "low", "read", "intrinsic"},
+		{"pay", "medium", "write", "none"},
+		{"refund", "high", "write", "none"},
+		{"keyed", "medium", "write", "header:Idempotency-Key"},
+	} {
+		r.admin(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
+		         VALUES ($1, 'shop', $2, 'shop', '', $3, $4, $5, '\x00', '\x00', '', '{}', '{}')`, r.tenant, v.name, v.risk, v.op, v.idem)
+	}
+	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(),
+		Now: r.now,
+	})
+	require.NoError(t, err)
+	r.Service, r.engine.service = s, s
+	return r
+}
+
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+// another is the service in a second process over the same database.
+func (r *rig) another() *run.Service {
+	r.t.Helper()
+	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(), Now: r.now,
+	})
+	require.NoError(r.t, err)
+	return s
+}
+
+func (r *rig) admin(sql string, args ...any) {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.db.AdminURL)
+	require.NoError(r.t, err)
+	defer conn.Close(context.WithoutCancel(r.t.Context()))
+	_, err = conn.Exec(r.t.Context(), sql, args...)
+	require.NoError(r.t, err)
+}
+
+func (r *rig) caller() run.Caller {
+	return run.Caller{TenantID: r.tenant, KeyID: r.key, RequestID: "req_test", SourceAddr: "192.0.2.1"}
+}
+
+func (r *rig) do(verbName, id, args string, more ...func(*run.Request)) (run.Outcome, error) {
+	req := run.Request{Verb: "shop:" + verbName, Args: json.RawMessage(args), ExecutionID: id, Metadata: json.RawMessage(`{}`)}
+	for _, m := range more {
+		m(&req)
+	}
+	return r.Do(r.t.Context(), r.caller(), req)
+}
+
+func (r *rig) count(sql string) (n int) {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.db.AdminURL)
+	require.NoError(r.t, err)
+	defer conn.Close(context.WithoutCancel(r.t.Context()))
+	require.NoError(r.t, conn.QueryRow(r.t.Context(), sql).Scan(&n))
+	return n
+}
+
+func (r *rig) text(sql string) (s string) {
+	r.t.Helper()
+	conn, err := pgx.Connect(r.t.Context(), r.db.AdminURL)
+	require.NoError(r.t, err)
+	defer conn.Close(context.WithoutCancel(r.t.Context()))
+	require.NoError(r.t, conn.QueryRow(r.t.Context(), sql).Scan(&s))
+	return s
+}
+
+// engine walks the steps as workflows.ActionRun does.
+type engine struct {
+	service *run.Service
+	starts  atomic.Int64
+	// dead drops starts, as a process does that dies after the claim.
+	dead    atomic.Bool
+	started sync.Map // run.Ref
+	open    sync.Map // claim key → whether the workflow is open
+	nudged  atomic.Int64
+	// telling happens once, while a workflow is told to look at its row.
+	telling atomic.Pointer[func()]
+}
+
+func (e *engine) StartRun(ctx context.Context, ref run.Ref, claimKey, _ string) error {
+	if e.dead.Load() {
+		return nil
+	}
+	if _, started := e.started.LoadOrStore(ref, true); started {
+		return nil
+	}
+	e.starts.Add(1)
+	e.open.Store(claimKey, true)
+	go e.walk(context.WithoutCancel(ctx), ref, claimKey)
+	return nil
+}
+
+// walk goes on until the run ends or waits for a human; wake goes on from there.
+func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
+	step, err := e.service.Govern(ctx, ref)
+	for err == nil && !step.Done {
+		if step.ApprovalID != "" {
+			return
+		}
+		step, err = e.service.Send(ctx, ref)
+		if step.After > 0 {
+			<-time.After(min(step.After, 5*time.Millisecond))
+		}
+	}
+	e.open.Store(claimKey, false)
+}
+
+func (e *engine) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
+	e.nudged.Add(1)
+	if f := e.telling.Swap(nil); f != nil {
+		(*f)()
+	}
+	open, _, err = e.RunOpen(ctx, tenant, claimKey)
+	return open, err
+}
+
+func (e *engine) RunOpen(_ context.Context, _ uuid.UUID, claimKey string) (open, found bool, err error) {
+	v, found := e.open.Load(claimKey)
+	if !found {
+		return false, false, nil
+	}
+	return v.(bool), true, nil
+}
+
+// provider answers calls and counts their effects.
+type provider struct {
+	effects atomic.Int64
+	answer  atomic.Pointer[func(n int64) run.Answer]
+	keys    sync.Map
+	args    atomic.Pointer[json.RawMessage] // of the last call
+}
+
+func (p *provider) last() string { return string(*p.args.Load()) }
+
+func (p *provider) replies(f func(n int64) run.Answer) { p.answer.Store(&f) }
+
+type targets struct {
+	provider *provider
+	policies atomic.Pointer[governance.Set]
+	schema   atomic.Pointer[string]
+	// meanwhile happens once, between the reading of a run and of what it hangs on.
+	meanwhile atomic.Pointer[func()]
+	// gone: the catalog has no verb any more.
+	gone atomic.Bool
+}
+
+func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Target, error) {
+	if f := t.meanwhile.Swap(nil); f != nil {
+		(*f)()
+	}
+	if t.gone.Load() {
+		return nil, fault.New(fault.CodeVerbNotFound, "")
+	}
+	return t.target(name), nil
+}
+
+func (t *targets) Mask(_ context.Context, _ uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
+	return t.target(name).Mask(args)
+}
+
+func (t *targets) target(name verb.Name) target {
+	out := target{provider: t.provider, policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	switch name.Verb {
+	case "read":
+		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
+	case "refund":
+		out.risk = verb.RiskHigh
+	case "keyed":
+		out.idem = "header:Idempotency-Key"
+	}
+	if hash := t.schema.Load(); hash != nil {
+		out.schema = *hash
+	}
+	return out
+}
+
+type target struct {
+	provider *provider
+	policies *governance.Set
+	schema   string
+	name     verb.Name
+	risk     verb.Risk
+	op       verb.Operation
+	idem     verb.Idempotency
+}
+
+func (t target) Risk() verb.Risk                           { return t.risk }
+func (t target) Operation() verb.Operation                 { return t.op }
+func (t target) Idempotency() verb.Idempotency             { return t.idem }
+func (t target) SchemaHash() []byte                        { return []byte(t.schema) }
+func (t target) PolicyVersion() int64                      { return t.policies.Version() }
+func (t target) Connected() *fault.Error                   { return nil }
+func (t target) CredentialID() *uuid.UUID                  { return nil }
+func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
+
+func (t target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
+	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})
+}
+
+func (t target) Hold([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
+
+func (t target) Check(args json.RawMessage) []fault.Detail {
+	if string(args) == `{"bad":true}` {
+		return []fault.Detail{{Path: "/args/bad", Rule: "unknown", Message: "no such argument"}}
+	}
+	return nil
+}
+
+func (t target) Prepare(_ context.Context, args json.RawMessage) (run.Call, error) {
+	return call{t, args}, nil
+}
+
+type call struct {
+	target
+
+	args json.RawMessage
+}
+
+func (c call) Preview(args json.RawMessage) json.RawMessage { return args }
+
+func (c call) Send(_ context.Context, key string) run.Answer {
+	n := c.provider.effects.Add(1)
+	c.provider.args.Store(&c.args)
+	c.provider.keys.Store(key, true)
+	if f := c.provider.answer.Load(); f != nil {
+		return (*f)(n)
+	}
+	return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
+}

@@ -1,0 +1,229 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
+)
+
+// Send makes one attempt at the provider. The row moves to sending, and that
+// commits, before the first byte leaves; whoever finds it there already, and silent,
+// knows that a crash came between, and sends again only what may be repeated.
+func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
+	p, known := s.prepared.cache.Get(ref)
+	if !known || p.target == nil {
+		// Another process governed it, or a crash came between: it is judged here.
+		var step Step
+		var cleared bool
+		var err error
+		if p, step, cleared, err = s.admit(ctx, ref); !cleared {
+			return step, err
+		}
+	}
+	if again, yes := s.underWay(p.run); yes {
+		return again, nil
+	}
+	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
+		return step, err
+	}
+	resend := mayResend(p.target) || failpoint.FenceOff
+	call, err := p.target.Prepare(ctx, p.run.Effective())
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
+		return s.unprepared(ctx, p, f)
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	sends, maybeSent, err := s.markSending(ctx, p, resend)
+	if err != nil {
+		return Step{}, err
+	}
+	if sends == 0 {
+		return s.notSendable(ctx, ref)
+	}
+	defer s.keepAlive(ctx, p.run)()
+	failpoint.Hit("after_sending")
+	answer := call.Send(ctx, providerKey(p.run))
+	failpoint.Hit("after_response")
+	// An answer to a write is recorded even if Postgres is away for a while: the
+	// step's own time limit is the bound.
+	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.Now())))
+}
+
+// becameAnother ends a run that may have been sent under an approval and would be
+// another request by now than the one that was approved. Policies and votes are not
+// asked again: the call has begun.
+func (s *Service) becameAnother(ctx context.Context, p prepared) (step Step, other bool, err error) {
+	if !p.run.Held || p.run.State != StateSending && !p.run.MaybeSent {
+		return Step{}, false, nil
+	}
+	h, err := s.readHeld(ctx, p.run)
+	if err != nil || p.rebuilt(h) == "" {
+		return Step{}, false, err
+	}
+	step, err = s.giveUpUnknown(ctx, p)
+	return step, true, err
+}
+
+// unprepared ends a run whose request cannot be built: refused where nothing was
+// sent, unknown where a crash came after the send had begun.
+func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (Step, error) {
+	if p.run.State == StateSending || p.run.MaybeSent {
+		return s.giveUpUnknown(ctx, p)
+	}
+	return s.refuse(ctx, p, f)
+}
+
+// markSending is the fence's last gate, one round trip. It returns how often the
+// run has been sent, this time included, and whether an attempt before this one may
+// have had its effect; 0 means that it must not be sent.
+func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, maybeSent bool, err error) {
+	failpoint.Hit("before_sending")
+	r := p.run
+	b := &pgx.Batch{}
+	var key *string
+	if r.KeyID != nil {
+		text := r.KeyID.String()
+		key = &text
+	}
+	b.Queue(dbsqlc.EnterGate, key, r.TenantID.String())
+	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion(), r.ApprovalID)
+	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
+	rec := p.record("run.allowed")
+	if p.verdict.Notify {
+		rec.Action = "run.notified"
+	}
+	rec.Details = p.letThroughBy()
+	audit.Queue(b, rec)
+	p.queueMatches(b)
+	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
+		err := res.QueryRow().Scan(&sends, &maybeSent)
+		if isMissing(err) {
+			return errNotOurs
+		}
+		return err
+	})
+	if err != nil && !isNotOurs(err) {
+		return 0, false, fmt.Errorf("run: mark sending: %w", err)
+	}
+	return sends, maybeSent, nil
+}
+
+// lookAgain is the pause before a run is judged anew because something changed
+// between its judgement and its sending.
+const lookAgain = 50 * time.Millisecond
+
+// notSendable finds out why the gate was shut: the run ended meanwhile, a crash
+// left it in sending, its key was revoked, or what it was judged by has changed.
+func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
+	// First, so that a step that fails here is repeated with what there is then.
+	s.prepared.cache.Remove(ref)
+	p, mine, err := s.load(ctx, ref)
+	if err != nil {
+		return Step{}, err
+	}
+	switch {
+	case !mine:
+		return Step{State: p.run.State, Done: true}, nil
+	case p.run.State == StateSending:
+		if again, yes := s.underWay(p.run); yes {
+			return again, nil
+		}
+		return s.giveUpUnknown(ctx, p)
+	}
+	revoked, err := s.keyRevoked(ctx, p.run)
+	if err != nil {
+		return Step{}, err
+	}
+	if revoked || p.run.MaybeSent {
+		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
+	}
+	step, err := s.Govern(ctx, ref)
+	if !step.Done && step.State == StateClaimed {
+		step.After = lookAgain
+	}
+	return step, err
+}
+
+func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
+	if r.KeyID == nil {
+		return false, nil
+	}
+	revoked, err := dbsqlc.New().KeyRevoked(ctx, s.DB.Tenant(r.TenantID), dbsqlc.KeyRevokedParams{TenantID: r.TenantID, KeyID: *r.KeyID})
+	if err != nil {
+		return false, fmt.Errorf("run: is the key revoked: %w", err)
+	}
+	return revoked, nil
+}
+
+// giveUpUnknown ends a run that was sent before a crash and may not be sent again.
+func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (Step, error) {
+	code, message := unknownOutcome()
+	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, "run.outcome_unknown")
+}
+
+// recordEvery is the pause between attempts to record an answer while Postgres is away.
+const recordEvery = 250 * time.Millisecond
+
+// recordAnswer commits what came of the attempt and does not let go of it while the
+// step may run.
+func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (Step, error) {
+	failpoint.Hit("before_record")
+	for {
+		step, err := s.recordOnce(ctx, p, st)
+		if err == nil {
+			failpoint.Hit("after_record")
+			return step, nil
+		}
+		s.Log.WarnContext(ctx, "recording a provider's answer failed, trying again", "run_id", p.run.ID, "error", err)
+		select {
+		case <-ctx.Done():
+			return Step{}, err
+		case <-time.After(recordEvery):
+		}
+	}
+}
+
+func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (Step, error) {
+	if !st.again {
+		return s.finish(ctx, p, st.end, "run."+string(st.end.state))
+	}
+	r := p.run
+	maybeSent := !st.harmless && p.target.Operation() == verb.Write
+	n, err := dbsqlc.New().BackToClaimed(ctx, s.DB.Tenant(r.TenantID),
+		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
+	if err != nil {
+		return Step{}, fmt.Errorf("run: back to claimed: %w", err)
+	}
+	if n == 0 {
+		return Step{State: r.State, Done: true}, nil
+	}
+	p.run.MaybeSent = r.MaybeSent || maybeSent
+	if r.Held || r.GrantID != nil {
+		// Its approval, or the grant, has to hold at the next attempt too.
+		s.prepared.cache.Remove(r.ref())
+	} else {
+		s.prepared.add(p)
+	}
+	return Step{State: StateClaimed, After: st.after}, nil
+}
+
+// providerKey is the idempotency key that the provider gets: the same over all
+// attempts of the run, and unknown outside.
+func providerKey(r Run) string {
+	sum := sha256.Sum256([]byte("agentruntime run " + r.TenantID.String() + " " + r.ID.String()))
+	return "ark-" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,167 @@
+package run
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Phase says how far a call to the provider got.
+type Phase int
+
+// The phases.
+const (
+	// NotSent: provably no byte of the request left (DNS, dial, TLS, no header written).
+	NotSent Phase = iota
+	// Sent: some or all of it may have left, and no status came back.
+	Sent
+	// Answered: the provider answered with a status.
+	Answered
+)
+
+// Answer is what one attempt at the provider came to. It holds no secret.
+type Answer struct {
+	Phase  Phase
+	Status int
+	// Result is the provider's answer as an object; nil where it was not understood
+	// or did not arrive whole.
+	Result json.RawMessage
+	// Problem says in a few words what was wrong with the answer ("the response is
+	// larger than 4 MiB"); "" where nothing was.
+	Problem string
+	// Complete: the whole body arrived.
+	Complete bool
+	Timeout  bool
+	// RetryAfter is the provider's wish; 0 where it named none.
+	RetryAfter time.Duration
+}
+
+// settlement is what follows from an answer: an end, or another attempt.
+type settlement struct {
+	end   ending
+	again bool
+	after time.Duration
+	// harmless: the attempt provably had no effect.
+	harmless bool
+}
+
+// Waits between attempts: doubled from backoffFirst, at most backoffMost. A
+// provider's Retry-After counts instead where it gives one.
+const (
+	backoffFirst = 200 * time.Millisecond
+	backoffMost  = 5 * time.Second
+	// maxSends bounds the attempts of one run.
+	maxSends = 5
+)
+
+// settle decides what an answer means for the run. sends counts the attempts so
+// far, harmless says that those before this one provably had no effect, left is the
+// time until the run gives up. The rule: an effect is never risked twice, and what
+// is not known is called unknown.
+func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, left time.Duration) settlement {
+	wait := a.RetryAfter
+	if wait <= 0 {
+		wait = min(backoffFirst<<max(0, min(sends-1, 10)), backoffMost)
+	}
+	canWait := sends < maxSends && wait < left
+	switch {
+	case a.Phase == NotSent && canWait:
+		return settlement{again: true, after: wait, harmless: true}
+	case a.Phase == NotSent && op == verb.Write && !harmless:
+		// This attempt did not leave, but one before it may have.
+		return unknown(a)
+	case a.Phase == NotSent:
+		return unsent(notReached(a), a)
+	case a.Phase == Sent:
+		return settleUnanswered(op, resend, a, canWait, wait)
+	case a.Status == http.StatusTooManyRequests:
+		// A refusal: the provider did nothing.
+		if canWait {
+			return settlement{again: true, after: wait, harmless: true}
+		}
+		if op == verb.Write && !harmless {
+			return unknown(a)
+		}
+		f := fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429).")
+		f.Retryable, f.RetryAfter = true, a.RetryAfter
+		return unsent(f, a)
+	case a.Status >= 200 && a.Status < 300:
+		return settleSuccess(op, resend, a, canWait, wait)
+	case a.Status >= 400 && a.Status < 500:
+		s := failed(fault.Newf(fault.CodeProviderRejected, "The provider refused the call (%d).", a.Status), a)
+		s.end.result = a.Result
+		s.end.retryable = a.Status == http.StatusRequestTimeout || a.Status == http.StatusConflict || a.Status == http.StatusLocked
+		return s
+	case a.Status >= 500 && resend && canWait:
+		return settlement{again: true, after: wait}
+	case a.Status >= 500:
+		s := failed(fault.Newf(fault.CodeProviderError, "The provider failed (%d).", a.Status), a)
+		s.end.result = a.Result
+		return s
+	default:
+		return failed(fault.Newf(fault.CodeProviderError, "The provider answered with a redirect (%d), which is not followed.", a.Status), a)
+	}
+}
+
+// settleUnanswered is for a request that may have left and got no status.
+func settleUnanswered(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
+	switch {
+	case resend && canWait:
+		return settlement{again: true, after: wait}
+	case op == verb.Write:
+		return unknown(a)
+	case a.Timeout:
+		return failed(fault.New(fault.CodeProviderTimeout, ""), a)
+	default:
+		return failed(fault.New(fault.CodeProviderError, "The provider closed the connection without an answer."), a)
+	}
+}
+
+// settleSuccess is for a 2xx. The effect has happened; only the answer may be bad.
+func settleSuccess(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
+	switch {
+	case a.Result != nil:
+		return settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result}}
+	case !a.Complete && resend && canWait:
+		return settlement{again: true, after: wait}
+	case op == verb.Write:
+		return unknown(a)
+	default:
+		return failed(fault.Newf(fault.CodeProviderError, "The provider's answer was not understood: %s.", a.Problem), a)
+	}
+}
+
+func unknown(a Answer) settlement {
+	code, message := unknownOutcome()
+	if a.Problem != "" {
+		message += " (" + a.Problem + ".)"
+	}
+	return settlement{end: ending{state: StateOutcomeUnknown, code: code, message: message, status: a.Status}}
+}
+
+func failed(f *fault.Error, a Answer) settlement {
+	return settlement{end: ending{state: StateFailed, code: f.Code, message: f.Message, status: a.Status, retryable: f.Retryable}}
+}
+
+// unsent is for a call that provably had no effect: it never left, or the provider's
+// rate limit turned it away. Its id is free for another try.
+func unsent(f *fault.Error, a Answer) settlement {
+	return settlement{end: ending{
+		state: StateRefused, fromSending: true, code: f.Code, message: f.Message, status: a.Status,
+		retryable: f.Retryable, retryAfter: f.RetryAfter,
+	}}
+}
+
+// notReached is for a call that never left.
+func notReached(a Answer) *fault.Error {
+	code := fault.CodeProviderError
+	if a.Timeout {
+		code = fault.CodeProviderTimeout
+	}
+	f := fault.Newf(code, "The provider could not be reached, nothing was sent: %s.", a.Problem)
+	f.Retryable = true
+	return f
+}

@@ -1,0 +1,104 @@
+package run
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	body := json.RawMessage(`{"id":1}`)
+	const again = State("again")
+	type call struct {
+		op       verb.Operation
+		resend   bool
+		sends    int
+		harmless bool
+		left     time.Duration
+	}
+	read := call{verb.Read, true, 1, true, time.Minute}
+	write := call{verb.Write, false, 1, true, time.Minute}
+	keyed := call{verb.Write, true, 1, true, time.Minute}
+	last := func(c call) call { c.sends = maxSends; return c }
+	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
+	answered := func(status int, result json.RawMessage) Answer {
+		return Answer{Phase: Answered, Status: status, Result: result, Complete: true}
+	}
+	cut := Answer{Phase: Answered, Status: 200, Problem: "the response broke off"}
+	html := Answer{Phase: Answered, Status: 200, Complete: true, Problem: "not declared"}
+	limited := Answer{Phase: Answered, Status: 429, Complete: true, RetryAfter: 2 * time.Second}
+
+	for name, c := range map[string]struct {
+		call  call
+		in    Answer
+		state State
+		code  fault.Code
+	}{
+		"write, 200":                       {write, answered(200, body), StateExecuted, ""},
+		"write, 204":                       {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
+		"write, never left":                {write, Answer{Phase: NotSent}, again, ""},
+		"write, never left, last":          {last(write), Answer{Phase: NotSent}, StateRefused, fault.CodeProviderError},
+		"write, never left, out of time":   {call{verb.Write, false, 1, true, 0}, Answer{Phase: NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
+		"keyed, none ever left":            {last(keyed), Answer{Phase: NotSent}, StateRefused, fault.CodeProviderError},
+		"keyed, earlier one may have left": {afterOne(keyed), Answer{Phase: NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429 after one that left":   {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429, last":                 {last(keyed), limited, StateRefused, fault.CodeProviderRejected},
+		"read, 429 after one that left":    {afterOne(read), limited, StateRefused, fault.CodeProviderRejected},
+		"write, no answer":                 {write, Answer{Phase: Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, hangs":                     {write, Answer{Phase: Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, no answer":                 {keyed, Answer{Phase: Sent}, again, ""},
+		"keyed, no answer, last":           {last(keyed), Answer{Phase: Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, no answer":                  {read, Answer{Phase: Sent}, again, ""},
+		"read, no answer, last":            {last(read), Answer{Phase: Sent}, StateFailed, fault.CodeProviderError},
+		"read, hangs, last":                {last(read), Answer{Phase: Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
+		"write, cut body":                  {write, cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, cut body":                   {read, cut, again, ""},
+		"read, cut body, last":             {last(read), cut, StateFailed, fault.CodeProviderError},
+		"write, wrong type":                {write, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, wrong type":                {keyed, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, cut body, last":            {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, wrong type":                 {read, html, StateFailed, fault.CodeProviderError},
+		"write, 429":                       {write, limited, again, ""},
+		"write, 429, out of time":          {call{verb.Write, false, 1, true, time.Second}, limited, StateRefused, fault.CodeProviderRejected},
+		"write, 400":                       {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
+		"write, 500":                       {write, answered(500, body), StateFailed, fault.CodeProviderError},
+		"read, 503":                        {read, answered(503, nil), again, ""},
+		"read, 503, last":                  {last(read), answered(503, nil), StateFailed, fault.CodeProviderError},
+		"write, redirect":                  {write, answered(307, nil), StateFailed, fault.CodeProviderError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := settle(c.call.op, c.call.resend, c.in, c.call.sends, c.call.harmless, c.call.left)
+			if c.state == again {
+				require.True(t, s.again)
+				require.Positive(t, s.after)
+				return
+			}
+			require.False(t, s.again)
+			require.Equal(t, c.state, s.end.state)
+			require.Equal(t, c.code, s.end.code)
+		})
+	}
+}
+
+// Whatever the answer: a write that may not be repeated is sent again only where
+// the provider provably did nothing.
+func TestSettleNeverRisksASecondEffect(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []Phase{NotSent, Sent, Answered} {
+		for status := range 600 {
+			for _, complete := range []bool{true, false} {
+				a := Answer{Phase: phase, Status: status, Complete: complete}
+				if s := settle(verb.Write, false, a, 1, true, time.Hour); s.again {
+					require.True(t, phase == NotSent || phase == Answered && status == 429, "phase %d status %d", phase, status)
+				}
+			}
+		}
+	}
+}

@@ -1,9 +1,0 @@
-package auth_test
-
-import (
-	"testing"
-
-	"agentruntime/internal/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,0 +1,75 @@
+package engine_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+
+	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/kernel/flow"
+)
+
+func TestPayloadsAreUnreadable(t *testing.T) {
+	t.Parallel()
+	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	for name, v := range map[string]any{
+		"struct":                 flow.RunInput{TenantID: "canary", RunID: "canary"},
+		"text":                   "canary",
+		"text like a summary":    "sandbox:canary · low and more",
+		"text with a secret end": "sandbox:pay · canary",
+		"object with a summary":  map[string]string{"s": "canary:pay · low"},
+		"bytes":                  []byte("canary"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := dc.ToPayload(v)
+			require.NoError(t, err)
+			require.NotContains(t, string(p.GetData()), "canary")
+			again, err := dc.ToPayload(v)
+			require.NoError(t, err)
+			require.NotEqual(t, p.GetData(), again.GetData(), "equal inputs must not look equal")
+		})
+	}
+}
+
+func TestTheSummaryIsReadable(t *testing.T) {
+	t.Parallel()
+	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	for _, summary := range []string{
+		flow.RunSummary("sandbox:create_refund", "high"), flow.HoldSummary("appr_01a1ffa9-5306-7d20-b393-62e994a7d6d4"),
+	} {
+		p, err := dc.ToPayload(summary)
+		require.NoError(t, err)
+		require.Equal(t, `"`+summary+`"`, string(p.GetData()))
+		var back string
+		require.NoError(t, dc.FromPayload(p, &back))
+		require.Equal(t, summary, back)
+	}
+	p, err := dc.ToPayload(flow.HoldSummary("appr_of somebody"))
+	require.NoError(t, err)
+	require.NotContains(t, string(p.GetData()), "somebody")
+}
+
+func TestATamperedPayloadIsRefused(t *testing.T) {
+	t.Parallel()
+	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(*commonpb.Payload){
+		"flipped byte": func(p *commonpb.Payload) { p.Data[len(p.Data)-1] ^= 1 },
+		"cut short":    func(p *commonpb.Payload) { p.Data = p.Data[:5] },
+		"other key id": func(p *commonpb.Payload) { p.Metadata["encryption-key-id"] = []byte("k2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := dc.ToPayload(flow.RunInput{TenantID: "t"})
+			require.NoError(t, err)
+			spoil(p)
+			var out flow.RunInput
+			require.Error(t, dc.FromPayload(p, &out))
+		})
+	}
+}

@@ -1,0 +1,252 @@
+// Package engine is the only user of the Temporal client: typed starts, ID
+// policies, the payload codec, and the translation of Temporal's errors to faults.
+// The run domain calls it through an interface of its own; workflows and
+// activities never do.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+)
+
+// Lane is how a workflow is started.
+type Lane string
+
+// The lanes. Both run the same workflow; Temporal cannot combine the two.
+const (
+	// LaneEager asks for the first workflow task with the start itself. It needs a
+	// worker in the same process on the same client, and saves a dispatch.
+	LaneEager Lane = "eager"
+	// LaneSplit is Update-with-Start: for an API apart from its workers. The update
+	// makes the server hand the first task straight to a waiting poller.
+	LaneSplit Lane = "split"
+)
+
+// Config says where Temporal is and how runs are started there.
+type Config struct {
+	Address   string // host:port
+	Namespace string
+	Lane      Lane
+	CodecKey  []byte // 32 bytes, AES-256
+	CodecID   string // names the key in each payload
+	Log       *slog.Logger
+}
+
+// Engine starts workflows and asks about them.
+type Engine struct {
+	client client.Client
+	lane   Lane
+}
+
+// Dial connects to Temporal without waiting for it: a service that starts before
+// Temporal does becomes ready when Temporal is.
+func Dial(cfg Config) (*Engine, error) {
+	if cfg.Lane != LaneEager && cfg.Lane != LaneSplit {
+		return nil, fmt.Errorf("engine: unknown start lane %q: use eager or split", cfg.Lane)
+	}
+	codec, err := newCodec(cfg.CodecID, cfg.CodecKey)
+	if err != nil {
+		return nil, err
+	}
+	dc := newConverter(codec)
+	c, err := client.NewLazyClient(client.Options{
+		HostPort:      cfg.Address,
+		Namespace:     cfg.Namespace,
+		DataConverter: dc,
+		FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
+			DataConverter: dc, EncodeCommonAttributes: true,
+		}),
+		Logger: log.NewStructuredLogger(cfg.Log),
+		ConnectionOptions: client.ConnectionOptions{
+			// Small messages between neighbours: compressing them costs a tenth of the rate.
+			GrpcCompression: &client.GrpcCompressionNone{},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("engine: dial: %w", err)
+	}
+	return &Engine{client: c, lane: cfg.Lane}, nil
+}
+
+// Client is for the worker that shares the process; nothing else may use it.
+func (e *Engine) Client() client.Client { return e.client }
+
+// Converter encodes as the engine's client does, for tests that read histories.
+func Converter(id string, key []byte) (converter.DataConverter, error) {
+	codec, err := newCodec(id, key)
+	if err != nil {
+		return nil, err
+	}
+	return newConverter(codec), nil
+}
+
+// Close gives the connection back.
+func (e *Engine) Close() { e.client.Close() }
+
+// Ready reports whether Temporal answers.
+func (e *Engine) Ready(ctx context.Context) error {
+	if _, err := e.client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		return fmt.Errorf("engine: temporal: %w", err)
+	}
+	return nil
+}
+
+// readyPoll is how often AwaitReady asks.
+const readyPoll = 200 * time.Millisecond
+
+// AwaitReady returns when Temporal answers, or with ctx's error.
+func (e *Engine) AwaitReady(ctx context.Context) error {
+	for e.Ready(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(readyPoll):
+		}
+	}
+	return nil
+}
+
+// Waits for an older workflow of the same id to close before a refused id starts
+// anew: its row ends a few milliseconds before it does.
+const (
+	closingPoll = 10 * time.Millisecond
+	closingWait = 3 * time.Second
+)
+
+// StartRun starts the workflow of a claim. The first attempt of an id never starts
+// twice, not even after the first workflow closed. Later attempts, for which the
+// fence found that nothing had been sent, may follow a closed one.
+func (e *Engine) StartRun(ctx context.Context, in flow.RunInput, claimKey, summary string) error {
+	opts := client.StartWorkflowOptions{
+		ID:                       flow.RunWorkflowID(in.TenantID, claimKey),
+		TaskQueue:                flow.QueueActions,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:            summary,
+		// A start that was made is told apart, not hidden behind the run that it met.
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}
+	if in.Attempt > 1 {
+		opts.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	}
+	until := time.Now().Add(closingWait)
+	for {
+		err := e.start(ctx, opts, in)
+		if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !already {
+			return unavailable(err)
+		}
+		if in.Attempt == 1 || time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(closingPoll):
+		}
+	}
+}
+
+func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in flow.RunInput) error {
+	if e.lane == LaneEager {
+		opts.EnableEagerStart = true
+		_, err := e.client.ExecuteWorkflow(ctx, opts, flow.WorkflowActionRun, in)
+		return err
+	}
+	_, err := e.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: e.client.NewWithStartWorkflowOperation(opts, flow.WorkflowActionRun, in),
+		UpdateOptions: client.UpdateWorkflowOptions{
+			UpdateName:   flow.UpdateAdmit,
+			WaitForStage: client.WorkflowUpdateStageAccepted,
+		},
+	})
+	var late *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	if errors.As(err, &late) && reached(err) {
+		// The start is durable; no worker has taken it yet.
+		return nil
+	}
+	return err
+}
+
+// reached reports whether an update timed out for want of a worker rather than of a server.
+func reached(err error) bool {
+	var unavailable *serviceerror.Unavailable
+	return !errors.As(err, &unavailable)
+}
+
+// RunOpen reports whether the newest workflow of the claim is open, and whether
+// Temporal knows one at all.
+func (e *Engine) RunOpen(ctx context.Context, tenantID, claimKey string) (open, found bool, err error) {
+	d, err := e.client.DescribeWorkflowExecution(ctx, flow.RunWorkflowID(tenantID, claimKey), "")
+	var missing *serviceerror.NotFound
+	switch {
+	case errors.As(err, &missing):
+		return false, false, nil
+	case err != nil:
+		return false, false, unavailable(err)
+	default:
+		return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, true, nil
+	}
+}
+
+// Nudge has the newest workflow of the claim look at its row again; open is false where
+// none is open.
+func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open bool, err error) {
+	err = e.client.SignalWorkflow(ctx, flow.RunWorkflowID(tenantID, claimKey), "", flow.SignalRecheck, nil)
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return false, nil
+	}
+	return err == nil, unavailable(err)
+}
+
+// decideLimit is how long a decision waits for a worker. A counted decision is answered
+// once its workflow task ends, at the latest when the SDK hands in one that lasts (8 s).
+const decideLimit = 20 * time.Second
+
+// Decide hands a decision to the workflow that waits for it and returns what became of
+// it; APPROVAL_NOT_PENDING where none waits.
+func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, err error) {
+	ctx, cancel := context.WithTimeout(ctx, decideLimit)
+	defer cancel()
+	h, err := e.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: flow.RunWorkflowID(tenantID, claimKey), UpdateName: flow.UpdateDecide, UpdateID: d.DecisionID,
+		Args: []any{d}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, &out)
+	}
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
+		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
+	}
+	if app, refused := errors.AsType[*temporal.ApplicationError](err); refused && app.Type() == string(fault.CodeApprovalNotPending) {
+		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
+	}
+	if _, late := errors.AsType[*client.WorkflowUpdateServiceTimeoutOrCanceledError](err); late {
+		f := fault.New(fault.CodeServiceUnavailable, "No worker has taken the decision yet. It may still be counted: read the approval before you decide again.")
+		f.Retryable = true
+		return out, f.Because(err)
+	}
+	return out, unavailable(err)
+}
+
+// unavailable turns any failure to start or ask into a fault that may be repeated.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached.").Because(err)
+	f.Retryable = true
+	return f
+}

@@ -1,0 +1,115 @@
+package governance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// tenantPolicies are n policies as a tenant has them: most about one verb or provider
+// each, two that are about the call of the benchmark.
+func tenantPolicies(n int) []governance.Policy {
+	list := []governance.Policy{
+		policy("large refunds", approve, cond("args.amount", "greater", "1000")),
+		policy("refunds abroad", block, cond("args.customer.address.country", "in", `["KP","IR"]`)),
+	}
+	list[0].Matchers = []governance.Matcher{{Type: "verb", Value: "stripe:create_refund"}}
+	list[1].Matchers = []governance.Matcher{{Type: "verb", Value: "*:create_refund"}, {Type: "provider", Value: "stripe"}}
+	for i := len(list); i < n; i++ {
+		p := policy(fmt.Sprintf("policy %d", i), actions[i%4], cond("args.amount", "greater", "10"), cond("args.reason", "contains", `"x"`))
+		switch i % 8 {
+		case 0, 1, 2:
+			p.Matchers = []governance.Matcher{{Type: "verb", Value: fmt.Sprintf("provider%d:verb_%d", i%50, i)}}
+		case 3, 4:
+			p.Matchers = []governance.Matcher{{Type: "verb", Value: fmt.Sprintf("provider%d:*", i)}}
+		case 5:
+			p.Matchers = []governance.Matcher{{Type: "verb", Value: fmt.Sprintf("*:delete_%d_*", i)}, {Type: "verb", Value: fmt.Sprintf("*_purge%d", i)}}
+		case 6:
+			p.Matchers = []governance.Matcher{{Type: "provider", Value: fmt.Sprintf("provider%d", i)}, {Type: "domain", Value: fmt.Sprintf("domain%d", i)}}
+		default:
+			p.Matchers = []governance.Matcher{{Type: "risk_level", Value: "high"}, {Type: "operation_type", Value: "read"}}
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func benchmarkCall(args string) governance.Call {
+	c := refund(args)
+	c.Risk = verb.RiskMedium
+	return c
+}
+
+func benchmarkEvaluate(b *testing.B, n int, args string, want governance.Decision) {
+	b.Helper()
+	s := governance.Compile(1, tenantPolicies(n))
+	c := benchmarkCall(args)
+	b.ReportAllocs()
+	for b.Loop() {
+		if v := s.Evaluate(c); v.Decision != want {
+			b.Fatal(v.Decision, v.Reason)
+		}
+	}
+}
+
+const (
+	quietCall = `{"amount":999.99,"reason":"damaged","customer":{"address":{"country":"DE"}},"tags":["vip"]}`
+	heldCall  = `{"amount":5000,"reason":"damaged","customer":{"address":{"country":"DE"}},"tags":["vip"]}`
+)
+
+// A thousand policies have to cost at most three times what ten do.
+func BenchmarkEvaluate10(b *testing.B)   { benchmarkEvaluate(b, 10, quietCall, governance.Allow) }
+func BenchmarkEvaluate100(b *testing.B)  { benchmarkEvaluate(b, 100, quietCall, governance.Allow) }
+func BenchmarkEvaluate1000(b *testing.B) { benchmarkEvaluate(b, 1000, quietCall, governance.Allow) }
+
+func BenchmarkEvaluateHeld10(b *testing.B) {
+	benchmarkEvaluate(b, 10, heldCall, governance.PendingApproval)
+}
+
+func BenchmarkEvaluateHeld1000(b *testing.B) {
+	benchmarkEvaluate(b, 1000, heldCall, governance.PendingApproval)
+}
+
+func BenchmarkCompile1000(b *testing.B) {
+	list := tenantPolicies(1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		governance.Compile(1, list)
+	}
+}
+
+// TestPoliciesThatDoNotApplyAllocateNothing counts allocations, which unlike times are
+// the same on every machine.
+//
+//nolint:paralleltest // testing.AllocsPerRun counts for the whole process
+func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
+	count := func(s *governance.Set, c governance.Call) float64 {
+		return testing.AllocsPerRun(100, func() { s.Evaluate(c) })
+	}
+	small, large := governance.Compile(1, tenantPolicies(10)), governance.Compile(1, tenantPolicies(1000))
+	elsewhere := benchmarkCall(quietCall)
+	elsewhere.Verb = verb.Name{Provider: "nobody", Verb: "asks"}
+	require.Zero(t, count(large, elsewhere), "no policy is about it")
+	// Two policies are about this one, and what they ask is not so.
+	quiet := benchmarkCall(quietCall)
+	require.Zero(t, count(large, quiet))
+	held := benchmarkCall(heldCall)
+	require.InDelta(t, count(small, held), count(large, held), 0)
+	require.Equal(t, governance.PendingApproval, large.Evaluate(held).Decision)
+
+	// A thousand that are about it, whose conditions do not hold.
+	var all []governance.Policy
+	for i := range 1000 {
+		all = append(all, policy(strconv.Itoa(i), block, cond("args.amount", "greater", "1e6"), cond("args.reason", "equals", `"x"`)))
+	}
+	require.Zero(t, count(governance.Compile(1, all), quiet))
+
+	f := governance.NewFields(json.RawMessage(refundSchema))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { f.Knows("amount") }), 3.0, "what reading the path costs")
+}

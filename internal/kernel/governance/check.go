@@ -1,0 +1,173 @@
+package governance
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Limits of a policy.
+const (
+	MaxPolicyName    = 255 // characters
+	MaxMatchers      = 50
+	MaxConditions    = 50
+	MaxApprovers     = 50
+	MaxRequired      = 10             // people who have to approve
+	MaxTimeout       = 30 * 24 * 3600 // seconds
+	maxMatcherValue  = 255            // bytes, as a verb's name
+	verbCharacters   = "abcdefghijklmnopqrstuvwxyz0123456789_-:"
+	ruleRequired     = "required"
+	ruleEnum         = "enum"
+	ruleMaxItems     = "maxItems"
+	messageAtMost    = "must have at most %d entries"
+	messageRiskLevel = "must be low, medium or high"
+)
+
+// CheckPolicy returns what is wrong with a policy that somebody wants stored, with
+// paths as in the request body (/verbMatchers/0/type); nil where nothing is. It judges
+// what Normalize returns for p. Messages never repeat a value.
+func CheckPolicy(p Policy) []fault.Detail {
+	p = Normalize(p)
+	var c checker
+	c.name(p.Name)
+	if p.Mode != "" && p.Mode != Enforce && p.Mode != Shadow {
+		c.fail("/mode", ruleEnum, "must be enforce or shadow")
+	}
+	c.atMost("/verbMatchers", len(p.Matchers), MaxMatchers)
+	for i, m := range p.Matchers[:min(len(p.Matchers), MaxMatchers)] {
+		c.matcher("/verbMatchers/"+strconv.Itoa(i), m)
+	}
+	c.details = append(c.details, CheckConditions("/conditions", p.Conditions)...)
+	if strictness(p.Action) == 0 {
+		c.fail("/action/type", ruleEnum, "must be allow, notify, require_approval or block")
+	}
+	if p.Action == ActionRequireApproval {
+		c.approval(p.Approval)
+	}
+	return c.details
+}
+
+// CheckConditions is CheckPolicy for conditions alone, which stand under path.
+func CheckConditions(path string, list []Condition) []fault.Detail {
+	var c checker
+	c.atMost(path, len(list), MaxConditions)
+	for i, one := range list[:min(len(list), MaxConditions)] {
+		one.Operator = lower(one.Operator)
+		if _, p := compileCondition(one); p != nil {
+			c.fail(path+"/"+strconv.Itoa(i)+"/"+p.field, p.rule, p.message)
+		}
+	}
+	return c.details
+}
+
+type checker struct{ details []fault.Detail }
+
+func (c *checker) fail(path, rule, message string) {
+	c.details = append(c.details, fault.Detail{Path: path, Rule: rule, Message: message})
+}
+
+func (c *checker) atMost(path string, n, most int) {
+	if n > most {
+		c.fail(path, ruleMaxItems, fmt.Sprintf(messageAtMost, most))
+	}
+}
+
+func (c *checker) name(name string) {
+	switch n := utf8.RuneCountInString(name); {
+	case strings.TrimSpace(name) == "":
+		c.fail("/name", ruleRequired, "is missing")
+	case n > MaxPolicyName:
+		c.fail("/name", "maxLength", fmt.Sprintf("must have at most %d characters", MaxPolicyName))
+	}
+}
+
+func (c *checker) matcher(path string, m Matcher) {
+	value := path + "/value"
+	switch {
+	case m.Type == "":
+		c.fail(path+"/type", ruleRequired, "is missing")
+		return
+	case m.Value == "":
+		c.fail(value, ruleRequired, "is missing")
+		return
+	case len(m.Value) > maxMatcherValue:
+		c.fail(value, "maxLength", fmt.Sprintf("must have at most %d bytes", maxMatcherValue))
+		return
+	}
+	switch m.Type {
+	case MatchVerb:
+		c.verb(value, m.Value)
+	case MatchProvider:
+		if m.Value != verb.ReservedSlug && !verb.ValidSlug(m.Value) {
+			c.fail(value, "provider", "must be a provider's slug; a matcher of type verb takes *, as in stripe:*")
+		}
+	case MatchRisk:
+		if risk := verb.Risk(m.Value); risk != verb.RiskLow && risk != verb.RiskMedium && risk != verb.RiskHigh {
+			c.fail(value, ruleEnum, messageRiskLevel)
+		}
+	case MatchOperation:
+		if op := verb.Operation(m.Value); op != verb.Read && op != verb.Write {
+			c.fail(value, ruleEnum, "must be read or write")
+		}
+	case MatchDomain:
+	default:
+		c.fail(path+"/type", ruleEnum, "must be verb, provider, risk_level, operation_type or domain")
+	}
+}
+
+// verb refuses what no verb's name can be: a policy that silently never matches guards
+// nothing.
+func (c *checker) verb(path, value string) {
+	if glob := strings.ReplaceAll(value, "*", ""); glob != value {
+		if strings.Trim(glob, verbCharacters) != "" || strings.Count(glob, ":") > 1 {
+			c.fail(path, "verb", "must be <provider>:<verb_name> in lower case, with * for any text")
+		}
+		return
+	}
+	if _, err := verb.Parse(value); err != nil {
+		c.fail(path, "verb", "must be <provider>:<verb_name> in lower case, with * for any text")
+	}
+}
+
+func (c *checker) approval(r ApprovalRule) {
+	if r.Required < 1 || r.Required > MaxRequired {
+		c.fail("/approval/required", "range", fmt.Sprintf("must be 1 to %d", MaxRequired))
+	}
+	if len(r.Approvers) == 0 {
+		c.fail("/approval/approvers", ruleRequired, "must name at least one role or user")
+	}
+	c.atMost("/approval/approvers", len(r.Approvers), MaxApprovers)
+	for i, a := range r.Approvers[:min(len(r.Approvers), MaxApprovers)] {
+		c.approver("/approval/approvers/"+strconv.Itoa(i), a)
+	}
+	if r.TimeoutSeconds < 1 || r.TimeoutSeconds > MaxTimeout {
+		c.fail("/approval/timeout", "range", fmt.Sprintf("must be 1 to %d seconds", MaxTimeout))
+	}
+	if r.OnTimeout != OnTimeoutReject && r.OnTimeout != OnTimeoutEscalate {
+		c.fail("/approval/on_timeout", ruleEnum, "must be reject or escalate")
+	}
+}
+
+func (c *checker) approver(path string, a Approver) {
+	switch a.Type {
+	case ApproverRole:
+		switch a.Value {
+		case roleOwner, roleAdmin, "approver", "member":
+		default:
+			c.fail(path+"/value", ruleEnum, "must be owner, admin, approver or member")
+		}
+	case ApproverUser:
+		// One way to write an id: braces and urn: are read by uuid.Parse too.
+		if id, err := uuid.Parse(a.Value); err != nil || id == uuid.Nil || id.String() != a.Value {
+			c.fail(path+"/value", "uuid", "must be a user's id")
+		}
+	default:
+		c.fail(path+"/type", ruleEnum, "must be role or user")
+	}
+}

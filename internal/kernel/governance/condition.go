@@ -1,0 +1,208 @@
+package governance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/strictjson"
+)
+
+// Limits of a condition's value.
+const (
+	maxValue    = 4 << 10  // bytes
+	maxList     = 100      // elements of in and not_in
+	maxProgram  = 2000     // instructions of a regular expression
+	maxMatchLen = 64 << 10 // bytes that matches looks at; a longer text cannot be judged
+)
+
+// operand is a condition's value, or one of its list.
+type operand struct {
+	kind   kind
+	text   []byte // a string's meaning, a boolean's text
+	number decimal
+}
+
+// condition is a Condition that can be judged.
+type condition struct {
+	source Condition
+	args   bool // the field is args.<path>; else source.Field is one of the context's
+	path   []segment
+	list   []operand // one but for in and not_in
+	re     *regexp.Regexp
+	secret bool // the field's name says that its values are secret
+}
+
+// problem says what is wrong with a condition: in which of its fields, by which rule.
+type problem struct{ field, rule, message string }
+
+func (p *problem) Error() string { return p.field + " " + p.message }
+
+// compileCondition reads a condition. The error is a *problem, and says nothing of values.
+func compileCondition(source Condition) (*condition, *problem) {
+	c := &condition{source: source}
+	switch path, args := strings.CutPrefix(source.Field, argsPrefix); {
+	case args:
+		var err error
+		if c.path, err = parsePath(path); err != nil {
+			return nil, &problem{"field", "field", err.Error()}
+		}
+		c.args = true
+	case source.Field != fieldAgentID && source.Field != fieldCustomerID && source.Field != fieldTainted:
+		return nil, &problem{"field", "field", errPath.Error()}
+	}
+	if p := c.readValue(); p != nil {
+		return nil, p
+	}
+	c.secret = c.args && c.looksSecret()
+	return c, nil
+}
+
+// readValue reads the value as the operator needs it.
+func (c *condition) readValue() *problem {
+	var want kind
+	list := false
+	switch c.source.Operator {
+	case OpExists, OpNotExists:
+		return nil
+	case OpEquals, OpNotEquals:
+		want = kindScalar | kindNull
+	case OpIn, OpNotIn:
+		want, list = kindScalar|kindNull, true
+	case OpContains, OpNotContains:
+		want = kindScalar
+	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
+		want = kindNumber
+	case OpStartsWith, OpEndsWith, OpMatches:
+		want = kindString
+	default:
+		return &problem{"operator", "enum", "is not an operator"}
+	}
+	switch {
+	case len(c.source.Value) == 0:
+		return &problem{"value", "required", "is missing; " + needs(want, list)}
+	case len(c.source.Value) > maxValue:
+		return &problem{"value", "maxLength", fmt.Sprintf("is longer than %d bytes", maxValue)}
+	case strictjson.Check(c.source.Value, strictjson.Options{Free: []string{""}}) != nil:
+		return &problem{"value", "json", "is not acceptable JSON"}
+	}
+	if p := c.readOperands(want, list); p != nil {
+		return p
+	}
+	if c.source.Operator == OpMatches {
+		return c.compileRegexp()
+	}
+	return nil
+}
+
+// readOperands splits the value, which is checked JSON.
+func (c *condition) readOperands(want kind, list bool) *problem {
+	d := document{data: bytes.Clone(c.source.Value)}
+	if !d.load() {
+		return &problem{"value", "json", "is not acceptable JSON"}
+	}
+	from, end := uint32(0), uint32(1)
+	if list {
+		switch n := d.node(0).count; {
+		case d.node(0).kind != kindArray:
+			return &problem{"value", "type", needs(want, list)}
+		case n == 0:
+			return &problem{"value", "minItems", "has no elements"}
+		case n > maxList:
+			return &problem{"value", "maxItems", fmt.Sprintf("has more than %d elements", maxList)}
+		}
+		from, end = 1, d.node(0).next
+	}
+	for i := from; i < end; i = d.node(i).next {
+		o := operand{kind: d.node(i).kind, text: d.raw(i)}
+		if o.kind&want == 0 {
+			return &problem{"value", "type", needs(want, list)}
+		}
+		switch o.kind {
+		case kindNumber:
+			var ok bool
+			if o.number, ok = parseDecimal(d.raw(i)); !ok {
+				return &problem{"value", "number", "has a number that is too long or too large"}
+			}
+		case kindString:
+			o.text = d.text(i)
+		default: // the text is the value
+		}
+		c.list = append(c.list, o)
+		if !list {
+			break
+		}
+	}
+	return nil
+}
+
+// needs says what an operator's value has to be.
+func needs(want kind, list bool) string {
+	one := "a string, a number, true or false"
+	switch want {
+	case kindNumber:
+		one = "a number"
+	case kindString:
+		one = "a string"
+	case kindScalar | kindNull:
+		one += " or null"
+	default:
+	}
+	if list {
+		return "must be an array of which every element is " + one
+	}
+	return "must be " + one
+}
+
+// errProgram keeps an expression from costing more than a call is worth: matching takes
+// the length of the text times the size of the program.
+var errProgram = errors.New("is a regular expression that is too costly")
+
+func (c *condition) compileRegexp() *problem {
+	re, err := compileRE2(string(c.list[0].text))
+	if err != nil {
+		return &problem{"value", "regexp", err.Error()}
+	}
+	c.re = re
+	return nil
+}
+
+func compileRE2(pattern string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, errors.New("is not a regular expression (RE2 syntax)")
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, errProgram
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, errors.New("is not a regular expression (RE2 syntax)")
+	}
+	return re, nil
+}
+
+// looksSecret reports whether the value would be masked in arguments, at this path.
+func (c *condition) looksSecret() bool {
+	for _, s := range c.path {
+		if redact.LooksSecret(s.name) {
+			return true
+		}
+	}
+	for _, o := range c.list {
+		text, err := json.Marshal(string(o.text))
+		if err != nil {
+			return true
+		}
+		if _, hidden := redact.MaskArgs(text, nil); len(hidden) > 0 {
+			return true // a payment card number
+		}
+	}
+	return false
+}

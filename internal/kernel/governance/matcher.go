@@ -1,0 +1,231 @@
+package governance
+
+import (
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/verb"
+)
+
+// Normalize returns p as it is stored and compared: enumerated values in lower case,
+// riskLevel as risk_level. What it does not know stays as it is. p is not changed.
+func Normalize(p Policy) Policy {
+	p.Mode = lower(p.Mode)
+	p.Action = lower(p.Action)
+	p.Matchers = slices.Clone(p.Matchers)
+	for i, m := range p.Matchers {
+		p.Matchers[i] = NormalizeMatcher(m)
+	}
+	p.Conditions = slices.Clone(p.Conditions)
+	for i := range p.Conditions {
+		p.Conditions[i].Operator = lower(p.Conditions[i].Operator)
+	}
+	p.Approval.OnTimeout = lower(p.Approval.OnTimeout)
+	p.Approval.Approvers = slices.Clone(p.Approval.Approvers)
+	for i, a := range p.Approval.Approvers {
+		p.Approval.Approvers[i] = Approver{Type: lower(a.Type), Value: strings.ToLower(a.Value)}
+	}
+	return p
+}
+
+// NormalizeMatcher is Normalize for one matcher.
+func NormalizeMatcher(m Matcher) Matcher {
+	m.Type = lower(m.Type)
+	if m.Type == "risklevel" {
+		m.Type = MatchRisk
+	}
+	if m.Type == MatchRisk || m.Type == MatchOperation {
+		m.Value = strings.ToLower(m.Value)
+	}
+	return m
+}
+
+func lower[S ~string](s S) S { return S(strings.ToLower(string(s))) }
+
+// everything are the globs that match each verb.
+func everything(glob string) bool { return strings.Trim(glob, "*") == "" || glob == "*:*" }
+
+// readable reports whether it is known what the matcher looks at.
+func (m Matcher) readable() bool {
+	switch m.Type {
+	case MatchVerb, MatchProvider, MatchRisk, MatchOperation, MatchDomain:
+		return m.Value != ""
+	}
+	return false
+}
+
+// matches reports whether a call of this name (provider:verb_name) is meant.
+func (m Matcher) matches(c *Call, name []byte) bool {
+	switch m.Type {
+	case MatchVerb:
+		return matchGlob(m.Value, name)
+	case MatchProvider:
+		return m.Value == c.Verb.Provider
+	case MatchRisk:
+		return m.Value == string(c.Risk)
+	case MatchOperation:
+		return m.Value == string(c.Operation)
+	case MatchDomain:
+		return m.Value == c.Domain
+	}
+	return false
+}
+
+// matchGlob reports whether name is what glob says; * is any text, the colon included.
+func matchGlob(glob string, name []byte) bool {
+	g, n, star, mark := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case g < len(glob) && glob[g] == '*':
+			star, mark = g, n
+			g++
+		case g < len(glob) && glob[g] == name[n]:
+			g++
+			n++
+		case star >= 0:
+			mark++
+			g, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(glob[g:], "*") == ""
+}
+
+// entry is a policy and the one of its matchers that led to it.
+type entry struct {
+	policy  *policy
+	matcher int
+}
+
+// index finds the policies that a call may be about without looking at the others.
+type index struct {
+	always     []*policy // no matchers, or one that says nothing
+	exact      map[verb.Name][]entry
+	providers  map[string][]entry
+	domains    map[string][]entry
+	risks      map[string][]entry
+	operations map[string][]entry
+	// Globs, by the text before their first * (of the whole name, or of the verb after
+	// "*:"), or after their last. Each is held against the name before it counts.
+	whole, verbs, ends affixes
+	globs              []entry // * at both ends
+}
+
+// affixes are entries by a prefix or suffix of a name.
+type affixes struct {
+	lists   map[string][]entry
+	lengths []int // that occur, ascending
+}
+
+func (a *affixes) add(affix string, e entry) {
+	a.lists = put(a.lists, affix, e)
+	if i, known := slices.BinarySearch(a.lengths, len(affix)); !known {
+		a.lengths = slices.Insert(a.lengths, i, len(affix))
+	}
+}
+
+func put[K comparable](lists map[K][]entry, key K, e entry) map[K][]entry {
+	if lists == nil {
+		lists = map[K][]entry{}
+	}
+	lists[key] = append(lists[key], e)
+	return lists
+}
+
+// add files a policy under each of its matchers, or under none where it is always meant.
+func (x *index) add(p *policy) {
+	if p.always {
+		x.always = append(x.always, p)
+		return
+	}
+	for i, m := range p.Matchers {
+		e := entry{p, i}
+		switch m.Type {
+		case MatchVerb:
+			x.addVerb(m.Value, e)
+		case MatchProvider:
+			x.providers = put(x.providers, m.Value, e)
+		case MatchRisk:
+			x.risks = put(x.risks, m.Value, e)
+		case MatchOperation:
+			x.operations = put(x.operations, m.Value, e)
+		case MatchDomain:
+			x.domains = put(x.domains, m.Value, e)
+		}
+	}
+}
+
+func (x *index) addVerb(value string, e entry) {
+	star := strings.IndexByte(value, '*')
+	if star < 0 {
+		// Cut as the name of a call is: at the first colon. Without one it is no verb's name.
+		if provider, name, ok := strings.Cut(value, ":"); ok {
+			x.exact = put(x.exact, verb.Name{Provider: provider, Verb: name}, e)
+		}
+		return
+	}
+	if star > 0 {
+		x.whole.add(value[:star], e)
+		return
+	}
+	if rest, ok := strings.CutPrefix(value, "*:"); ok {
+		// Only a name whose provider has no colon can be found by what follows its own.
+		if star = strings.IndexByte(rest, '*'); star > 0 {
+			x.verbs.add(rest[:star], e)
+			return
+		}
+	}
+	if end := value[strings.LastIndexByte(value, '*')+1:]; end != "" {
+		x.ends.add(end, e)
+		return
+	}
+	x.globs = append(x.globs, e)
+}
+
+// consider looks at every policy that the call may be about, each once. name is the
+// call's provider:verb_name; it stays out of e so that it needs no memory of its own.
+func (x *index) consider(e *evaluation, name []byte) {
+	for _, p := range x.always {
+		e.consider(p)
+	}
+	c := &e.call
+	e.visit(name, x.exact[c.Verb])
+	e.visit(name, x.providers[c.Verb.Provider])
+	e.visit(name, x.domains[c.Domain])
+	e.visit(name, x.risks[string(c.Risk)])
+	e.visit(name, x.operations[string(c.Operation)])
+	e.visit(name, x.globs)
+	for _, n := range x.whole.lengths {
+		if n > len(name) {
+			break
+		}
+		e.visit(name, x.whole.lists[string(name[:n])])
+	}
+	for _, n := range x.verbs.lengths {
+		if n > len(c.Verb.Verb) {
+			break
+		}
+		e.visit(name, x.verbs.lists[c.Verb.Verb[:n]])
+	}
+	for _, n := range x.ends.lengths {
+		if n > len(name) {
+			break
+		}
+		e.visit(name, x.ends.lists[string(name[len(name)-n:])])
+	}
+}
+
+// visit considers the policies whose matcher fits, and of which no earlier one does:
+// that one has led to the policy already, or will.
+func (e *evaluation) visit(name []byte, list []entry) {
+next:
+	for _, at := range list {
+		for i, m := range at.policy.Matchers[:at.matcher+1] {
+			if m.matches(&e.call, name) != (i == at.matcher) {
+				continue next
+			}
+		}
+		e.consider(at.policy)
+	}
+}

@@ -1,0 +1,305 @@
+// Package app is the composition root: it builds the service from its
+// configuration, runs the parts that a process is for, and takes everything down
+// again in reverse order. The commands use it, and nothing else does.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"agentruntime/activities"
+	"agentruntime/api"
+	"agentruntime/db"
+	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/process/config"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/service/dispatch"
+	"agentruntime/internal/tenant/account"
+	"agentruntime/internal/tenant/auth"
+	"agentruntime/worker"
+)
+
+// Roles say what a process does.
+type Roles struct {
+	API    bool
+	Worker bool
+	// Tracer sees every statement to Postgres; nil means none.
+	Tracer pgx.QueryTracer
+}
+
+// App is one process of the service.
+type App struct {
+	cfg   config.Config
+	roles Roles
+	log   *slog.Logger
+	// cleanup runs last in, first out.
+	cleanup []func()
+
+	pool        *db.Pool
+	engine      *engine.Engine
+	runs        *run.Service
+	policies    *policy.Service
+	catalog     *catalog.Catalog
+	vault       *vault.Vault
+	revocations *auth.Revocations
+	trail       *audit.Trail
+	handler     http.Handler
+}
+
+// New builds the parts. It needs Postgres, and not yet Temporal: a process that
+// comes up before Temporal does serves as soon as it is there.
+func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) (_ *App, err error) {
+	if !roles.API && !roles.Worker {
+		return nil, errors.New("app: a process needs a role")
+	}
+	if roles.API && !roles.Worker && cfg.StartLane == string(engine.LaneEager) {
+		return nil, errors.New("app: START_LANE=eager needs API and worker in one process; use split")
+	}
+	a := &App{cfg: cfg, roles: roles, log: log}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if a.pool, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseConns, Tracer: roles.Tracer}); err != nil {
+		return nil, err
+	}
+	a.onClose(a.pool.Close)
+	if err := a.buildEngine(); err != nil {
+		return nil, err
+	}
+	if err := a.buildRuns(); err != nil {
+		return nil, err
+	}
+	if err := a.buildAudit(); err != nil {
+		return nil, err
+	}
+	if roles.API {
+		if err := a.buildAPI(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *App) onClose(f func()) { a.cleanup = append(a.cleanup, f) }
+
+// Close gives everything back, last in first out.
+func (a *App) Close() {
+	for _, f := range slices.Backward(a.cleanup) {
+		f()
+	}
+	a.cleanup = nil
+}
+
+func (a *App) buildEngine() error {
+	key, err := config.Key(a.cfg.CodecKey)
+	if err != nil {
+		return fmt.Errorf("app: codec key: %w", err)
+	}
+	a.engine, err = engine.Dial(engine.Config{
+		Address: a.cfg.TemporalAddress, Namespace: a.cfg.TemporalNamespace, Lane: engine.Lane(a.cfg.StartLane),
+		CodecKey: key, CodecID: a.cfg.CodecKeyID, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.onClose(a.engine.Close)
+	return nil
+}
+
+func (a *App) buildRuns() (err error) {
+	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool}); err != nil {
+		return err
+	}
+	kms, err := vault.NewLocalKMS(a.cfg.VaultKeys)
+	if err != nil {
+		return err
+	}
+	if a.vault, err = vault.Open(vault.Deps{DB: a.pool, KMS: kms}); err != nil {
+		return err
+	}
+	client, err := connectors.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
+	if err != nil {
+		return err
+	}
+	sets, err := policy.NewSets(a.pool)
+	if err != nil {
+		return err
+	}
+	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Client: client, Log: a.log})
+	if err != nil {
+		return err
+	}
+	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets}); err != nil {
+		return err
+	}
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: starter{a.engine}, Log: a.log})
+	return err
+}
+
+func (a *App) buildAPI() error {
+	secrets, tokens, err := a.buildAuth()
+	if err != nil {
+		return err
+	}
+	authenticator, err := auth.NewAuthenticator(auth.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	if err != nil {
+		return err
+	}
+	a.revocations, err = auth.NewRevocations(auth.RevocationsDeps{DB: a.pool, Dial: a.pool.Dial, Log: a.log})
+	if err != nil {
+		return err
+	}
+	accounts, err := account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	if err != nil {
+		return err
+	}
+	approvals, err := approval.New(approval.Deps{DB: a.pool, Workflows: starter{a.engine}, Edits: a.runs})
+	if err != nil {
+		return err
+	}
+	a.handler, err = api.New(api.Deps{
+		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
+		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
+		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
+	})
+	return err
+}
+
+func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
+	pepper, err := config.Key(a.cfg.KeyPepper)
+	if err != nil {
+		return nil, nil, fmt.Errorf("app: API key pepper: %w", err)
+	}
+	secrets, err := auth.NewSecrets(pepper)
+	if err != nil {
+		return nil, nil, err
+	}
+	tc := auth.TokensConfig{Issuer: a.cfg.TokenIssuer, Audience: a.cfg.TokenIssuer}
+	if tc.SigningSeed, err = config.Key(a.cfg.JWTSeed); err != nil {
+		return nil, nil, fmt.Errorf("app: JWT seed: %w", err)
+	}
+	for _, old := range a.cfg.JWTOldSeeds {
+		seed, err := config.Key(old)
+		if err != nil {
+			return nil, nil, fmt.Errorf("app: old JWT seed: %w", err)
+		}
+		tc.VerifyingSeeds = append(tc.VerifyingSeeds, seed)
+	}
+	tokens, err := auth.NewTokens(tc)
+	return secrets, tokens, err
+}
+
+// ready reports what is missing for the process to do its work.
+func (a *App) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := a.pool.Ping(ctx); err != nil {
+		return err
+	}
+	return a.engine.Ready(ctx)
+}
+
+// Run does the process's work until ctx ends, then drains: the API answers what it
+// has taken, the worker finishes the tasks it holds. l is where the API listens, nil
+// for a process without it.
+func (a *App) Run(ctx context.Context, l net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	if a.roles.Worker {
+		if err := a.startWorker(ctx, g); err != nil {
+			return err
+		}
+	}
+	if a.roles.API {
+		a.serve(ctx, g, l)
+	}
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
+	acts, err := activities.NewAction(a.runs)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, DrainTimeout: a.cfg.DrainTimeout})
+	if err != nil {
+		return err
+	}
+	// The notices of ended runs must still go out while the worker drains.
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.Go(func() error { a.runs.Announce(lasting); return nil })
+	g.Go(func() error { a.runs.Sweep(ctx); return nil })
+	g.Go(func() error { a.trail.SealForever(ctx); return nil })
+	g.Go(func() error {
+		defer stop()
+		if err := a.engine.AwaitReady(ctx); err != nil {
+			return err
+		}
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("app: start the worker: %w", err)
+		}
+		<-ctx.Done()
+		w.Stop()
+		return nil
+	})
+	return nil
+}
+
+// Timeouts of the API's listener.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 60 * time.Second
+	idleTimeout   = 120 * time.Second
+)
+
+func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
+	srv := &http.Server{
+		Handler: a.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.Go(func() error { a.runs.Listen(lasting); return nil })
+	g.Go(func() error {
+		if err := a.revocations.Listen(lasting); lasting.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("app: serve: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer stop()
+		<-ctx.Done()
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTimeout)
+		defer cancel()
+		if err := srv.Shutdown(drain); err != nil {
+			return fmt.Errorf("app: drain: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,32 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/lmittmann/tint"
+
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/process/config"
+)
+
+// Log returns the process's log. Attributes whose names look secret are masked,
+// whoever writes them.
+func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		return nil, fmt.Errorf("app: LOG_LEVEL must be debug, info, warn or error, not %q", cfg.LogLevel)
+	}
+	var h slog.Handler
+	switch cfg.LogFormat {
+	case "json":
+		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	case "text":
+		h = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly})
+	default:
+		return nil, fmt.Errorf("app: LOG_FORMAT must be json or text, not %q", cfg.LogFormat)
+	}
+	return slog.New(redact.NewLogHandler(h)), nil
+}

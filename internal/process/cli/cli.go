@@ -1,0 +1,130 @@
+// Package cli holds the subcommands of the product binary. The development binary
+// runs the same ones as separate processes.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agentruntime/db"
+	"agentruntime/internal/process/app"
+	"agentruntime/internal/process/config"
+)
+
+// New returns the root command with all subcommands.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "agentruntime",
+		Short:         "Governed actions for AI agents",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(Commands()...)
+	return root
+}
+
+// Commands returns the subcommands.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{
+		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true},
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
+		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true},
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAudit),
+		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true},
+			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
+		migrateCommand(),
+		auditCommand(),
+		healthCommand(),
+	}
+}
+
+func serviceCommand(name, short string, roles app.Roles, need ...config.Need) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(need...)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), cfg, roles)
+		},
+	}
+}
+
+func serve(ctx context.Context, cfg config.Config, roles app.Roles) error {
+	log, err := app.Log(cfg, os.Stderr)
+	if err != nil {
+		return err
+	}
+	var l net.Listener
+	if roles.API {
+		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return fmt.Errorf("listen on LISTEN=%s: %w", cfg.Listen, err)
+		}
+		defer l.Close()
+	}
+	a, err := app.New(ctx, cfg, roles, log)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if l != nil {
+		log.InfoContext(ctx, "api listens", "address", l.Addr().String())
+	}
+	return a.Run(ctx, l)
+}
+
+func migrateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "migrate", Short: "Bring the database to the newest schema", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(config.NeedMigrate)
+			if err != nil {
+				return err
+			}
+			return db.Migrate(cmd.Context(), cfg.MigrateURL)
+		},
+	}
+}
+
+// healthTimeout bounds the probe of a container's health check.
+const healthTimeout = 3 * time.Second
+
+// healthCommand asks a running API for its readiness: the image has no shell.
+func healthCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "health", Short: "Ask the API on this machine whether it is ready", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+			defer cancel()
+			_, port, found := strings.Cut(cfg.Listen, ":")
+			if !found {
+				return fmt.Errorf("LISTEN=%q has no port", cfg.Listen)
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/readyz", http.NoBody)
+			if err != nil {
+				return err
+			}
+			resp, err := (&http.Client{}).Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("not ready: HTTP %d", resp.StatusCode)
+			}
+			return nil
+		},
+	}
+}

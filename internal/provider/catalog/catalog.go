@@ -1,0 +1,104 @@
+// Package catalog is what a tenant can call: its imported providers and their
+// verbs, which of them are connected, and for the run path the compiled form of a
+// verb. The api package lists and imports through it, the run path looks verbs up.
+// It never calls a provider and never sees a credential's content.
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Deps are the collaborators of a Catalog.
+type Deps struct {
+	DB  *db.Pool
+	Now func() time.Time // nil is time.Now
+}
+
+// Catalog reads and replaces the catalogs of all tenants. It is safe for
+// concurrent use.
+type Catalog struct {
+	db  *db.Pool
+	now func() time.Time
+	q   *dbsqlc.Queries
+}
+
+// New builds a Catalog; the database is required.
+func New(d Deps) (*Catalog, error) {
+	if d.DB == nil {
+		return nil, errors.New("catalog: database is required")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Catalog{db: d.DB, now: d.Now, q: dbsqlc.New()}, nil
+}
+
+// Verb is one verb as a caller sees it.
+type Verb struct {
+	Name        verb.Name
+	Domain      string
+	Description string
+	Risk        verb.Risk
+	Operation   verb.Operation
+	Idempotency verb.Idempotency
+	SchemaHash  Hash
+	Schema      json.RawMessage // JSON Schema of the arguments
+	Connected   bool            // the tenant has the provider connected
+}
+
+// NewVerb is a verb to store.
+type NewVerb struct {
+	Name        string // without the provider, unique within it
+	Domain      string
+	Description string
+	Risk        verb.Risk
+	Operation   verb.Operation
+	Idempotency verb.Idempotency
+	Schema      json.RawMessage // JSON Schema of the arguments
+	Plan        json.RawMessage // how a request is built; the catalog does not look into it
+}
+
+// Provider is an imported provider.
+type Provider struct {
+	Slug         string
+	Name         string
+	Domain       string
+	BaseURL      string
+	AuthType     string          // AuthNone counts as connected
+	Auth         json.RawMessage // how a credential is sent; the catalog does not look into it
+	DocumentHash Hash
+	Imported     int // verbs that can be called
+	Degraded     []Report
+	Rejected     []Report
+	Connected    bool
+	CreatedAt    time.Time
+	UpdatedAt    time.Time // of the last import
+}
+
+// AuthNone is the auth type of a provider that needs no credential.
+const AuthNone = "none"
+
+// Report says what an import did to one operation of the document.
+type Report struct {
+	Operation string `json:"operation"`
+	Reason    string `json:"reason"`
+}
+
+// Hash is a SHA-256.
+type Hash [sha256.Size]byte
+
+// HashOf returns the hash of the bytes as they are.
+func HashOf(b []byte) Hash { return sha256.Sum256(b) }
+
+// storedHash reads a hash that this package wrote.
+func storedHash(b []byte) (h Hash) {
+	copy(h[:], b)
+	return h
+}

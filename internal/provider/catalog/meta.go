@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Meta is what a run and an evaluation need to know of a verb before its schema
+// and plan.
+type Meta struct {
+	Name        verb.Name
+	Domain      string
+	Risk        verb.Risk
+	Operation   verb.Operation
+	Idempotency verb.Idempotency
+	SchemaHash  Hash
+	PlanHash    Hash
+	BaseURL     string
+	AuthType    string
+	Auth        json.RawMessage
+	Connected   bool
+}
+
+// Meta returns a verb's meta data in one round trip; VERB_NOT_FOUND.
+func (c *Catalog) Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (Meta, error) {
+	row, err := c.q.GetVerbMeta(ctx, c.db.Tenant(tenant), dbsqlc.GetVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
+	if err != nil {
+		return Meta{}, verbError(err)
+	}
+	return metaOf(row), nil
+}
+
+// QueueMeta puts the statement of Meta into a batch of the tenant, for a caller
+// that reads more in the same round trip; ReadMeta reads its result.
+func QueueMeta(b *pgx.Batch, tenant uuid.UUID, name verb.Name) {
+	b.Queue(dbsqlc.GetVerbMeta, tenant, name.Provider, name.Verb)
+}
+
+// ReadMeta reads the next result of a batch as that of QueueMeta; VERB_NOT_FOUND.
+func ReadMeta(res pgx.BatchResults) (Meta, error) {
+	rows, err := res.Query()
+	if err != nil {
+		return Meta{}, verbError(err)
+	}
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.GetVerbMetaRow])
+	if err != nil {
+		return Meta{}, verbError(err)
+	}
+	return metaOf(row), nil
+}
+
+func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
+	return Meta{
+		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),
+		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
+		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
+		BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth, Connected: r.Connected,
+	}
+}
+
+func verbError(err error) error {
+	if db.IsNoRows(err) {
+		return fault.New(fault.CodeVerbNotFound, "")
+	}
+	return fmt.Errorf("catalog: read a verb: %w", err)
+}
+
+// ErrReplaced says that a verb changed between Meta and Load. Read Meta again.
+var ErrReplaced = errors.New("catalog: the verb was replaced in the meantime")
+
+// Compiled loads verbs' schemas and plans and keeps them in compiled form. T is
+// what the compile function makes of them; it must be safe for concurrent use.
+type Compiled[T any] struct {
+	catalog *Catalog
+	compile func(schema, plan json.RawMessage) (T, error)
+	cache   *lru[artefactKey, T]
+}
+
+// artefactKey names a compiled pair by content: a replaced verb has another key, so
+// nothing is ever invalidated.
+type artefactKey struct {
+	tenant       uuid.UUID
+	schema, plan Hash
+}
+
+// NewCompiled returns a cache of at most most verbs over the catalog.
+func NewCompiled[T any](c *Catalog, most int, compile func(schema, plan json.RawMessage) (T, error)) (*Compiled[T], error) {
+	if c == nil || compile == nil || most < 1 {
+		return nil, errors.New("catalog: a catalog, a compile function and a positive size are required")
+	}
+	return &Compiled[T]{catalog: c, compile: compile, cache: newLRU[artefactKey, T](most)}, nil
+}
+
+// Load returns the compiled form of the verb that m describes: from memory, else
+// with one round trip. VERB_NOT_FOUND; ErrReplaced.
+func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, error) {
+	var none T
+	key := artefactKey{tenant: tenant, schema: m.SchemaHash, plan: m.PlanHash}
+	if v, ok := l.cache.get(key); ok {
+		return v, nil
+	}
+	row, err := l.catalog.q.GetVerbArtefacts(ctx, l.catalog.db.Tenant(tenant),
+		dbsqlc.GetVerbArtefactsParams{TenantID: tenant, Provider: m.Name.Provider, Name: m.Name.Verb})
+	if err != nil {
+		return none, verbError(err)
+	}
+	if storedHash(row.SchemaHash) != m.SchemaHash || storedHash(row.PlanHash) != m.PlanHash {
+		return none, ErrReplaced
+	}
+	v, err := l.compile(json.RawMessage(row.Schema), json.RawMessage(row.Plan))
+	if err != nil {
+		return none, fmt.Errorf("catalog: compile %s: %w", m.Name, err)
+	}
+	l.cache.put(key, v)
+	return v, nil
+}

@@ -1,0 +1,62 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Provider returns a provider with the report of its last import;
+// PROVIDER_NOT_FOUND.
+func (c *Catalog) Provider(ctx context.Context, tenant uuid.UUID, slug string) (Provider, error) {
+	if !verb.ValidSlug(slug) {
+		return Provider{}, fault.New(fault.CodeProviderNotFound, "")
+	}
+	row, err := c.q.GetProvider(ctx, c.db.Tenant(tenant), dbsqlc.GetProviderParams{TenantID: tenant, Slug: slug})
+	switch {
+	case db.IsNoRows(err):
+		return Provider{}, fault.New(fault.CodeProviderNotFound, "")
+	case err != nil:
+		return Provider{}, fmt.Errorf("catalog: read a provider: %w", err)
+	}
+	r := row.Provider
+	p := Provider{
+		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth,
+		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected,
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	if err := json.Unmarshal(r.Degraded, &p.Degraded); err != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
+	}
+	if err := json.Unmarshal(r.Rejected, &p.Rejected); err != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
+	}
+	return p, nil
+}
+
+// Providers returns up to limit providers with slugs after the given one, in the
+// order of their slugs and without their reports, and whether there are more.
+func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []Provider, more bool, err error) {
+	rows, err := c.q.ListProviders(ctx, c.db.Tenant(tenant), dbsqlc.ListProvidersParams{TenantID: tenant, After: after, N: int32(limit + 1)})
+	if err != nil {
+		return nil, false, fmt.Errorf("catalog: list providers: %w", err)
+	}
+	if more = len(rows) > limit; more {
+		rows = rows[:limit]
+	}
+	page = make([]Provider, len(rows))
+	for i, r := range rows {
+		page[i] = Provider{
+			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth, Imported: int(r.Imported),
+			Connected: r.Connected, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		}
+	}
+	return page, more, nil
+}

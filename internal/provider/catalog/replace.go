@@ -1,0 +1,148 @@
+package catalog
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
+)
+
+// insertRows is how many verbs go in one statement, so that a very large document
+// does not become one very large message.
+const insertRows = 1000
+
+// anyKey stands for "any" in verb_counts, so it is no verb's domain.
+const anyKey = "*"
+
+// Replace stores a provider with exactly these verbs, whatever was under its slug
+// before, in one transaction: a reader sees the old catalog or the new one. Imports
+// of one slug take their turn. It returns the provider as stored; CreatedAt is that
+// of the first import.
+func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, verbs []NewVerb) (Provider, error) {
+	if !verb.ValidSlug(p.Slug) {
+		return Provider{}, fault.Invalid("/slug", "pattern", "slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
+	}
+	if slices.ContainsFunc(verbs, func(v NewVerb) bool { return v.Domain == anyKey }) {
+		return Provider{}, fault.Invalid("/openapi", "domain", "A verb's domain cannot be \"*\".")
+	}
+	p.Imported = len(verbs)
+	arg, err := p.row(tenant, c.now())
+	if err != nil {
+		return Provider{}, err
+	}
+	err = c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		stored, err := c.q.UpsertProvider(ctx, tx, arg)
+		if err != nil {
+			return fmt.Errorf("catalog: store a provider: %w", err)
+		}
+		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
+		if err := c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.imported", p.Slug).With(map[string]any{
+			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
+		}))
+	})
+	if err != nil {
+		return Provider{}, err
+	}
+	return p, nil
+}
+
+func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []NewVerb) error {
+	if err := c.q.DeleteVerbs(ctx, tx, dbsqlc.DeleteVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
+		return fmt.Errorf("catalog: remove the old verbs: %w", err)
+	}
+	// In the order of the pages, so that those read neighbouring rows.
+	sorted := slices.SortedFunc(slices.Values(verbs), func(a, b NewVerb) int { return strings.Compare(a.Name, b.Name) })
+	for rows := range slices.Chunk(sorted, insertRows) {
+		if err := c.q.InsertVerbs(ctx, tx, insertParams(tenant, slug, rows)); err != nil {
+			return fmt.Errorf("catalog: store verbs: %w", err)
+		}
+	}
+	if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
+		return fmt.Errorf("catalog: count verbs: %w", err)
+	}
+	return nil
+}
+
+// DeleteProvider removes a provider and its verbs; its credentials stay.
+// PROVIDER_NOT_FOUND.
+func (c *Catalog) DeleteProvider(ctx context.Context, tenant uuid.UUID, slug string) error {
+	if !verb.ValidSlug(slug) {
+		return fault.New(fault.CodeProviderNotFound, "")
+	}
+	return c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		n, err := c.q.DeleteProvider(ctx, tx, dbsqlc.DeleteProviderParams{TenantID: tenant, Slug: slug})
+		switch {
+		case err != nil:
+			return fmt.Errorf("catalog: delete a provider: %w", err)
+		case n == 0:
+			return fault.New(fault.CodeProviderNotFound, "")
+		}
+		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
+			return fmt.Errorf("catalog: count verbs: %w", err)
+		}
+		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.deleted", slug))
+	})
+}
+
+// changed is the record of a change of a provider.
+func changed(ctx context.Context, tenant uuid.UUID, action, slug string) audit.Record {
+	r := audit.Change(ctx, tenant, action, "provider", slug)
+	r.Provider = slug
+	return r
+}
+
+func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderParams, error) {
+	degraded, err := json.Marshal(orNone(p.Degraded))
+	if err != nil {
+		return dbsqlc.UpsertProviderParams{}, fmt.Errorf("catalog: encode the report: %w", err)
+	}
+	rejected, err := json.Marshal(orNone(p.Rejected))
+	if err != nil {
+		return dbsqlc.UpsertProviderParams{}, fmt.Errorf("catalog: encode the report: %w", err)
+	}
+	return dbsqlc.UpsertProviderParams{
+		TenantID: tenant, Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseUrl: p.BaseURL, AuthType: p.AuthType, Auth: p.Auth,
+		DocumentHash: p.DocumentHash[:], Imported: int32(p.Imported), Degraded: degraded, Rejected: rejected, Now: now,
+	}, nil
+}
+
+func insertParams(tenant uuid.UUID, slug string, verbs []NewVerb) dbsqlc.InsertVerbsParams {
+	arg := dbsqlc.InsertVerbsParams{TenantID: tenant, Provider: slug}
+	for _, v := range verbs {
+		schema, plan := HashOf(v.Schema), HashOf(v.Plan)
+		arg.Names = append(arg.Names, v.Name)
+		arg.Domains = append(arg.Domains, v.Domain)
+		arg.Descriptions = append(arg.Descriptions, v.Description)
+		arg.RiskLevels = append(arg.RiskLevels, string(v.Risk))
+		arg.OperationTypes = append(arg.OperationTypes, string(v.Operation))
+		arg.Idempotencies = append(arg.Idempotencies, string(v.Idempotency))
+		arg.SchemaHashes = append(arg.SchemaHashes, schema[:])
+		arg.PlanHashes = append(arg.PlanHashes, plan[:])
+		arg.Searches = append(arg.Searches, strings.ToLower(slug+":"+v.Name+" "+v.Description))
+		arg.Schemas = append(arg.Schemas, string(v.Schema))
+		arg.Plans = append(arg.Plans, string(v.Plan))
+	}
+	return arg
+}
+
+// orNone keeps an empty report from being stored as null.
+func orNone(r []Report) []Report {
+	if r == nil {
+		return []Report{}
+	}
+	return r
+}

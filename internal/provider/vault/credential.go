@@ -1,0 +1,140 @@
+package vault
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Status says whether a credential may be used.
+type Status string
+
+// The statuses. A caller moves a credential between active and revoked; expired
+// is what the service finds out.
+const (
+	StatusActive  Status = "active"
+	StatusRevoked Status = "revoked"
+	StatusExpired Status = "expired"
+)
+
+// Credential is what the API shows of a credential: everything but the secret.
+type Credential struct {
+	ID           uuid.UUID
+	Provider     string
+	Type         Type
+	Label        string
+	CustomerID   string // "" is the tenant's own
+	AllowedHosts []string
+	Status       Status
+	Version      int // counts up with each rotation, from 1
+	CreatedBy    string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	LastUsedAt   *time.Time
+	RotatedAt    *time.Time
+}
+
+// New is a credential to store.
+type New struct {
+	Provider     string
+	Type         string // read without regard to case
+	Label        string
+	CustomerID   string
+	AllowedHosts []string
+	Data         json.RawMessage // one object with exactly the fields of the type
+	CreatedBy    string          // the user or key that stores it
+}
+
+// Patch changes what is not nil.
+type Patch struct {
+	Label        *string
+	AllowedHosts *[]string
+	Status       *string // active or revoked, read without regard to case
+}
+
+// Filter selects credentials of a tenant for a list.
+type Filter struct {
+	Provider   string // "" is any
+	Status     string // "" is any; read without regard to case
+	CustomerID string // "" is any
+	Before     uuid.UUID
+	Limit      int
+}
+
+// Limits on the fields of a credential.
+const (
+	maxLabel    = 255 // bytes
+	maxCustomer = 255 // visible ASCII characters
+)
+
+func parseStatus(path, s string, allowed ...Status) (Status, error) {
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		if strings.EqualFold(s, string(a)) {
+			return a, nil
+		}
+		names[i] = string(a)
+	}
+	return "", fault.Invalid(path, "enum", "status is one of "+strings.Join(names, ", ")+".")
+}
+
+func checkLabel(s string) error {
+	if len(s) > maxLabel || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return fault.Invalid("/label", "maxLength", fmt.Sprintf("label has at most %d bytes and no control characters.", maxLabel))
+	}
+	return nil
+}
+
+// check refuses what no credential can have.
+func (f Filter) check() error {
+	if f.Provider != "" && !verb.ValidSlug(f.Provider) {
+		return fault.Invalid("query.provider", "pattern", "provider is a provider's slug.")
+	}
+	return checkCustomer("query.customer_id", f.CustomerID)
+}
+
+func checkCustomer(path, s string) error {
+	if len(s) > maxCustomer || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fault.Invalid(path, "pattern", fmt.Sprintf("customer_id is 1 to %d visible ASCII characters.", maxCustomer))
+	}
+	return nil
+}
+
+// parsed is a New that passed every check.
+type parsed struct {
+	content *content
+	hosts   []string
+}
+
+func (n New) parse() (parsed, error) {
+	if !verb.ValidSlug(n.Provider) {
+		return parsed{}, fault.Invalid("/provider", "pattern", "provider is a provider's slug.")
+	}
+	t, err := ParseType(n.Type)
+	if err != nil {
+		return parsed{}, err
+	}
+	if err := checkLabel(n.Label); err != nil {
+		return parsed{}, err
+	}
+	if err := checkCustomer("/customer_id", n.CustomerID); err != nil {
+		return parsed{}, err
+	}
+	hosts, err := parseHosts(n.AllowedHosts)
+	if err != nil {
+		return parsed{}, err
+	}
+	c, err := parseData(t, n.Data)
+	if err != nil {
+		return parsed{}, err
+	}
+	return parsed{content: c, hosts: hosts}, nil
+}

@@ -1,0 +1,142 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+)
+
+// Sealed is a credential as it was read for a call: still encrypted, and useless
+// to any tenant but its own.
+type Sealed struct {
+	ID           uuid.UUID
+	Provider     string
+	Type         Type
+	CustomerID   string
+	Version      int
+	allowedHosts []string
+	envelope     envelope
+}
+
+// MaySend reports whether the credential may go to target; base is the provider's
+// base URL. See MaySend of the package.
+func (s Sealed) MaySend(base, target *url.URL) bool { return MaySend(s.allowedHosts, base, target) }
+
+// Newest reads, on conn, the credential of a call to a provider: the newest active
+// one of the customer where customerID is not empty and he has any, else of the
+// tenant. None is PROVIDER_NOT_CONNECTED; only expired ones are CREDENTIAL_EXPIRED.
+// One round trip.
+func (v *Vault) Newest(ctx context.Context, conn dbsqlc.DBTX, tenant uuid.UUID, provider, customerID string) (Sealed, error) {
+	row, err := v.q.NewestCredential(ctx, conn, dbsqlc.NewestCredentialParams{
+		TenantID: tenant, Provider: provider, CustomerID: orNull(customerID),
+	})
+	return sealed(row, err)
+}
+
+// QueueNewest puts the statement of Newest into a batch of the tenant, for a caller
+// that reads more in the same round trip; ReadNewest reads its result.
+func QueueNewest(b *pgx.Batch, tenant uuid.UUID, provider, customerID string) {
+	b.Queue(dbsqlc.NewestCredential, tenant, provider, orNull(customerID))
+}
+
+// ReadNewest reads the next result of a batch as that of QueueNewest.
+func ReadNewest(res pgx.BatchResults) (Sealed, error) {
+	rows, err := res.Query()
+	if err != nil {
+		return sealed(dbsqlc.NewestCredentialRow{}, err)
+	}
+	return sealed(pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.NewestCredentialRow]))
+}
+
+func sealed(row dbsqlc.NewestCredentialRow, err error) (Sealed, error) {
+	switch {
+	case db.IsNoRows(err):
+		return Sealed{}, fault.New(fault.CodeProviderNotConnected, "")
+	case err != nil:
+		return Sealed{}, fmt.Errorf("vault: read the credential of a call: %w", err)
+	case Status(row.Status) == StatusExpired:
+		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
+	}
+	return Sealed{
+		ID: row.ID, Provider: row.Provider, Type: Type(row.Type), CustomerID: orEmpty(row.CustomerID), Version: int(row.Version),
+		allowedHosts: row.AllowedHosts,
+		envelope:     envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
+	}, nil
+}
+
+// Resolve opens a credential for the tenant in whose call it is used. A row of
+// another tenant does not open, wherever it was read. The error is not a fault:
+// a credential that does not open is ours to repair.
+func (v *Vault) Resolve(ctx context.Context, tenant uuid.UUID, s Sealed) (Secret, error) {
+	b := binding{tenant: tenant, credential: s.ID, field: fieldData, version: int32(s.Version)}
+	plaintext, err := open(ctx, v.kms, b, s.envelope)
+	if err != nil {
+		return Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
+	}
+	defer clear(plaintext)
+	c, err := parseContent(plaintext, s.Type)
+	if err != nil {
+		return Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
+	}
+	return newSecret(c), nil
+}
+
+// MarkUsed notes that a credential was sent, at most once a minute and process, so
+// that a busy credential costs no write per call.
+func (v *Vault) MarkUsed(ctx context.Context, tenant, id uuid.UUID) error {
+	now := v.now()
+	if !v.used.due(id, now) {
+		return nil
+	}
+	err := v.q.MarkCredentialUsed(ctx, v.db.Tenant(tenant), dbsqlc.MarkCredentialUsedParams{
+		TenantID: tenant, ID: id, Now: now, UnlessSince: now.Add(-usedEvery),
+	})
+	if err != nil {
+		return fmt.Errorf("vault: note the use of a credential: %w", err)
+	}
+	return nil
+}
+
+// usedEvery is how exact last_used_at is.
+const usedEvery = time.Minute
+
+// maxUsed bounds the memory of usedLately; beyond it all is forgotten, which
+// costs one write more per credential.
+const maxUsed = 10_000
+
+// usedLately remembers when each credential's use was written last.
+type usedLately struct {
+	mu sync.Mutex
+	at map[uuid.UUID]time.Time
+}
+
+// due reports whether a use at now is to be written, and if so remembers it.
+func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if last, ok := u.at[id]; ok && now.Sub(last) < usedEvery {
+		return false
+	}
+	if u.at == nil || len(u.at) >= maxUsed {
+		u.at = map[uuid.UUID]time.Time{}
+	}
+	u.at[id] = now
+	return true
+}
+
+func sealedRow(r dbsqlc.Credential) Sealed {
+	return Sealed{
+		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), CustomerID: orEmpty(r.CustomerID), Version: int(r.Version),
+		allowedHosts: r.AllowedHosts,
+		envelope:     envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
+	}
+}

@@ -1,0 +1,170 @@
+// Package dispatch is where catalog, vault and connectors meet: it finds a verb
+// with everything that a call of it needs, and makes the call. Credentials are
+// opened here, inside the activity that sends, and everything that comes back is
+// cleared of them before anyone else sees it. The run domain calls it through its
+// interface Targets.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/vault"
+)
+
+// compiledVerbs is how many verbs a process keeps ready. One of Stripe's larger
+// ones takes about 200 KB compiled; most take a tenth of it.
+const compiledVerbs = 512
+
+// Config holds the values of a Dispatcher.
+type Config struct {
+	// Timeout bounds one attempt at a provider.
+	Timeout time.Duration
+}
+
+// Deps are the collaborators; all are required.
+type Deps struct {
+	DB       *db.Pool
+	Catalog  *catalog.Catalog
+	Vault    *vault.Vault
+	Policies *policy.Sets
+	Client   *connectors.Client
+	Log      *slog.Logger
+}
+
+// Dispatcher finds and calls verbs.
+type Dispatcher struct {
+	Deps
+	cfg      Config
+	compiled *catalog.Compiled[*artefacts]
+}
+
+// artefacts are a verb's schema and plan in the form that calls use.
+type artefacts struct {
+	schema *connectors.Schema
+	plan   connectors.Plan
+	masker *redact.Masker
+	fields *governance.Fields
+}
+
+// New checks the collaborators.
+func New(cfg Config, d Deps) (*Dispatcher, error) {
+	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || d.Client == nil || d.Log == nil || cfg.Timeout <= 0 {
+		return nil, errors.New("dispatch: database, catalog, vault, policies, client, log and a timeout are required")
+	}
+	compiled, err := catalog.NewCompiled(d.Catalog, compiledVerbs, compile)
+	if err != nil {
+		return nil, err
+	}
+	return &Dispatcher{Deps: d, cfg: cfg, compiled: compiled}, nil
+}
+
+func compile(schema, plan json.RawMessage) (*artefacts, error) {
+	s, err := connectors.CompileSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	p, err := connectors.ParsePlan(plan)
+	if err != nil {
+		return nil, err
+	}
+	return &artefacts{schema: s, plan: p, masker: redact.NewMasker(schema), fields: governance.NewFields(schema)}, nil
+}
+
+// replacedTries is how often a verb that an import replaces at that moment is read again.
+const replacedTries = 3
+
+// Target finds a verb with its credential, and the tenant's policies as they stand, in
+// one round trip once verb and policies have been compiled. VERB_NOT_FOUND where the
+// tenant has none of the name.
+func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (run.Target, error) {
+	return d.target(ctx, tenant, name)
+}
+
+// Subject implements policy.Subjects.
+func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	return d.target(ctx, tenant, name)
+}
+
+// Mask implements run.Targets. Of a verb that is gone from the catalog the schema is
+// unknown, so its arguments are masked by their names and by what the tenant wants
+// masked. Where that cannot be found out, all of them are.
+func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
+	t, err := d.target(ctx, tenant, name)
+	if err == nil {
+		return t.Mask(args)
+	}
+	also := [][]string{{redact.AnyName}}
+	if fault.HasCode(err, fault.CodeVerbNotFound) {
+		if set, err := d.Policies.Current(ctx, tenant); err == nil {
+			also = set.MaskPaths(name)
+		}
+	}
+	masked, _ := redact.NewMasker(nil).Also(also...).Mask(args)
+	return masked
+}
+
+func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name) (*target, error) {
+	for range replacedTries {
+		t := &target{d: d, tenant: tenant}
+		if err := d.read(ctx, t, name); err != nil {
+			return nil, err
+		}
+		var err error
+		if t.artefacts, err = d.compiled.Load(ctx, tenant, t.meta); errors.Is(err, catalog.ErrReplaced) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t.policies, err = d.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
+			return nil, err
+		}
+		t.masker = t.artefacts.masker.Also(t.policies.MaskPaths(t.meta.Name)...)
+		return t, nil
+	}
+	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
+}
+
+func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name) error {
+	b := &pgx.Batch{}
+	catalog.QueueMeta(b, t.tenant, name)
+	vault.QueueNewest(b, t.tenant, name.Provider, "")
+	policy.QueueVersion(b, t.tenant)
+	return d.DB.Batch(ctx, t.tenant, b, func(res pgx.BatchResults) error {
+		var err error
+		if t.meta, err = catalog.ReadMeta(res); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(t.meta.Auth, &t.auth); err != nil {
+			return fmt.Errorf("dispatch: the provider's auth: %w", err)
+		}
+		sealed, err := vault.ReadNewest(res)
+		switch {
+		case err == nil:
+			t.credential = &sealed
+		case fault.As(err) != nil:
+			t.missing = fault.As(err)
+		default:
+			return err
+		}
+		t.policyVersion, err = policy.ReadVersion(res)
+		return err
+	})
+}

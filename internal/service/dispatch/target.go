@@ -1,0 +1,158 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/vault"
+)
+
+// target is a verb of a tenant, ready to be judged and called.
+type target struct {
+	d         *Dispatcher
+	tenant    uuid.UUID
+	meta      catalog.Meta
+	auth      connectors.Auth
+	artefacts *artefacts
+	// credential is nil where there is none; missing says why.
+	credential *vault.Sealed
+	missing    *fault.Error
+	// policyVersion is what the tenant's policies were at when the verb was read;
+	// policies are of that version or a later one, nil where there are none.
+	policyVersion int64
+	policies      *policy.Set
+	masker        *redact.Masker
+}
+
+// Risk implements run.Target.
+func (t *target) Risk() verb.Risk { return t.meta.Risk }
+
+// Operation implements run.Target.
+func (t *target) Operation() verb.Operation { return t.meta.Operation }
+
+// Idempotency implements run.Target.
+func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
+
+// Connected implements run.Target: nil, PROVIDER_NOT_CONNECTED or CREDENTIAL_EXPIRED.
+func (t *target) Connected() *fault.Error {
+	if t.auth.Type == connectors.AuthNone || t.credential != nil {
+		return nil
+	}
+	if t.missing.Code == fault.CodeProviderNotConnected {
+		return fault.Newf(fault.CodeProviderNotConnected,
+			"%s has no active credential. Store one with POST /v1/credentials, then repeat the call.", t.meta.Name.Provider)
+	}
+	return t.missing
+}
+
+// CredentialID implements run.Target.
+func (t *target) CredentialID() *uuid.UUID {
+	if t.auth.Type == connectors.AuthNone || t.credential == nil {
+		return nil
+	}
+	return &t.credential.ID
+}
+
+// SchemaHash implements run.Target. Two verbs with one schema can still be two requests.
+func (t *target) SchemaHash() []byte {
+	h := sha256.New()
+	h.Write(t.meta.SchemaHash[:])
+	h.Write(t.meta.PlanHash[:])
+	fmt.Fprintf(h, "%q %q %q %q", t.meta.BaseURL, t.auth.Type, t.auth.In, t.auth.Name)
+	return h.Sum(nil)
+}
+
+// Judge implements run.Target.
+func (t *target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
+	return t.policies.Judge().Evaluate(t.Call(args, about))
+}
+
+// Call implements policy.Subject.
+func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {
+	return governance.Call{
+		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
+		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
+	}
+}
+
+// Hold implements run.Target.
+func (t *target) Hold(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
+	compiled, err := governance.CompileConditions(conditions)
+	return err == nil && compiled.Hold(t.Call(args, about))
+}
+
+// PolicyVersion implements run.Target.
+func (t *target) PolicyVersion() int64 { return t.policies.Judge().Version() }
+
+// Check implements run.Target.
+func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts.schema.Validate(args) }
+
+// Mask implements run.Target.
+func (t *target) Mask(args json.RawMessage) json.RawMessage {
+	masked, _ := t.masker.Mask(args)
+	return masked
+}
+
+// Prepare implements run.Target: it builds the request and opens the credential.
+func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, error) {
+	req, err := connectors.BuildRequest(t.artefacts.plan, t.meta.BaseURL, args)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{t: t, req: req}
+	if t.auth.Type == connectors.AuthNone {
+		return c, nil
+	}
+	if f := t.Connected(); f != nil {
+		return nil, f
+	}
+	if err := t.mayGo(req.URL); err != nil {
+		return nil, err
+	}
+	secret, err := t.d.Vault.Resolve(ctx, t.tenant, *t.credential)
+	if err != nil {
+		return nil, err
+	}
+	c.secrets = secret.Values()
+	if err := connectors.Apply(t.auth, plainSecret(secret), req); err != nil {
+		if f := fault.As(err); f != nil {
+			return nil, f
+		}
+		return nil, fault.New(fault.CodeProviderNotConnected, "The stored credential cannot be put into a request of this provider. Replace it.")
+	}
+	return c, nil
+}
+
+// mayGo holds the address against the hosts that the credential may be sent to.
+func (t *target) mayGo(address string) error {
+	base, err := url.Parse(t.meta.BaseURL)
+	if err != nil {
+		return fault.New(fault.CodeURLNotAllowed, "The provider's base URL is not valid.")
+	}
+	to, err := url.Parse(address)
+	if err != nil || !t.credential.MaySend(base, to) {
+		return fault.New(fault.CodeURLNotAllowed, "The credential may not be sent to the host of this call. See its allowed_hosts.")
+	}
+	return nil
+}
+
+func plainSecret(s vault.Secret) connectors.Secret {
+	user, password := s.Basic()
+	return connectors.Secret{
+		Type: connectors.SecretType(s.Type()), Token: s.Token(), Key: s.Key(),
+		Username: user, Password: password, Headers: s.Headers(),
+	}
+}

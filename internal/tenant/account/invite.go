@@ -1,0 +1,200 @@
+package account
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+// InviteInput is whom a tenant invites, and as what.
+type InviteInput struct {
+	Email string
+	Name  string // optional
+	Role  string // in any case
+}
+
+// Invite makes a user who joins by the token that is returned, on behalf of the user
+// actor. Whether the address is in use in another tenant makes no difference here and
+// is not told. It refuses with VALIDATION_ERROR, INSUFFICIENT_PERMISSIONS, and with
+// CONFLICT where the tenant has a user or an invitation of this address.
+func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in InviteInput) (Invited, error) {
+	email, err := newAddress(in.Email)
+	if err != nil {
+		return Invited{}, err
+	}
+	role, err := parseRole(in.Role)
+	if err != nil {
+		return Invited{}, err
+	}
+	if in.Name != "" {
+		if err := checkName(in.Name); err != nil {
+			return Invited{}, err
+		}
+	}
+	out := Invited{User: User{ID: newID(), Email: email, Name: in.Name, Role: role, Status: UserInvited, CreatedAt: s.now()}}
+	hash := s.newInvitation(&out)
+	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		by, err := s.lockAs(ctx, tx, tenant, actor)
+		if err != nil {
+			return err
+		}
+		if err := mayGive(by, role); err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		b.Queue(dbsqlc.InsertInvitedUser, out.ID, tenant, email, out.Name, string(role), out.CreatedAt, hash, out.InvitationExpiresAt)
+		audit.Queue(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
+		return runIn(ctx, tx, "invite user", b)
+	})
+	switch {
+	case db.IsUnique(err, "users_tenant_email"):
+		return Invited{}, fault.New(fault.CodeConflict, "The tenant has a user or an invitation of this address already.")
+	case err != nil:
+		return Invited{}, err
+	}
+	return out, nil
+}
+
+// InviteAgain voids the token of an invitation and returns another. It refuses as
+// ChangeUser does, and with CONFLICT where the user has joined.
+func (s *Service) InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id string) (Invited, error) {
+	var out Invited
+	_, err := s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+		if m.target.Status != UserInvited {
+			return User{}, fault.New(fault.CodeConflict, "The user has joined already.")
+		}
+		out = Invited{User: m.target}
+		hash, b := s.newInvitation(&out), &pgx.Batch{}
+		b.Queue(dbsqlc.RenewInvitation, hash, out.InvitationExpiresAt, tenant, out.ID)
+		audit.Queue(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
+		return out.User, runIn(ctx, tx, "renew invitation", b)
+	})
+	if err != nil {
+		return Invited{}, err
+	}
+	return out, nil
+}
+
+// newInvitation gives a user the token that he joins by and returns its hash.
+func (s *Service) newInvitation(u *Invited) (hash []byte) {
+	expires := s.now().Add(s.cfg.InvitationLifetime)
+	u.Token, hash = s.d.Secrets.NewInvitationToken()
+	u.InvitationExpiresAt = &expires
+	return hash
+}
+
+// AcceptInput is what a person joins with, and from where.
+type AcceptInput struct {
+	Token, Password string
+	Name            string // optional; the inviter's stays
+	Source          netip.Addr
+}
+
+// AcceptInvitation makes an invited person an active user and logs him in. What is no
+// token, was used or voided is INVALID_TOKEN, one past its time TOKEN_EXPIRED. Too many
+// that fail from one source are LOGIN_THROTTLED until the window ends. CONFLICT: the
+// address has an active user, in another tenant. Only who holds a good token of it
+// learns that, and it counts as a failure.
+func (s *Service) AcceptInvitation(ctx context.Context, in AcceptInput) (Login, error) {
+	if in.Token == "" {
+		return Login{}, fault.Invalid("/token", "required", "token is required.")
+	}
+	if in.Name != "" {
+		if err := checkName(in.Name); err != nil {
+			return Login{}, err
+		}
+	}
+	if err := checkNewPassword(in.Password); err != nil {
+		return Login{}, err
+	}
+	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), subject: s.d.Secrets.InvitationSubject(in.Source), name: in.Name}
+	if err := s.findInvitation(ctx, &a); err != nil {
+		return Login{}, s.countRefusal(ctx, a, err)
+	}
+	password, err := s.hashPassword(ctx, in.Password)
+	if err != nil {
+		return Login{}, err
+	}
+	login, err := s.join(ctx, a, password)
+	return login, s.countRefusal(ctx, a, err)
+}
+
+// acceptance is an invitation on its way to being accepted.
+type acceptance struct {
+	hash, subject []byte
+	tenant, user  uuid.UUID
+	email, name   string
+}
+
+func (s *Service) findInvitation(ctx context.Context, a *acceptance) error {
+	now := s.now()
+	found, err := s.q.BeginAcceptance(ctx, s.d.DB.Presenting(db.SettingInvitation, hex.EncodeToString(a.hash)),
+		dbsqlc.BeginAcceptanceParams{InvitationHash: a.hash, Subject: a.subject, Now: now})
+	switch {
+	case err != nil:
+		return fmt.Errorf("account: find invitation: %w", err)
+	case int(found.Failures) >= s.cfg.LoginFailures:
+		throttled := fault.New(fault.CodeLoginThrottled, "")
+		throttled.RetryAfter = found.WindowEndsAt.Sub(now)
+		return throttled
+	case found.UserID == nil:
+		return fault.New(fault.CodeInvalidToken, "")
+	case !found.InvitationExpiresAt.After(now):
+		return fault.New(fault.CodeTokenExpired, "")
+	}
+	a.tenant, a.user, a.email = *found.TenantID, *found.UserID, *found.Email
+	if a.name == "" {
+		a.name = *found.Name
+	}
+	return nil
+}
+
+// countRefusal counts a token that is not good, or cannot be used, and returns err.
+// Calls at once may pass the limit together: against the 256 bits of a token that is
+// nothing, and only a good one makes us hash a password.
+func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) error {
+	if !fault.HasCode(err, fault.CodeInvalidToken) && !fault.HasCode(err, fault.CodeConflict) {
+		return err
+	}
+	if cerr := s.countFailure(ctx, nil, nil, a.subject); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// join turns the invited user into an active one with his first session.
+func (s *Service) join(ctx context.Context, a acceptance, password string) (Login, error) {
+	now, out := s.now(), Login{UserID: a.user, TenantID: a.tenant, Email: a.email}
+	err := s.d.DB.InTenant(ctx, a.tenant, func(tx pgx.Tx) error {
+		n, err := s.q.AcceptInvitation(ctx, tx, dbsqlc.AcceptInvitationParams{
+			Now: now, PasswordHash: &password, Name: a.name, TenantID: a.tenant, ID: a.user, InvitationHash: a.hash,
+		})
+		switch {
+		case db.IsUnique(err, "users_email"):
+			return fault.New(fault.CodeConflict, "The address of this invitation belongs to a user already. Ask for an invitation to another address.")
+		case err != nil:
+			return fmt.Errorf("account: accept invitation: %w", err)
+		case n == 0:
+			return fault.New(fault.CodeInvalidToken, "")
+		}
+		b := &pgx.Batch{}
+		if err := s.queueSession(b, &out); err != nil {
+			return err
+		}
+		audit.Queue(b, byUser(ctx, a.tenant, a.user, "user.joined"))
+		return runIn(ctx, tx, "start session", b)
+	})
+	if err != nil {
+		return Login{}, err
+	}
+	return out, nil
+}

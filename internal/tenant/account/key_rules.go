@@ -1,0 +1,159 @@
+package account
+
+import (
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/fault"
+)
+
+const (
+	defaultPermission   = "agents:message"
+	actionPermissions   = "actions:" // prefix of what makes a Runtime key
+	defaultIdentityMode = "identified"
+
+	maxOrigins   = 100
+	maxOriginLen = 300 // a host name has at most 253 characters
+	maxAgentID   = 255
+)
+
+// newKey checks what a key is created with, fills in the defaults and brings
+// everything into the one form it is stored and compared in.
+func newKey(in KeyInput, known []string) (Key, error) {
+	key := Key{Name: in.Name, Status: KeyActive}
+	if err := checkName(in.Name); err != nil {
+		return Key{}, err
+	}
+	var err error
+	if key.Permissions, err = permissions(in.Permissions, known); err != nil {
+		return Key{}, err
+	}
+	runtime := slices.ContainsFunc(key.Permissions, func(p string) bool { return strings.HasPrefix(p, actionPermissions) })
+	if key.AgentID, err = agentID(in.AgentID, runtime); err != nil {
+		return Key{}, err
+	}
+	if key.IdentityMode, err = identityMode(in.IdentityMode, runtime); err != nil {
+		return Key{}, err
+	}
+	if key.AllowedOrigins, err = origins(in.AllowedOrigins); err != nil {
+		return Key{}, err
+	}
+	return key, nil
+}
+
+func permissions(given, known []string) ([]string, error) {
+	if given == nil {
+		return []string{defaultPermission}, nil
+	}
+	if len(given) == 0 {
+		return nil, fault.Invalid("/permissions", "minItems", "permissions has at least one entry; leave it out for agents:message.")
+	}
+	out := make([]string, 0, len(known))
+	for i, p := range given {
+		if !slices.Contains(known, p) {
+			return nil, fault.Invalid("/permissions/"+strconv.Itoa(i), "enum",
+				"There is no such permission; the permissions are "+strings.Join(known, ", ")+".")
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// agentID checks the lock to one agent. The agent need not exist yet.
+func agentID(given *string, runtime bool) (*string, error) {
+	if given == nil {
+		return nil, nil //nolint:nilnil // no lock is a value, not an error
+	}
+	if runtime {
+		return nil, fault.Invalid("/agent_id", "not_for_runtime_keys", "A key with an actions permission takes no agent_id.")
+	}
+	visible := !strings.ContainsFunc(*given, func(r rune) bool { return r <= ' ' || r > '~' })
+	if *given == "" || len(*given) > maxAgentID || !visible {
+		return nil, fault.Invalid("/agent_id", "format", "agent_id has 1 to 255 visible ASCII characters.")
+	}
+	id := *given
+	if parsed, err := uuid.Parse(id); err == nil {
+		id = parsed.String() // the form in which the path's id is compared
+	}
+	return &id, nil
+}
+
+func identityMode(given *string, runtime bool) (*string, error) {
+	switch {
+	case given == nil && runtime:
+		return nil, nil //nolint:nilnil // a Runtime key has none
+	case given == nil:
+		mode := defaultIdentityMode
+		return &mode, nil
+	case runtime:
+		return nil, fault.Invalid("/identity_mode", "not_for_runtime_keys", "A key with an actions permission takes no identity_mode.")
+	}
+	mode := strings.ToLower(*given)
+	if !slices.Contains([]string{"anonymous", "identified", "required"}, mode) {
+		return nil, fault.Invalid("/identity_mode", "enum", "identity_mode is anonymous, identified or required.")
+	}
+	return &mode, nil
+}
+
+func origins(given []string) ([]string, error) {
+	if len(given) > maxOrigins {
+		return nil, fault.Invalid("/allowed_origins", "maxItems", "allowed_origins has at most 100 entries.")
+	}
+	out := make([]string, 0, len(given))
+	for i, o := range given {
+		normal, ok := origin(o)
+		if !ok {
+			return nil, fault.Invalid("/allowed_origins/"+strconv.Itoa(i), "format",
+				"An origin has the form scheme://host or scheme://host:port, for example https://app.example.com.")
+		}
+		if !slices.Contains(out, normal) {
+			out = append(out, normal)
+		}
+	}
+	return out, nil
+}
+
+// hostName is a DNS name in ASCII (xn-- for the others), as browsers send it.
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+
+// origin returns an origin as a browser serialises it: lower case and without the
+// scheme's default port (RFC 6454, section 6).
+func origin(given string) (string, bool) {
+	lower := strings.ToLower(given)
+	u, err := url.Parse(lower)
+	if err != nil || len(given) > maxOriginLen || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != lower {
+		return "", false
+	}
+	host, port := u.Hostname(), u.Port()
+	if strings.HasSuffix(u.Host, ":") {
+		return "", false
+	}
+	if strings.HasPrefix(u.Host, "[") {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is6() || addr.Zone() != "" {
+			return "", false
+		}
+		host = "[" + addr.String() + "]"
+	} else if len(host) > 253 || !hostName.MatchString(host) {
+		return "", false
+	}
+	if port != "" {
+		n, err := strconv.Atoi(port)
+		if err != nil || n < 1 || n > 65535 {
+			return "", false
+		}
+		port = strconv.Itoa(n)
+	}
+	if port == "" || u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		return u.Scheme + "://" + host, true
+	}
+	return u.Scheme + "://" + host + ":" + port, true
+}

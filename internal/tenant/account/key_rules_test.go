@@ -1,0 +1,133 @@
+package account
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/tenant/auth"
+)
+
+func TestNewKeyDefaults(t *testing.T) {
+	t.Parallel()
+	id := uuid.New().String()
+	for name, tc := range map[string]struct {
+		in   KeyInput
+		want Key
+	}{
+		"agent key by default": {
+			KeyInput{Name: "n"},
+			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified")},
+		},
+		"Runtime key": {
+			KeyInput{Name: "n", Permissions: []string{"actions:run", "actions:catalog"}},
+			Key{Name: "n", Permissions: []string{"actions:run", "actions:catalog"}},
+		},
+		"mixed key": {
+			KeyInput{Name: "n", Permissions: []string{"agents:message", "actions:run"}},
+			Key{Name: "n", Permissions: []string{"agents:message", "actions:run"}},
+		},
+		"doubled permission": {
+			KeyInput{Name: "n", Permissions: []string{"maps:trigger", "maps:trigger"}},
+			Key{Name: "n", Permissions: []string{"maps:trigger"}, IdentityMode: new("identified")},
+		},
+		"locked key": {
+			KeyInput{Name: "n", AgentID: new(strings.ToUpper(id)), IdentityMode: new("REQUIRED")},
+			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: &id, IdentityMode: new("required")},
+		},
+		"agent id of another form": {
+			KeyInput{Name: "n", AgentID: new("Agent-7")},
+			Key{Name: "n", Permissions: []string{"agents:message"}, AgentID: new("Agent-7"), IdentityMode: new("identified")},
+		},
+		"origins": {
+			KeyInput{Name: "n", AllowedOrigins: []string{"HTTPS://App.Example.com:443", "https://app.example.com", "http://localhost:3000"}},
+			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified"), AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000"}},
+		},
+		"longest name": {
+			KeyInput{Name: strings.Repeat("ü", 255)},
+			Key{Name: strings.Repeat("ü", 255), Permissions: []string{"agents:message"}, IdentityMode: new("identified")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.want.Status = KeyActive
+			if tc.want.AllowedOrigins == nil {
+				tc.want.AllowedOrigins = []string{}
+			}
+			got, err := newKey(tc.in, auth.Permissions())
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestNewKeyRefusals(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		in         KeyInput
+		path, rule string
+	}{
+		"no name":                    {KeyInput{}, "/name", "required"},
+		"blank name":                 {KeyInput{Name: "  "}, "/name", "length"},
+		"name too long":              {KeyInput{Name: strings.Repeat("ü", 256)}, "/name", "length"},
+		"name with a line break":     {KeyInput{Name: "a\nb"}, "/name", "length"},
+		"no permission":              {KeyInput{Name: "n", Permissions: []string{}}, "/permissions", "minItems"},
+		"unknown permission":         {KeyInput{Name: "n", Permissions: []string{"actions:run", "actions:*"}}, "/permissions/1", "enum"},
+		"no manage of API keys":      {KeyInput{Name: "n", Permissions: []string{"api-keys:manage"}}, "/permissions/0", "enum"},
+		"locked run key":             {KeyInput{Name: "n", Permissions: []string{"actions:run"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
+		"locked catalog key":         {KeyInput{Name: "n", Permissions: []string{"agents:message", "actions:catalog"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
+		"Runtime key with a mode":    {KeyInput{Name: "n", Permissions: []string{"actions:run"}, IdentityMode: new("identified")}, "/identity_mode", "not_for_runtime_keys"},
+		"empty agent id":             {KeyInput{Name: "n", AgentID: new("")}, "/agent_id", "format"},
+		"agent id with a space":      {KeyInput{Name: "n", AgentID: new("a b")}, "/agent_id", "format"},
+		"agent id too long":          {KeyInput{Name: "n", AgentID: new(strings.Repeat("a", 256))}, "/agent_id", "format"},
+		"unknown mode":               {KeyInput{Name: "n", IdentityMode: new("none")}, "/identity_mode", "enum"},
+		"second origin bad":          {KeyInput{Name: "n", AllowedOrigins: []string{"https://a.example", "*"}}, "/allowed_origins/1", "format"},
+		"too many origins":           {KeyInput{Name: "n", AllowedOrigins: slices.Repeat([]string{"https://a.example"}, 101)}, "/allowed_origins", "maxItems"},
+		"origin of the null context": {KeyInput{Name: "n", AllowedOrigins: []string{"null"}}, "/allowed_origins/0", "format"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newKey(tc.in, auth.Permissions())
+			f := fault.As(err)
+			require.NotNil(t, f)
+			require.Equal(t, fault.CodeValidation, f.Code)
+			require.Equal(t, tc.path, f.Details[0].Path)
+			require.Equal(t, tc.rule, f.Details[0].Rule)
+		})
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"https://example.com":       "https://example.com",
+		"https://example.com:443":   "https://example.com",
+		"http://example.com:80":     "http://example.com",
+		"http://example.com:443":    "http://example.com:443",
+		"http://localhost:3000":     "http://localhost:3000",
+		"http://localhost:03000":    "http://localhost:3000",
+		"http://127.0.0.1:8080":     "http://127.0.0.1:8080",
+		"http://[2001:DB8:0::1]:81": "http://[2001:db8::1]:81",
+		"capacitor://localhost":     "capacitor://localhost",
+		"https://xn--bcher-kva.ch":  "https://xn--bcher-kva.ch",
+	} {
+		got, ok := origin(given)
+		require.True(t, ok, given)
+		require.Equal(t, want, got)
+	}
+	for _, bad := range []string{
+		"", "*", "null", "example.com", "//example.com", "https://", "https:///x", "https://example.com/", "https://example.com/path",
+		"https://example.com?x", "https://example.com?", "https://example.com#x", "https://u:p@example.com", "https://example.com:",
+		"https://example.com:0", "https://example.com:65536", "https://example.com:a", "https://*.example.com", "https://bücher.ch",
+		"https://a b", "https://[::1", "https://[::1%25eth0]", "https://-a.example", "https://a..b", "mailto:a@example.com",
+		"https://" + strings.Repeat("a", 64) + ".example", " https://example.com", "https://example.com\n", "https://a,https://b",
+		"https://" + strings.Repeat("a.", 200) + "example",
+	} {
+		_, ok := origin(bad)
+		require.False(t, ok, bad)
+	}
+}

@@ -1,0 +1,123 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+// The states of an API key.
+const (
+	KeyActive  = "active"
+	KeyRevoked = "revoked"
+)
+
+// Key is an API key as it is shown: Secret is the whole of it at creation and
+// empty ever after.
+type Key struct {
+	ID             uuid.UUID
+	Secret         string
+	Preview        string
+	Name           string
+	Status         string
+	Permissions    []string
+	AgentID        *string
+	IdentityMode   *string // nil for Runtime keys
+	AllowedOrigins []string
+	CreatedAt      time.Time
+	LastUsedAt     *time.Time // to the minute
+	RevokedAt      *time.Time
+}
+
+// KeyInput is what a key is created with. A nil field was not given.
+type KeyInput struct {
+	Name           string
+	Permissions    []string
+	AgentID        *string
+	IdentityMode   *string
+	AllowedOrigins []string
+}
+
+// CreateKey makes a key of the tenant. It refuses with VALIDATION_ERROR.
+func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyInput) (Key, error) {
+	key, err := newKey(in, s.cfg.Permissions)
+	if err != nil {
+		return Key{}, err
+	}
+	secret, preview, hash := s.d.Secrets.NewKey()
+	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.InsertAPIKey, key.ID, tenant, hash, preview, key.Name, key.Permissions,
+		key.AgentID, key.IdentityMode, key.AllowedOrigins, user, key.CreatedAt)
+	audit.Queue(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
+		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
+	if err := s.commit(ctx, tenant, "insert key", b); err != nil {
+		return Key{}, err
+	}
+	return key, nil
+}
+
+// ListKeys returns the tenant's keys, the newest first. status is "active", which
+// "" means too, or "all".
+func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]Key, error) {
+	status = strings.ToLower(status)
+	if status != "" && status != KeyActive && status != "all" {
+		return nil, fault.Invalid("query.status", "enum", "status is active or all.")
+	}
+	rows, err := s.q.ListAPIKeys(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListAPIKeysParams{
+		TenantID: tenant, IncludeRevoked: status == "all",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("account: list keys: %w", err)
+	}
+	keys := make([]Key, 0, len(rows))
+	for _, row := range rows {
+		key := Key{
+			ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
+			AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins,
+			CreatedAt: row.CreatedAt.UTC(), LastUsedAt: utc(row.LastUsedAt), RevokedAt: utc(row.RevokedAt),
+		}
+		if row.RevokedAt != nil {
+			key.Status = KeyRevoked
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// RevokeKey ends a key for good. When it returns, the key is refused everywhere,
+// and every process has been told to cancel its requests. An unknown id, another
+// tenant's and a key that is revoked already are API_KEY_NOT_FOUND.
+func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error {
+	parsed, err := uuid.Parse(id)
+	if err != nil || parsed.String() != id {
+		return fault.New(fault.CodeAPIKeyNotFound, "")
+	}
+	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		n, err := s.q.RevokeAPIKey(ctx, tx, dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: tenant, Now: s.now()})
+		switch {
+		case err != nil:
+			return fmt.Errorf("account: revoke key: %w", err)
+		case n == 0:
+			return fault.New(fault.CodeAPIKeyNotFound, "")
+		}
+		return audit.Append(ctx, tx, audit.Change(ctx, tenant, "api_key.revoked", subjectKey, id))
+	})
+}
+
+// utc brings a time of the database, which is in the process's zone, into ours.
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

@@ -1,0 +1,164 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+// LoginInput is what a person logs in with, and from where.
+type LoginInput struct {
+	Email, Password string
+	Source          netip.Addr
+}
+
+// Login is what a login or a refresh gives: a token for calls, and the secret that
+// gets the next one. The refresh token is good once.
+type Login struct {
+	Token        string
+	ExpiresIn    time.Duration // of Token
+	RefreshToken string
+
+	UserID, TenantID uuid.UUID
+	Email            string
+}
+
+// LogIn starts a session. An unknown address and a wrong password get the same
+// answer, INVALID_CREDENTIALS, after the same work. Too many of either from one
+// source are LOGIN_THROTTLED until the window ends, for the right password too.
+func (s *Service) LogIn(ctx context.Context, in LoginInput) (Login, error) {
+	email, err := presentedAddress(in.Email, in.Password)
+	if err != nil {
+		return Login{}, err
+	}
+	subject := s.d.Secrets.LoginSubject(email, in.Source)
+	found, ok, err := s.tryPassword(ctx, email, in.Password, subject)
+	if err != nil {
+		return Login{}, err
+	}
+	if !ok {
+		return Login{}, fault.New(fault.CodeInvalidCredentials, "")
+	}
+	return s.startSession(ctx, *found.TenantID, *found.UserID, email, subject)
+}
+
+// tryPassword holds a hasher's slot from the look at the counted failures until
+// this one is counted: of a burst, no more than the slots can pass the limit.
+func (s *Service) tryPassword(ctx context.Context, email, password string, subject []byte) (dbsqlc.BeginLoginRow, bool, error) {
+	var none dbsqlc.BeginLoginRow
+	free, err := s.slots.take(ctx)
+	if err != nil {
+		return none, false, err
+	}
+	defer free()
+	now := s.now()
+	found, err := s.q.BeginLogin(ctx, s.d.DB.Presenting(db.SettingLoginEmail, email),
+		dbsqlc.BeginLoginParams{Email: email, Subject: subject, Now: now})
+	if err != nil {
+		return none, false, fmt.Errorf("account: find user: %w", err)
+	}
+	if int(found.Failures) >= s.cfg.LoginFailures {
+		throttled := fault.New(fault.CodeLoginThrottled, "")
+		throttled.RetryAfter = found.WindowEndsAt.Sub(now)
+		return none, false, throttled
+	}
+	stored := ""
+	if found.PasswordHash != nil {
+		stored = *found.PasswordHash
+	}
+	ok, err := s.passwords.matches(password, stored)
+	if err != nil {
+		return none, false, err
+	}
+	if !ok {
+		return none, false, s.countFailure(ctx, found.TenantID, found.UserID, subject)
+	}
+	return found, true, nil
+}
+
+// countFailure counts into the subject's window and, where the user is known, records
+// that somebody failed to log in as him. It is one statement either way, so that the
+// time taken does not tell which.
+func (s *Service) countFailure(ctx context.Context, tenant, user *uuid.UUID, subject []byte) error {
+	now, a := s.now(), audit.ActorOf(ctx)
+	p := dbsqlc.CountFailedLoginParams{
+		Subject: subject, Now: now, WindowEndsAt: now.Add(s.cfg.LoginWindow),
+		RecordID: newID(), RequestID: a.RequestID, SourceAddr: a.SourceAddr,
+	}
+	if tenant != nil && user != nil {
+		p.Known, p.TenantID, p.UserID = true, *tenant, user.String()
+	}
+	if err := s.q.CountFailedLogin(ctx, s.d.DB.Tenant(p.TenantID), p); err != nil {
+		return fmt.Errorf("account: count failed login: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, email string, subject []byte) (Login, error) {
+	out := Login{UserID: user, TenantID: tenant, Email: email}
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.ForgetFailedLogins, subject)
+	b.Queue(dbsqlc.DeleteEndedSessions, tenant, user, s.now())
+	if err := s.queueSession(b, &out); err != nil {
+		return Login{}, err
+	}
+	audit.Queue(b, byUser(ctx, tenant, user, "user.logged_in"))
+	if err := s.commit(ctx, tenant, "start session", b); err != nil {
+		return Login{}, err
+	}
+	return out, nil
+}
+
+// queueSession adds a new session of the login's user and its first pair of tokens.
+func (s *Service) queueSession(b *pgx.Batch, out *Login) error {
+	now := s.now()
+	session := sessionRef{id: newID(), ends: now.Add(s.cfg.SessionLifetime)}
+	b.Queue(dbsqlc.InsertSession, session.id, out.TenantID, out.UserID, now, session.ends)
+	return s.queueTokens(b, session, out)
+}
+
+// sessionRef is a session under way: its id and its end, however often refreshed.
+type sessionRef struct {
+	id   uuid.UUID
+	ends time.Time
+}
+
+// queueTokens gives a session its next pair of tokens.
+func (s *Service) queueTokens(b *pgx.Batch, session sessionRef, out *Login) error {
+	secret, hash := s.d.Secrets.NewRefreshToken()
+	expires := s.now().Add(s.cfg.RefreshLifetime)
+	if expires.After(session.ends) {
+		expires = session.ends
+	}
+	b.Queue(dbsqlc.InsertRefreshToken, hash, out.TenantID, session.id, expires)
+	token, lifetime, err := s.d.Tokens.Issue(out.UserID, out.TenantID, session.id)
+	if err != nil {
+		return fmt.Errorf("account: issue token: %w", err)
+	}
+	out.Token, out.ExpiresIn, out.RefreshToken = token, lifetime, secret
+	return nil
+}
+
+// presentedAddress checks only that there is something to look for: an address
+// that nobody can have is answered like one that nobody has.
+func presentedAddress(email, password string) (string, error) {
+	switch {
+	case email == "":
+		return "", fault.Invalid("/email", "required", "email is required.")
+	case password == "":
+		return "", fault.Invalid("/password", "required", "password is required.")
+	case len(email) > maxEmail:
+		return "", fault.Invalid("/email", "maxLength", "email has at most 254 characters.")
+	}
+	return strings.ToLower(email), checkPasswordSize(password)
+}

@@ -1,0 +1,9 @@
+package account
+
+import (
+	"testing"
+
+	"agentruntime/internal/dev/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,0 +1,98 @@
+package account
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+// Refresh trades a refresh token for the next pair. A token that was used before
+// is a stolen one, whoever of the two holders calls: the whole session ends. It
+// refuses with INVALID_TOKEN or TOKEN_EXPIRED.
+func (s *Service) Refresh(ctx context.Context, secret string) (Login, error) {
+	if secret == "" {
+		return Login{}, fault.Invalid("/refresh_token", "required", "refresh_token is required.")
+	}
+	hash, wellFormed := s.d.Secrets.RefreshTokenHash(secret)
+	if !wellFormed {
+		return Login{}, fault.New(fault.CodeInvalidToken, "")
+	}
+	found, err := s.q.FindRefreshToken(ctx, s.d.DB.Presenting(db.SettingRefreshHash, hex.EncodeToString(hash)), hash)
+	if db.IsNoRows(err) {
+		return Login{}, fault.New(fault.CodeInvalidToken, "")
+	}
+	if err != nil {
+		return Login{}, fmt.Errorf("account: find refresh token: %w", err)
+	}
+	var out Login
+	var refusal error
+	err = s.d.DB.InTenant(ctx, found.TenantID, func(tx pgx.Tx) (failed error) {
+		// A refusal is not a failure of the transaction: what it revokes must commit.
+		out, refusal, failed = s.rotate(ctx, tx, hash, found)
+		return failed
+	})
+	if err != nil {
+		return Login{}, err
+	}
+	return out, refusal
+}
+
+// rotate uses the token up and issues the next. Of two racing calls one finds it used.
+func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsqlc.FindRefreshTokenRow) (out Login, refusal, err error) {
+	now := s.now()
+	fresh, err := s.q.UseRefreshToken(ctx, tx, dbsqlc.UseRefreshTokenParams{TokenHash: hash, TenantID: found.TenantID, Now: now})
+	if err != nil {
+		return Login{}, nil, fmt.Errorf("account: use refresh token: %w", err)
+	}
+	if fresh == 0 {
+		err := s.endSession(ctx, tx, found.TenantID, found.SessionID, "user.session_revoked")
+		return Login{}, fault.New(fault.CodeInvalidToken, ""), err
+	}
+	session, err := s.q.LockSession(ctx, tx, dbsqlc.LockSessionParams{ID: found.SessionID, TenantID: found.TenantID})
+	switch {
+	case db.IsNoRows(err):
+		return Login{}, fault.New(fault.CodeInvalidToken, ""), nil
+	case err != nil:
+		return Login{}, nil, fmt.Errorf("account: lock session: %w", err)
+	case session.RevokedAt != nil:
+		return Login{}, fault.New(fault.CodeInvalidToken, ""), nil
+	case !found.ExpiresAt.After(now), !session.ExpiresAt.After(now):
+		return Login{}, fault.New(fault.CodeTokenExpired, ""), nil
+	}
+	out = Login{UserID: session.UserID, TenantID: found.TenantID, Email: session.Email}
+	b := &pgx.Batch{}
+	if err := s.queueTokens(b, sessionRef{id: found.SessionID, ends: session.ExpiresAt}, &out); err != nil {
+		return Login{}, nil, err
+	}
+	return out, nil, runIn(ctx, tx, "issue tokens", b)
+}
+
+// LogOut ends a session: its tokens are refused from the next call on. Ending one
+// that has ended changes nothing.
+func (s *Service) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
+	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		return s.endSession(ctx, tx, tenant, session, "user.logged_out")
+	})
+}
+
+// endSession revokes a session and records it as action, unless it has ended.
+func (s *Service) endSession(ctx context.Context, tx pgx.Tx, tenant, session uuid.UUID, action string) error {
+	users, err := s.q.RevokeSession(ctx, tx, dbsqlc.RevokeSessionParams{ID: session, TenantID: tenant, Now: s.now()})
+	if err != nil {
+		return fmt.Errorf("account: revoke session: %w", err)
+	}
+	for _, user := range users { // one at most
+		if err := audit.Append(ctx, tx, audit.Change(ctx, tenant, action, subjectUser, user.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package account
+
+import (
+	"context"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+const (
+	maxEmail = 254 // characters: RFC 5321 gives a path 256 with its brackets
+	maxName  = 255 // characters
+)
+
+// signedUp is the one answer to a sign-up, whether or not the address is known.
+const signedUp = "If the address was not in use, the account exists now: log in with the email and password."
+
+// SignupInput is what a person signs up with.
+type SignupInput struct {
+	Email, Password string
+	Name            string // optional
+}
+
+// SignedUp is the answer to a sign-up.
+type SignedUp struct {
+	// UserID is of nobody where the address was taken already: the caller must not
+	// learn that it was.
+	UserID  uuid.UUID
+	Message string
+}
+
+// SignUp makes a tenant that its caller owns. A known address gets the same answer
+// after the same work and nothing changes; an invited one is free. It refuses with
+// VALIDATION_ERROR or WEAK_PASSWORD.
+func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) {
+	email, err := newAddress(in.Email)
+	if err != nil {
+		return SignedUp{}, err
+	}
+	if in.Name != "" {
+		if err := checkName(in.Name); err != nil {
+			return SignedUp{}, err
+		}
+	}
+	if err := checkNewPassword(in.Password); err != nil {
+		return SignedUp{}, err
+	}
+	hash, err := s.hashPassword(ctx, in.Password)
+	if err != nil {
+		return SignedUp{}, err
+	}
+	tenant, user := newID(), newID()
+	tenantName := in.Name
+	if tenantName == "" {
+		tenantName = email
+	}
+	a, b := audit.ActorOf(ctx), &pgx.Batch{}
+	b.Queue(dbsqlc.PresentAddress, email)
+	b.Queue(dbsqlc.SignUp, user, tenant, email, hash, in.Name, s.now(), tenantName, newID(), a.RequestID, a.SourceAddr)
+	if err := s.commit(ctx, tenant, "sign up", b); err != nil {
+		return SignedUp{}, err
+	}
+	return SignedUp{UserID: user, Message: signedUp}, nil
+}
+
+func (s *Service) hashPassword(ctx context.Context, password string) (string, error) {
+	free, err := s.slots.take(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer free()
+	return s.passwords.hash(password), nil
+}
+
+// newAddress checks an email address and returns it in lower case. Addresses are
+// ASCII (an international domain in its xn-- form), so that two that look alike
+// are never two users.
+func newAddress(email string) (string, error) {
+	if email == "" {
+		return "", fault.Invalid("/email", "required", "email is required.")
+	}
+	parsed, err := mail.ParseAddress(email)
+	ascii := !strings.ContainsFunc(email, func(r rune) bool { return r <= ' ' || r > '~' })
+	if err != nil || !ascii || parsed.Address != email || len(email) > maxEmail || strings.Contains(email, `"`) {
+		return "", fault.Invalid("/email", "format", "email is an address like name@example.com.")
+	}
+	return strings.ToLower(email), nil
+}
+
+// checkName enforces 1 to 255 characters that can be shown.
+func checkName(name string) error {
+	switch n := utf8.RuneCountInString(name); {
+	case n == 0:
+		return fault.Invalid("/name", "required", "name is required.")
+	case n > maxName, strings.TrimSpace(name) == "", strings.ContainsFunc(name, unicode.IsControl):
+		return fault.Invalid("/name", "length", "name has 1 to 255 characters, not blank and none of them a control character.")
+	}
+	return nil
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -1,0 +1,301 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/audit"
+)
+
+// Role is what a user may do in his tenant (docs/users-and-roles.md).
+type Role string
+
+// The roles, from the one that may most to the one that may least.
+const (
+	RoleOwner    Role = "owner"
+	RoleAdmin    Role = "admin"
+	RoleApprover Role = "approver"
+	RoleMember   Role = "member"
+)
+
+// managesUsers reports whether a user of the role manages others; he himself is
+// managed by owners only.
+func (r Role) managesUsers() bool { return r == RoleOwner || r == RoleAdmin }
+
+func parseRole(s string) (Role, error) {
+	switch r := Role(strings.ToLower(s)); r {
+	case RoleOwner, RoleAdmin, RoleApprover, RoleMember:
+		return r, nil
+	}
+	return "", fault.Invalid("/role", "enum", "role is owner, admin, approver or member.")
+}
+
+// The states of a user.
+const (
+	UserInvited = "invited" // has not accepted yet; the invitation may have expired
+	UserActive  = "active"
+	UserRemoved = "removed"
+)
+
+// User is a user of a tenant.
+type User struct {
+	ID                  uuid.UUID
+	Email               string
+	Name                string
+	Role                Role
+	Status              string
+	CreatedAt           time.Time
+	JoinedAt            *time.Time
+	InvitationExpiresAt *time.Time // while he is invited
+	RemovedAt           *time.Time
+}
+
+// Invited is a user and the token of his invitation, which is shown this once.
+type Invited struct {
+	User
+	Token string
+}
+
+func shown(r dbsqlc.GetUserRow) User {
+	u := User{
+		ID: r.ID, Email: r.Email, Name: r.Name, Role: Role(r.Role), Status: UserInvited, CreatedAt: r.CreatedAt.UTC(),
+		JoinedAt: utc(r.JoinedAt), InvitationExpiresAt: utc(r.InvitationExpiresAt), RemovedAt: utc(r.RemovedAt),
+	}
+	switch {
+	case r.RemovedAt != nil:
+		u.Status = UserRemoved
+	case r.JoinedAt != nil:
+		u.Status = UserActive
+	}
+	return u
+}
+
+func unknownUser() error { return fault.New(fault.CodeUserNotFound, "") }
+
+// parseUserID reads an id as it is written. Every other text is an unknown user.
+func parseUserID(id string) (uuid.UUID, error) {
+	parsed, err := uuid.Parse(id)
+	if err != nil || parsed.String() != id {
+		return uuid.Nil, unknownUser()
+	}
+	return parsed, nil
+}
+
+// User returns a user of the tenant, a removed one too, or USER_NOT_FOUND.
+func (s *Service) User(ctx context.Context, tenant uuid.UUID, id string) (User, error) {
+	parsed, err := parseUserID(id)
+	if err != nil {
+		return User{}, err
+	}
+	return s.user(ctx, s.d.DB.Tenant(tenant), tenant, parsed)
+}
+
+func (s *Service) user(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (User, error) {
+	row, err := s.q.GetUser(ctx, tx, dbsqlc.GetUserParams{TenantID: tenant, ID: id})
+	switch {
+	case db.IsNoRows(err):
+		return User{}, unknownUser()
+	case err != nil:
+		return User{}, fmt.Errorf("account: read user: %w", err)
+	}
+	return shown(row), nil
+}
+
+// UserFilter selects users for a list.
+type UserFilter struct {
+	Status string     // "" is all but the removed; "all"; else a state, in any case
+	Before *uuid.UUID // the last one of the page before
+	Limit  int
+}
+
+// ListUsers returns a page of the tenant's users, the newest first, and whether there are
+// more after the last.
+func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter) (page []User, more bool, err error) {
+	arg := dbsqlc.ListUsersParams{TenantID: tenant, Before: f.Before, N: int32(f.Limit + 1)}
+	switch strings.ToLower(f.Status) {
+	case "":
+		arg.Active, arg.Invited = true, true
+	case "all":
+		arg.Active, arg.Invited, arg.Removed = true, true, true
+	case UserActive:
+		arg.Active = true
+	case UserInvited:
+		arg.Invited = true
+	case UserRemoved:
+		arg.Removed = true
+	default:
+		return nil, false, fault.Invalid("query.status", "enum", "status is active, invited, removed or all.")
+	}
+	rows, err := s.q.ListUsers(ctx, s.d.DB.Tenant(tenant), arg)
+	if err != nil {
+		return nil, false, fmt.Errorf("account: list users: %w", err)
+	}
+	if more = len(rows) > f.Limit; more {
+		rows = rows[:f.Limit]
+	}
+	page = make([]User, len(rows))
+	for i, r := range rows {
+		page[i] = shown(dbsqlc.GetUserRow(r))
+	}
+	return page, more, nil
+}
+
+// UserChange changes what is not nil.
+type UserChange struct {
+	Role *string // in any case
+	Name *string
+}
+
+// ChangeUser changes the role or the name of a user, on behalf of the user actor. It
+// refuses with VALIDATION_ERROR, USER_NOT_FOUND, INSUFFICIENT_PERMISSIONS, and with
+// CONFLICT where no active owner would be left.
+func (s *Service) ChangeUser(ctx context.Context, tenant, actor uuid.UUID, id string, c UserChange) (User, error) {
+	var to *Role
+	if c.Role != nil {
+		r, err := parseRole(*c.Role)
+		if err != nil {
+			return User{}, err
+		}
+		to = &r
+	}
+	if c.Name != nil {
+		if err := checkName(*c.Name); err != nil {
+			return User{}, err
+		}
+	}
+	return s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+		return s.changeUser(ctx, tx, m, to, c.Name)
+	})
+}
+
+func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Role, name *string) (User, error) {
+	was, u := m.target, m.target
+	if role != nil {
+		u.Role = *role
+	}
+	if name != nil {
+		u.Name = *name
+	}
+	if u.Role == was.Role && u.Name == was.Name {
+		return u, nil
+	}
+	if u.Role != was.Role {
+		if err := s.mayLose(ctx, tx, m, u.Role); err != nil {
+			return User{}, err
+		}
+	}
+	b := &pgx.Batch{}
+	b.Queue(dbsqlc.UpdateUser, string(u.Role), u.Name, m.tenant, u.ID)
+	if u.Role != was.Role {
+		audit.Queue(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
+	}
+	if u.Name != was.Name {
+		audit.Queue(b, m.record(ctx, "user.renamed"))
+	}
+	return u, runIn(ctx, tx, "change user", b)
+}
+
+// RemoveUser ends a user's membership and his sessions, or withdraws an invitation, on
+// behalf of the user actor. The row stays, the address is free. It refuses as
+// ChangeUser does; a second time is USER_NOT_FOUND.
+func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id string) error {
+	_, err := s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+		if err := s.mayLose(ctx, tx, m, ""); err != nil {
+			return User{}, err
+		}
+		now, b := s.now(), &pgx.Batch{}
+		b.Queue(dbsqlc.RemoveUser, now, m.tenant, m.target.ID)
+		b.Queue(dbsqlc.RevokeSessionsOf, now, m.tenant, m.target.ID)
+		audit.Queue(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
+		return User{}, runIn(ctx, tx, "remove user", b)
+	})
+	return err
+}
+
+// managed is a user about to be changed, and who changes him.
+type managed struct {
+	tenant, actor uuid.UUID
+	actorRole     Role // at this moment, whatever it was when the call began
+	target        User
+}
+
+func (m managed) record(ctx context.Context, action string) audit.Record {
+	return audit.Change(ctx, m.tenant, action, subjectUser, m.target.ID.String())
+}
+
+// manage runs change in a transaction in which no other user of the tenant changes,
+// once it is clear that the actor may change this one.
+func (s *Service) manage(ctx context.Context, tenant, actor uuid.UUID, id string, change func(pgx.Tx, managed) (User, error)) (out User, err error) {
+	parsed, err := parseUserID(id)
+	if err != nil {
+		return User{}, err
+	}
+	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		m := managed{tenant: tenant, actor: actor}
+		if m.actorRole, err = s.lockAs(ctx, tx, tenant, actor); err != nil {
+			return err
+		}
+		if m.target, err = s.user(ctx, tx, tenant, parsed); err != nil {
+			return err
+		}
+		switch {
+		case m.target.Status == UserRemoved:
+			return unknownUser()
+		case m.target.Role.managesUsers() && m.actorRole != RoleOwner && actor != parsed:
+			return fault.New(fault.CodeInsufficientPermissions, "Owners and admins are managed by owners: this takes the role owner.")
+		}
+		out, err = change(tx, m)
+		return err
+	})
+	return out, err
+}
+
+// lockAs makes changes of the tenant's users take their turn and returns the actor's
+// role as those before have left it.
+func (s *Service) lockAs(ctx context.Context, tx pgx.Tx, tenant, actor uuid.UUID) (Role, error) {
+	if err := s.q.LockUsers(ctx, tx, tenant); err != nil {
+		return "", fmt.Errorf("account: lock users: %w", err)
+	}
+	role, err := s.q.RoleOfActiveUser(ctx, tx, dbsqlc.RoleOfActiveUserParams{TenantID: tenant, ID: actor})
+	if err != nil && !db.IsNoRows(err) {
+		return "", fmt.Errorf("account: read role: %w", err)
+	}
+	if !Role(role).managesUsers() {
+		return "", fault.New(fault.CodeInsufficientPermissions, "This takes the role owner or admin.")
+	}
+	return Role(role), nil
+}
+
+// mayGive reports whether a user of role by may make somebody else's role to.
+func mayGive(by, to Role) error {
+	if to.managesUsers() && by != RoleOwner {
+		return fault.New(fault.CodeInsufficientPermissions, "The roles owner and admin are given by owners: this takes the role owner.")
+	}
+	return nil
+}
+
+// mayLose checks that the target may go from his role to another; "" is none.
+func (s *Service) mayLose(ctx context.Context, tx pgx.Tx, m managed, to Role) error {
+	if err := mayGive(m.actorRole, to); err != nil {
+		return err
+	}
+	if m.target.Role != RoleOwner || m.target.Status != UserActive {
+		return nil
+	}
+	others, err := s.q.CountOtherOwners(ctx, tx, dbsqlc.CountOtherOwnersParams{TenantID: m.tenant, ID: m.target.ID})
+	switch {
+	case err != nil:
+		return fmt.Errorf("account: count owners: %w", err)
+	case others == 0:
+		return fault.New(fault.CodeConflict, "This is the tenant's only active owner. Make somebody else an owner first.")
+	}
+	return nil
+}
