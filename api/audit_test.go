@@ -290,7 +290,7 @@ func (s *site) many(t *testing.T, n int) {
 	require.NoError(t, s.db.InTenant(t.Context(), s.tenant, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		for range n {
-			audit.Queue(b, audit.Record{TenantID: s.tenant, ActorType: audit.ActorSystem, Action: "run.executed", Input: large})
+			audit.QueueRaw(b, audit.Record{TenantID: s.tenant, ActorType: audit.ActorSystem, Action: "run.executed", Input: large})
 		}
 		return tx.SendBatch(t.Context(), b).Close()
 	}))

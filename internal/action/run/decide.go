@@ -327,7 +327,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (Decided, *Run, error) {
 	rec.Details = mustJSON(map[string]any{
 		"approval_id": d.h.row.ID, "superseded_by": a.ID, "reason": d.d.Reason, "original_args": json.RawMessage(d.h.row.Args),
 	})
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	// The workflow waits for what was superseded until it hears of the edit, and a crash
 	// may swallow that: the sweeper tells it too.
 	b.Queue(dbsqlc.RecheckApproval, a.TenantID, a.ID)

@@ -111,7 +111,7 @@ func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (R
 	b.Queue(dbsqlc.RequestCancel, r.TenantID, r.ID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, r.ID)
-	audit.Queue(b, who.record(r, "run.cancelled", StateCancelled))
+	audit.QueueRaw(b, who.record(r, "run.cancelled", StateCancelled))
 	done, err := s.change(ctx, r, b)
 	if isNotOurs(err) {
 		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
@@ -152,7 +152,7 @@ func (s *Service) Resolve(ctx context.Context, who Reader, executionID string, r
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	rec := who.record(r, "run.resolved", State(p.State))
 	rec.Details = mustJSON(map[string]string{"reason": res.Reason})
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	done, err := s.change(ctx, r, b)
 	if isNotOurs(err) {
 		return Run{}, fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))

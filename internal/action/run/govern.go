@@ -230,7 +230,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action strin
 	rec := p.record(action)
 	rec.Outcome = string(e.state)
 	rec.Details = auditDetails(e)
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	done, found, err := s.apply(ctx, p.run, b)
 	if err != nil {
 		return Step{}, err

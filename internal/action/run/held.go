@@ -186,7 +186,7 @@ func (s *Service) supersede(ctx context.Context, p prepared, h held, why string)
 	rec.ActorType, rec.ActorID = audit.ActorSystem, ""
 	rec.Outcome, rec.SubjectType, rec.SubjectID = approvalSuperseded, "approval", h.row.ID
 	rec.Details = mustJSON(map[string]string{"approval_id": h.row.ID, "reason": why})
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_supersede")
 	done, found, err := s.apply(ctx, p.run, b)
 	failpoint.Hit("after_supersede")
@@ -274,7 +274,7 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (Step, e
 	rec.Outcome, rec.SubjectType, rec.SubjectID = c.status, "approval", *r.ApprovalID
 	rec.Details = mustJSON(map[string]string{"approval_id": *r.ApprovalID, "reason": c.reason})
 	rec.ActorType, rec.ActorID = audit.ActorSystem, ""
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_close")
 	done, found, err := s.apply(ctx, r, b)
 	failpoint.Hit("after_close")

@@ -60,7 +60,7 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (Step, erro
 	}
 	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), "approval", a.ID
 	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_hold")
 	done, found, err := s.apply(ctx, p.run, b)
 	failpoint.Hit("after_hold")

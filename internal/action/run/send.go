@@ -104,7 +104,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		rec.Action = "run.notified"
 	}
 	rec.Details = p.letThroughBy()
-	audit.Queue(b, rec)
+	audit.QueueRaw(b, rec)
 	p.queueMatches(b)
 	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
 		if _, err := res.Exec(); err != nil {

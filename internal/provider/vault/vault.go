@@ -76,7 +76,7 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.InsertCredential, id, tenant, c.Provider, string(c.Type), c.Label, orNull(c.CustomerID), c.AllowedHosts, int32(c.Version),
 		e.kekID, e.wrappedKey, e.ciphertext, c.CreatedBy, c.CreatedAt)
-	audit.Queue(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	audit.QueueRaw(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
 	err = v.db.Batch(ctx, tenant, b, func(res pgx.BatchResults) error {
 		for range b.Len() {
 			if _, err := res.Exec(); err != nil {

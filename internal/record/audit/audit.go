@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 )
 
@@ -52,7 +53,10 @@ type Record struct {
 }
 
 // Queue adds the record to a batch of the tenant's transaction.
-func Queue(b *pgx.Batch, r Record) {
+func Queue(b *db.Batch, r Record) { db.QueueExec(b, dbsqlc.New().AppendAudit, params(r)) }
+
+// QueueRaw is Queue for batches that the compiler does not check. It goes with the last of them.
+func QueueRaw(b *pgx.Batch, r Record) {
 	p := params(r)
 	b.Queue(dbsqlc.AppendAudit, p.ID, p.TenantID, p.ActorType, p.ActorID, p.Action, p.Provider, p.Verb, p.RiskLevel,
 		p.Decision, p.Outcome, p.SubjectType, p.SubjectID, p.ExecutionID, p.SessionID, p.RequestID, p.SourceAddr, p.Input, p.Details)

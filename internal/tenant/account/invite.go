@@ -52,7 +52,7 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 		}
 		b := &pgx.Batch{}
 		b.Queue(dbsqlc.InsertInvitedUser, out.ID, tenant, email, out.Name, string(role), out.CreatedAt, hash, out.InvitationExpiresAt)
-		audit.Queue(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
+		audit.QueueRaw(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
 		return runIn(ctx, tx, "invite user", b)
 	})
 	switch {
@@ -75,7 +75,7 @@ func (s *Service) InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id s
 		out = Invited{User: m.target}
 		hash, b := s.newInvitation(&out), &pgx.Batch{}
 		b.Queue(dbsqlc.RenewInvitation, hash, out.InvitationExpiresAt, tenant, out.ID)
-		audit.Queue(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
+		audit.QueueRaw(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
 		return out.User, runIn(ctx, tx, "renew invitation", b)
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 		if err := s.queueSession(b, &out); err != nil {
 			return err
 		}
-		audit.Queue(b, byUser(ctx, a.tenant, a.user, "user.joined"))
+		audit.QueueRaw(b, byUser(ctx, a.tenant, a.user, "user.joined"))
 		return runIn(ctx, tx, "start session", b)
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyI
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.InsertAPIKey, key.ID, tenant, hash, preview, key.Name, key.Permissions,
 		key.AgentID, key.IdentityMode, key.AllowedOrigins, user, key.CreatedAt)
-	audit.Queue(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
+	audit.QueueRaw(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
 	if err := s.commit(ctx, tenant, "insert key", b); err != nil {
 		return Key{}, err

@@ -112,7 +112,7 @@ func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, emai
 	if err := s.queueSession(b, &out); err != nil {
 		return Login{}, err
 	}
-	audit.Queue(b, byUser(ctx, tenant, user, "user.logged_in"))
+	audit.QueueRaw(b, byUser(ctx, tenant, user, "user.logged_in"))
 	if err := s.commit(ctx, tenant, "start session", b); err != nil {
 		return Login{}, err
 	}

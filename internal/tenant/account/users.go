@@ -195,10 +195,10 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Ro
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.UpdateUser, string(u.Role), u.Name, m.tenant, u.ID)
 	if u.Role != was.Role {
-		audit.Queue(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
+		audit.QueueRaw(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
 	}
 	if u.Name != was.Name {
-		audit.Queue(b, m.record(ctx, "user.renamed"))
+		audit.QueueRaw(b, m.record(ctx, "user.renamed"))
 	}
 	return u, runIn(ctx, tx, "change user", b)
 }
@@ -214,7 +214,7 @@ func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id st
 		now, b := s.now(), &pgx.Batch{}
 		b.Queue(dbsqlc.RemoveUser, now, m.tenant, m.target.ID)
 		b.Queue(dbsqlc.RevokeSessionsOf, now, m.tenant, m.target.ID)
-		audit.Queue(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
+		audit.QueueRaw(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
 		return User{}, runIn(ctx, tx, "remove user", b)
 	})
 	return err

@@ -1,0 +1,148 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"agentruntime/db/dbsqlc"
+)
+
+// Batch gathers statements for one transaction in one round trip. Queue and QueueExec
+// add to it, Pool.Send and Batch.SendIn send it. The compiler checks parameters and
+// results, because both pass through the generated method.
+type Batch struct {
+	queued pgx.Batch
+	// read has one entry for each statement, in the order of the statements.
+	read []func(context.Context, dbsqlc.DBTX) error
+}
+
+// Len returns how many statements were queued.
+func (b *Batch) Len() int { return len(b.read) }
+
+// An Answer is what a queued statement returned. It is empty until the batch was sent.
+type Answer[R any] struct{ Value R }
+
+// Queue adds the statement of a generated method that returns something.
+func Queue[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) (R, error), params P) *Answer[R] {
+	out := &Answer[R]{}
+	b.add(
+		func(ctx context.Context, tx dbsqlc.DBTX) (err error) { _, err = method(ctx, tx, params); return err },
+		func(ctx context.Context, tx dbsqlc.DBTX) (err error) {
+			out.Value, err = method(ctx, tx, params)
+			return err
+		},
+	)
+	return out
+}
+
+// QueueExec adds the statement of a generated method that returns only an error.
+func QueueExec[P any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) error, params P) {
+	call := func(ctx context.Context, tx dbsqlc.DBTX) error { return method(ctx, tx, params) }
+	b.add(call, call)
+}
+
+// add lets the method queue its statement now, and read its result later.
+func (b *Batch) add(queue, read func(context.Context, dbsqlc.DBTX) error) {
+	before := b.queued.Len()
+	// Nothing is sent, so there is nothing that could fail.
+	_ = queue(context.Background(), recorder{&b.queued})
+	if b.queued.Len() != before+1 {
+		panic("db: a generated method must send exactly one statement")
+	}
+	b.read = append(b.read, read)
+}
+
+// Send runs the batch in a transaction of the tenant, in one round trip. The first
+// statement that fails undoes all, and its error is returned. A method that returns one
+// row fails where there is none; see IsNoRows.
+func (p *Pool) Send(ctx context.Context, tenant uuid.UUID, b *Batch) error {
+	return p.SendPresenting(ctx, SettingTenant, tenant.String(), b)
+}
+
+// SendPresenting is Send under a setting other than the tenant's; see Presenting.
+func (p *Pool) SendPresenting(ctx context.Context, s Setting, value string, b *Batch) (err error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return translate(fmt.Errorf("db: acquire: %w", err))
+	}
+	defer conn.Release()
+	all := &pgx.Batch{}
+	queueSetting(all, s, value)
+	all.QueuedQueries = append(all.QueuedQueries, b.queued.QueuedQueries...)
+	res := conn.SendBatch(ctx, all)
+	defer closeResults(res, &err)
+	if _, err := res.Exec(); err != nil {
+		return translate(fmt.Errorf("db: setting: %w", err))
+	}
+	return b.readAll(ctx, res)
+}
+
+// SendIn runs the batch in one round trip of a transaction that is open already.
+func (b *Batch) SendIn(ctx context.Context, tx pgx.Tx) (err error) {
+	res := tx.SendBatch(ctx, &b.queued)
+	defer closeResults(res, &err)
+	return b.readAll(ctx, res)
+}
+
+func (b *Batch) readAll(ctx context.Context, res pgx.BatchResults) error {
+	for _, read := range b.read {
+		if err := read(ctx, answered{res}); err != nil {
+			return translate(err)
+		}
+	}
+	return nil
+}
+
+func closeResults(res pgx.BatchResults, err *error) {
+	if cerr := res.Close(); *err == nil && cerr != nil {
+		*err = translate(fmt.Errorf("db: batch: %w", cerr))
+	}
+}
+
+// recorder queues what a generated method would send, and returns nothing.
+type recorder struct{ b *pgx.Batch }
+
+// Exec implements dbsqlc.DBTX.
+func (r recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	r.b.Queue(sql, args...)
+	return pgconn.CommandTag{}, nil
+}
+
+// errQueued stops a generated method once its statement is queued.
+var errQueued = errors.New("db: queued")
+
+// Query implements dbsqlc.DBTX.
+func (r recorder) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	r.b.Queue(sql, args...)
+	return nil, errQueued
+}
+
+// QueryRow implements dbsqlc.DBTX.
+func (r recorder) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	r.b.Queue(sql, args...)
+	return queuedRow{}
+}
+
+type queuedRow struct{}
+
+// Scan implements pgx.Row.
+func (queuedRow) Scan(...any) error { return errQueued }
+
+// answered hands a generated method the next result of a batch that was sent.
+type answered struct{ res pgx.BatchResults }
+
+// Exec implements dbsqlc.DBTX.
+func (a answered) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return a.res.Exec()
+}
+
+// Query implements dbsqlc.DBTX.
+func (a answered) Query(context.Context, string, ...any) (pgx.Rows, error) { return a.res.Query() }
+
+// QueryRow implements dbsqlc.DBTX.
+func (a answered) QueryRow(context.Context, string, ...any) pgx.Row { return a.res.QueryRow() }

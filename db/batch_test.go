@@ -1,0 +1,61 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/testkit"
+)
+
+func TestBatchReturnsWhatEachMethodReturns(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q, id := dbsqlc.New(), uuid.New()
+	b := &db.Batch{}
+	db.QueueExec(b, q.InsertTenant, dbsqlc.InsertTenantParams{ID: id, Name: "first"})
+	got := db.Queue(b, q.GetTenant, id)
+	approvals := db.Queue(b, q.CountApprovals, id)
+	require.Empty(t, got.Value.Name, "nothing is sent before Send")
+	require.NoError(t, d.Send(t.Context(), id, b))
+	require.Equal(t, "first", got.Value.Name)
+	require.Empty(t, approvals.Value)
+	require.NotNil(t, approvals.Value)
+}
+
+func TestBatchThatFailsUndoesAll(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q, id := dbsqlc.New(), uuid.New()
+	b := &db.Batch{}
+	for _, name := range []string{"first", "again"} {
+		db.QueueExec(b, q.InsertTenant, dbsqlc.InsertTenantParams{ID: id, Name: name})
+	}
+	require.True(t, db.IsUnique(d.Send(t.Context(), id, b), "tenants_pkey"))
+	_, err := q.GetTenant(t.Context(), d.Tenant(id), id)
+	require.True(t, db.IsNoRows(err))
+
+	none := &db.Batch{}
+	db.Queue(none, q.GetTenant, id)
+	require.True(t, db.IsNoRows(d.Send(t.Context(), id, none)), "one row was asked for")
+}
+
+func TestBatchIsPartOfAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q, id := dbsqlc.New(), uuid.New()
+	require.ErrorIs(t, d.InTenant(t.Context(), id, func(tx pgx.Tx) error {
+		b := &db.Batch{}
+		db.QueueExec(b, q.InsertTenant, dbsqlc.InsertTenantParams{ID: id, Name: "first"})
+		got := db.Queue(b, q.GetTenant, id)
+		require.NoError(t, b.SendIn(t.Context(), tx))
+		require.Equal(t, "first", got.Value.Name)
+		return pgx.ErrTxClosed // undo it
+	}), pgx.ErrTxClosed)
+	_, err := q.GetTenant(t.Context(), d.Tenant(id), id)
+	require.True(t, db.IsNoRows(err))
+}
