@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/dev/devserver/postgres"
 	"agentruntime/internal/dev/sandbox"
 	"agentruntime/internal/process/app"
+	"agentruntime/internal/process/cli"
 	"agentruntime/internal/process/config"
 )
 
@@ -162,7 +163,7 @@ func (s *stack) serviceConfig(lane string) (config.Config, error) {
 	cfg.KeyPepper, cfg.JWTSeed, cfg.CodecKey = encode(keys.Pepper), encode(keys.JWTSeed), encode(keys.Codec)
 	cfg.AuditSeed = encode(keys.AuditSeed)
 	cfg.DrainTimeout = drainTimeout
-	return cfg, cfg.Check(config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit)
+	return cfg, cfg.Check(cli.Needs("all")...)
 }
 
 // startService runs API, worker or both in this process. It returns once the API

@@ -33,23 +33,36 @@ func New() *cobra.Command {
 // Commands returns the subcommands.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
-		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAudit),
-		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true},
-			config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit),
+		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true}),
+		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true}),
+		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true}),
 		migrateCommand(),
 		auditCommand(),
 		healthCommand(),
 	}
 }
 
-func serviceCommand(name, short string, roles app.Roles, need ...config.Need) *cobra.Command {
+// Needs returns the parts of the configuration that a subcommand cannot run without.
+// The tests of the deployment ask it too.
+func Needs(command string) []config.Need {
+	worker := []config.Need{config.NeedDatabase, config.NeedTemporal, config.NeedVault, config.NeedAudit}
+	switch command {
+	case "worker":
+		return worker
+	case "api", "all":
+		return append(worker, config.NeedAuth)
+	case "migrate":
+		return []config.Need{config.NeedMigrate}
+	default:
+		return nil
+	}
+}
+
+func serviceCommand(name, short string, roles app.Roles) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(need...)
+			cfg, err := config.Load(Needs(name)...)
 			if err != nil {
 				return err
 			}
@@ -85,7 +98,7 @@ func migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Bring the database to the newest schema", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(config.NeedMigrate)
+			cfg, err := config.Load(Needs(cmd.Name())...)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,145 @@
+package config_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/process/config"
+)
+
+// key is good enough for production.
+const key = "Lf4S1nVtZ0ahXkQ9cJ7mYw2rGdB8uEoT5pKi3NxHsRg="
+
+// allNeeds is every part that a process can need.
+func allNeeds() []config.Need {
+	return []config.Need{
+		config.NeedDatabase, config.NeedMigrate, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit,
+	}
+}
+
+// complete returns a configuration that production accepts for every part.
+func complete() config.Config {
+	return config.Config{
+		Env: "production", DatabaseURL: "postgres://app@db/agentruntime", MigrateURL: "postgres://owner@db/agentruntime",
+		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second,
+		VaultKeys: "v1:" + key, KeyPepper: key, JWTSeed: key, CodecKey: key, AuditSeed: key,
+		JWTOldSeeds: []string{key}, AuditOldKeys: []string{key},
+	}
+}
+
+// short is base64 of too few bytes.
+func short() string { return base64.StdEncoding.EncodeToString(make([]byte, 31)) }
+
+// repeated is a key of few different bytes, as examples show them.
+func repeated(different int) string {
+	raw := make([]byte, 32)
+	for i := range raw {
+		raw[i] = byte(i % different)
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+func TestConfigurationCompletePasses(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, complete().Check(allNeeds()...))
+	development := complete()
+	development.Env = "development"
+	require.NoError(t, development.Check(allNeeds()...))
+}
+
+// Each change is refused for its own reason and for no other, so a check that is lost
+// shows here.
+func TestConfigurationUnsafeIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(c *config.Config)
+		want   string
+	}{
+		"unknown environment":   {func(c *config.Config) { c.Env = "staging" }, `ENV must be production or development, not "staging"`},
+		"no environment":        {func(c *config.Config) { c.Env = "" }, `ENV must be production or development, not ""`},
+		"unknown lane":          {func(c *config.Config) { c.StartLane = "fast" }, `START_LANE must be eager or split, not "fast"`},
+		"provider timeout low":  {func(c *config.Config) { c.ProviderTimeout = time.Second - 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
+		"provider timeout high": {func(c *config.Config) { c.ProviderTimeout = time.Minute + 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
+
+		"no database":         {func(c *config.Config) { c.DatabaseURL = "" }, "DATABASE_URL is required"},
+		"no owner's database": {func(c *config.Config) { c.MigrateURL = "" }, "MIGRATE_DATABASE_URL is required"},
+		"no Temporal":         {func(c *config.Config) { c.TemporalAddress = "" }, "TEMPORAL_ADDRESS is required"},
+		"no codec key":        {func(c *config.Config) { c.CodecKey = "" }, "TEMPORAL_CODEC_KEY: required"},
+		"short codec key":     {func(c *config.Config) { c.CodecKey = short() }, "TEMPORAL_CODEC_KEY: must be base64 of 32 bytes"},
+		"no vault key":        {func(c *config.Config) { c.VaultKeys = "" }, "VAULT_KEYS is required"},
+		"no pepper":           {func(c *config.Config) { c.KeyPepper = "" }, "API_KEY_PEPPER: required"},
+		"pepper no base64":    {func(c *config.Config) { c.KeyPepper = "***" }, "API_KEY_PEPPER: must be base64 of 32 bytes"},
+		"no seed":             {func(c *config.Config) { c.JWTSeed = "" }, "JWT_SIGNING_SEED: required"},
+		"short seed":          {func(c *config.Config) { c.JWTSeed = short() }, "JWT_SIGNING_SEED: must be base64 of 32 bytes"},
+		"short old seed":      {func(c *config.Config) { c.JWTOldSeeds[0] = short() }, "JWT_VERIFYING_SEEDS: must be base64 of 32 bytes"},
+		"no audit key":        {func(c *config.Config) { c.AuditSeed = "" }, "AUDIT_SIGNING_KEY: required"},
+		"short audit key":     {func(c *config.Config) { c.AuditSeed = short() }, "AUDIT_SIGNING_KEY: must be base64 of 32 bytes"},
+		"short old audit key": {func(c *config.Config) { c.AuditOldKeys[0] = short() }, "AUDIT_OLD_PUBLIC_KEYS: must be base64 of 32 bytes"},
+
+		"loopback":        {func(c *config.Config) { c.AllowLoopback = true }, "EGRESS_ALLOW_LOOPBACK must not be set when ENV=production"},
+		"weak pepper":     {func(c *config.Config) { c.KeyPepper = repeated(1) }, "API_KEY_PEPPER is a development key"},
+		"weak seed":       {func(c *config.Config) { c.JWTSeed = repeated(2) }, "JWT_SIGNING_SEED is a development key"},
+		"weak codec key":  {func(c *config.Config) { c.CodecKey = repeated(4) }, "TEMPORAL_CODEC_KEY is a development key"},
+		"weakest refused": {func(c *config.Config) { c.AuditSeed = repeated(7) }, "AUDIT_SIGNING_KEY is a development key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := complete()
+			c.change(&cfg)
+			err := cfg.Check(allNeeds()...)
+			require.ErrorContains(t, err, c.want)
+			require.Len(t, strings.Split(err.Error(), "\n"), 2, "one reason below the heading: %s", err)
+		})
+	}
+}
+
+// What only production refuses, and the bounds themselves.
+func TestConfigurationAtTheBoundsPasses(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(c *config.Config){
+		"shortest provider timeout": func(c *config.Config) { c.ProviderTimeout = time.Second },
+		"longest provider timeout":  func(c *config.Config) { c.ProviderTimeout = time.Minute },
+		"eager lane":                func(c *config.Config) { c.StartLane = "eager" },
+		"key of eight bytes":        func(c *config.Config) { c.KeyPepper = repeated(8) },
+		"development": func(c *config.Config) {
+			c.Env, c.AllowLoopback = "development", true
+			c.KeyPepper, c.JWTSeed, c.CodecKey, c.AuditSeed = repeated(1), repeated(1), repeated(1), repeated(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := complete()
+			change(&cfg)
+			require.NoError(t, cfg.Check(allNeeds()...))
+		})
+	}
+}
+
+func TestConfigurationOfUnusedPartsIsNotRequired(t *testing.T) {
+	t.Parallel()
+	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second}
+	require.NoError(t, bare.Check())
+	for _, need := range allNeeds() {
+		require.Error(t, bare.Check(need), need)
+	}
+}
+
+func TestConfigurationReportsEveryReasonAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg := complete()
+	cfg.AllowLoopback, cfg.StartLane, cfg.DatabaseURL = true, "", ""
+	err := cfg.Check(allNeeds()...)
+	for _, name := range []string{"EGRESS_ALLOW_LOOPBACK", "START_LANE", "DATABASE_URL"} {
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestConfigurationMalformedVariableIsRefused(t *testing.T) {
+	t.Setenv("PROVIDER_TIMEOUT", "soon")
+	_, err := config.Load()
+	require.ErrorContains(t, err, "config: ")
+}
