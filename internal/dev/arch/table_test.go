@@ -51,7 +51,7 @@ func layers() []layer {
 		{"api/", []string{kernel}},
 		{"cmd/agentruntime", []string{"internal/process/cli"}},
 		// The development binary starts and measures everything, so it may see most of it.
-		{"cmd/agentruntime-dev", []string{kernel, process, dev, "db", "internal/provider/catalog"}},
+		{"cmd/agentruntime-dev", []string{kernel, process, dev, "db"}},
 
 		{kernel, []string{kernel}},
 		{record, slices.Concat([]string{kernel, record, probes}, store)},
@@ -63,7 +63,8 @@ func layers() []layer {
 		// Parts that must stay free of the service, so that the service can be linked without them.
 		{probes, nil},
 		{"internal/dev/sandbox", nil},
-		{"internal/dev/bench", nil},
+		// The benchmark fills catalogs below the API; it gets the servers from the command.
+		{"internal/dev/bench", []string{"internal/kernel/verb", "internal/provider/catalog", "db"}},
 		{"internal/dev/devserver/datadir", nil},
 		{"internal/dev/devserver/port", nil},
 		{"internal/dev/devserver/postgres", []string{"internal/dev/devserver/"}},

@@ -1,7 +1,7 @@
-// Package bench puts load on something and says what it cost: rate, latency, CPU,
-// allocations, SQL round trips and Temporal writes for each request. The bench
-// command of the development binary uses it; figures are compared as ratios within
-// one run, never asserted as times.
+// Package bench measures the running service: rate, latency, CPU, allocations, SQL round
+// trips and Temporal writes for each request. The bench command of the development
+// binary calls Run and starts the servers for it. Figures are compared as ratios within
+// one run. They are never asserted as times.
 package bench
 
 import (

@@ -24,7 +24,9 @@ func Print(w io.Writer, rows []Row) error {
 	return tw.Flush()
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d.Microseconds())/1000) }
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f", milliseconds(d)) }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Goal is a ratio that has to be reached.
 type Goal struct {

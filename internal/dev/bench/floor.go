@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,9 +11,6 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-
-	"agentruntime/internal/dev/bench"
-	"agentruntime/internal/dev/devserver"
 )
 
 // stockName names the floor on the server as `temporal server start-dev` runs it.
@@ -29,28 +26,25 @@ const configurations = `configurations
 
 // stockFloor measures the bare workflow at 16 clients on a server of its own that is
 // configured as start-dev's is.
-func (b *benchmark) stockFloor(ctx context.Context, dir string) (bench.Sample, error) {
-	log := slog.New(slog.DiscardHandler)
-	server, err := devserver.StartTemporal(ctx, devserver.TemporalConfig{
-		FrontendAddr: "127.0.0.1:0", Dir: dir, Shards: 1, Namespace: namespace, Log: log, Stock: true,
-	})
+func (b *benchmark) stockFloor(ctx context.Context, dir string) (Sample, error) {
+	addr, stopServer, err := b.deps.StartStock(ctx, dir)
 	if err != nil {
-		return bench.Sample{}, err
+		return Sample{}, err
 	}
-	defer server.Stop() //nolint:errcheck // its data is thrown away
-	op, stop, err := floorOn(server.Addr, log)
+	defer stopServer()
+	op, stop, err := b.floorOn(addr)
 	if err != nil {
-		return bench.Sample{}, err
+		return Sample{}, err
 	}
 	defer stop()
 	const clients = 16
-	cost := func() bench.Cost { return bench.Cost{CPU: bench.CPU()} }
-	bench.Load(ctx, clients, time.Second, cost, op) // warm up
-	samples := make([]bench.Sample, rounds)
+	cost := func() Cost { return Cost{CPU: CPU()} }
+	Load(ctx, clients, time.Second, cost, op) // warm up
+	samples := make([]Sample, rounds)
 	for i := range samples {
-		samples[i] = bench.Load(ctx, clients, b.round, cost, op)
+		samples[i] = Load(ctx, clients, b.Round, cost, op)
 	}
-	m := bench.Median(samples)
+	m := Median(samples)
 	if m.Errors > 0 {
 		return m, fmt.Errorf("bench: %s: %w", stockName, m.FirstError)
 	}
@@ -58,10 +52,10 @@ func (b *benchmark) stockFloor(ctx context.Context, dir string) (bench.Sample, e
 }
 
 // floorOn starts the bare workflow's worker against a server and returns the operation.
-func floorOn(addr string, log *slog.Logger) (bench.Op, func(), error) {
+func (b *benchmark) floorOn(addr string) (Op, func(), error) {
 	const queue = "floor"
 	c, err := temporalclient.Dial(temporalclient.Options{
-		HostPort: addr, Namespace: namespace, Logger: sdklog.NewStructuredLogger(log),
+		HostPort: addr, Namespace: b.deps.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 		ConnectionOptions: temporalclient.ConnectionOptions{GrpcCompression: &temporalclient.GrpcCompressionNone{}},
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"agentruntime/internal/dev/bench"
 )
 
 // heldAmount is the amount that the benchmark's policy holds.
@@ -24,21 +22,20 @@ const heldAmount = 4242
 type pendingRuns struct {
 	n              int
 	bytes          int64 // resident memory for each, of all processes, shared memory counted once
-	before, beside bench.Sample
-	decision       bench.Sample // from the approver's request to the recorded outcome
-	holding        bench.Sample // of which only SQL and Writes are set
+	before, beside Sample
+	decision       Sample // from the approver's request to the recorded outcome
+	holding        Sample // of which only SQL and Writes are set
 }
 
 // held measures calls that wait for a human: how long an approval takes to the
 // provider's answer on an idle machine, and what many pending ones cost.
 func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
-	owner := &client{base: b.stack.ready.APIURL}
-	dev := b.stack.ready.tenant
-	if err := owner.logIn(ctx, &dev); err != nil {
+	owner, _, err := b.logIn(ctx, b.service.Email, b.service.Password)
+	if err != nil {
 		return p, err
 	}
-	err = owner.post(ctx, "/v1/policies", map[string]any{
-		"name": "bench", "verbMatchers": []any{map[string]string{"type": "verb", "value": shopProvider + ":create_order"}},
+	err = b.post(ctx, owner, "/v1/policies", map[string]any{
+		"name": "bench", "verbMatchers": []any{map[string]string{"type": "verb", "value": b.service.Provider + ":create_order"}},
 		"conditions": []any{map[string]any{"field": "args.amount", "operator": "equals", "value": heldAmount}},
 		"action":     map[string]string{"type": "require_approval"},
 	}, nil)
@@ -49,17 +46,17 @@ func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
 		return p, err
 	}
 	const clients = 16
-	load := func() bench.Sample {
-		return bench.Load(ctx, clients, b.round, func() bench.Cost { return bench.Cost{} }, b.action)
+	load := func() Sample {
+		return Load(ctx, clients, b.Round, func() Cost { return Cost{} }, b.action)
 	}
 	load() // what a first load leaves behind is not the pending runs'
-	p.before = bench.Median([]bench.Sample{load(), load(), load()})
+	p.before = Median([]Sample{load(), load(), load()})
 	resident := settled()
 	if p.n, err = b.fillPending(ctx, clients); err != nil {
 		return p, err
 	}
 	p.bytes = (settled() - resident) / int64(max(p.n, 1))
-	p.beside = bench.Median([]bench.Sample{load(), load(), load()})
+	p.beside = Median([]Sample{load(), load(), load()})
 	return p, nil
 }
 
@@ -68,12 +65,12 @@ func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
 func settled() int64 {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory()
-	return bench.Proportional()
+	return Proportional()
 }
 
 // decisions approves held calls one after the other, and counts what both cost.
-func (b *benchmark) decisions(ctx context.Context, owner *client) (decision, holding bench.Sample, err error) {
-	took := make([]time.Duration, b.approvals)
+func (b *benchmark) decisions(ctx context.Context, owner credential) (decision, holding Sample, err error) {
+	took := make([]time.Duration, b.Approvals)
 	n := float64(len(took))
 	for i := range took {
 		var id string
@@ -88,7 +85,7 @@ func (b *benchmark) decisions(ctx context.Context, owner *client) (decision, hol
 		}
 		sql, writes = b.trips.Count(), b.writes.Load()
 		start := time.Now()
-		if err := owner.post(ctx, "/v1/approvals/"+id+"/approve", struct{}{}, &decided); err != nil {
+		if err := b.post(ctx, owner, "/v1/approvals/"+id+"/approve", struct{}{}, &decided); err != nil {
 			return decision, holding, err
 		}
 		took[i] = time.Since(start)
@@ -107,8 +104,8 @@ func (b *benchmark) decisions(ctx context.Context, owner *client) (decision, hol
 // hold makes a call that a policy holds and returns its approval's id.
 func (b *benchmark) hold(ctx context.Context) (string, error) {
 	body := fmt.Appendf(nil, `{"verb":"%s:create_order","args":{"customer_id":"cus_1001","amount":%d,"currency":"eur"},"execution_id":"%s"}`,
-		shopProvider, heldAmount, uuid.NewString())
-	raw, err := b.call(ctx, http.MethodPost, "/v1/runtime/actions/run", b.runtime.key, body, http.StatusForbidden)
+		b.service.Provider, heldAmount, uuid.NewString())
+	raw, err := b.call(ctx, http.MethodPost, "/v1/runtime/actions/run", b.runtime, body, http.StatusForbidden)
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +128,7 @@ func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
 	failed := make(chan error, clients)
 	for range clients {
 		wg.Go(func() {
-			for made.Add(1) <= int64(b.pending) {
+			for made.Add(1) <= int64(b.Pending) {
 				if _, err := b.hold(ctx); err != nil {
 					failed <- err
 					return
@@ -144,7 +141,7 @@ func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
 	case err := <-failed:
 		return 0, err
 	default:
-		return b.pending, nil
+		return b.Pending, nil
 	}
 }
 
@@ -157,11 +154,9 @@ func (p pendingRuns) print(w io.Writer) error {
 	return err
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // goals are those of the project for held runs (docs/costs.md).
-func (p pendingRuns) goals() []bench.Goal {
-	return []bench.Goal{
+func (p pendingRuns) goals() []Goal {
+	return []Goal{
 		{What: "decision to recorded outcome, p99, idle, s", Ratio: p.decision.P99.Seconds(), AtMost: 0.1},
 		{What: fmt.Sprintf("runs beside %d pending / without, rate at 16 clients", p.n), Ratio: p.beside.Rate / p.before.Rate, AtLeast: 0.9},
 		{What: "resident memory of a pending run, KB", Ratio: float64(p.bytes) / 1024, AtMost: 50},

@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what a benchmark measures.
+type Config struct {
+	// Round is the length of one round.
+	Round time.Duration
+	// Clients lists how many clients call at once; each scenario runs with each number.
+	Clients []int
+	// Approvals is the number of held calls that are approved one after the other.
+	Approvals int
+	// Pending is the number of held calls that wait while others run.
+	Pending int
+	// Verbs is the size of the large catalog.
+	Verbs int
+	// Profile is the file for a CPU profile of the action runs at the largest number of
+	// clients; "" writes none.
+	Profile string
+}
+
+// Deps start the servers and show the report.
+type Deps struct {
+	// Start starts the whole service in this process, with its data in dir.
+	Start func(ctx context.Context, dir string, m Meters) (Service, error)
+	// StartStock starts a Temporal server configured as `temporal server start-dev` is,
+	// and returns its address.
+	StartStock func(ctx context.Context, dir string) (addr string, stop func(), err error)
+	// Namespace is Temporal's, on both servers.
+	Namespace string
+	// Out receives the report.
+	Out io.Writer
+}
+
+// Meters count what the service spends; the one who starts the service connects them.
+type Meters struct {
+	// Trips is a tracer of the service's connections to Postgres.
+	Trips *Trips
+	// CountWrite counts one write of Temporal to its main store.
+	CountWrite func()
+}
+
+// Service is a running service with a tenant whose provider is the sandbox.
+type Service struct {
+	// APIURL, TemporalAddress and DatabaseURL say where it is; the last is of the
+	// service's role.
+	APIURL, TemporalAddress, DatabaseURL string
+	// Email and Password log the tenant's owner in. RuntimeKey may run and list actions.
+	Email, Password, RuntimeKey string
+	// Provider is the slug of the sandbox.
+	Provider string
+	// Stop ends the service.
+	Stop func()
+}
+
+// rounds is how often each scenario is measured; the report shows the median.
+const rounds = 3
+
+// smallCatalog is how many verbs the small catalog has.
+const smallCatalog = 1_000
+
+type benchmark struct {
+	Config
+
+	deps    Deps
+	service Service
+	trips   Trips
+	writes  atomic.Int64
+	http    *http.Client
+	manager credential // with credentials:manage
+	runtime credential // with the runtime permissions
+	big     credential // of a tenant with a large catalog
+	// stored is the id of a provider's credential that the tenant has.
+	stored string
+}
+
+// Run measures the service, with load on it, and prints what a request costs beside the
+// floor: the bare workflow with two empty local activities, on the same Temporal server
+// and with the same process layout. A goal that is missed is an error.
+func Run(ctx context.Context, cfg Config, deps Deps) error {
+	dir, err := os.MkdirTemp("", "agentruntime-bench-")
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	b := &benchmark{Config: cfg, deps: deps, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	fmt.Fprint(deps.Out, configurations)
+	stock, err := b.stockFloor(ctx, filepath.Join(dir, "stock"))
+	if err != nil {
+		return err
+	}
+	b.service, err = deps.Start(ctx, dir, Meters{Trips: &b.trips, CountWrite: func() { b.writes.Add(1) }})
+	if err != nil {
+		return err
+	}
+	defer b.service.Stop()
+	return b.report(ctx, Row{Name: stockName, Sample: stock})
+}
+
+// report measures the running service and prints what was found.
+func (b *benchmark) report(ctx context.Context, stock Row) error {
+	w := b.deps.Out
+	fmt.Fprintf(w, "idle: %d MB resident, all processes together\n", Resident()>>20)
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	floor, stop, err := b.floorOn(b.service.TemporalAddress)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	rows, err := b.measure(ctx, []scenario{
+		{"floor", floor},
+		{"run", b.action},
+		{"fence hit", b.fenceHit},
+		{"evaluate", b.evaluate},
+		{"bare GET", b.bareGet},
+		{"catalog 1,000", b.page(b.runtime)},
+		{fmt.Sprintf("catalog %d", b.Verbs), b.page(b.big)},
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.profileRuns(ctx); err != nil {
+		return err
+	}
+	pending, err := b.held(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", Resident()>>20)
+	if err := Print(w, append([]Row{stock}, rows...)); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := pending.print(w); err != nil {
+		return err
+	}
+	missed, err := PrintGoals(w, append(goals(append(rows, stock)), pending.goals()...))
+	if err == nil && missed > 0 {
+		err = fmt.Errorf("bench: %d goals missed", missed)
+	}
+	return err
+}
+
+// profileRuns writes a CPU profile of one more round of action runs.
+func (b *benchmark) profileRuns(ctx context.Context) error {
+	if b.Profile == "" {
+		return nil
+	}
+	f, err := os.Create(b.Profile)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer pprof.StopCPUProfile()
+	Load(ctx, slices.Max(b.Clients), b.Round, func() Cost { return Cost{} }, b.action)
+	return nil
+}
+
+type scenario struct {
+	name string
+	op   Op
+}
+
+// measure runs the scenarios in turn, three times over, so that a slow moment of
+// the machine does not fall on one of them alone.
+func (b *benchmark) measure(ctx context.Context, scenarios []scenario) ([]Row, error) {
+	cost := func() Cost {
+		return Cost{CPU: CPU(), SQL: b.trips.Count(), Writes: b.writes.Load()}
+	}
+	var rows []Row
+	for _, clients := range b.Clients {
+		samples := make([][]Sample, len(scenarios))
+		for range rounds {
+			for i, s := range scenarios {
+				samples[i] = append(samples[i], Load(ctx, clients, b.Round, cost, s.op))
+			}
+		}
+		for i, s := range scenarios {
+			m := Median(samples[i])
+			if m.Errors > 0 {
+				return nil, fmt.Errorf("bench: %s: %d errors, the first: %w", s.name, m.Errors, m.FirstError)
+			}
+			rows = append(rows, Row{Name: s.name, Sample: m})
+		}
+	}
+	return rows, nil
+}
+
+// goals are those of the project (docs/costs.md).
+func goals(rows []Row) []Goal {
+	at := func(name string, clients int) Sample {
+		for _, r := range rows {
+			if r.Name == name && r.Clients == clients {
+				return r.Sample
+			}
+		}
+		return Sample{}
+	}
+	rate := func(a, b string) float64 { return at(a, 16).Rate / at(b, 16).Rate }
+	large := rows[len(rows)-2].Name // the last row is the stock floor's
+	return []Goal{
+		{What: "floor / floor as start-dev runs it, rate at 16 clients", Ratio: rate("floor", stockName), AtLeast: 2},
+		{What: "runs / floor, rate at 16 clients", Ratio: rate("run", "floor"), AtLeast: 0.6},
+		{What: "run / floor, p50 at 1 client", Ratio: float64(at("run", 1).P50) / float64(at("floor", 1).P50), AtMost: 2},
+		{What: "fence hits / runs, rate at 16 clients", Ratio: rate("fence hit", "run"), AtLeast: 4},
+		{What: "evaluations / runs, rate at 16 clients", Ratio: rate("evaluate", "run"), AtLeast: 4},
+		{What: "fence hits / bare GET, rate at 16 clients", Ratio: rate("fence hit", "bare GET"), AtLeast: 0.7},
+		{What: "evaluations / bare GET, rate at 16 clients", Ratio: rate("evaluate", "bare GET"), AtLeast: 0.7},
+		{What: "slowest run at 16 clients, s", Ratio: at("run", 16).Max.Seconds(), AtMost: 1},
+		{What: "first page: large / small catalog, p50 at 1 client", Ratio: float64(at(large, 1).P50) / float64(at("catalog 1,000", 1).P50), AtMost: 2},
+	}
+}
