@@ -98,10 +98,6 @@ chaos: ## kill processes at every failpoint, the long lane (half an hour)
 bench: ## measure the service against the bare workflow on the same server
 	$(GO) run ./cmd/agentruntime-dev bench $(ARGS)
 
-.PHONY: bench-policies
-bench-policies: ## measure the rule engine against OPA and Cedar on the same calls
-	$(GO) -C tools/policybench run .
-
 .PHONY: clean
 clean: ## remove what was built (not .dev, which holds your data)
 	rm -rf bin $(NODE_DIR)/node_modules
