@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
@@ -288,11 +289,11 @@ func (s *site) many(t *testing.T, n int) {
 	t.Helper()
 	large := json.RawMessage(`{"text":"` + strings.Repeat("x", 4000) + `"}`)
 	require.NoError(t, s.db.InTenant(t.Context(), s.tenant, func(tx pgx.Tx) error {
-		b := &pgx.Batch{}
+		b := &db.Batch{}
 		for range n {
-			audit.QueueRaw(b, audit.Record{TenantID: s.tenant, ActorType: audit.ActorSystem, Action: "run.executed", Input: large})
+			audit.Queue(b, audit.Record{TenantID: s.tenant, ActorType: audit.ActorSystem, Action: "run.executed", Input: large})
 		}
-		return tx.SendBatch(t.Context(), b).Close()
+		return b.SendIn(t.Context(), tx)
 	}))
 }
 

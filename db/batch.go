@@ -40,6 +40,18 @@ func Queue[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) (R, 
 	return out
 }
 
+// QueueOptional is Queue for a method that returns one row. The answer is nil where
+// there is no row, and the batch does not fail.
+func QueueOptional[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) (R, error), params P) *Answer[*R] {
+	return Queue(b, func(ctx context.Context, tx dbsqlc.DBTX, params P) (*R, error) {
+		row, err := method(ctx, tx, params)
+		if IsNoRows(err) {
+			return nil, nil //nolint:nilnil // no row is a value here
+		}
+		return &row, err
+	}, params)
+}
+
 // QueueExec adds the statement of a generated method that returns only an error.
 func QueueExec[P any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) error, params P) {
 	call := func(ctx context.Context, tx dbsqlc.DBTX) error { return method(ctx, tx, params) }

@@ -27,6 +27,19 @@ func TestBatchReturnsWhatEachMethodReturns(t *testing.T) {
 	require.NotNil(t, approvals.Value)
 }
 
+func TestBatchReturnsNilForAnOptionalRowThatIsMissing(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q, id := dbsqlc.New(), uuid.New()
+	b := &db.Batch{}
+	before := db.QueueOptional(b, q.GetTenant, id)
+	db.QueueExec(b, q.InsertTenant, dbsqlc.InsertTenantParams{ID: id, Name: "first"})
+	after := db.QueueOptional(b, q.GetTenant, id)
+	require.NoError(t, d.Send(t.Context(), id, b))
+	require.Nil(t, before.Value)
+	require.Equal(t, "first", after.Value.Name)
+}
+
 func TestBatchThatFailsUndoesAll(t *testing.T) {
 	t.Parallel()
 	d := testkit.Database(t)

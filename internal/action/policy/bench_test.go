@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
@@ -116,15 +117,12 @@ func (b *bench) decide(t *testing.T, name string) governance.Verdict {
 }
 
 // version is the tenant's, 0 where it has none.
-func (b *bench) version(t *testing.T, tenant uuid.UUID) (version int64) {
+func (b *bench) version(t *testing.T, tenant uuid.UUID) int64 {
 	t.Helper()
-	batch := &pgx.Batch{}
-	policy.QueueVersion(batch, tenant)
-	require.NoError(t, b.db.Batch(t.Context(), tenant, batch, func(res pgx.BatchResults) (err error) {
-		version, err = policy.ReadVersion(res)
-		return err
-	}))
-	return version
+	batch := &db.Batch{}
+	read := policy.QueueVersion(batch, tenant)
+	require.NoError(t, b.db.Send(t.Context(), tenant, batch))
+	return read()
 }
 
 func (b *bench) create(t *testing.T, d policy.Draft) policy.Policy {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/singleflight"
 
 	"agentruntime/db"
@@ -96,25 +95,17 @@ func NewSets(pool *db.Pool) (*Sets, error) {
 	return s, nil
 }
 
-// QueueVersion puts the question for the tenant's version into a batch of the tenant,
-// for a caller that reads more in the same round trip; ReadVersion reads its result.
-func QueueVersion(b *pgx.Batch, tenant uuid.UUID) { b.Queue(dbsqlc.PolicySetVersion, tenant) }
-
-// ReadVersion reads the next result of a batch as that of QueueVersion; 0 where the
-// tenant never had a policy.
-func ReadVersion(res pgx.BatchResults) (int64, error) {
-	rows, err := res.Query()
-	if err != nil {
-		return 0, fmt.Errorf("policy: read the version: %w", err)
+// QueueVersion adds the question for the tenant's version to a batch of the tenant. Once
+// the batch was sent, the function returned reads the answer: 0 where the tenant never had
+// a policy.
+func QueueVersion(b *db.Batch, tenant uuid.UUID) func() int64 {
+	versions := db.Queue(b, dbsqlc.New().PolicySetVersion, tenant)
+	return func() int64 {
+		if len(versions.Value) == 0 {
+			return 0
+		}
+		return versions.Value[0]
 	}
-	versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return 0, fmt.Errorf("policy: read the version: %w", err)
-	}
-	if len(versions) == 0 {
-		return 0, nil
-	}
-	return versions[0], nil
 }
 
 // Load returns the tenant's set of the version that was read, or of a later one: from

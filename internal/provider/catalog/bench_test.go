@@ -97,7 +97,7 @@ func BenchmarkMeta(b *testing.B) {
 	r := newRig(b)
 	r.fill(b, 1_000)
 	for b.Loop() {
-		_, err := r.Meta(context.Background(), r.tenant, verb.Name{Provider: "p0002", Verb: "operation_077_of_the_provider"})
+		_, err := r.meta(b, r.tenant, verb.Name{Provider: "p0002", Verb: "operation_077_of_the_provider"})
 		require.NoError(b, err)
 	}
 }

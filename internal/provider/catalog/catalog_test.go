@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/fault"
@@ -49,6 +50,15 @@ func newRig(tb testing.TB) *rig {
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, r.admin.Close(context.Background())) })
 	return r
+}
+
+// meta asks for a verb by itself.
+func (r *rig) meta(tb testing.TB, tenant uuid.UUID, name verb.Name) (catalog.Meta, error) {
+	tb.Helper()
+	b := &db.Batch{}
+	read := catalog.QueueMeta(b, tenant, name)
+	require.NoError(tb, r.db.Send(context.Background(), tenant, b))
+	return read()
 }
 
 func provider(slug, auth string) catalog.Provider {
@@ -230,29 +240,18 @@ func TestVerb(t *testing.T) {
 	}, v)
 	require.Equal(t, v, r.list(t, catalog.Filter{Q: "refund"}).Verbs[0])
 
-	m, err := r.Meta(t.Context(), r.tenant, name)
+	m, err := r.meta(t, r.tenant, name)
 	require.NoError(t, err)
 	require.Equal(t, catalog.Meta{
 		Name: name, Domain: "orders", Risk: verb.RiskHigh, Operation: verb.Write, Idempotency: verb.IdempotencyNone,
 		SchemaHash: catalog.HashOf(want.Schema), PlanHash: catalog.HashOf(want.Plan), BaseURL: "https://api.shop.test",
 		AuthType: "bearer", Auth: json.RawMessage(`{"type":"bearer"}`), Connected: true,
 	}, m)
-	b := &pgx.Batch{}
-	catalog.QueueMeta(b, r.tenant, name)
-	catalog.QueueMeta(b, r.tenant, verb.Name{Provider: "shop", Verb: "nope"})
-	require.NoError(t, r.db.Batch(t.Context(), r.tenant, b, func(res pgx.BatchResults) error {
-		batched, err := catalog.ReadMeta(res)
-		require.NoError(t, err)
-		require.Equal(t, m, batched)
-		_, err = catalog.ReadMeta(res)
-		requireCode(t, err, fault.CodeVerbNotFound)
-		return nil
-	}))
 
 	for _, unknown := range []verb.Name{{Provider: "shop", Verb: "foreign"}, {Provider: "shop", Verb: "nope"}, {Provider: "nope", Verb: "refund"}} {
 		_, err = r.Verb(t.Context(), r.tenant, unknown)
 		requireCode(t, err, fault.CodeVerbNotFound)
-		_, err = r.Meta(t.Context(), r.tenant, unknown)
+		_, err = r.meta(t, r.tenant, unknown)
 		requireCode(t, err, fault.CodeVerbNotFound)
 	}
 }
@@ -439,7 +438,7 @@ func TestCompiled(t *testing.T) {
 	require.NoError(t, err)
 	load := func(name string) *compiled {
 		t.Helper()
-		m, err := r.Meta(t.Context(), r.tenant, verb.Name{Provider: "shop", Verb: name})
+		m, err := r.meta(t, r.tenant, verb.Name{Provider: "shop", Verb: name})
 		require.NoError(t, err)
 		c, err := cache.Load(t.Context(), r.tenant, m)
 		require.NoError(t, err)
@@ -458,7 +457,7 @@ func TestCompiled(t *testing.T) {
 	load("list_orders")
 	require.Equal(t, 4, compiles)
 
-	old, err := r.Meta(t.Context(), r.tenant, verb.Name{Provider: "shop", Verb: "list_customers"})
+	old, err := r.meta(t, r.tenant, verb.Name{Provider: "shop", Verb: "list_customers"})
 	require.NoError(t, err)
 	changed := newVerb("list_customers", "customers", verb.RiskLow)
 	changed.Plan = json.RawMessage(`{"path":"/v2"}`)
@@ -469,7 +468,7 @@ func TestCompiled(t *testing.T) {
 
 	// What does not compile is not kept.
 	refuse = true
-	m, err := r.Meta(t.Context(), r.tenant, verb.Name{Provider: "mail", Verb: "send"})
+	m, err := r.meta(t, r.tenant, verb.Name{Provider: "mail", Verb: "send"})
 	require.NoError(t, err)
 	_, err = cache.Load(t.Context(), r.tenant, m)
 	require.ErrorContains(t, err, "refused")

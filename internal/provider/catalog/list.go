@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -50,34 +50,14 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 	if err := f.check(); err != nil {
 		return Page{}, err
 	}
-	b := &pgx.Batch{}
-	page, args := f.pageSQL(tenant)
-	b.Queue(page, args...)
-	total, args := f.totalSQL(tenant)
-	b.Queue(total, args...)
-	b.Queue(dbsqlc.ConnectedProviders, tenant)
-
-	out := Page{}
-	err := c.db.Batch(ctx, tenant, b, func(res pgx.BatchResults) error {
-		var err error
-		if out.Verbs, err = readVerbs(res, f.Limit); err != nil {
-			return err
-		}
-		if err := res.QueryRow().Scan(&out.Total); err != nil {
-			return fmt.Errorf("catalog: read the total: %w", err)
-		}
-		rows, err := res.Query()
-		if err != nil {
-			return fmt.Errorf("catalog: read the connected providers: %w", err)
-		}
-		if out.ProvidersConnected, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return fmt.Errorf("catalog: read the connected providers: %w", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return Page{}, err
+	b := &db.Batch{}
+	verbs := db.Queue(b, readVerbs, f.pageSQL(tenant))
+	total := db.Queue(b, readTotal, f.totalSQL(tenant))
+	connectedProviders := db.Queue(b, c.q.ConnectedProviders, tenant)
+	if err := c.db.Send(ctx, tenant, b); err != nil {
+		return Page{}, fmt.Errorf("catalog: list verbs: %w", err)
 	}
+	out := Page{Verbs: verbs.Value, Total: total.Value, ProvidersConnected: connectedProviders.Value}
 	connected := make(map[string]bool, len(out.ProvidersConnected))
 	for _, slug := range out.ProvidersConnected {
 		connected[slug] = true
@@ -89,27 +69,35 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 	return out, nil
 }
 
-func readVerbs(res pgx.BatchResults, limit int) ([]Verb, error) {
-	rows, err := res.Query()
+// statement is one that List puts together, with its arguments.
+type statement struct {
+	sql  string
+	args []any
+}
+
+func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error) {
+	rows, err := tx.Query(ctx, s.sql, s.args...)
 	if err != nil {
-		return nil, fmt.Errorf("catalog: read a page: %w", err)
+		return nil, err
 	}
 	defer rows.Close()
-	verbs := make([]Verb, 0, limit)
+	verbs := []Verb{}
 	for rows.Next() {
 		var v Verb
 		var hash []byte
 		if err := rows.Scan(&v.Name.Provider, &v.Name.Verb, &v.Domain, &v.Description, &v.Risk, &v.Operation,
 			&v.Idempotency, &hash, (*[]byte)(&v.Schema)); err != nil {
-			return nil, fmt.Errorf("catalog: read a page: %w", err)
+			return nil, err
 		}
 		v.SchemaHash = storedHash(hash)
 		verbs = append(verbs, v)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("catalog: read a page: %w", err)
-	}
-	return verbs, nil
+	return verbs, rows.Err()
+}
+
+func readTotal(ctx context.Context, tx dbsqlc.DBTX, s statement) (total int64, err error) {
+	err = tx.QueryRow(ctx, s.sql, s.args...).Scan(&total)
+	return total, err
 }
 
 func (f Filter) check() error {
@@ -175,22 +163,22 @@ const verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, 
 // are read: a third of the time at 100,000 verbs, but slower on first pages.
 const deepOffset = 1000
 
-func (f Filter) pageSQL(tenant uuid.UUID) (string, []any) {
+func (f Filter) pageSQL(tenant uuid.UUID) statement {
 	c := f.verbClauses(tenant)
 	n := len(c.args)
 	const order = " ORDER BY v.provider, v.name"
 	tail := fmt.Sprintf(" FROM verbs v WHERE %s%s LIMIT $%d OFFSET $%d", strings.Join(c.where, " AND "), order, n+1, n+2)
 	args := append(c.args, f.Limit, f.Offset)
 	if f.Offset < deepOffset {
-		return "SELECT " + verbColumns + tail, args
+		return statement{"SELECT " + verbColumns + tail, args}
 	}
-	return "SELECT " + verbColumns + " FROM (SELECT v.provider, v.name" + tail + ") k JOIN verbs v ON v.tenant_id = $1 AND v.provider = k.provider AND v.name = k.name" + order, args
+	return statement{"SELECT " + verbColumns + " FROM (SELECT v.provider, v.name" + tail + ") k JOIN verbs v ON v.tenant_id = $1 AND v.provider = k.provider AND v.name = k.name" + order, args}
 }
 
-func (f Filter) totalSQL(tenant uuid.UUID) (string, []any) {
+func (f Filter) totalSQL(tenant uuid.UUID) statement {
 	if strings.TrimSpace(f.Q) != "" || f.Provider == anyKey || f.Domain == anyKey {
 		c := f.verbClauses(tenant)
-		return "SELECT count(*) FROM verbs v WHERE " + strings.Join(c.where, " AND "), c.args
+		return statement{"SELECT count(*) FROM verbs v WHERE " + strings.Join(c.where, " AND "), c.args}
 	}
 	var c clauses
 	c.add("n.tenant_id = %s", tenant)
@@ -202,7 +190,7 @@ func (f Filter) totalSQL(tenant uuid.UUID) (string, []any) {
 	if f.Provider != "" || !f.ConnectedOnly {
 		c.add("n.provider = %s", orAny(f.Provider))
 	}
-	return "SELECT coalesce(sum(n.n), 0)::bigint FROM verb_counts n WHERE " + strings.Join(c.where, " AND "), c.args
+	return statement{"SELECT coalesce(sum(n.n), 0)::bigint FROM verb_counts n WHERE " + strings.Join(c.where, " AND "), c.args}
 }
 
 func orAny(s string) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -31,32 +30,17 @@ type Meta struct {
 	Connected   bool
 }
 
-// Meta returns a verb's meta data in one round trip; VERB_NOT_FOUND.
-func (c *Catalog) Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (Meta, error) {
-	row, err := c.q.GetVerbMeta(ctx, c.db.Tenant(tenant), dbsqlc.GetVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
-	if err != nil {
-		return Meta{}, verbError(err)
+// QueueMeta adds the question for a verb to a batch of the tenant. Once the batch was
+// sent, the function returned reads the answer; VERB_NOT_FOUND.
+func QueueMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (Meta, error) {
+	answer := db.QueueOptional(b, dbsqlc.New().GetVerbMeta,
+		dbsqlc.GetVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
+	return func() (Meta, error) {
+		if answer.Value == nil {
+			return Meta{}, fault.New(fault.CodeVerbNotFound, "")
+		}
+		return metaOf(*answer.Value), nil
 	}
-	return metaOf(row), nil
-}
-
-// QueueMeta puts the statement of Meta into a batch of the tenant, for a caller
-// that reads more in the same round trip; ReadMeta reads its result.
-func QueueMeta(b *pgx.Batch, tenant uuid.UUID, name verb.Name) {
-	b.Queue(dbsqlc.GetVerbMeta, tenant, name.Provider, name.Verb)
-}
-
-// ReadMeta reads the next result of a batch as that of QueueMeta; VERB_NOT_FOUND.
-func ReadMeta(res pgx.BatchResults) (Meta, error) {
-	rows, err := res.Query()
-	if err != nil {
-		return Meta{}, verbError(err)
-	}
-	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.GetVerbMetaRow])
-	if err != nil {
-		return Meta{}, verbError(err)
-	}
-	return metaOf(row), nil
 }
 
 func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
@@ -75,7 +59,7 @@ func verbError(err error) error {
 	return fmt.Errorf("catalog: read a verb: %w", err)
 }
 
-// ErrReplaced says that a verb changed between Meta and Load. Read Meta again.
+// ErrReplaced says that a verb changed between QueueMeta and Load. Read its Meta again.
 var ErrReplaced = errors.New("catalog: the verb was replaced in the meantime")
 
 // Compiled loads verbs' schemas and plans and keeps them in compiled form. T is

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -31,38 +30,22 @@ type Sealed struct {
 // base URL. See MaySend of the package.
 func (s Sealed) MaySend(base, target *url.URL) bool { return MaySend(s.allowedHosts, base, target) }
 
-// Newest reads, on conn, the credential of a call to a provider: the newest active
-// one of the customer where customerID is not empty and he has any, else of the
-// tenant. None is PROVIDER_NOT_CONNECTED; only expired ones are CREDENTIAL_EXPIRED.
-// One round trip.
-func (v *Vault) Newest(ctx context.Context, conn dbsqlc.DBTX, tenant uuid.UUID, provider, customerID string) (Sealed, error) {
-	row, err := v.q.NewestCredential(ctx, conn, dbsqlc.NewestCredentialParams{
+// QueueNewest adds the question for the credential of a call to a batch of the tenant.
+// That is the customer's newest active credential, otherwise the tenant's; customerID ""
+// asks for the tenant's only. Once the batch was sent, the function returned reads the
+// answer: PROVIDER_NOT_CONNECTED where there is none, CREDENTIAL_EXPIRED where all have
+// expired.
+func QueueNewest(b *db.Batch, tenant uuid.UUID, provider, customerID string) func() (Sealed, error) {
+	answer := db.QueueOptional(b, dbsqlc.New().NewestCredential, dbsqlc.NewestCredentialParams{
 		TenantID: tenant, Provider: provider, CustomerID: orNull(customerID),
 	})
-	return sealed(row, err)
+	return func() (Sealed, error) { return sealed(answer.Value) }
 }
 
-// QueueNewest puts the statement of Newest into a batch of the tenant, for a caller
-// that reads more in the same round trip; ReadNewest reads its result.
-func QueueNewest(b *pgx.Batch, tenant uuid.UUID, provider, customerID string) {
-	b.Queue(dbsqlc.NewestCredential, tenant, provider, orNull(customerID))
-}
-
-// ReadNewest reads the next result of a batch as that of QueueNewest.
-func ReadNewest(res pgx.BatchResults) (Sealed, error) {
-	rows, err := res.Query()
-	if err != nil {
-		return sealed(dbsqlc.NewestCredentialRow{}, err)
-	}
-	return sealed(pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.NewestCredentialRow]))
-}
-
-func sealed(row dbsqlc.NewestCredentialRow, err error) (Sealed, error) {
+func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 	switch {
-	case db.IsNoRows(err):
+	case row == nil:
 		return Sealed{}, fault.New(fault.CodeProviderNotConnected, "")
-	case err != nil:
-		return Sealed{}, fmt.Errorf("vault: read the credential of a call: %w", err)
 	case Status(row.Status) == StatusExpired:
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}

@@ -73,20 +73,15 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	if err != nil {
 		return Credential{}, err
 	}
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.InsertCredential, id, tenant, c.Provider, string(c.Type), c.Label, orNull(c.CustomerID), c.AllowedHosts, int32(c.Version),
-		e.kekID, e.wrappedKey, e.ciphertext, c.CreatedBy, c.CreatedAt)
-	audit.QueueRaw(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
-	err = v.db.Batch(ctx, tenant, b, func(res pgx.BatchResults) error {
-		for range b.Len() {
-			if _, err := res.Exec(); err != nil {
-				return fmt.Errorf("vault: store a credential: %w", err)
-			}
-		}
-		return nil
+	b := &db.Batch{}
+	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
+		ID: id, TenantID: tenant, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: orNull(c.CustomerID),
+		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
+		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
-	if err != nil {
-		return Credential{}, err
+	audit.Queue(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	if err := v.db.Send(ctx, tenant, b); err != nil {
+		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/fault"
@@ -67,7 +68,16 @@ func (r *rig) create(t *testing.T, n vault.New) vault.Credential {
 
 func (r *rig) newest(t *testing.T, customer string) (vault.Sealed, error) {
 	t.Helper()
-	return r.Newest(t.Context(), r.db.Tenant(r.tenant), r.tenant, "shop", customer)
+	return r.newestOf(t, r.tenant, r.tenant, customer)
+}
+
+// newestOf asks, under row-level security for the tenant as, for another's credential.
+func (r *rig) newestOf(t *testing.T, as, tenant uuid.UUID, customer string) (vault.Sealed, error) {
+	t.Helper()
+	b := &db.Batch{}
+	read := vault.QueueNewest(b, tenant, "shop", customer)
+	require.NoError(t, r.db.Send(t.Context(), as, b))
+	return read()
 }
 
 func requireCode(t *testing.T, err error, code fault.Code) {
@@ -260,7 +270,7 @@ func TestRowsNeverCrossTenants(t *testing.T) {
 		page, _, err := r.List(ctx, r.other, vault.Filter{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, page)
-		_, err = r.Newest(ctx, r.db.Tenant(r.other), r.tenant, "shop", "")
+		_, err = r.newestOf(t, r.other, r.tenant, "")
 		requireCode(t, err, fault.CodeProviderNotConnected)
 	})
 
@@ -286,7 +296,7 @@ func TestCopiedRowDoesNotOpen(t *testing.T) {
 	_, err = r.admin.Exec(ctx, `insert into credentials select * from moved`)
 	require.NoError(t, err)
 
-	stolen, err := r.Newest(ctx, r.db.Tenant(r.other), r.other, "shop", "")
+	stolen, err := r.newestOf(t, r.other, r.other, "")
 	require.NoError(t, err)
 	_, err = r.Resolve(ctx, r.other, stolen)
 	require.Error(t, err)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
@@ -143,28 +142,25 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 }
 
 func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name) error {
-	b := &pgx.Batch{}
-	catalog.QueueMeta(b, t.tenant, name)
-	vault.QueueNewest(b, t.tenant, name.Provider, "")
-	policy.QueueVersion(b, t.tenant)
-	return d.DB.Batch(ctx, t.tenant, b, func(res pgx.BatchResults) error {
-		var err error
-		if t.meta, err = catalog.ReadMeta(res); err != nil {
-			return err
-		}
-		if err := json.Unmarshal(t.meta.Auth, &t.auth); err != nil {
-			return fmt.Errorf("dispatch: the provider's auth: %w", err)
-		}
-		sealed, err := vault.ReadNewest(res)
-		switch {
-		case err == nil:
-			t.credential = &sealed
-		case fault.As(err) != nil:
-			t.missing = fault.As(err)
-		default:
-			return err
-		}
-		t.policyVersion, err = policy.ReadVersion(res)
+	b := &db.Batch{}
+	meta := catalog.QueueMeta(b, t.tenant, name)
+	newest := vault.QueueNewest(b, t.tenant, name.Provider, "")
+	version := policy.QueueVersion(b, t.tenant)
+	err := d.DB.Send(ctx, t.tenant, b)
+	if err != nil {
+		return fmt.Errorf("dispatch: read %s: %w", name, err)
+	}
+	if t.meta, err = meta(); err != nil {
 		return err
-	})
+	}
+	if err := json.Unmarshal(t.meta.Auth, &t.auth); err != nil {
+		return fmt.Errorf("dispatch: the provider's auth: %w", err)
+	}
+	if sealed, err := newest(); err == nil {
+		t.credential = &sealed
+	} else {
+		t.missing = fault.As(err)
+	}
+	t.policyVersion = version()
+	return nil
 }

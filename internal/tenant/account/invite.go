@@ -50,10 +50,16 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 		if err := mayGive(by, role); err != nil {
 			return err
 		}
-		b := &pgx.Batch{}
-		b.Queue(dbsqlc.InsertInvitedUser, out.ID, tenant, email, out.Name, string(role), out.CreatedAt, hash, out.InvitationExpiresAt)
-		audit.QueueRaw(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
-		return runIn(ctx, tx, "invite user", b)
+		b := &db.Batch{}
+		db.QueueExec(b, s.q.InsertInvitedUser, dbsqlc.InsertInvitedUserParams{
+			ID: out.ID, TenantID: tenant, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
+			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
+		})
+		audit.Queue(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
+		if err := b.SendIn(ctx, tx); err != nil {
+			return fmt.Errorf("account: invite user: %w", err)
+		}
+		return nil
 	})
 	switch {
 	case db.IsUnique(err, "users_tenant_email"):
@@ -73,10 +79,15 @@ func (s *Service) InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id s
 			return User{}, fault.New(fault.CodeConflict, "The user has joined already.")
 		}
 		out = Invited{User: m.target}
-		hash, b := s.newInvitation(&out), &pgx.Batch{}
-		b.Queue(dbsqlc.RenewInvitation, hash, out.InvitationExpiresAt, tenant, out.ID)
-		audit.QueueRaw(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
-		return out.User, runIn(ctx, tx, "renew invitation", b)
+		hash, b := s.newInvitation(&out), &db.Batch{}
+		db.QueueExec(b, s.q.RenewInvitation, dbsqlc.RenewInvitationParams{
+			TenantID: tenant, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
+		})
+		audit.Queue(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
+		if err := b.SendIn(ctx, tx); err != nil {
+			return User{}, fmt.Errorf("account: renew invitation: %w", err)
+		}
+		return out.User, nil
 	})
 	if err != nil {
 		return Invited{}, err
@@ -186,12 +197,15 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 		case n == 0:
 			return fault.New(fault.CodeInvalidToken, "")
 		}
-		b := &pgx.Batch{}
+		b := &db.Batch{}
 		if err := s.queueSession(b, &out); err != nil {
 			return err
 		}
-		audit.QueueRaw(b, byUser(ctx, a.tenant, a.user, "user.joined"))
-		return runIn(ctx, tx, "start session", b)
+		audit.Queue(b, byUser(ctx, a.tenant, a.user, "user.joined"))
+		if err := b.SendIn(ctx, tx); err != nil {
+			return fmt.Errorf("account: start session: %w", err)
+		}
+		return nil
 	})
 	if err != nil {
 		return Login{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
@@ -54,13 +55,15 @@ func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyI
 	}
 	secret, preview, hash := s.d.Secrets.NewKey()
 	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.InsertAPIKey, key.ID, tenant, hash, preview, key.Name, key.Permissions,
-		key.AgentID, key.IdentityMode, key.AllowedOrigins, user, key.CreatedAt)
-	audit.QueueRaw(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.InsertAPIKey, dbsqlc.InsertAPIKeyParams{
+		ID: key.ID, TenantID: tenant, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
+		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: user, CreatedAt: key.CreatedAt,
+	})
+	audit.Queue(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
-	if err := s.commit(ctx, tenant, "insert key", b); err != nil {
-		return Key{}, err
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+		return Key{}, fmt.Errorf("account: insert key: %w", err)
 	}
 	return key, nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -106,24 +105,26 @@ func (s *Service) countFailure(ctx context.Context, tenant, user *uuid.UUID, sub
 
 func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, email string, subject []byte) (Login, error) {
 	out := Login{UserID: user, TenantID: tenant, Email: email}
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.ForgetFailedLogins, subject)
-	b.Queue(dbsqlc.DeleteEndedSessions, tenant, user, s.now())
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.ForgetFailedLogins, subject)
+	db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: tenant, UserID: user, ExpiresAt: s.now()})
 	if err := s.queueSession(b, &out); err != nil {
 		return Login{}, err
 	}
-	audit.QueueRaw(b, byUser(ctx, tenant, user, "user.logged_in"))
-	if err := s.commit(ctx, tenant, "start session", b); err != nil {
-		return Login{}, err
+	audit.Queue(b, byUser(ctx, tenant, user, "user.logged_in"))
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+		return Login{}, fmt.Errorf("account: start session: %w", err)
 	}
 	return out, nil
 }
 
 // queueSession adds a new session of the login's user and its first pair of tokens.
-func (s *Service) queueSession(b *pgx.Batch, out *Login) error {
+func (s *Service) queueSession(b *db.Batch, out *Login) error {
 	now := s.now()
 	session := sessionRef{id: newID(), ends: now.Add(s.cfg.SessionLifetime)}
-	b.Queue(dbsqlc.InsertSession, session.id, out.TenantID, out.UserID, now, session.ends)
+	db.QueueExec(b, s.q.InsertSession, dbsqlc.InsertSessionParams{
+		ID: session.id, TenantID: out.TenantID, UserID: out.UserID, CreatedAt: now, ExpiresAt: session.ends,
+	})
 	return s.queueTokens(b, session, out)
 }
 
@@ -134,13 +135,15 @@ type sessionRef struct {
 }
 
 // queueTokens gives a session its next pair of tokens.
-func (s *Service) queueTokens(b *pgx.Batch, session sessionRef, out *Login) error {
+func (s *Service) queueTokens(b *db.Batch, session sessionRef, out *Login) error {
 	secret, hash := s.d.Secrets.NewRefreshToken()
 	expires := s.now().Add(s.cfg.RefreshLifetime)
 	if expires.After(session.ends) {
 		expires = session.ends
 	}
-	b.Queue(dbsqlc.InsertRefreshToken, hash, out.TenantID, session.id, expires)
+	db.QueueExec(b, s.q.InsertRefreshToken, dbsqlc.InsertRefreshTokenParams{
+		TokenHash: hash, TenantID: out.TenantID, SessionID: session.id, ExpiresAt: expires,
+	})
 	token, lifetime, err := s.d.Tokens.Issue(out.UserID, out.TenantID, session.id)
 	if err != nil {
 		return fmt.Errorf("account: issue token: %w", err)

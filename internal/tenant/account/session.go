@@ -68,11 +68,14 @@ func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsq
 		return Login{}, fault.New(fault.CodeTokenExpired, ""), nil
 	}
 	out = Login{UserID: session.UserID, TenantID: found.TenantID, Email: session.Email}
-	b := &pgx.Batch{}
+	b := &db.Batch{}
 	if err := s.queueTokens(b, sessionRef{id: found.SessionID, ends: session.ExpiresAt}, &out); err != nil {
 		return Login{}, nil, err
 	}
-	return out, nil, runIn(ctx, tx, "issue tokens", b)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return Login{}, nil, fmt.Errorf("account: issue tokens: %w", err)
+	}
+	return out, nil, nil
 }
 
 // LogOut ends a session: its tokens are refused from the next call on. Ending one

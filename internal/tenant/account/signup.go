@@ -2,14 +2,15 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"net/mail"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
@@ -62,11 +63,14 @@ func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) 
 	if tenantName == "" {
 		tenantName = email
 	}
-	a, b := audit.ActorOf(ctx), &pgx.Batch{}
-	b.Queue(dbsqlc.PresentAddress, email)
-	b.Queue(dbsqlc.SignUp, user, tenant, email, hash, in.Name, s.now(), tenantName, newID(), a.RequestID, a.SourceAddr)
-	if err := s.commit(ctx, tenant, "sign up", b); err != nil {
-		return SignedUp{}, err
+	a, b := audit.ActorOf(ctx), &db.Batch{}
+	db.QueueExec(b, s.q.PresentAddress, email)
+	db.Queue(b, s.q.SignUp, dbsqlc.SignUpParams{
+		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenantName,
+		RecordID: newID(), RequestID: a.RequestID, SourceAddr: a.SourceAddr,
+	})
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
 	}
 	return SignedUp{UserID: user, Message: signedUp}, nil
 }

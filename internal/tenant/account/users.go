@@ -192,15 +192,18 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Ro
 			return User{}, err
 		}
 	}
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.UpdateUser, string(u.Role), u.Name, m.tenant, u.ID)
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.UpdateUser, dbsqlc.UpdateUserParams{TenantID: m.tenant, ID: u.ID, Role: string(u.Role), Name: u.Name})
 	if u.Role != was.Role {
-		audit.QueueRaw(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
+		audit.Queue(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
 	}
 	if u.Name != was.Name {
-		audit.QueueRaw(b, m.record(ctx, "user.renamed"))
+		audit.Queue(b, m.record(ctx, "user.renamed"))
 	}
-	return u, runIn(ctx, tx, "change user", b)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return User{}, fmt.Errorf("account: change user: %w", err)
+	}
+	return u, nil
 }
 
 // RemoveUser ends a user's membership and his sessions, or withdraws an invitation, on
@@ -211,11 +214,14 @@ func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id st
 		if err := s.mayLose(ctx, tx, m, ""); err != nil {
 			return User{}, err
 		}
-		now, b := s.now(), &pgx.Batch{}
-		b.Queue(dbsqlc.RemoveUser, now, m.tenant, m.target.ID)
-		b.Queue(dbsqlc.RevokeSessionsOf, now, m.tenant, m.target.ID)
-		audit.QueueRaw(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
-		return User{}, runIn(ctx, tx, "remove user", b)
+		now, b := s.now(), &db.Batch{}
+		db.QueueExec(b, s.q.RemoveUser, dbsqlc.RemoveUserParams{TenantID: m.tenant, ID: m.target.ID, Now: now})
+		db.QueueExec(b, s.q.RevokeSessionsOf, dbsqlc.RevokeSessionsOfParams{TenantID: m.tenant, UserID: m.target.ID, Now: now})
+		audit.Queue(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
+		if err := b.SendIn(ctx, tx); err != nil {
+			return User{}, fmt.Errorf("account: remove user: %w", err)
+		}
+		return User{}, nil
 	})
 	return err
 }
