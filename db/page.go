@@ -1,7 +1,5 @@
 package db
 
-import "time"
-
 // Page cuts rows, which were read with a limit of one more than asked for, to the page
 // and says whether there are more.
 func Page[T any](rows []T, limit int) (page []T, more bool) {
@@ -17,11 +15,10 @@ func Optional(s string) *string {
 	return &s
 }
 
-// UTC returns the time in UTC, nil for none.
-func UTC(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
+// Text returns the text, "" for none.
+func Text(s *string) string {
+	if s == nil {
+		return ""
 	}
-	u := t.UTC()
-	return &u
+	return *s
 }

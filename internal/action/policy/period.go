@@ -18,7 +18,7 @@ const defaultPeriod = 7 * 24 * time.Hour
 // periodOf fills in what is nil: To is now, From a week before To. under begins the
 // path of what is wrong: "/" for a body, "query." for parameters.
 func (s *Service) periodOf(from, to *time.Time, under string) (Period, error) {
-	p := Period{To: s.instant()}
+	p := Period{To: s.now()}
 	if to != nil {
 		p.To = to.UTC()
 	}

@@ -94,14 +94,11 @@ func New(d Deps) (*Service, error) {
 	if d.DB == nil || d.Subjects == nil {
 		return nil, errors.New("policy: database and subjects are required")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
 	if d.SimulationLimit == 0 {
 		d.SimulationLimit = simulationLimit
 	}
 	return &Service{
-		db: d.DB, subjects: d.Subjects, now: d.Now, q: dbsqlc.New(),
+		db: d.DB, subjects: d.Subjects, now: db.Clock(d.Now), q: dbsqlc.New(),
 		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit,
 	}, nil
 }

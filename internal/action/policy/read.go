@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -89,9 +90,7 @@ func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []
 			return nil, false, err
 		}
 	}
-	if more = len(page) > f.Limit; more {
-		page = page[:f.Limit]
-	}
+	page, more = db.Page(page, f.Limit)
 	return page, more, nil
 }
 
@@ -128,9 +127,7 @@ func (s *Service) Versions(ctx context.Context, tenant, id uuid.UUID, before int
 			return nil, false, err
 		}
 	}
-	if more = len(rows) > limit; more {
-		rows = rows[:limit]
-	}
+	rows, more = db.Page(rows, limit)
 	page = make([]Version, len(rows))
 	for i, r := range rows {
 		p, err := decode(r.Policy)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -27,7 +26,7 @@ func (s *Service) Create(ctx context.Context, tenant uuid.UUID, d Draft, by stri
 		return Policy{}, nil, fmt.Errorf("policy: make an id: %w", err)
 	}
 	p.Version = 1
-	p.CreatedAt, p.CreatedBy = s.instant(), by
+	p.CreatedAt, p.CreatedBy = s.now(), by
 	p.UpdatedAt, p.UpdatedBy = p.CreatedAt, by
 	err = s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
 		if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
@@ -80,7 +79,7 @@ func (s *Service) Replace(ctx context.Context, tenant, id uuid.UUID, d Draft, ex
 		}
 		row, err := s.q.UpdatePolicy(ctx, tx, dbsqlc.UpdatePolicyParams{
 			TenantID: tenant, ID: id, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
-			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: by, ChangedAt: s.instant(),
+			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: by, ChangedAt: s.now(),
 		})
 		if err != nil {
 			return fmt.Errorf("policy: update: %w", err)
@@ -97,7 +96,7 @@ func (s *Service) Replace(ctx context.Context, tenant, id uuid.UUID, d Draft, ex
 // Replace.
 func (s *Service) Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error {
 	return s.change(ctx, tenant, id, expect, func(tx pgx.Tx) error {
-		at := s.instant()
+		at := s.now()
 		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: tenant, ID: id, ChangedAt: &at, ChangedBy: by})
 		if err != nil {
 			return fmt.Errorf("policy: delete: %w", err)
@@ -136,9 +135,6 @@ func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) er
 	}
 	return nil
 }
-
-// instant is now as Postgres keeps it.
-func (s *Service) instant() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
 // record keeps the version and says in the audit record who made it.
 func (s *Service) record(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy, c Change) error {

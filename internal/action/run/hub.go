@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 )
 
@@ -88,9 +89,6 @@ func (h *hub) take() []string {
 
 const finishedChannel = "run_finished"
 
-// reconnectAfter is the pause before a lost notice connection is dialled again.
-const reconnectAfter = 500 * time.Millisecond
-
 // announceEvery gathers notices where nearly all callers wait in the process that
 // ends their runs: only a duplicate that waits elsewhere notices the delay.
 const announceEvery = 25 * time.Millisecond
@@ -107,29 +105,33 @@ func (s *Service) ended(r Run) {
 // Announce sends the notices of ended runs until ctx ends. A process whose
 // workflows end runs must run it.
 func (s *Service) Announce(ctx context.Context) {
-	s.keepConnected(ctx, "announcer", func(ctx context.Context, conn *pgx.Conn) error {
-		// A lost notice costs a waiter one poll, a flushed commit costs everybody.
-		if _, err := conn.Exec(ctx, "set synchronous_commit = off"); err != nil {
-			return err
+	connection := db.Connection{Dial: s.DB.Dial, Log: s.Log, Purpose: "announce ended runs"}
+	// A lost notice costs a waiter one poll; a flushed commit costs every caller.
+	prepare := func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "set synchronous_commit = off")
+		return err
+	}
+	_ = connection.Keep(ctx, prepare, s.announce) // it ends with ctx only
+}
+
+func (s *Service) announce(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.hub.nudge:
 		}
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-s.hub.nudge:
-			}
-			if s.cfg.OneProcess {
-				if err := pause(ctx, announceEvery); err != nil {
-					return err
-				}
-			}
-			if ids := s.hub.take(); len(ids) > 0 {
-				if err := dbsqlc.New().NotifyFinished(ctx, conn, ids); err != nil {
-					return err
-				}
+		if s.cfg.OneProcess {
+			if err := pause(ctx, announceEvery); err != nil {
+				return err
 			}
 		}
-	})
+		if ids := s.hub.take(); len(ids) > 0 {
+			if err := dbsqlc.New().NotifyFinished(ctx, conn, ids); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // pause waits for d; the error is ctx's.
@@ -143,27 +145,26 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // Listen delivers the notices of other processes to those who wait in this one,
-// until ctx ends.
+// until ctx ends. It looks up nothing that it may have missed: waiters poll too.
 func (s *Service) Listen(ctx context.Context) {
-	s.keepConnected(ctx, "listener", func(ctx context.Context, conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "listen "+finishedChannel); err != nil {
-			return err
-		}
-		for {
-			n, err := conn.WaitForNotification(ctx)
-			if err != nil {
-				return err
-			}
-			tenant, id, ok := parseNotice(n.Payload)
-			if !ok || !s.hub.awaited(id) {
-				continue
-			}
-			r, err := s.get(ctx, tenant, id)
-			if err == nil && r.State.Answers() {
-				s.hub.deliver(r)
-			}
-		}
-	})
+	listener := db.Listener{
+		Connection: db.Connection{Dial: s.DB.Dial, Log: s.Log, Purpose: "hear of ended runs"},
+		Channel:    finishedChannel,
+		Hear:       s.hear,
+	}
+	_ = listener.Listen(ctx) // it ends with ctx only
+}
+
+// hear hands an ended run to those who wait for it here.
+func (s *Service) hear(ctx context.Context, notice string) {
+	tenant, id, ok := parseNotice(notice)
+	if !ok || !s.hub.awaited(id) {
+		return
+	}
+	r, err := s.get(ctx, tenant, id)
+	if err == nil && r.State.Answers() {
+		s.hub.deliver(r)
+	}
 }
 
 // parseNotice reads "<tenant> <run>".
@@ -175,22 +176,4 @@ func parseNotice(payload string) (tenant, id uuid.UUID, ok bool) {
 	}
 	id, err = uuid.Parse(second)
 	return tenant, id, err == nil
-}
-
-// keepConnected runs do on a connection of its own and dials anew when it is lost.
-func (s *Service) keepConnected(ctx context.Context, what string, do func(context.Context, *pgx.Conn) error) {
-	for ctx.Err() == nil {
-		conn, err := s.DB.Dial(ctx)
-		if err == nil {
-			err = do(ctx, conn)
-			_ = conn.Close(context.WithoutCancel(ctx)) // it is lost or no longer needed
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		s.Log.WarnContext(ctx, "notice connection lost", "what", what, "error", err)
-		if pause(ctx, reconnectAfter) != nil {
-			return
-		}
-	}
 }

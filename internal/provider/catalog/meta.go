@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -67,7 +68,7 @@ var ErrReplaced = errors.New("catalog: the verb was replaced in the meantime")
 type Compiled[T any] struct {
 	catalog *Catalog
 	compile func(schema, plan json.RawMessage) (T, error)
-	cache   *lru[artefactKey, T]
+	cache   *lru.Cache[artefactKey, T]
 }
 
 // artefactKey names a compiled pair by content: a replaced verb has another key, so
@@ -82,7 +83,11 @@ func NewCompiled[T any](c *Catalog, most int, compile func(schema, plan json.Raw
 	if c == nil || compile == nil || most < 1 {
 		return nil, errors.New("catalog: a catalog, a compile function and a positive size are required")
 	}
-	return &Compiled[T]{catalog: c, compile: compile, cache: newLRU[artefactKey, T](most)}, nil
+	cache, err := lru.New[artefactKey, T](most)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: %w", err)
+	}
+	return &Compiled[T]{catalog: c, compile: compile, cache: cache}, nil
 }
 
 // Load returns the compiled form of the verb that m describes: from memory, else
@@ -90,7 +95,7 @@ func NewCompiled[T any](c *Catalog, most int, compile func(schema, plan json.Raw
 func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, error) {
 	var none T
 	key := artefactKey{tenant: tenant, schema: m.SchemaHash, plan: m.PlanHash}
-	if v, ok := l.cache.get(key); ok {
+	if v, ok := l.cache.Get(key); ok {
 		return v, nil
 	}
 	row, err := l.catalog.q.GetVerbArtefacts(ctx, l.catalog.db.Tenant(tenant),
@@ -105,6 +110,6 @@ func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, er
 	if err != nil {
 		return none, fmt.Errorf("catalog: compile %s: %w", m.Name, err)
 	}
-	l.cache.put(key, v)
+	l.cache.Add(key, v)
 	return v, nil
 }

@@ -48,9 +48,7 @@ func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string,
 	if err != nil {
 		return nil, false, fmt.Errorf("catalog: list providers: %w", err)
 	}
-	if more = len(rows) > limit; more {
-		rows = rows[:limit]
-	}
+	rows, more = db.Page(rows, limit)
 	page = make([]Provider, len(rows))
 	for i, r := range rows {
 		page[i] = Provider{

@@ -37,7 +37,7 @@ func (s Sealed) MaySend(base, target *url.URL) bool { return MaySend(s.allowedHo
 // expired.
 func QueueNewest(b *db.Batch, tenant uuid.UUID, provider, customerID string) func() (Sealed, error) {
 	answer := db.QueueOptional(b, dbsqlc.New().NewestCredential, dbsqlc.NewestCredentialParams{
-		TenantID: tenant, Provider: provider, CustomerID: orNull(customerID),
+		TenantID: tenant, Provider: provider, CustomerID: db.Optional(customerID),
 	})
 	return func() (Sealed, error) { return sealed(answer.Value) }
 }
@@ -50,7 +50,7 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}
 	return Sealed{
-		ID: row.ID, Provider: row.Provider, Type: Type(row.Type), CustomerID: orEmpty(row.CustomerID), Version: int(row.Version),
+		ID: row.ID, Provider: row.Provider, Type: Type(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version),
 		allowedHosts: row.AllowedHosts,
 		envelope:     envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil
@@ -118,7 +118,7 @@ func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
 
 func sealedRow(r dbsqlc.Credential) Sealed {
 	return Sealed{
-		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), CustomerID: orEmpty(r.CustomerID), Version: int(r.Version),
+		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
 		allowedHosts: r.AllowedHosts,
 		envelope:     envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
 	}

@@ -37,10 +37,7 @@ func Open(d Deps) (*Vault, error) {
 	if d.DB == nil || d.KMS == nil {
 		return nil, errors.New("vault: database and KMS are required")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	return &Vault{db: d.DB, kms: d.KMS, now: d.Now, q: dbsqlc.New()}, nil
+	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New()}, nil
 }
 
 // changed is the record of a change of a credential, without anything of its data.
@@ -66,7 +63,7 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	c := Credential{
 		ID: id, Provider: n.Provider, Type: p.content.Type, Label: n.Label, CustomerID: n.CustomerID,
 		AllowedHosts: p.hosts, Status: StatusActive, Version: 1, CreatedBy: n.CreatedBy,
-		CreatedAt: v.now().UTC().Truncate(time.Microsecond),
+		CreatedAt: v.now(),
 	}
 	c.UpdatedAt = c.CreatedAt
 	e, err := v.sealContent(ctx, tenant, id, 1, p.content)
@@ -75,7 +72,7 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	}
 	b := &db.Batch{}
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
-		ID: id, TenantID: tenant, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: orNull(c.CustomerID),
+		ID: id, TenantID: tenant, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
 		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
@@ -102,14 +99,14 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 		return nil, false, err
 	}
 	arg := dbsqlc.ListCredentialsParams{
-		TenantID: tenant, Provider: orNull(f.Provider), CustomerID: orNull(f.CustomerID), N: int32(f.Limit + 1),
+		TenantID: tenant, Provider: db.Optional(f.Provider), CustomerID: db.Optional(f.CustomerID), N: int32(f.Limit + 1),
 	}
 	if f.Status != "" {
 		s, err := parseStatus("query.status", f.Status, StatusActive, StatusRevoked, StatusExpired)
 		if err != nil {
 			return nil, false, err
 		}
-		arg.Status = orNull(string(s))
+		arg.Status = db.Optional(string(s))
 	}
 	if f.Before != uuid.Nil {
 		arg.Before = &f.Before
@@ -118,15 +115,13 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 	if err != nil {
 		return nil, false, fmt.Errorf("vault: list credentials: %w", err)
 	}
-	if more = len(rows) > f.Limit; more {
-		rows = rows[:f.Limit]
-	}
+	rows, more = db.Page(rows, f.Limit)
 	page = make([]Credential, len(rows))
 	for i, r := range rows {
 		page[i] = Credential{
-			ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: orEmpty(r.CustomerID),
+			ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 			AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
-			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: utc(r.LastUsedAt), RotatedAt: utc(r.RotatedAt),
+			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 		}
 	}
 	return page, more, nil
@@ -152,7 +147,7 @@ func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Cred
 		if err != nil {
 			return Credential{}, err
 		}
-		arg.Status = orNull(string(s))
+		arg.Status = db.Optional(string(s))
 	}
 	var c Credential
 	err := v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
@@ -277,30 +272,8 @@ func (v *Vault) sealContent(ctx context.Context, tenant, id uuid.UUID, version i
 
 func shown(r dbsqlc.Credential) Credential {
 	return Credential{
-		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: orEmpty(r.CustomerID),
+		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 		AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: utc(r.LastUsedAt), RotatedAt: utc(r.RotatedAt),
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 	}
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }

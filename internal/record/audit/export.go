@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -57,7 +56,7 @@ func (t *Trail) export(ctx context.Context, tenant uuid.UUID, f Filter, csv bool
 			return nil, fmt.Errorf("audit: export: %w", err)
 		}
 	}
-	if x.header.PrevHash, err = hashAt(ctx, t.DB.Tenant(tenant), tenant, x.header.FirstSeq-1); err != nil {
+	if x.header.PrevHash, err = hashAt(ctx, t.d.DB.Tenant(tenant), tenant, x.header.FirstSeq-1); err != nil {
 		return nil, fmt.Errorf("audit: export: %w", err)
 	}
 	return x, nil
@@ -70,7 +69,7 @@ func (x *Export) narrow(ctx context.Context) error {
 	sql := `SELECT min(s.seq), max(s.seq) FROM audit_records r
   JOIN audit_seals s ON s.tenant_id = r.tenant_id AND s.record_id = r.id
  WHERE r.tenant_id = $1 AND s.seq <= $2` + x.filter.where(&args)
-	tx := x.trail.DB.Tenant(x.tenant)
+	tx := x.trail.d.DB.Tenant(x.tenant)
 	var first, last *int64
 	if err := tx.QueryRow(ctx, sql, args...).Scan(&first, &last); err != nil {
 		return err
@@ -122,7 +121,7 @@ var errFull = errors.New("audit: the piece is full")
 
 // piece appends the records from the seq at on and returns where the next piece begins.
 func (x *Export) piece(ctx context.Context, f format, piece *[]byte, at int64) (next int64, err error) {
-	tx := x.trail.DB.Tenant(x.tenant)
+	tx := x.trail.d.DB.Tenant(x.tenant)
 	checkpoints, err := dbsqlc.New().AuditCheckpoints(ctx, tx,
 		dbsqlc.AuditCheckpointsParams{TenantID: x.tenant, FirstSeq: at, LastSeq: min(at+pieceRecords-1, x.last)})
 	if err != nil {
@@ -245,11 +244,11 @@ func (n *ndjson) end(b []byte) []byte {
 	t := chain.Trailer{
 		TenantID: n.x.tenant, FirstSeq: n.x.header.FirstSeq, LastSeq: n.x.last, PrevHash: n.x.header.PrevHash, LastHash: n.x.lastHash,
 		Count: n.count, Shown: n.shown, Filters: n.x.header.Filters, Content: chain.Hash(n.content.Sum(nil)),
-		At: n.x.trail.Now().UTC().Truncate(time.Microsecond),
+		At: n.x.trail.now(),
 	}
 	if t.LastSeq < t.FirstSeq {
 		t.LastHash = t.PrevHash
 	}
-	n.x.trail.Signer.SignTrailer(&t)
+	n.x.trail.d.Signer.SignTrailer(&t)
 	return t.AppendLine(b)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/redact"
@@ -96,7 +97,7 @@ func TestOldKeysVerifyOldCheckpoints(t *testing.T) {
 	for _, key := range old {
 		public = key
 	}
-	a.Trail, err = audit.New(audit.Config{SettleWait: time.Minute}, audit.Deps{DB: a.db.Pool, Signer: signer, OldKeys: []ed25519.PublicKey{public}, Log: a.Log})
+	a.Trail, err = audit.New(audit.Config{SettleWait: time.Minute}, audit.Deps{DB: a.db.Pool, Signer: signer, OldKeys: []ed25519.PublicKey{public}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	file := a.file(t, tenant, audit.Filter{})
 	sum, err := chain.Verify(bytes.NewReader(file), a.keys(t))

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/chain"
 )
 
@@ -32,7 +33,7 @@ func (t *Trail) List(ctx context.Context, tenant uuid.UUID, f Filter, before *uu
   FROM (SELECT r.* FROM audit_records r WHERE r.tenant_id = $1%s ORDER BY r.id DESC LIMIT $%d) r
   LEFT JOIN audit_seals s ON s.tenant_id = r.tenant_id AND s.record_id = r.id
  ORDER BY r.id DESC`, recordColumns, where, len(args))
-	err = stream(ctx, t.DB.Tenant(tenant), sql, args, func(rows pgx.Rows) error {
+	err = stream(ctx, t.d.DB.Tenant(tenant), sql, args, func(rows pgx.Rows) error {
 		var e Entry
 		if err := rows.Scan(append(recordFields(&e.Record), &e.Seq, &e.Hash)...); err != nil {
 			return err
@@ -43,6 +44,6 @@ func (t *Trail) List(ctx context.Context, tenant uuid.UUID, f Filter, before *uu
 	if err != nil {
 		return nil, false, fmt.Errorf("audit: list: %w", err)
 	}
-	more = len(page) > limit
-	return page[:min(len(page), limit)], more, nil
+	page, more = db.Page(page, limit)
+	return page, more, nil
 }

@@ -22,7 +22,7 @@ func (t *Trail) SealForever(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := t.SealDue(ctx); err != nil && ctx.Err() == nil {
-			t.Log.WarnContext(ctx, "sealing the audit trail failed", "error", err)
+			t.d.Log.WarnContext(ctx, "sealing the audit trail failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -36,32 +36,32 @@ func (t *Trail) SealForever(ctx context.Context) {
 // due. A tenant that another process is sealing is left to it, and one that fails does
 // not keep the others waiting.
 func (t *Trail) SealDue(ctx context.Context) error {
-	due, err := dbsqlc.New().AuditDue(ctx, t.DB.Presenting(db.SettingSeal, "on"), t.Now().Add(-t.cfg.CheckpointEvery))
+	due, err := dbsqlc.New().AuditDue(ctx, t.d.DB.Presenting(db.SettingSeal, "on"), t.now().Add(-t.cfg.CheckpointEvery))
 	if err != nil {
 		return fmt.Errorf("audit: look for records to seal: %w", err)
 	}
 	for _, tenant := range due {
 		if err := t.sealAll(ctx, tenant, false); err != nil {
-			t.Log.WarnContext(ctx, "audit records not sealed", "tenant_id", tenant, "error", err)
+			t.d.Log.WarnContext(ctx, "audit records not sealed", "tenant_id", tenant, "error", err)
 			continue
 		}
-		if last, err := dbsqlc.New().LastAuditCheckpoint(ctx, t.DB.Tenant(tenant), tenant); err == nil && t.recent(last.At) {
+		if last, err := dbsqlc.New().LastAuditCheckpoint(ctx, t.d.DB.Tenant(tenant), tenant); err == nil && t.recent(last.At) {
 			continue
 		}
 		if _, err := t.checkpoint(ctx, tenant, chain.KindHourly); err != nil {
-			t.Log.ErrorContext(ctx, "audit checkpoint not signed", "tenant_id", tenant, "error", err)
+			t.d.Log.ErrorContext(ctx, "audit checkpoint not signed", "tenant_id", tenant, "error", err)
 		}
 	}
 	return nil
 }
 
 // recent reports whether a checkpoint of that time need not be followed by one yet.
-func (t *Trail) recent(at time.Time) bool { return t.Now().Sub(at) < t.cfg.CheckpointEvery }
+func (t *Trail) recent(at time.Time) bool { return t.now().Sub(at) < t.cfg.CheckpointEvery }
 
 // Seal seals a tenant's records, and waits up to Config.SettleWait for those whose
 // transactions were under way when it was called or are held up by such.
 func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
-	began, err := dbsqlc.New().AuditSnapshot(ctx, t.DB.Tenant(tenant))
+	began, err := dbsqlc.New().AuditSnapshot(ctx, t.d.DB.Tenant(tenant))
 	if err != nil {
 		return fmt.Errorf("audit: seal: %w", err)
 	}
@@ -71,7 +71,7 @@ func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
 	patience := time.NewTimer(t.cfg.SettleWait)
 	defer patience.Stop()
 	for {
-		now, err := dbsqlc.New().AuditSnapshot(ctx, t.DB.Tenant(tenant))
+		now, err := dbsqlc.New().AuditSnapshot(ctx, t.d.DB.Tenant(tenant))
 		if err != nil {
 			return fmt.Errorf("audit: seal: %w", err)
 		}
@@ -121,7 +121,7 @@ type head struct {
 // another does and wait is false.
 func (t *Trail) locked(ctx context.Context, tenant uuid.UUID, wait bool, fn func(pgx.Tx, head) error) error {
 	q := dbsqlc.New()
-	return t.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+	return t.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
 		if wait {
 			if err := q.LockAuditChain(ctx, tx, tenant.String()); err != nil {
 				return err
@@ -151,7 +151,7 @@ func (t *Trail) sealBatch(ctx context.Context, tx pgx.Tx, h head) (more bool, er
 	// In this cluster for the first time, or its xids have gone back.
 	enter := dbsqlc.EnterAuditClusterParams{TenantID: h.tenant, Entry: h.Entry + 1, Mark: "0"}
 	if h.Seq > 0 || h.ForeignRecords {
-		t.Log.InfoContext(ctx, "the audit records are in another cluster than before: sealing by what has no seal", "tenant_id", h.tenant)
+		t.d.Log.InfoContext(ctx, "the audit records are in another cluster than before: sealing by what has no seal", "tenant_id", h.tenant)
 		enter.Mark = strconv.FormatInt(h.Complete, 10)
 		if _, err := t.seal(ctx, tx, &h, dbsqlc.AuditToSealAnew, h.tenant, enter.Mark); err != nil {
 			return false, err
@@ -234,8 +234,8 @@ func (t *Trail) checkpoint(ctx context.Context, tenant uuid.UUID, kind chain.Kin
 				return nil
 			}
 		}
-		c := chain.Checkpoint{TenantID: tenant, Seq: h.Seq, Hash: h.hash, Kind: kind, At: t.Now().UTC().Truncate(time.Microsecond)}
-		t.Signer.SignCheckpoint(&c)
+		c := chain.Checkpoint{TenantID: tenant, Seq: h.Seq, Hash: h.hash, Kind: kind, At: t.now()}
+		t.d.Signer.SignCheckpoint(&c)
 		return q.AddAuditCheckpoint(ctx, tx, dbsqlc.AddAuditCheckpointParams{
 			ID: uuid.Must(uuid.NewV7()), TenantID: tenant, Seq: c.Seq, Hash: c.Hash[:], Kind: string(c.Kind), At: c.At, Kid: c.KID, Signature: c.Signature,
 		})

@@ -56,9 +56,10 @@ type Deps struct {
 // Trail is the record once it is written: sealed into a chain, signed, read, exported
 // and verified.
 type Trail struct {
-	Deps
+	d    Deps
 	cfg  Config
 	keys chain.Keys
+	now  func() time.Time // as the database stores it
 }
 
 // New checks what it is given.
@@ -66,11 +67,8 @@ func New(cfg Config, d Deps) (*Trail, error) {
 	if d.DB == nil || d.Signer == nil || d.Log == nil {
 		return nil, errors.New("audit: database, signer and log are required")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
 	cfg.setDefaults()
-	t := &Trail{Deps: d, cfg: cfg, keys: chain.Keys{}}
+	t := &Trail{d: d, cfg: cfg, keys: chain.Keys{}, now: db.Clock(d.Now)}
 	t.keys.Add(d.Signer.Public())
 	for _, key := range d.OldKeys {
 		if len(key) != ed25519.PublicKeySize {

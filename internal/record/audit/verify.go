@@ -47,7 +47,7 @@ type Report struct {
 // checkpoints against it. It reads everything, and holds one record at a time.
 func (t *Trail) Verify(ctx context.Context, tenant uuid.UUID) (Report, error) {
 	w := &walk{tenant: tenant, keys: t.keys, computed: chain.Genesis(tenant)}
-	tx := t.DB.Tenant(tenant)
+	tx := t.d.DB.Tenant(tenant)
 	for {
 		before := w.seq
 		if err := w.piece(ctx, tx); err != nil {

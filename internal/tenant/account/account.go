@@ -91,6 +91,7 @@ type Service struct {
 	q         *dbsqlc.Queries
 	passwords passwords
 	slots     *slots
+	now       func() time.Time // as the database stores it
 }
 
 // New checks configuration and collaborators.
@@ -101,13 +102,6 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if len(cfg.Permissions) == 0 {
 		return nil, errors.New("account: the permissions of API keys are required")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
 	cfg = cfg.withDefaults()
-	return &Service{cfg: cfg, d: d, q: dbsqlc.New(), passwords: newArgon2id(), slots: newSlots(cfg.Hashers)}, nil
+	return &Service{cfg: cfg, d: d, q: dbsqlc.New(), passwords: newArgon2id(), slots: newSlots(cfg.Hashers), now: db.Clock(d.Now)}, nil
 }
-
-// now is the clock in the resolution of the database, so that what is returned at
-// creation equals what is listed later.
-func (s *Service) now() time.Time { return s.d.Now().UTC().Truncate(time.Microsecond) }

@@ -86,7 +86,7 @@ func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string)
 		key := Key{
 			ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
 			AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins,
-			CreatedAt: row.CreatedAt.UTC(), LastUsedAt: utc(row.LastUsedAt), RevokedAt: utc(row.RevokedAt),
+			CreatedAt: row.CreatedAt.UTC(), LastUsedAt: db.UTC(row.LastUsedAt), RevokedAt: db.UTC(row.RevokedAt),
 		}
 		if row.RevokedAt != nil {
 			key.Status = KeyRevoked
@@ -114,13 +114,4 @@ func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) er
 		}
 		return audit.Append(ctx, tx, audit.Change(ctx, tenant, "api_key.revoked", subjectKey, id))
 	})
-}
-
-// utc brings a time of the database, which is in the process's zone, into ours.
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }

@@ -67,7 +67,7 @@ type Invited struct {
 func shown(r dbsqlc.GetUserRow) User {
 	u := User{
 		ID: r.ID, Email: r.Email, Name: r.Name, Role: Role(r.Role), Status: UserInvited, CreatedAt: r.CreatedAt.UTC(),
-		JoinedAt: utc(r.JoinedAt), InvitationExpiresAt: utc(r.InvitationExpiresAt), RemovedAt: utc(r.RemovedAt),
+		JoinedAt: db.UTC(r.JoinedAt), InvitationExpiresAt: db.UTC(r.InvitationExpiresAt), RemovedAt: db.UTC(r.RemovedAt),
 	}
 	switch {
 	case r.RemovedAt != nil:
@@ -138,9 +138,7 @@ func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter)
 	if err != nil {
 		return nil, false, fmt.Errorf("account: list users: %w", err)
 	}
-	if more = len(rows) > f.Limit; more {
-		rows = rows[:f.Limit]
-	}
+	rows, more = db.Page(rows, f.Limit)
 	page = make([]User, len(rows))
 	for i, r := range rows {
 		page[i] = shown(dbsqlc.GetUserRow(r))

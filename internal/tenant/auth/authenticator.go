@@ -26,7 +26,7 @@ type Deps struct {
 // Authenticator turns a presented secret into a principal. Nothing is cached: a
 // revoked key and an ended session are refused from the next call on.
 type Authenticator struct {
-	Deps
+	d Deps
 	q *dbsqlc.Queries
 }
 
@@ -38,18 +38,18 @@ func NewAuthenticator(d Deps) (*Authenticator, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Authenticator{Deps: d, q: dbsqlc.New()}, nil
+	return &Authenticator{d: d, q: dbsqlc.New()}, nil
 }
 
 // Key authenticates an API key in one round trip, a mistyped one in none; once a
 // minute a second one notes that the key is in use. To do that in the same statement
 // would double the time of every call. It refuses with INVALID_API_KEY or API_KEY_REVOKED.
 func (a *Authenticator) Key(ctx context.Context, raw string) (Principal, error) {
-	hash, wellFormed := a.Secrets.KeyHash(raw)
+	hash, wellFormed := a.d.Secrets.KeyHash(raw)
 	if !wellFormed {
 		return Principal{}, fault.New(fault.CodeInvalidAPIKey, "")
 	}
-	row, err := a.q.PresentAPIKey(ctx, a.DB.Presenting(db.SettingKeyHash, hex.EncodeToString(hash)), hash)
+	row, err := a.q.PresentAPIKey(ctx, a.d.DB.Presenting(db.SettingKeyHash, hex.EncodeToString(hash)), hash)
 	switch {
 	case db.IsNoRows(err):
 		return Principal{}, fault.New(fault.CodeInvalidAPIKey, "")
@@ -58,45 +58,38 @@ func (a *Authenticator) Key(ctx context.Context, raw string) (Principal, error) 
 	case row.RevokedAt != nil:
 		return Principal{}, fault.New(fault.CodeAPIKeyRevoked, "")
 	}
-	now := a.Now().UTC()
+	now := a.d.Now().UTC()
 	usedBefore := now.Add(-usedResolution)
 	if row.LastUsedAt == nil || !row.LastUsedAt.After(usedBefore) {
 		use := dbsqlc.NoteAPIKeyUseParams{ID: row.ID, TenantID: row.TenantID, Now: now, UsedBefore: usedBefore}
-		if err := a.q.NoteAPIKeyUse(ctx, a.DB.Tenant(row.TenantID), use); err != nil {
+		if err := a.q.NoteAPIKeyUse(ctx, a.d.DB.Tenant(row.TenantID), use); err != nil {
 			return Principal{}, fmt.Errorf("auth: note use of key: %w", err)
 		}
 	}
 	return Principal{
 		Kind: KindKey, TenantID: row.TenantID, Name: row.Name, KeyID: row.ID, Permissions: row.Permissions,
-		AgentID: deref(row.AgentID), IdentityMode: deref(row.IdentityMode), AllowedOrigins: row.AllowedOrigins,
+		AgentID: db.Text(row.AgentID), IdentityMode: db.Text(row.IdentityMode), AllowedOrigins: row.AllowedOrigins,
 	}, nil
 }
 
 // Token authenticates a JWT and the session it belongs to, in one round trip. It
 // refuses with INVALID_TOKEN or TOKEN_EXPIRED.
 func (a *Authenticator) Token(ctx context.Context, raw string) (Principal, error) {
-	c, err := a.Tokens.Verify(raw)
+	c, err := a.d.Tokens.Verify(raw)
 	if err != nil {
 		return Principal{}, err
 	}
-	row, err := a.q.GetSession(ctx, a.DB.Tenant(c.TenantID), dbsqlc.GetSessionParams{ID: c.SessionID, TenantID: c.TenantID})
+	row, err := a.q.GetSession(ctx, a.d.DB.Tenant(c.TenantID), dbsqlc.GetSessionParams{ID: c.SessionID, TenantID: c.TenantID})
 	switch {
 	case db.IsNoRows(err):
 		return Principal{}, fault.New(fault.CodeInvalidToken, "")
 	case err != nil:
 		return Principal{}, fmt.Errorf("auth: read session: %w", err)
-	case row.UserID != c.UserID, row.RevokedAt != nil, !row.ExpiresAt.After(a.Now()):
+	case row.UserID != c.UserID, row.RevokedAt != nil, !row.ExpiresAt.After(a.d.Now()):
 		return Principal{}, fault.New(fault.CodeInvalidToken, "")
 	}
 	return Principal{
 		Kind: KindUser, TenantID: c.TenantID, Name: row.Name,
 		UserID: c.UserID, SessionID: c.SessionID, Email: row.Email, Role: row.Role,
 	}, nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -19,15 +19,9 @@ import (
 const (
 	// revokedChannel is what RevokeAPIKey notifies, with the key's id as payload.
 	revokedChannel = "key_revoked"
-	// recheckEvery is how often all watched keys are looked up although nothing was
-	// heard: a connection that died without a word loses notices.
-	recheckEvery = 15 * time.Second
 	// remembered is how long a revoked id is kept: longer than any request is on its
 	// way from reading its key to Bind.
 	remembered = 10 * time.Minute
-
-	reconnectFirst = 100 * time.Millisecond
-	reconnectMost  = 5 * time.Second
 )
 
 // RevocationsDeps are what Revocations works with; Now may be nil.
@@ -130,75 +124,19 @@ func (r *Revocations) revoke(id uuid.UUID) {
 	}
 }
 
-// Listen hears revocations until ctx ends, and returns its error. A lost
-// connection is made anew, and the keys watched by then are looked up, since what
-// was notified meanwhile is gone.
+// Listen hears revocations until ctx ends, and returns its error. On each new connection,
+// and every few seconds, it looks up the watched keys: a lost notice is not repeated.
 func (r *Revocations) Listen(ctx context.Context) error {
-	wait := reconnectFirst
-	for {
-		err := r.listenOnce(ctx, func() { wait = reconnectFirst })
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.d.Log.WarnContext(ctx, "listening for revoked keys failed, reconnecting",
-			slog.Duration("in", wait), slog.String("error", err.Error()))
-		again := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			again.Stop()
-			return ctx.Err()
-		case <-again.C:
-		}
-		wait = min(2*wait, reconnectMost)
-	}
-}
-
-// listenOnce hears notices on one connection until it fails; up is called once it works.
-func (r *Revocations) listenOnce(ctx context.Context, up func()) error {
-	conn, err := r.d.Dial(ctx)
-	if err != nil {
-		return fmt.Errorf("auth: dial: %w", err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx) // nothing is under way on it
-	}()
-	if _, err := conn.Exec(ctx, "listen "+revokedChannel); err != nil {
-		return fmt.Errorf("auth: listen: %w", err)
-	}
-	up()
-	for {
-		// First of all, and whenever nothing was heard for a while.
-		if err := r.recheck(ctx); err != nil {
-			return err
-		}
-		if err := r.hear(ctx, conn); err != nil {
-			return err
-		}
-	}
-}
-
-// hear takes notices until recheckEvery has passed.
-func (r *Revocations) hear(ctx context.Context, conn *pgx.Conn) error {
-	until, cancel := context.WithTimeout(ctx, recheckEvery)
-	defer cancel()
-	for {
-		notice, err := conn.WaitForNotification(until)
-		switch {
-		case err != nil && ctx.Err() == nil && until.Err() != nil && !conn.IsClosed():
-			// The question whether the connection still lives is worth a round trip.
-			if err := conn.Ping(ctx); err != nil {
-				return fmt.Errorf("auth: listening connection: %w", err)
+	return db.Listener{
+		Connection: db.Connection{Dial: r.d.Dial, Log: r.d.Log, Purpose: "revoked keys"},
+		Channel:    revokedChannel,
+		Recheck:    r.recheck,
+		Hear: func(_ context.Context, payload string) {
+			if id, err := uuid.Parse(payload); err == nil {
+				r.revoke(id)
 			}
-			return nil
-		case err != nil:
-			return fmt.Errorf("auth: wait for notice: %w", err)
-		}
-		if id, err := uuid.Parse(notice.Payload); err == nil {
-			r.revoke(id)
-		}
-	}
+		},
+	}.Listen(ctx)
 }
 
 // recheck looks up which of the watched keys are revoked, in one query a tenant.
