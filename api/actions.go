@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -46,41 +46,41 @@ type runBody struct {
 // maxMetadata is the most bytes of metadata.
 const maxMetadata = 16 << 10
 
-func (s *Server) runAction(ctx context.Context, c *call) (reply, error) {
+func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b runBody
-	if err := c.decodeExact(&b, "/args", "/metadata"); err != nil {
-		return reply{}, err
+	if err := c.DecodeExact(&b, "/args", "/metadata"); err != nil {
+		return wire.Reply{}, err
 	}
-	req, err := b.request(c.r)
+	req, err := b.request(c.Request)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	out, err := s.Runs.Do(ctx, run.Caller{TenantID: c.who.TenantID, KeyID: c.who.KeyID, RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}, req)
+	out, err := s.deps.Runs.Do(ctx, run.Caller{TenantID: c.Actor.TenantID, KeyID: c.Actor.ID, RequestID: c.Actor.RequestID, SourceAddr: c.Actor.SourceAddr}, req)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	if f := out.Run.Fault(); f != nil {
-		return reply{}, f
+		return wire.Reply{}, f
 	}
-	rep := ok(s.runData(out))
+	rep := wire.OK(s.runData(out))
 	if !out.Run.State.Ended() {
-		rep.status = http.StatusAccepted
-		rep.header = http.Header{"Location": {executionPath(out.Run.ExecutionID)}}
+		rep.Status = http.StatusAccepted
+		rep.Header = http.Header{"Location": {executionPath(out.Run.ExecutionID)}}
 	}
 	return rep, nil
 }
 
 // request checks the body and the headers that go with it.
 func (b runBody) request(r *http.Request) (run.Request, error) {
-	var v problems
-	req := run.Request{Verb: v.text("/verb", b.Verb, 255), Args: v.object("/args", b.Args, true), Metadata: v.object("/metadata", b.Metadata, false)}
-	req.SessionID = v.optionalID("/session_id", b.SessionID)
+	var v wire.Validation
+	req := run.Request{Verb: v.Text("/verb", b.Verb, 255), Args: v.Object("/args", b.Args, true), Metadata: v.Object("/metadata", b.Metadata, false)}
+	req.SessionID = v.OptionalID("/session_id", b.SessionID)
 	if len(req.Metadata) > maxMetadata {
-		v.add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
+		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
 	}
-	req.DryRun = v.dryRun(req.Metadata, b.DryRun, b.DryRunSnake)
-	req.Wait = v.preferWait(r.Header.Values("Prefer"))
-	if err := v.err(); err != nil {
+	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
+	req.Wait = preferWait(&v, r.Header.Values("Prefer"))
+	if err := v.Err(); err != nil {
 		return run.Request{}, err
 	}
 	var err error
@@ -108,7 +108,7 @@ func keyField(path string, s *string) (string, error) {
 	if s == nil {
 		return "", nil
 	}
-	if !wellFormedID(*s, 255) {
+	if !wire.VisibleASCII(*s, 255) {
 		f := fault.New(fault.CodeInvalidIdempotencyKey, "")
 		f.Details = []fault.Detail{{Path: path, Rule: "format", Message: "1 to 255 visible ASCII characters."}}
 		return "", f
@@ -116,9 +116,9 @@ func keyField(path string, s *string) (string, error) {
 	return *s, nil
 }
 
-// dryRun is true where any of the accepted places says so. Anything but a boolean is
-// an error: "true" in quotes must neither run for real nor be guessed at.
-func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool {
+// dryRunFlag is true where any of the accepted places says so. Anything but a boolean is
+// an error: "true" in quotes must not run for real, and we do not guess.
+func dryRunFlag(v *wire.Validation, metadata json.RawMessage, top ...json.RawMessage) bool {
 	var inMetadata map[string]json.RawMessage
 	_ = json.Unmarshal(metadata, &inMetadata) // object has judged what is none
 	on := false
@@ -132,7 +132,7 @@ func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool
 			on = true
 		case "false":
 		default:
-			v.add(path, "type", "the dry-run flag is true or false.")
+			v.Add(path, "type", "the dry-run flag is true or false.")
 		}
 	}
 	return on
@@ -140,7 +140,7 @@ func (v *problems) dryRun(metadata json.RawMessage, top ...json.RawMessage) bool
 
 // preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are
 // ignored, as the RFC says.
-func (v *problems) preferWait(headers []string) *time.Duration {
+func preferWait(v *wire.Validation, headers []string) *time.Duration {
 	for preference := range strings.SplitSeq(strings.Join(headers, ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
@@ -148,7 +148,7 @@ func (v *problems) preferWait(headers []string) *time.Duration {
 		}
 		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 		if err != nil || n < 0 {
-			v.add("header.Prefer", "format", "wait is a whole number of seconds from 0 to 60.")
+			v.Add("header.Prefer", "format", "wait is a whole number of seconds from 0 to 60.")
 			return nil
 		}
 		wait := time.Duration(min(n, 60)) * time.Second
@@ -185,7 +185,7 @@ func (s *Server) runData(out run.Outcome) runData {
 	d := runData{
 		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: "executed", GovernanceStatus: governanceStatus(r),
 		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
-		DurationMS: milliseconds(r.Took(s.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
+		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
 		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID,
 	}
 	if d.Result == nil {
@@ -248,15 +248,6 @@ func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// sourceAddr is the caller's address without its port.
-func sourceAddr(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
 type evaluateBody struct {
 	Verb     *string         `json:"verb"`
 	Args     json.RawMessage `json:"args"`
@@ -295,28 +286,28 @@ func policyName(decided bool, policy string) string {
 	return policy
 }
 
-func (s *Server) evaluate(ctx context.Context, c *call) (reply, error) {
+func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b evaluateBody
-	if err := c.decode(&b, "/args", "/metadata"); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b, "/args", "/metadata"); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	name := v.text("/verb", b.Verb, 255)
-	args, metadata := v.object("/args", b.Args, false), v.object("/metadata", b.Metadata, false)
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	name := v.Text("/verb", b.Verb, 255)
+	args, metadata := v.Object("/args", b.Args, false), v.Object("/metadata", b.Metadata, false)
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	e, err := s.Runs.Evaluate(ctx, c.who.TenantID, name, args, metadata)
+	e, err := s.deps.Runs.Evaluate(ctx, c.Actor.TenantID, name, args, metadata)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	policy := policyName(true, e.Verdict.PolicyName)
-	return ok(evaluation{
+	return wire.OK(evaluation{
 		Decision: string(e.Verdict.Decision), Reason: e.Verdict.Reason, RiskLevel: string(e.Risk), OperationType: string(e.Operation),
 		Provider: e.Verb.Provider, Verb: e.Verb.String(), ApprovalRequired: e.Verdict.ApprovalRequired(),
 		PolicyName: policy, PolicyMatched: policy,
 		Details: evaluationWhy{
-			Matched: list(e.Verdict.Matches), ShadowDecision: string(e.Verdict.ShadowDecision), Requirements: list(e.Verdict.Requirements),
+			Matched: wire.Array(e.Verdict.Matches), ShadowDecision: string(e.Verdict.ShadowDecision), Requirements: wire.Array(e.Verdict.Requirements),
 		},
 	}), nil
 }

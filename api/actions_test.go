@@ -40,7 +40,7 @@ func TestWhatGovernanceIsSaidToHaveMadeOfARun(t *testing.T) {
 // What was a dry run stays one, whatever becomes of its request.
 func TestADryRunStaysIntercepted(t *testing.T) {
 	t.Parallel()
-	s := &Server{Deps: Deps{Now: func() time.Time { return someday }}}
+	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
 	r := run.Run{
 		State: run.StateIntercepted, DryRun: true, Held: true, Operation: verb.Write, Verb: verb.Name{Provider: "shop", Verb: "pay"},
 		Result: json.RawMessage(`{"method":"POST"}`), CreatedAt: someday,
@@ -64,7 +64,7 @@ func TestADryRunStaysIntercepted(t *testing.T) {
 
 func TestAHeldRunIsNoFailureYet(t *testing.T) {
 	t.Parallel()
-	s := &Server{Deps: Deps{Now: func() time.Time { return someday }}}
+	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
 	id := "appr_1"
 	r := run.Run{State: run.StatePending, Held: true, Decision: "pending_approval", ApprovalID: &id, CreatedAt: someday, EditedArgs: json.RawMessage("{}")}
 	v := s.view(r)

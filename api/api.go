@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -50,7 +51,7 @@ type Deps struct {
 
 // Server serves the API.
 type Server struct {
-	Deps
+	deps    Deps
 	handler http.Handler
 }
 
@@ -65,8 +66,8 @@ func New(d Deps) (*Server, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{Deps: d}
-	s.handler = s.router()
+	s := &Server{deps: d}
+	s.handler = wire.Middleware(d.Log, d.Now, s.router())
 	return s, nil
 }
 
@@ -75,13 +76,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 func (s *Server) router() http.Handler {
 	mux := chi.NewRouter()
-	mux.NotFound(s.plain(notFound))
-	mux.MethodNotAllowed(s.plain(s.methodNotAllowed))
-	mux.Method(http.MethodGet, "/healthz", s.plain(s.healthz))
-	mux.Method(http.MethodGet, "/readyz", s.plain(s.readyz))
+	mux.NotFound(wire.Respond(wire.NotFound))
+	mux.MethodNotAllowed(wire.Respond(wire.MethodNotAllowed))
+	mux.Method(http.MethodGet, "/healthz", wire.Respond(healthz))
+	mux.Method(http.MethodGet, "/readyz", wire.Respond(s.readyz))
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
 	mountDocs(mux)
-	return s.outermost(mux)
+	return mux
 }

@@ -3,12 +3,11 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/approval"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/flow"
@@ -96,7 +95,7 @@ func viewApproval(tenant uuid.UUID, a approval.Approval) approvalView {
 	v := approvalView{
 		ID: a.ID, Kind: a.Kind, ExecutionID: a.ExecutionID, WorkflowID: flow.RunWorkflowID(tenant.String(), a.ClaimKey),
 		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
-		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: list(a.Requirements), Requester: a.Requester,
+		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: a.Requester,
 		EditedFrom: a.EditedFrom, EditedBy: a.EditedBy, SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
 		DecidedBy: a.DecidedBy, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
 	}
@@ -118,67 +117,57 @@ func detailApproval(tenant uuid.UUID, a approval.Detailed) approvalDetail {
 	return d
 }
 
-func (s *Server) getApproval(ctx context.Context, c *call) (reply, error) {
-	a, err := s.Approvals.Get(ctx, c.who.TenantID, c.param("id"))
+func (s *Server) getApproval(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	a, err := s.deps.Approvals.Get(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(detailApproval(c.who.TenantID, a)), nil
+	return wire.OK(detailApproval(c.Actor.TenantID, a)), nil
 }
 
-func (s *Server) listApprovals(ctx context.Context, c *call) (reply, error) {
-	f, err := c.approvalFilter()
+func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := approvalFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	approvals, more, err := s.Approvals.List(ctx, c.who.TenantID, f)
+	approvals, more, err := s.deps.Approvals.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]approvalView, len(approvals))
 	last := ""
 	for i, a := range approvals {
-		views[i], last = viewApproval(c.who.TenantID, a), a.ID
+		views[i], last = viewApproval(c.Actor.TenantID, a), a.ID
 	}
-	return reply{data: views, page: pageAfter(f.Limit, more, []byte(last))}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, last)}, nil
 }
 
-func (c *call) approvalFilter() (f approval.Filter, err error) {
-	if f.Limit, err = c.limit(); err != nil {
+func approvalFilter(c *wire.Call) (f approval.Filter, err error) {
+	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}
-	if f.Before, err = c.textCursor(); err != nil {
+	if f.Before, err = c.CursorText(); err != nil {
 		return f, err
 	}
-	var v problems
-	f.Status = approval.Status(v.oneOf(c, "status", names(approval.Statuses())...))
-	f.Kind = v.oneOf(c, "kind", approval.KindBlock, approval.KindHold, approval.KindDryRun)
-	f.RiskLevel = v.oneOf(c, "risk_level", string(verb.RiskLow), string(verb.RiskMedium), string(verb.RiskHigh))
-	f.Provider, f.ExecutionID = v.queryText(c, "provider"), v.queryText(c, "execution_id")
-	if raw, given := c.query("verb"); given {
-		name, err := verb.Parse(raw)
-		if err != nil {
-			return f, err
-		}
+	var v wire.Validation
+	f.Status = wire.QueryOneOf(&v, c, "status", approval.Statuses()...)
+	f.Kind = wire.QueryOneOf(&v, c, "kind", approval.KindBlock, approval.KindHold, approval.KindDryRun)
+	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
+	f.Provider, f.ExecutionID = v.QueryText(c, "provider"), v.QueryText(c, "execution_id")
+	if name, given, err := c.QueryVerb(); err != nil {
+		return f, err
+	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	if raw, given := c.query("policy_id"); given {
+	if raw, given := c.Query("policy_id"); given {
 		id, err := uuid.Parse(raw)
 		if err != nil {
-			v.add("query.policy_id", "format", "policy_id is the id of a policy.")
+			v.Add("query.policy_id", "format", "policy_id is the id of a policy.")
 		}
 		f.PolicyID = &id
 	}
-	f.Since, f.Until = v.time(c, "from"), v.time(c, "to")
-	return f, v.err()
-}
-
-func names[T ~string](list []T) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = string(s)
-	}
-	return out
+	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
+	return f, v.Err()
 }
 
 // approvalCounts is how many approvals there are of each status.
@@ -193,10 +182,10 @@ type approvalCounts struct {
 	Total      int64 `json:"total"`
 }
 
-func (s *Server) countApprovals(ctx context.Context, c *call) (reply, error) {
-	n, err := s.Approvals.Counts(ctx, c.who.TenantID)
+func (s *Server) countApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	n, err := s.deps.Approvals.Counts(ctx, c.Actor.TenantID)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	counts := approvalCounts{
 		Pending: n[approval.StatusPending], Approved: n[approval.StatusApproved], Rejected: n[approval.StatusRejected],
@@ -206,13 +195,13 @@ func (s *Server) countApprovals(ctx context.Context, c *call) (reply, error) {
 	for _, some := range n {
 		counts.Total += some
 	}
-	return ok(counts), nil
+	return wire.OK(counts), nil
 }
 
 // approver is the user who calls, as one who decides.
-func (c *call) approver() approval.Approver {
+func approver(c *wire.Call) approval.Approver {
 	return approval.Approver{
-		TenantID: c.who.TenantID, UserID: c.who.UserID, Role: c.who.Role, RequestID: c.requestID, SourceAddr: sourceAddr(c.r),
+		TenantID: c.Actor.TenantID, UserID: c.Actor.ID, Role: string(c.Actor.Role), RequestID: c.Actor.RequestID, SourceAddr: c.Actor.SourceAddr,
 	}
 }
 
@@ -224,62 +213,39 @@ type approveBody struct {
 	EditedArgs json.RawMessage `json:"edited_args"`
 }
 
-func (s *Server) approve(ctx context.Context, c *call) (reply, error) {
+func (s *Server) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b approveBody
-	if err := c.decodeSome(&b, "/edited_args"); err != nil {
-		return reply{}, err
+	if err := c.DecodeOptional(&b, "/edited_args"); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	in := approval.Input{Approve: true, Reason: v.optionalText("/reason", b.Reason, 0, maxReason)}
+	var v wire.Validation
+	in := approval.Input{Approve: true, Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}
 	if len(b.EditedArgs) > 0 && string(b.EditedArgs) != "null" {
-		in.EditedArgs = v.object("/edited_args", b.EditedArgs, true)
+		in.EditedArgs = v.Object("/edited_args", b.EditedArgs, true)
 	}
-	return s.decide(ctx, c, in, v.err())
+	return s.decide(ctx, c, in, v.Err())
 }
 
 type rejectBody struct {
 	Reason *string `json:"reason"`
 }
 
-func (s *Server) reject(ctx context.Context, c *call) (reply, error) {
+func (s *Server) reject(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rejectBody
-	if err := c.decodeSome(&b); err != nil {
-		return reply{}, err
+	if err := c.DecodeOptional(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	return s.decide(ctx, c, approval.Input{Reason: v.optionalText("/reason", b.Reason, 0, maxReason)}, v.err())
+	var v wire.Validation
+	return s.decide(ctx, c, approval.Input{Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}, v.Err())
 }
 
-func (s *Server) decide(ctx context.Context, c *call, in approval.Input, invalid error) (reply, error) {
+func (s *Server) decide(ctx context.Context, c *wire.Call, in approval.Input, invalid error) (wire.Reply, error) {
 	if invalid != nil {
-		return reply{}, invalid
+		return wire.Reply{}, invalid
 	}
-	a, err := s.Approvals.Decide(ctx, c.approver(), c.param("id"), in)
+	a, err := s.deps.Approvals.Decide(ctx, approver(c), c.Param("id"), in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(detailApproval(c.who.TenantID, a)), nil
-}
-
-// decodeSome is decodeExact for calls that say all in their path: no body is {}.
-func (c *call) decodeSome(dst any, free ...string) error {
-	if len(c.body) == 0 {
-		return nil
-	}
-	return c.decodeExact(dst, free...)
-}
-
-// oneOf reads a query parameter that names one of a few things, in any case.
-func (v *problems) oneOf(c *call, name string, known ...string) string {
-	raw, given := c.query(name)
-	if !given {
-		return ""
-	}
-	for _, k := range known {
-		if strings.EqualFold(raw, k) {
-			return k
-		}
-	}
-	v.add("query."+name, "enum", fmt.Sprintf("%s is %s.", name, strings.Join(known, ", ")))
-	return ""
+	return wire.OK(detailApproval(c.Actor.TenantID, a)), nil
 }

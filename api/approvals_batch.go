@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/approval"
 	"agentruntime/internal/kernel/fault"
 )
@@ -52,14 +53,14 @@ type proposal struct {
 	in approval.Input
 }
 
-func (s *Server) decideApprovals(ctx context.Context, c *call) (reply, error) {
+func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b batchBody
-	if err := c.decodeExact(&b); err != nil {
-		return reply{}, err
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
 	}
 	proposals, err := b.proposals()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	results := make([]batchResult, len(proposals))
 	var group errgroup.Group
@@ -71,13 +72,13 @@ func (s *Server) decideApprovals(ctx context.Context, c *call) (reply, error) {
 		})
 	}
 	_ = group.Wait() // what went wrong stands in the results
-	return ok(batchView{results}), nil
+	return wire.OK(batchView{results}), nil
 }
 
-func (s *Server) decideOne(ctx context.Context, c *call, p proposal) batchResult {
-	a, err := s.Approvals.Decide(ctx, c.approver(), p.id, p.in)
+func (s *Server) decideOne(ctx context.Context, c *wire.Call, p proposal) batchResult {
+	a, err := s.deps.Approvals.Decide(ctx, approver(c), p.id, p.in)
 	if err != nil {
-		f := c.refusal(err)
+		f := c.Fault(err)
 		return batchResult{ID: p.id, Error: &batchProblem{f.Code, f.Message}}
 	}
 	return batchResult{ID: p.id, Success: true, Status: string(a.Status)}
@@ -85,28 +86,28 @@ func (s *Server) decideOne(ctx context.Context, c *call, p proposal) batchResult
 
 // proposals checks the form of a batch; one item that has none refuses all of it.
 func (b batchBody) proposals() ([]proposal, error) {
-	var v problems
+	var v wire.Validation
 	if n := len(b.Decisions); n < 1 || n > maxDecisions {
-		v.add("/decisions", "length", fmt.Sprintf("decisions is a list of 1 to %d.", maxDecisions))
-		return nil, v.err()
+		v.Add("/decisions", "length", fmt.Sprintf("decisions is a list of 1 to %d.", maxDecisions))
+		return nil, v.Err()
 	}
 	seen := make(map[string]bool, len(b.Decisions))
 	list := make([]proposal, len(b.Decisions))
 	for i, item := range b.Decisions {
 		at := fmt.Sprintf("/decisions/%d", i)
-		p := proposal{id: v.text(at+"/id", item.ID, 255)}
+		p := proposal{id: v.Text(at+"/id", item.ID, 255)}
 		if seen[p.id] && item.ID != nil {
-			v.add(at+"/id", "unique", "An approval is decided once in a batch.")
+			v.Add(at+"/id", "unique", "An approval is decided once in a batch.")
 		}
 		seen[p.id] = true
-		p.in.Reason = v.optionalText(at+"/reason", item.Reason, 0, maxReason)
-		switch decision := strings.ToLower(v.text(at+"/decision", item.Decision, 255)); {
+		p.in.Reason = v.OptionalText(at+"/reason", item.Reason, 0, maxReason)
+		switch decision := strings.ToLower(v.Text(at+"/decision", item.Decision, 255)); {
 		case decision == "approve":
 			p.in.Approve = true
 		case decision != "reject" && item.Decision != nil:
-			v.add(at+"/decision", "enum", "decision is approve or reject.")
+			v.Add(at+"/decision", "enum", "decision is approve or reject.")
 		}
 		list[i] = p
 	}
-	return list, v.err()
+	return list, v.Err()
 }

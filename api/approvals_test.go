@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/approval"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -123,7 +124,7 @@ func newDesk() *desk { return &desk{decided: map[string]approval.Input{}} }
 
 func deskServer(d *desk) *Server {
 	who := &door{}
-	s := &Server{Deps: Deps{
+	s := &Server{deps: Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
 	}}
 	// The routes without the documentation, which takes long to make under the race detector.
@@ -131,7 +132,7 @@ func deskServer(d *desk) *Server {
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
-	s.handler = s.outermost(mux)
+	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, mux)
 	return s
 }
 
@@ -267,7 +268,7 @@ func TestTheListOfApprovalsGoesOnAfterAnID(t *testing.T) {
 	d.more = true
 	s := deskServer(d)
 	var page struct {
-		Pagination pagination
+		Pagination wire.Pagination
 		Data       []approvalView
 	}
 	require.NoError(t, json.Unmarshal(ask(t, s, http.MethodGet, "/v1/approvals?limit=2", "jwt", "").Body.Bytes(), &page))

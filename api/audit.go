@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 )
 
@@ -65,47 +64,45 @@ func viewAudit(e audit.Entry) auditRecord {
 	return v
 }
 
-func (s *Server) listAudit(ctx context.Context, c *call) (reply, error) {
-	limit, err := c.limit()
+func (s *Server) listAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	before, err := c.cursor()
+	before, err := c.CursorID()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	f, err := c.auditFilter()
+	f, err := auditFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	page, more, err := s.Audit.List(ctx, c.who.TenantID, f, before, limit)
+	page, more, err := s.deps.Audit.List(ctx, c.Actor.TenantID, f, before, limit)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]auditRecord, len(page))
 	var last uuid.UUID
 	for i, e := range page {
 		views[i], last = viewAudit(e), e.ID
 	}
-	return reply{data: views, page: pageOf(limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, last)}, nil
 }
 
 // auditFilter reads the filters that the list and the export have in common.
-func (c *call) auditFilter() (f audit.Filter, err error) {
-	var v problems
-	f.Provider, f.Action, f.Decision = v.queryText(c, "provider"), v.queryText(c, "action"), v.queryText(c, "decision")
-	f.SessionID, f.ExecutionID = v.queryText(c, "session_id"), v.queryText(c, "execution_id")
-	f.ActorType, f.ActorID = v.queryText(c, "actor_type"), v.queryText(c, "actor")
-	f.SubjectType, f.SubjectID = v.queryText(c, "subject_type"), v.queryText(c, "subject")
-	if raw, given := c.query("verb"); given {
-		name, err := verb.Parse(raw)
-		if err != nil {
-			return f, err
-		}
+func auditFilter(c *wire.Call) (f audit.Filter, err error) {
+	var v wire.Validation
+	f.Provider, f.Action, f.Decision = v.QueryText(c, "provider"), v.QueryText(c, "action"), v.QueryText(c, "decision")
+	f.SessionID, f.ExecutionID = v.QueryText(c, "session_id"), v.QueryText(c, "execution_id")
+	f.ActorType, f.ActorID = v.QueryText(c, "actor_type"), v.QueryText(c, "actor")
+	f.SubjectType, f.SubjectID = v.QueryText(c, "subject_type"), v.QueryText(c, "subject")
+	if name, given, err := c.QueryVerb(); err != nil {
+		return f, err
+	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	f.From, f.To = micros(v.time(c, "from")), micros(v.time(c, "to"))
-	return f, v.err()
+	f.From, f.To = micros(v.QueryTime(c, "from")), micros(v.QueryTime(c, "to"))
+	return f, v.Err()
 }
 
 // micros is what Postgres keeps of a time.
@@ -122,8 +119,8 @@ type auditKeys struct {
 	Keys []chain.Key `json:"keys"`
 }
 
-func (s *Server) listAuditKeys(context.Context, *call) (reply, error) {
-	return ok(auditKeys{s.Audit.Keys()}), nil
+func (s *Server) listAuditKeys(context.Context, *wire.Call) (wire.Reply, error) {
+	return wire.OK(auditKeys{s.deps.Audit.Keys()}), nil
 }
 
 // auditReport is what a verification found.
@@ -149,10 +146,10 @@ type auditProblem struct {
 	Problem  string     `json:"problem"`
 }
 
-func (s *Server) verifyAudit(ctx context.Context, c *call) (reply, error) {
-	r, err := s.Audit.Verify(ctx, c.who.TenantID)
+func (s *Server) verifyAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	r, err := s.deps.Audit.Verify(ctx, c.Actor.TenantID)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	v := auditReport{
 		Valid: r.First == nil, Records: r.Records, Sealed: r.Sealed, Unsealed: r.Unsealed, Checkpoints: r.Checkpoints,
@@ -161,63 +158,28 @@ func (s *Server) verifyAudit(ctx context.Context, c *call) (reply, error) {
 	if r.First != nil {
 		v.FirstProblem = &auditProblem{r.First.Seq, r.First.RecordID, r.First.Problem}
 	}
-	return ok(v), nil
+	return wire.OK(v), nil
 }
 
-func (s *Server) exportAudit(ctx context.Context, c *call) (reply, error) {
-	f, err := c.auditFilter()
+func (s *Server) exportAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := auditFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	prepare, media, ending := s.Audit.NDJSON, "application/x-ndjson", "ndjson"
-	switch format, given := c.query("format"); {
+	prepare, media, ending := s.deps.Audit.NDJSON, "application/x-ndjson", "ndjson"
+	switch format, given := c.Query("format"); {
 	case given && strings.EqualFold(format, "csv"):
-		prepare, media, ending = s.Audit.CSV, "text/csv; charset=utf-8; header=present", "csv"
+		prepare, media, ending = s.deps.Audit.CSV, "text/csv; charset=utf-8; header=present", "csv"
 	case given && !strings.EqualFold(format, "ndjson"):
-		return reply{}, fault.Invalid("query.format", "enum", "format is ndjson or csv.")
+		return wire.Reply{}, fault.Invalid("query.format", "enum", "format is ndjson or csv.")
 	}
-	export, err := prepare(ctx, c.who.TenantID, f)
+	export, err := prepare(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	h := c.w.Header()
+	h := c.ResponseHeader()
 	h.Set("Content-Type", media)
-	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="audit-%s.%s"`, s.Now().UTC().Format("20060102T150405Z"), ending))
+	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="audit-%s.%s"`, s.deps.Now().UTC().Format("20060102T150405Z"), ending))
 	h.Set("Cache-Control", "no-store")
-	return reply{}, c.stream(func(w io.Writer) error { return export.WriteTo(ctx, w) })
-}
-
-// pieceTimeout is how long a caller may take to read one piece of a stream.
-const pieceTimeout = 30 * time.Second
-
-// stream answers 200 with what write writes, piece by piece. Where write fails the
-// connection is broken off, so that the caller does not take a part for the whole.
-func (c *call) stream(write func(io.Writer) error) error {
-	allowOrigin(c)
-	c.streamed = true
-	c.w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(c.w)
-	err := write(pieces{c.w, control})
-	deadline := time.Time{} // of the next answer on this connection
-	if err != nil {
-		deadline = time.Unix(1, 0)
-	}
-	_ = control.SetWriteDeadline(deadline)
-	return err
-}
-
-// pieces sends each write at once, and gives the caller pieceTimeout to take it.
-type pieces struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-// Write implements io.Writer.
-func (p pieces) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(pieceTimeout)) // only a test's recorder has none
-	n, err := p.w.Write(b)
-	if err == nil {
-		err = p.control.Flush()
-	}
-	return n, err
+	return wire.Reply{}, c.Stream(func(w io.Writer) error { return export.WriteTo(ctx, w) })
 }

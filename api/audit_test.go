@@ -320,7 +320,7 @@ func TestAnExportStopsWithItsCaller(t *testing.T) {
 	require.NoError(t, err)
 	leave()
 	<-ended
-	require.Contains(t, s.log.String(), "an answer was broken off")
+	require.Contains(t, s.log.String(), "a stream was broken off")
 }
 
 // An export that fails half-way does not end as if it were whole.
@@ -347,6 +347,6 @@ func TestAnExportThatFailsIsBrokenOff(t *testing.T) {
 		require.NotContains(t, string(rest), `"type":"trailer"`, format)
 		require.NoError(t, res.Body.Close())
 		server.Close()
-		require.Contains(t, s.log.String(), "an answer was broken off", format)
+		require.Contains(t, s.log.String(), "a stream was broken off", format)
 	}
 }

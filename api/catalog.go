@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -72,14 +72,14 @@ type offsetPosition struct {
 	HasMore bool `json:"has_more"`
 }
 
-func (s *Server) listVerbs(ctx context.Context, c *call) (reply, error) {
-	f, tools, err := c.verbFilter()
+func (s *Server) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, tools, err := verbFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	page, err := s.Catalog.List(ctx, c.who.TenantID, f)
+	page, err := s.deps.Catalog.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	list := verbList{
 		Verbs: make([]verbView, len(page.Verbs)), Total: page.Total, ProvidersConnected: page.ProvidersConnected,
@@ -88,76 +88,63 @@ func (s *Server) listVerbs(ctx context.Context, c *call) (reply, error) {
 	for i, v := range page.Verbs {
 		list.Verbs[i] = viewVerb(v, tools)
 	}
-	return ok(list), nil
+	return wire.OK(list), nil
 }
 
-func (s *Server) getVerb(ctx context.Context, c *call) (reply, error) {
-	name, err := verb.Parse(c.param("verb"))
+func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	name, err := verb.Parse(c.Param("verb"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	tools, err := c.toolFormat()
+	tools, err := toolFormat(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	v, err := s.Catalog.Verb(ctx, c.who.TenantID, name)
+	v, err := s.deps.Catalog.Verb(ctx, c.Actor.TenantID, name)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewVerb(v, tools)), nil
+	return wire.OK(viewVerb(v, tools)), nil
 }
 
 // verbFilter reads the query parameters of the catalog.
-func (c *call) verbFilter() (f catalog.Filter, tools bool, err error) {
-	if f.Limit, err = c.limit(); err != nil {
+func verbFilter(c *wire.Call) (f catalog.Filter, tools bool, err error) {
+	if f.Limit, err = c.Limit(); err != nil {
 		return f, false, err
 	}
-	if f.Offset, err = c.offset(); err != nil {
+	if f.Offset, err = c.Offset(); err != nil {
 		return f, false, err
 	}
-	if f.ConnectedOnly, err = c.flag("connected_only"); err != nil {
+	if f.ConnectedOnly, err = flag(c, "connected_only"); err != nil {
 		return f, false, err
 	}
-	if tools, err = c.toolFormat(); err != nil {
+	if tools, err = toolFormat(c); err != nil {
 		return f, false, err
 	}
-	if raw, given := c.query("risk_level"); given {
+	if raw, given := c.Query("risk_level"); given {
 		f.Risk = verb.Risk(strings.ToLower(raw))
 		if f.Risk != verb.RiskLow && f.Risk != verb.RiskMedium && f.Risk != verb.RiskHigh {
 			return f, false, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
 		}
 	}
-	f.Provider, _ = c.query("provider")
-	f.Domain, _ = c.query("domain")
-	f.Q, _ = c.query("q")
+	f.Provider, _ = c.Query("provider")
+	f.Domain, _ = c.Query("domain")
+	f.Q, _ = c.Query("q")
 	return f, tools, nil
 }
 
 // toolFormat reports whether ?format= asks for tool definitions.
-func (c *call) toolFormat() (bool, error) {
-	raw, given := c.query("format")
+func toolFormat(c *wire.Call) (bool, error) {
+	raw, given := c.Query("format")
 	if given && !strings.EqualFold(raw, "tools") {
 		return false, fault.Invalid("query.format", "enum", "format is tools, or absent for plain JSON Schema.")
 	}
 	return given, nil
 }
 
-// offset reads ?offset=.
-func (c *call) offset() (int, error) {
-	raw, given := c.query("offset")
-	if !given {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(raw)
-	if err != nil || n < 0 {
-		return 0, fault.Invalid("query.offset", "minimum", "offset is a whole number from 0.")
-	}
-	return n, nil
-}
-
 // flag reads a boolean query parameter; absent is false.
-func (c *call) flag(name string) (bool, error) {
-	raw, given := c.query(name)
+func flag(c *wire.Call, name string) (bool, error) {
+	raw, given := c.Query(name)
 	switch {
 	case !given, strings.EqualFold(raw, "false"), raw == "0":
 		return false, nil

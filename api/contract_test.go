@@ -15,7 +15,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -103,14 +105,14 @@ func TestTheDocumentNamesTheCredentialOfEachRoute(t *testing.T) {
 	}
 	eachOperation(t, contract(t), func(method, path string, op object) {
 		rt := routes[method+" "+path]
-		perms := make([]any, len(rt.perms))
-		for i, p := range rt.perms {
-			perms[i] = p
+		perms := []any{}
+		if rt.permission != "" {
+			perms = append(perms, rt.permission)
 		}
 		roles := []any{} // all
-		if len(rt.roles) < len(auth.Roles()) {
+		if len(rt.roles) < len(actor.Roles()) {
 			for _, r := range rt.roles {
-				roles = append(roles, r)
+				roles = append(roles, string(r))
 			}
 		}
 		key, user := object{"ApiKey": perms}, object{"Jwt": roles}
@@ -236,12 +238,12 @@ func shapes() (in, out map[string]any) {
 	}
 	out = map[string]any{
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
-		"OffsetPagination": offsetPosition{}, "Pagination": pagination{}, "Execution": execution{},
+		"OffsetPagination": offsetPosition{}, "Pagination": wire.Pagination{}, "Execution": execution{},
 		"Approval": approvalView{}, "ApprovalDetail": approvalDetail{}, "ApprovalDecision": decisionView{}, "ApprovalRequirement": governance.Requirement{},
 		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchProblem{},
 		"EvaluationDetails": evaluationWhy{}, "PolicyMatch": governance.Match{}, "ConditionMatch": governance.ConditionMatch{}, "Grant": grantView{},
 		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
-		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": problem{}, "ErrorDetail": fault.Detail{},
+		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": wire.ErrorBody{}, "ErrorDetail": fault.Detail{},
 		"AuditRecord": auditRecord{}, "AuditReport": auditReport{}, "AuditHead": auditHead{}, "AuditProblem": auditProblem{}, "AuditKey": chain.Key{}, "AuditKeys": auditKeys{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
 		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/provider/vault"
-	"agentruntime/internal/tenant/auth"
 )
 
 // Credentials is what the credential endpoints need of the vault.
@@ -41,7 +41,7 @@ type credentialView struct {
 
 func viewCredential(c vault.Credential) credentialView {
 	v := credentialView{
-		ID: c.ID, Provider: c.Provider, Type: c.Type, Label: c.Label, AllowedHosts: list(c.AllowedHosts), Status: c.Status,
+		ID: c.ID, Provider: c.Provider, Type: c.Type, Label: c.Label, AllowedHosts: wire.Array(c.AllowedHosts), Status: c.Status,
 		Version: c.Version, CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 		LastUsedAt: c.LastUsedAt, RotatedAt: c.RotatedAt,
 	}
@@ -60,80 +60,62 @@ type credentialBody struct {
 	Data         json.RawMessage `json:"data"`
 }
 
-func (s *Server) createCredential(ctx context.Context, c *call) (reply, error) {
+func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
+	var v wire.Validation
 	n := vault.New{
-		Provider: v.text("/provider", b.Provider, 255), Type: v.text("/type", b.Type, 255), Label: v.optionalText("/label", b.Label, 0, 255),
-		CustomerID: v.optionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data, CreatedBy: c.actor(),
+		Provider: v.Text("/provider", b.Provider, 255), Type: v.Text("/type", b.Type, 255), Label: v.OptionalText("/label", b.Label, 0, 255),
+		CustomerID: v.OptionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data, CreatedBy: c.Actor.String(),
 	}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	cred, err := s.Credentials.Create(ctx, c.who.TenantID, n)
+	cred, err := s.deps.Credentials.Create(ctx, c.Actor.TenantID, n)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return created("/v1/credentials/"+cred.ID.String(), viewCredential(cred)), nil
+	return wire.Created("/v1/credentials/"+cred.ID.String(), viewCredential(cred)), nil
 }
 
-// actor names the caller in records: "user:<id>" or "key:<id>".
-func (c *call) actor() string {
-	if c.who.Kind == auth.KindKey {
-		return "key:" + c.who.KeyID.String()
-	}
-	return "user:" + c.who.UserID.String()
-}
-
-// credentialID reads the id. One that is no UUID becomes the nil UUID, which no
-// credential has: it is as unknown as any other, and found to be so as late.
-func (c *call) credentialID() uuid.UUID {
-	id, err := uuid.Parse(c.param("id"))
-	if err != nil {
-		return uuid.Nil
-	}
-	return id
-}
-
-func (s *Server) listCredentials(ctx context.Context, c *call) (reply, error) {
+func (s *Server) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f vault.Filter
 	var err error
-	if f.Limit, err = c.limit(); err != nil {
-		return reply{}, err
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
 	}
-	before, err := c.cursor()
+	before, err := c.CursorID()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	if before != nil {
 		f.Before = *before
 	}
-	var v problems
-	f.Provider, f.Status, f.CustomerID = v.queryText(c, "provider"), v.queryText(c, "status"), v.queryText(c, "customer_id")
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	f.Provider, f.Status, f.CustomerID = v.QueryText(c, "provider"), v.QueryText(c, "status"), v.QueryText(c, "customer_id")
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	credentials, more, err := s.Credentials.List(ctx, c.who.TenantID, f)
+	credentials, more, err := s.deps.Credentials.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]credentialView, len(credentials))
 	var last uuid.UUID
 	for i, cred := range credentials {
 		views[i], last = viewCredential(cred), cred.ID
 	}
-	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (s *Server) getCredential(ctx context.Context, c *call) (reply, error) {
-	cred, err := s.Credentials.Get(ctx, c.who.TenantID, c.credentialID())
+func (s *Server) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	cred, err := s.deps.Credentials.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewCredential(cred)), nil
+	return wire.OK(viewCredential(cred)), nil
 }
 
 type credentialPatch struct {
@@ -142,23 +124,23 @@ type credentialPatch struct {
 	Status       *string   `json:"status"`
 }
 
-func (s *Server) patchCredential(ctx context.Context, c *call) (reply, error) {
+func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialPatch
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	cred, err := s.Credentials.Update(ctx, c.who.TenantID, c.credentialID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
+	cred, err := s.deps.Credentials.Update(ctx, c.Actor.TenantID, c.ID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewCredential(cred)), nil
+	return wire.OK(viewCredential(cred)), nil
 }
 
-func (s *Server) deleteCredential(ctx context.Context, c *call) (reply, error) {
-	if err := s.Credentials.Delete(ctx, c.who.TenantID, c.credentialID()); err != nil {
-		return reply{}, err
+func (s *Server) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Credentials.Delete(ctx, c.Actor.TenantID, c.ID()); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"deleted": true}), nil
+	return wire.Deleted(), nil
 }
 
 type validation struct {
@@ -169,34 +151,34 @@ type validation struct {
 
 // validateCredential says whether the stored credential opens and is active. It
 // does not ask the provider.
-func (s *Server) validateCredential(ctx context.Context, c *call) (reply, error) {
-	cred, usable, err := s.Credentials.Validate(ctx, c.who.TenantID, c.credentialID())
+func (s *Server) validateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	cred, usable, err := s.deps.Credentials.Validate(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(validation{ID: cred.ID, Valid: usable, Status: cred.Status}), nil
+	return wire.OK(validation{ID: cred.ID, Valid: usable, Status: cred.Status}), nil
 }
 
 type rotation struct {
 	Data json.RawMessage `json:"data"`
 }
 
-func (s *Server) rotateCredential(ctx context.Context, c *call) (reply, error) {
+func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rotation
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
+	var v wire.Validation
 	if b.Data == nil {
-		v.add("/data", "required", "data is required.")
+		v.Add("/data", "required", "data is required.")
 	}
-	data := v.object("/data", b.Data, false) // its members depend on the stored type
-	if err := v.err(); err != nil {
-		return reply{}, err
+	data := v.Object("/data", b.Data, false) // its members depend on the stored type
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	cred, err := s.Credentials.Rotate(ctx, c.who.TenantID, c.credentialID(), data)
+	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor.TenantID, c.ID(), data)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewCredential(cred)), nil
+	return wire.OK(viewCredential(cred)), nil
 }

@@ -8,10 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/verb"
-	"agentruntime/internal/tenant/auth"
 )
 
 // execution is a run as operators and callers read it.
@@ -32,7 +31,7 @@ type execution struct {
 	Edited           bool            `json:"edited"`
 	Args             json.RawMessage `json:"args,omitempty"`
 	Result           json.RawMessage `json:"result,omitempty"`
-	Error            *problem        `json:"error,omitempty"`
+	Error            *wire.ErrorBody `json:"error,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	CredentialSource string          `json:"credential_source"`
 	DryRun           bool            `json:"dry_run"`
@@ -60,10 +59,10 @@ func (s *Server) view(r run.Run) execution {
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
 		WorkflowID: flow.RunWorkflowID(r.TenantID.String(), r.ClaimKey), Attempt: r.Attempt, Sends: r.Sends,
-		DurationMS: milliseconds(r.Took(s.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
+		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // which is no failure yet
-		e.Error = &problem{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
+		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
 	}
 	return e
 }
@@ -71,7 +70,7 @@ func (s *Server) view(r run.Run) execution {
 // detail is view with the masked arguments and the result.
 func (s *Server) detail(ctx context.Context, r run.Run) execution {
 	e := s.view(r)
-	e.Args = s.Runs.MaskedArgs(ctx, r)
+	e.Args = s.deps.Runs.MaskedArgs(ctx, r)
 	e.Result = r.Result
 	return e
 }
@@ -85,32 +84,28 @@ func utc(t *time.Time) *time.Time {
 }
 
 // reader is the caller as a reader of executions.
-func (c *call) reader() run.Reader {
-	r := run.Reader{TenantID: c.who.TenantID, RequestID: c.requestID, Source: sourceAddr(c.r)}
-	if c.who.Kind == auth.KindKey {
-		r.KeyID = &c.who.KeyID
-	} else {
-		r.UserID = &c.who.UserID
-	}
+func reader(c *wire.Call) run.Reader {
+	r := run.Reader{TenantID: c.Actor.TenantID, RequestID: c.Actor.RequestID, Source: c.Actor.SourceAddr}
+	r.KeyID, r.UserID = c.Actor.KeyID(), c.Actor.UserID()
 	return r
 }
 
-func (s *Server) getExecution(ctx context.Context, c *call) (reply, error) {
-	r, err := s.Runs.Get(ctx, c.reader(), c.param("id"))
+func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	r, err := s.deps.Runs.Get(ctx, reader(c), c.Param("id"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(s.detail(ctx, r)), nil
+	return wire.OK(s.detail(ctx, r)), nil
 }
 
-func (s *Server) listExecutions(ctx context.Context, c *call) (reply, error) {
-	f, err := c.executionFilter()
+func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := executionFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	runs, more, err := s.Runs.List(ctx, c.reader(), f)
+	runs, more, err := s.deps.Runs.List(ctx, reader(c), f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]execution, 0, len(runs))
 	var last uuid.UUID
@@ -118,55 +113,39 @@ func (s *Server) listExecutions(ctx context.Context, c *call) (reply, error) {
 		views = append(views, s.view(r))
 		last = r.ID
 	}
-	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (c *call) executionFilter() (f run.Filter, err error) {
-	if f.Limit, err = c.limit(); err != nil {
+func executionFilter(c *wire.Call) (f run.Filter, err error) {
+	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}
-	if f.Before, err = c.cursor(); err != nil {
+	if f.Before, err = c.CursorID(); err != nil {
 		return f, err
 	}
-	var v problems
-	if status, given := c.query("status"); given {
+	var v wire.Validation
+	if status, given := c.Query("status"); given {
 		f.Status = strings.ToLower(status)
 		if _, known := run.StatesOf(f.Status); !known {
-			v.add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled.")
+			v.Add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled.")
 		}
 	}
-	f.Provider, f.SessionID = v.queryText(c, "provider"), v.queryText(c, "session_id")
-	if raw, given := c.query("verb"); given {
-		name, err := verb.Parse(raw)
-		if err != nil {
-			return f, err
-		}
+	f.Provider, f.SessionID = v.QueryText(c, "provider"), v.QueryText(c, "session_id")
+	if name, given, err := c.QueryVerb(); err != nil {
+		return f, err
+	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	f.Since, f.Until = v.time(c, "since"), v.time(c, "until")
-	return f, v.err()
+	f.Since, f.Until = v.QueryTime(c, "since"), v.QueryTime(c, "until")
+	return f, v.Err()
 }
 
-// time reads an RFC 3339 query parameter.
-func (v *problems) time(c *call, name string) *time.Time {
-	raw, given := c.query(name)
-	if !given {
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339, raw)
+func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	r, err := s.deps.Runs.Cancel(ctx, reader(c), c.Param("id"))
 	if err != nil {
-		v.add("query."+name, "format", name+" is a time as in RFC 3339, for example 2026-01-31T09:00:00Z.")
-		return nil
+		return wire.Reply{}, err
 	}
-	return &t
-}
-
-func (s *Server) cancelExecution(ctx context.Context, c *call) (reply, error) {
-	r, err := s.Runs.Cancel(ctx, c.reader(), c.param("id"))
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(s.detail(ctx, r)), nil
+	return wire.OK(s.detail(ctx, r)), nil
 }
 
 type resolveBody struct {
@@ -175,26 +154,26 @@ type resolveBody struct {
 	Reason  *string         `json:"reason"`
 }
 
-func (s *Server) resolveExecution(ctx context.Context, c *call) (reply, error) {
+func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b resolveBody
-	if err := c.decode(&b, "/result"); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b, "/result"); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	outcome := strings.ToLower(v.text("/outcome", b.Outcome, 20))
+	var v wire.Validation
+	outcome := strings.ToLower(v.Text("/outcome", b.Outcome, 20))
 	if b.Outcome != nil && outcome != "executed" && outcome != "failed" {
-		v.add("/outcome", "enum", "outcome is executed or failed.")
+		v.Add("/outcome", "enum", "outcome is executed or failed.")
 	}
-	res := run.Resolution{Executed: outcome == "executed", Reason: v.text("/reason", b.Reason, 2000)}
+	res := run.Resolution{Executed: outcome == "executed", Reason: v.Text("/reason", b.Reason, 2000)}
 	if len(b.Result) > 0 && string(b.Result) != "null" {
-		res.Result = v.object("/result", b.Result, false)
+		res.Result = v.Object("/result", b.Result, false)
 	}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	r, err := s.Runs.Resolve(ctx, c.reader(), c.param("id"), res)
+	r, err := s.deps.Runs.Resolve(ctx, reader(c), c.Param("id"), res)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(s.detail(ctx, r)), nil
+	return wire.OK(s.detail(ctx, r)), nil
 }

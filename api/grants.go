@@ -2,15 +2,13 @@ package api
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/approval"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
 )
 
 // grantView is an approval that was given in advance.
@@ -35,7 +33,7 @@ type grantView struct {
 
 func (s *Server) viewGrant(g approval.Grant) grantView {
 	return grantView{
-		ID: g.ID, Status: g.Status(s.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: list(g.Conditions),
+		ID: g.ID, Status: g.Status(s.deps.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
 		KeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, Reason: g.Reason, CreatedBy: g.CreatedBy, CreatedAt: g.CreatedAt,
 		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: g.RevokedBy,
 	}
@@ -54,116 +52,97 @@ type grantBody struct {
 
 // grant reads what has a form; the domain judges the content.
 func (b grantBody) grant() (approval.NewGrant, error) {
-	var v problems
+	var v wire.Validation
 	g := approval.NewGrant{
-		Verb: v.text("/verb", b.Verb, 255), Reason: v.text("/reason", b.Reason, maxReason),
+		Verb: v.Text("/verb", b.Verb, 255), Reason: v.Text("/reason", b.Reason, maxReason),
 		Conditions: make([]governance.Condition, len(b.Conditions)), AgentID: b.AgentID, CustomerID: b.CustomerID,
 	}
 	for i, c := range b.Conditions {
 		g.Conditions[i] = governance.Condition(c)
 	}
-	v.optionalText("/agent_id", b.AgentID, 1, 255)
-	v.optionalText("/customer_id", b.CustomerID, 1, 255)
+	v.OptionalText("/agent_id", b.AgentID, 1, 255)
+	v.OptionalText("/customer_id", b.CustomerID, 1, 255)
 	if b.KeyID != nil {
 		id, err := uuid.Parse(*b.KeyID)
 		if err != nil {
-			v.add("/key_id", "format", "key_id is the id of an API key.")
+			v.Add("/key_id", "format", "key_id is the id of an API key.")
 		}
 		g.KeyID = &id
 	}
 	if b.MaxUses == nil {
-		v.add("/max_uses", "required", "max_uses is required: a grant is for so many calls and no more.")
+		v.Add("/max_uses", "required", "max_uses is required: a grant is for so many calls and no more.")
 	} else {
 		g.MaxUses = *b.MaxUses
 	}
-	g.ExpiresAt = v.instant("/expires_at", b.ExpiresAt)
-	return g, v.err()
+	g.ExpiresAt = v.Time("/expires_at", b.ExpiresAt)
+	return g, v.Err()
 }
 
-// instant requires an RFC 3339 time.
-func (v *problems) instant(path string, s *string) time.Time {
-	if s == nil {
-		v.add(path, "required", path[1:]+" is required.")
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil {
-		v.add(path, "format", path[1:]+" is a time as in RFC 3339, for example 2026-01-31T09:00:00Z.")
-	}
-	return t
-}
-
-func (s *Server) createGrant(ctx context.Context, c *call) (reply, error) {
+func (s *Server) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b grantBody
-	if err := c.decodeExact(&b, conditionValues); err != nil {
-		return reply{}, err
+	if err := c.DecodeExact(&b, conditionValues); err != nil {
+		return wire.Reply{}, err
 	}
 	in, err := b.grant()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	g, err := s.Approvals.CreateGrant(ctx, c.approver(), in)
+	g, err := s.deps.Approvals.CreateGrant(ctx, approver(c), in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return created("/v1/grants/"+g.ID.String(), s.viewGrant(g)), nil
+	return wire.Created("/v1/grants/"+g.ID.String(), s.viewGrant(g)), nil
 }
 
-func (s *Server) getGrant(ctx context.Context, c *call) (reply, error) {
-	g, err := s.Approvals.GetGrant(ctx, c.who.TenantID, c.id())
+func (s *Server) getGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	g, err := s.deps.Approvals.GetGrant(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(s.viewGrant(g)), nil
+	return wire.OK(s.viewGrant(g)), nil
 }
 
-func (s *Server) revokeGrant(ctx context.Context, c *call) (reply, error) {
-	g, err := s.Approvals.RevokeGrant(ctx, c.approver(), c.id())
+func (s *Server) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	g, err := s.deps.Approvals.RevokeGrant(ctx, approver(c), c.ID())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(s.viewGrant(g)), nil
+	return wire.OK(s.viewGrant(g)), nil
 }
 
-func (s *Server) listGrants(ctx context.Context, c *call) (reply, error) {
-	f, err := c.grantFilter()
+func (s *Server) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := grantFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	grants, more, err := s.Approvals.Grants(ctx, c.who.TenantID, f)
+	grants, more, err := s.deps.Approvals.Grants(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]grantView, len(grants))
 	var last uuid.UUID
 	for i, g := range grants {
 		views[i], last = s.viewGrant(g), g.ID
 	}
-	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (c *call) grantFilter() (f approval.GrantFilter, err error) {
-	if f.Limit, err = c.limit(); err != nil {
+func grantFilter(c *wire.Call) (f approval.GrantFilter, err error) {
+	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}
-	if f.Before, err = c.cursor(); err != nil {
+	if f.Before, err = c.CursorID(); err != nil {
 		return f, err
 	}
-	var v problems
-	f.Provider = v.queryText(c, "provider")
-	if raw, given := c.query("usable"); given {
-		usable := strings.EqualFold(raw, "true")
-		if !usable && !strings.EqualFold(raw, "false") {
-			return f, fault.Invalid("query.usable", "enum", "usable is true or false.")
-		}
-		f.Usable = &usable
+	var v wire.Validation
+	f.Provider = v.QueryText(c, "provider")
+	if f.Usable, err = c.QueryBool("usable"); err != nil {
+		return f, err
 	}
-	if raw, given := c.query("verb"); given {
-		name, err := verb.Parse(raw)
-		if err != nil {
-			return f, err
-		}
+	if name, given, err := c.QueryVerb(); err != nil {
+		return f, err
+	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	return f, v.err()
+	return f, v.Err()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/tenant/account"
 )
 
@@ -34,8 +35,8 @@ type keyView struct {
 
 func viewKey(k account.Key) keyView {
 	v := keyView{
-		ID: k.ID, Key: k.Preview, Name: k.Name, Status: k.Status, Permissions: list(k.Permissions),
-		AgentID: k.AgentID, IdentityMode: k.IdentityMode, AllowedOrigins: list(k.AllowedOrigins),
+		ID: k.ID, Key: k.Preview, Name: k.Name, Status: k.Status, Permissions: wire.Array(k.Permissions),
+		AgentID: k.AgentID, IdentityMode: k.IdentityMode, AllowedOrigins: wire.Array(k.AllowedOrigins),
 		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, RevokedAt: k.RevokedAt,
 	}
 	if k.Secret != "" {
@@ -52,43 +53,43 @@ type keyBody struct {
 	AllowedOrigins []string `json:"allowed_origins"`
 }
 
-func (s *Server) createKey(ctx context.Context, c *call) (reply, error) {
+func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b keyBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
+	var v wire.Validation
 	in := account.KeyInput{
-		Name: v.present("/name", b.Name), Permissions: b.Permissions,
+		Name: v.Required("/name", b.Name), Permissions: b.Permissions,
 		AgentID: b.AgentID, IdentityMode: b.IdentityMode, AllowedOrigins: b.AllowedOrigins,
 	}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	key, err := s.Keys.CreateKey(ctx, c.who.TenantID, c.who.UserID, in)
+	key, err := s.deps.Keys.CreateKey(ctx, c.Actor.TenantID, c.Actor.ID, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return created("/v1/api-keys/"+key.ID.String(), viewKey(key)), nil
+	return wire.Created("/v1/api-keys/"+key.ID.String(), viewKey(key)), nil
 }
 
 // listKeys answers with a bare array: the specification shows no pages here.
-func (s *Server) listKeys(ctx context.Context, c *call) (reply, error) {
-	status, _ := c.query("status")
-	keys, err := s.Keys.ListKeys(ctx, c.who.TenantID, status)
+func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	status, _ := c.Query("status")
+	keys, err := s.deps.Keys.ListKeys(ctx, c.Actor.TenantID, status)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]keyView, len(keys))
 	for i, k := range keys {
 		views[i] = viewKey(k)
 	}
-	return ok(views), nil
+	return wire.OK(views), nil
 }
 
-func (s *Server) revokeKey(ctx context.Context, c *call) (reply, error) {
-	if err := s.Keys.RevokeKey(ctx, c.who.TenantID, c.param("id")); err != nil {
-		return reply{}, err
+func (s *Server) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Keys.RevokeKey(ctx, c.Actor.TenantID, c.Param("id")); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"deleted": true}), nil
+	return wire.Deleted(), nil
 }

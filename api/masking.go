@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
 )
 
@@ -11,29 +12,29 @@ type maskingBody struct {
 	Paths []policy.MaskPath `json:"paths"`
 }
 
-func (s *Server) getMasking(ctx context.Context, c *call) (reply, error) {
-	paths, err := s.Policies.Masking(ctx, c.who.TenantID)
+func (s *Server) getMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	paths, err := s.deps.Policies.Masking(ctx, c.Actor.TenantID)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(maskingBody{list(paths)}), nil
+	return wire.OK(maskingBody{wire.Array(paths)}), nil
 }
 
-func (s *Server) putMasking(ctx context.Context, c *call) (reply, error) {
+func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b maskingBody
-	if err := c.decodeExact(&b); err != nil {
-		return reply{}, err
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
+	var v wire.Validation
 	if b.Paths == nil {
-		v.add("/paths", "required", "paths is required: a list, [] for none.")
+		v.Add("/paths", "required", "paths is required: a list, [] for none.")
 	}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	paths, err := s.Policies.SetMasking(ctx, c.who.TenantID, b.Paths)
+	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor.TenantID, b.Paths)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(maskingBody{list(paths)}), nil
+	return wire.OK(maskingBody{wire.Array(paths)}), nil
 }

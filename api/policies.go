@@ -3,18 +3,14 @@ package api
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
 )
 
 // Policies is what the policy and masking endpoints need.
@@ -70,7 +66,7 @@ type policyDetail struct {
 func viewState(p policy.Policy) policyState {
 	v := policyState{
 		ID: p.ID, Version: p.Version, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		VerbMatchers: list(p.Matchers), Conditions: list(p.Conditions), Action: policyAction{p.Action},
+		VerbMatchers: wire.Array(p.Matchers), Conditions: wire.Array(p.Conditions), Action: policyAction{p.Action},
 	}
 	if p.Action == governance.ActionRequireApproval {
 		v.Approval = &p.Approval
@@ -83,24 +79,8 @@ func viewPolicy(p policy.Policy) policyView {
 }
 
 // answerPolicy shows a policy with its warnings and, as ETag, its version.
-func answerPolicy(p policy.Policy, warnings []policy.Warning) reply {
-	return reply{data: policyDetail{viewPolicy(p), list(warnings)}, header: http.Header{"Etag": {versionTag(p.Version)}}}
-}
-
-func versionTag(version int32) string { return fmt.Sprintf(`"%d"`, version) }
-
-// expected reads If-Match. It is nil where the caller does not care; a tag that is
-// none of ours is a version that no policy has.
-func (c *call) expected() *int32 {
-	raw := strings.TrimSpace(c.r.Header.Get("If-Match"))
-	if raw == "" || raw == "*" {
-		return nil
-	}
-	var version int32
-	if n, err := strconv.ParseInt(strings.Trim(raw, `"`), 10, 32); err == nil {
-		version = int32(n)
-	}
-	return &version
+func answerPolicy(p policy.Policy, warnings []policy.Warning) wire.Reply {
+	return wire.Reply{Data: policyDetail{viewPolicy(p), wire.Array(warnings)}, Header: http.Header{"Etag": {wire.VersionTag(p.Version)}}}
 }
 
 type policyBody struct {
@@ -135,15 +115,15 @@ type (
 const conditionValues = "/conditions/*/value"
 
 // draft reads what has a form; the policy domain judges the content.
-func (b policyBody) draft(v *problems, under string) policy.Draft {
+func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
 	d := policy.Draft{Enabled: b.Enabled}
 	if b.Name == nil {
-		v.add(under+"/name", "required", "is missing")
+		v.Add(under+"/name", "required", "is missing")
 	} else {
 		d.Name = *b.Name
 	}
 	if b.Action == nil || b.Action.Type == nil {
-		v.add(under+"/action", "required", `is missing, for example {"type": "require_approval"}`)
+		v.Add(under+"/action", "required", `is missing, for example {"type": "require_approval"}`)
 	} else {
 		d.Action = *b.Action.Type
 	}
@@ -171,112 +151,94 @@ func (b policyBody) draft(v *problems, under string) policy.Draft {
 	return d
 }
 
-func (c *call) policyDraft() (policy.Draft, error) {
+func policyDraft(c *wire.Call) (policy.Draft, error) {
 	var b policyBody
-	if err := c.decodeExact(&b, conditionValues); err != nil {
+	if err := c.DecodeExact(&b, conditionValues); err != nil {
 		return policy.Draft{}, err
 	}
-	var v problems
+	var v wire.Validation
 	d := b.draft(&v, "")
-	return d, v.err()
+	return d, v.Err()
 }
 
-// id reads the id of the path. One that is no UUID becomes the nil UUID, which nothing
-// has: it is as unknown as any other, and found to be so as late.
-func (c *call) id() uuid.UUID { return idOf(c.param("id")) }
-
-func idOf(raw string) uuid.UUID {
-	id, err := uuid.Parse(raw)
+func (s *Server) createPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := policyDraft(c)
 	if err != nil {
-		return uuid.Nil
+		return wire.Reply{}, err
 	}
-	return id
-}
-
-func (s *Server) createPolicy(ctx context.Context, c *call) (reply, error) {
-	d, err := c.policyDraft()
+	p, warnings, err := s.deps.Policies.Create(ctx, c.Actor.TenantID, d, c.Actor.String())
 	if err != nil {
-		return reply{}, err
-	}
-	p, warnings, err := s.Policies.Create(ctx, c.who.TenantID, d, c.actor())
-	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	rep := answerPolicy(p, warnings)
-	rep.status = http.StatusCreated
-	rep.header.Set("Location", "/v1/policies/"+p.ID.String())
+	rep.Status = http.StatusCreated
+	rep.Header.Set("Location", "/v1/policies/"+p.ID.String())
 	return rep, nil
 }
 
-func (s *Server) getPolicy(ctx context.Context, c *call) (reply, error) {
-	p, warnings, err := s.Policies.Get(ctx, c.who.TenantID, c.id())
+func (s *Server) getPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, warnings, err := s.deps.Policies.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	return answerPolicy(p, warnings), nil
 }
 
-func (s *Server) putPolicy(ctx context.Context, c *call) (reply, error) {
-	d, err := c.policyDraft()
+func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := policyDraft(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	p, warnings, err := s.Policies.Replace(ctx, c.who.TenantID, c.id(), d, c.expected(), c.actor())
+	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor.TenantID, c.ID(), d, c.IfMatchVersion(), c.Actor.String())
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	return answerPolicy(p, warnings), nil
 }
 
-func (s *Server) deletePolicy(ctx context.Context, c *call) (reply, error) {
-	if err := s.Policies.Delete(ctx, c.who.TenantID, c.id(), c.expected(), c.actor()); err != nil {
-		return reply{}, err
+func (s *Server) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Policies.Delete(ctx, c.Actor.TenantID, c.ID(), c.IfMatchVersion(), c.Actor.String()); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"deleted": true}), nil
+	return wire.Deleted(), nil
 }
 
-func (s *Server) listPolicies(ctx context.Context, c *call) (reply, error) {
-	f, err := c.policyFilter()
+func (s *Server) listPolicies(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := policyFilter(c)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	policies, more, err := s.Policies.List(ctx, c.who.TenantID, f)
+	policies, more, err := s.deps.Policies.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]policyView, len(policies))
 	var last uuid.UUID
 	for i, p := range policies {
 		views[i], last = viewPolicy(p), p.ID
 	}
-	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (c *call) policyFilter() (f policy.Filter, err error) {
-	if f.Limit, err = c.limit(); err != nil {
+func policyFilter(c *wire.Call) (f policy.Filter, err error) {
+	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}
-	before, err := c.cursor()
+	before, err := c.CursorID()
 	if err != nil {
 		return f, err
 	}
 	if before != nil {
 		f.Before = *before
 	}
-	if raw, given := c.query("enabled"); given {
-		enabled := strings.EqualFold(raw, "true")
-		if !enabled && !strings.EqualFold(raw, "false") {
-			return f, fault.Invalid("query.enabled", "enum", "enabled is true or false.")
-		}
-		f.Enabled = &enabled
+	if f.Enabled, err = c.QueryBool("enabled"); err != nil {
+		return f, err
 	}
-	f.Mode, _ = c.query("mode")
-	f.Action, _ = c.query("action")
-	if raw, given := c.query("verb"); given {
-		name, err := verb.Parse(raw)
-		if err != nil {
-			return f, err
-		}
+	f.Mode, _ = c.Query("mode")
+	f.Action, _ = c.Query("action")
+	if name, given, err := c.QueryVerb(); err != nil {
+		return f, err
+	} else if given {
 		f.Verb = &name
 	}
 	return f, nil
@@ -291,18 +253,18 @@ type policyVersion struct {
 	ChangedBy string        `json:"changed_by"`
 }
 
-func (s *Server) listPolicyVersions(ctx context.Context, c *call) (reply, error) {
-	limit, err := c.limit()
+func (s *Server) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	cursor, err := c.cursor()
+	cursor, err := c.CursorID()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	versions, more, err := s.Policies.Versions(ctx, c.who.TenantID, c.id(), versionOf(cursor), limit)
+	versions, more, err := s.deps.Policies.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]policyVersion, len(versions))
 	var last int32
@@ -310,7 +272,7 @@ func (s *Server) listPolicyVersions(ctx context.Context, c *call) (reply, error)
 		views[i] = policyVersion{v.Version, v.Change, viewState(v.Policy), v.ChangedAt, v.ChangedBy}
 		last = v.Version
 	}
-	return reply{data: views, page: pageOf(limit, more, cursorOf(last))}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
 }
 
 // Cursors are ids; that of a version is its number in the last bytes of one.

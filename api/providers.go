@@ -2,14 +2,13 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/connectors"
@@ -52,15 +51,7 @@ func viewProvider(p catalog.Provider) providerView {
 }
 
 func reportProvider(p catalog.Provider) providerReport {
-	return providerReport{providerView: viewProvider(p), Degraded: list(p.Degraded), Rejected: list(p.Rejected)}
-}
-
-// list returns an empty array where there is none: arrays are never null.
-func list[T any](items []T) []T {
-	if items == nil {
-		return []T{}
-	}
-	return items
+	return providerReport{providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected)}
 }
 
 type importBody struct {
@@ -80,93 +71,76 @@ type importAuth struct {
 
 // input checks the body as far as no document is needed for it.
 func (b importBody) input() (connectors.ImportInput, error) {
-	var v problems
+	var v wire.Validation
 	in := connectors.ImportInput{
-		Slug: v.text("/slug", b.Slug, verb.MaxSlug), Name: v.optionalText("/name", b.Name, 1, 255),
-		Domain: v.optionalText("/domain", b.Domain, 1, 64), BaseURL: v.optionalText("/base_url", b.BaseURL, 1, 2048),
+		Slug: v.Text("/slug", b.Slug, verb.MaxSlug), Name: v.OptionalText("/name", b.Name, 1, 255),
+		Domain: v.OptionalText("/domain", b.Domain, 1, 64), BaseURL: v.OptionalText("/base_url", b.BaseURL, 1, 2048),
 	}
 	if b.Slug != nil && !verb.ValidSlug(*b.Slug) {
-		v.add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
+		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
 	}
 	if b.Auth != nil {
 		in.Auth = &connectors.Auth{
-			Type: connectors.AuthType(strings.ToLower(v.text("/auth/type", b.Auth.Type, 20))),
-			In:   strings.ToLower(v.optionalText("/auth/in", b.Auth.In, 1, 20)),
-			Name: v.optionalText("/auth/name", b.Auth.Name, 1, 64),
+			Type: connectors.AuthType(strings.ToLower(v.Text("/auth/type", b.Auth.Type, 20))),
+			In:   strings.ToLower(v.OptionalText("/auth/in", b.Auth.In, 1, 20)),
+			Name: v.OptionalText("/auth/name", b.Auth.Name, 1, 64),
 		}
 	}
-	in.Document = v.object("/openapi", b.OpenAPI, true)
-	return in, v.err()
+	in.Document = v.Object("/openapi", b.OpenAPI, true)
+	return in, v.Err()
 }
 
-func (s *Server) importProvider(ctx context.Context, c *call) (reply, error) {
+func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b importBody
-	if err := c.decode(&b, "/openapi"); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b, "/openapi"); err != nil {
+		return wire.Reply{}, err
 	}
 	in, err := b.input()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	p, err := s.Providers.Import(ctx, c.who.TenantID, in)
+	p, err := s.deps.Providers.Import(ctx, c.Actor.TenantID, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	if p.UpdatedAt.After(p.CreatedAt) {
-		return ok(reportProvider(p)), nil
+		return wire.OK(reportProvider(p)), nil
 	}
-	return created("/v1/providers/"+p.Slug, reportProvider(p)), nil
+	return wire.Created("/v1/providers/"+p.Slug, reportProvider(p)), nil
 }
 
-func (s *Server) listProviders(ctx context.Context, c *call) (reply, error) {
-	limit, err := c.limit()
+func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	after, err := c.slugCursor()
+	after, err := c.CursorSlug()
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	providers, more, err := s.Providers.Providers(ctx, c.who.TenantID, after, limit)
+	providers, more, err := s.deps.Providers.Providers(ctx, c.Actor.TenantID, after, limit)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]providerView, len(providers))
+	var last string
 	for i, p := range providers {
-		views[i] = viewProvider(p)
+		views[i], last = viewProvider(p), p.Slug
 	}
-	page := &pagination{Limit: limit, HasMore: more}
-	if more {
-		next := base64.RawURLEncoding.EncodeToString([]byte(views[len(views)-1].Slug))
-		page.NextCursor = &next
-	}
-	return reply{data: views, page: page}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}, nil
 }
 
-// slugCursor reads ?cursor= of a list that is ordered by slug.
-func (c *call) slugCursor() (string, error) {
-	raw, given := c.query("cursor")
-	if !given {
-		return "", nil
-	}
-	slug, err := base64.RawURLEncoding.DecodeString(raw)
-	if err != nil || !verb.ValidSlug(string(slug)) {
-		return "", fault.Invalid("query.cursor", "format", "cursor is the next_cursor of an earlier answer.")
-	}
-	return string(slug), nil
-}
-
-func (s *Server) getProvider(ctx context.Context, c *call) (reply, error) {
-	p, err := s.Providers.Provider(ctx, c.who.TenantID, c.param("slug"))
+func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, c.Param("slug"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(reportProvider(p)), nil
+	return wire.OK(reportProvider(p)), nil
 }
 
-func (s *Server) deleteProvider(ctx context.Context, c *call) (reply, error) {
-	if err := s.Providers.DeleteProvider(ctx, c.who.TenantID, c.param("slug")); err != nil {
-		return reply{}, err
+func (s *Server) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor.TenantID, c.Param("slug")); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"deleted": true}), nil
+	return wire.Deleted(), nil
 }

@@ -2,11 +2,12 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/tenant/auth"
@@ -18,7 +19,7 @@ type takes int
 const (
 	takesNothing  takes = iota // public
 	takesKey                   // X-API-Key only; a JWT is 401
-	takesUser                  // JWT only; an API key is 403 INSUFFICIENT_PERMISSIONS (nothing a key can hold opens it)
+	takesUser                  // JWT only; an API key is 403 INSUFFICIENT_PERMISSIONS, since no permission opens it
 	takesKeyOrJWT              // the key counts where both are sent
 )
 
@@ -26,13 +27,13 @@ const (
 type route struct {
 	method, path string
 	takes        takes
-	// roles: a user needs one of these. Empty: no user may, whatever his role.
-	roles []string
-	// perms: a key needs one of these. Empty: any active key.
-	perms []string
-	// body is the most bytes the body may have; 0 means the route reads none.
+	// roles: a user needs one of these. Empty: no user may call, whatever their role.
+	roles []actor.Role
+	// body is the most bytes that the body may have; 0 means the route reads none.
 	body   int64
-	handle func(context.Context, *call) (reply, error)
+	handle wire.Handler
+	// permission is what a key needs. Empty: any active key may call.
+	permission string
 }
 
 // Body limits in bytes (docs/api.md, sizes).
@@ -42,75 +43,60 @@ const (
 	bodyUpload     = 25 << 20
 )
 
-// reply is what a handler answers with.
-type reply struct {
-	status int // 0 means 200
-	data   any
-	// page is set by lists of our own that put the array in data.
-	page   *pagination
-	header http.Header
-}
-
-// pagination stands beside data in cursor lists.
-type pagination struct {
-	Limit      int     `json:"limit"`
-	HasMore    bool    `json:"has_more"`
-	NextCursor *string `json:"next_cursor"`
-}
-
-func ok(data any) reply { return reply{data: data} }
-
-func created(location string, data any) reply {
-	return reply{status: http.StatusCreated, data: data, header: http.Header{"Location": {location}}}
-}
-
-// guarded wraps a route in its order of refusals: 401, permission 403, origin 403,
-// then the body's size and form; the handler does the rest.
+// guarded returns the route's handler behind its checks, in this order: credential 401,
+// permission or role 403, origin 403, size and form of the body. The route's handler
+// does the rest.
 func (s *Server) guarded(rt route) http.Handler {
-	return s.plain(func(ctx context.Context, c *call) (reply, error) {
+	return wire.Respond(func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 		if rt.takes != takesNothing {
-			who, err := s.authenticate(ctx, rt, c.r)
+			who, err := s.authenticate(ctx, rt, c.Request)
 			if err != nil {
-				return reply{}, err
+				return wire.Reply{}, err
 			}
-			c.who = who
-			c.log = c.log.With("tenant_id", who.TenantID)
+			identify(c, who)
 			if err := authorise(rt, who); err != nil {
-				return reply{}, err
+				return wire.Reply{}, err
 			}
-			if err := s.checkOrigin(c); err != nil {
-				return reply{}, err
+			if err := checkOrigin(c, who); err != nil {
+				return wire.Reply{}, err
 			}
 			if who.Kind == auth.KindKey {
-				bound, stop := s.Revocations.Bind(ctx, who)
+				bound, stop := s.deps.Revocations.Bind(ctx, who)
 				defer stop()
 				ctx = bound
 			}
 		}
-		ctx = audit.WithActor(ctx, c.auditActor())
+		ctx = audit.WithActor(ctx, auditActor(c.Actor))
 		if rt.body > 0 {
-			if err := c.readBody(rt.body); err != nil {
-				return reply{}, err
+			if err := c.ReadBody(rt.body); err != nil {
+				return wire.Reply{}, err
 			}
 		}
 		rep, err := rt.handle(ctx, c)
 		if cause := fault.As(context.Cause(ctx)); cause != nil && cause.Code == fault.CodeAPIKeyRevoked {
-			return reply{}, cause
+			return wire.Reply{}, cause
 		}
 		return rep, err
 	})
 }
 
-// auditActor is the caller as audit records name him; at public endpoints nobody.
-func (c *call) auditActor() audit.Actor {
-	a := audit.Actor{Type: audit.ActorSystem, RequestID: c.requestID, SourceAddr: sourceAddr(c.r)}
-	switch c.who.Kind {
+// identify notes in the call who makes it.
+func identify(c *wire.Call, who auth.Principal) {
+	c.Actor.TenantID = who.TenantID
+	switch who.Kind {
 	case auth.KindUser:
-		a.Type, a.ID = audit.ActorUser, c.who.UserID.String()
+		c.Actor.Kind, c.Actor.ID, c.Actor.Role = actor.User, who.UserID, actor.Role(who.Role)
+		c.SessionID = who.SessionID
 	case auth.KindKey:
-		a.Type, a.ID = audit.ActorKey, c.who.KeyID.String()
+		c.Actor.Kind, c.Actor.ID = actor.Key, who.KeyID
+		c.Origins = who.AllowedOrigins
 	}
-	return a
+	c.Log = c.Log.With("tenant_id", who.TenantID)
+}
+
+// auditActor is the caller as audit records name them; the system at public endpoints.
+func auditActor(a actor.Actor) audit.Actor {
+	return audit.Actor{Type: audit.ActorType(a.Kind), ID: a.IDText(), RequestID: a.RequestID, SourceAddr: a.SourceAddr}
 }
 
 func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (auth.Principal, error) {
@@ -118,12 +104,12 @@ func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (a
 	token, bearer := bearerToken(r)
 	switch {
 	case key != "" && (rt.takes == takesKey || rt.takes == takesKeyOrJWT):
-		return s.Auth.Key(ctx, key)
+		return s.deps.Auth.Key(ctx, key)
 	case bearer && (rt.takes == takesUser || rt.takes == takesKeyOrJWT):
-		return s.Auth.Token(ctx, token)
+		return s.deps.Auth.Token(ctx, token)
 	case key != "" && rt.takes == takesUser:
 		// A genuine key gets 403 and the name of what is missing, a false one 401.
-		if _, err := s.Auth.Key(ctx, key); err != nil {
+		if _, err := s.deps.Auth.Key(ctx, key); err != nil {
 			return auth.Principal{}, err
 		}
 		return auth.Principal{}, fault.New(fault.CodeInsufficientPermissions, "An API key cannot do this. Use a JWT from POST /v1/auth/login.")
@@ -144,33 +130,36 @@ func bearerToken(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), true
 }
 
-// authorise asks a user for his role and a key for a permission.
+// authorise checks the role of a user and the permission of a key.
 func authorise(rt route, who auth.Principal) error {
 	if who.Kind == auth.KindUser {
-		if slices.Contains(rt.roles, who.Role) {
-			return nil
-		}
-		return fault.New(fault.CodeInsufficientPermissions,
-			fmt.Sprintf("This takes the role %s.", strings.Join(rt.roles, " or ")))
+		return requireRole(rt.roles, actor.Role(who.Role))
 	}
-	if len(rt.perms) == 0 {
+	if rt.permission == "" || who.Has(rt.permission) {
 		return nil
 	}
-	if slices.ContainsFunc(rt.perms, who.Has) {
-		return nil
-	}
-	return fault.New(fault.CodeInsufficientPermissions,
-		fmt.Sprintf("The API key lacks the permission %s.", strings.Join(rt.perms, " or ")))
+	return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s.", rt.permission)
 }
 
-// checkOrigin enforces allowed_origins on the call itself: a browser page that is
-// not on the key's list is refused, and a call without Origin is server to server.
-func (s *Server) checkOrigin(c *call) error {
-	origin := c.r.Header.Get("Origin")
-	if origin == "" || c.who.Kind != auth.KindKey {
+func requireRole(roles []actor.Role, has actor.Role) error {
+	if slices.Contains(roles, has) {
 		return nil
 	}
-	if !slices.Contains(c.who.AllowedOrigins, origin) {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return fault.Newf(fault.CodeInsufficientPermissions, "This takes the role %s.", strings.Join(names, " or "))
+}
+
+// checkOrigin enforces a key's allowed_origins on the call itself. A browser page that is
+// not on the list is refused; a call without Origin comes from a server.
+func checkOrigin(c *wire.Call, who auth.Principal) error {
+	origin := c.Request.Header.Get("Origin")
+	if origin == "" || who.Kind != auth.KindKey {
+		return nil
+	}
+	if !slices.Contains(who.AllowedOrigins, origin) {
 		return fault.New(fault.CodeOriginNotAllowed, "")
 	}
 	return nil

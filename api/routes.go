@@ -2,112 +2,127 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/tenant/auth"
 )
 
-// routes is the whole surface: every endpoint with the credential it takes, the roles
-// of the users who may, the most bytes of its body, and the permission that a key
-// needs. The OpenAPI document lists the same ones; tests compare the two and walk each
-// row with every kind of credential and every role.
-//
-//nolint:funlen // one line per endpoint, all of them on one screen
+// routes is the table of all endpoints. A row has the method, the path, the credentials
+// that the endpoint takes, the roles of the users who may call it, the most bytes of its
+// body, its handler, and the permission that a key needs. The OpenAPI document lists the
+// same endpoints. Tests compare the two, and walk each row with every kind of credential
+// and every role.
 func (s *Server) routes() []route {
-	const (
-		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	return slices.Concat(s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.auditRoutes(), s.providerRoutes())
+}
 
-		anyone, user, key, both = takesNothing, takesUser, takesKey, takesKeyOrJWT
+// The groups of roles that the rows name.
+func anyRole() []actor.Role { return actor.Roles() }
+func deciders() []actor.Role {
+	return []actor.Role{actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover}
+}
+func admins() []actor.Role { return []actor.Role{actor.RoleOwner, actor.RoleAdmin} }
+func noUser() []actor.Role { return nil } // public, or for keys only
 
-		small, run, upload = bodyManagement, bodyRun, bodyUpload
-	)
-	const (
-		canRun    = auth.PermActionsRun
-		canList   = auth.PermActionsCatalog
-		providers = auth.PermProvidersManage
-		vault     = auth.PermCredentialsManage
-		approvals = auth.PermApprovalsManage
-		policies  = auth.PermPoliciesManage
-		trail     = auth.PermAuditManage
-	)
-	var (
-		anyRole  = auth.Roles()
-		deciders = []string{auth.RoleOwner, auth.RoleAdmin, auth.RoleApprover}
-		admins   = []string{auth.RoleOwner, auth.RoleAdmin}
-		noUser   []string // public, or for keys only
-	)
-	rt := func(method, path string, takes takes, roles []string, body int64, handle handlerFunc, perms ...string) route {
-		return route{method: method, path: path, takes: takes, roles: roles, perms: perms, body: body, handle: handle}
-	}
+// accountRoutes are sessions, API keys and users. The domain decides whom an admin may
+// invite and change, and that an owner remains.
+func (s *Server) accountRoutes() []route {
 	return []route{
-		rt(post, "/v1/auth/signup", anyone, noUser, small, s.signUp),
-		rt(post, "/v1/auth/login", anyone, noUser, small, s.logIn),
-		rt(post, "/v1/auth/refresh", anyone, noUser, small, s.refresh),
-		rt(post, "/v1/auth/accept-invitation", anyone, noUser, small, s.acceptInvitation),
-		rt(post, "/v1/auth/logout", user, anyRole, 0, s.logOut),
+		{http.MethodPost, "/v1/auth/signup", takesNothing, noUser(), bodyManagement, s.signUp, ""},
+		{http.MethodPost, "/v1/auth/login", takesNothing, noUser(), bodyManagement, s.logIn, ""},
+		{http.MethodPost, "/v1/auth/refresh", takesNothing, noUser(), bodyManagement, s.refresh, ""},
+		{http.MethodPost, "/v1/auth/accept-invitation", takesNothing, noUser(), bodyManagement, s.acceptInvitation, ""},
+		{http.MethodPost, "/v1/auth/logout", takesUser, anyRole(), 0, s.logOut, ""},
 
-		rt(post, "/v1/api-keys", user, admins, small, s.createKey),
-		rt(get, "/v1/api-keys", user, admins, 0, s.listKeys),
-		rt(del, "/v1/api-keys/{id}", user, admins, 0, s.revokeKey),
+		{http.MethodPost, "/v1/api-keys", takesUser, admins(), bodyManagement, s.createKey, ""},
+		{http.MethodGet, "/v1/api-keys", takesUser, admins(), 0, s.listKeys, ""},
+		{http.MethodDelete, "/v1/api-keys/{id}", takesUser, admins(), 0, s.revokeKey, ""},
 
-		// Whom an admin may invite and change, and that an owner stays, the domain says.
-		rt(post, "/v1/users", user, admins, small, s.inviteUser),
-		rt(get, "/v1/users", user, anyRole, 0, s.listUsers),
-		rt(get, "/v1/users/{id}", user, anyRole, 0, s.getUser),
-		rt(patch, "/v1/users/{id}", user, admins, small, s.patchUser),
-		rt(del, "/v1/users/{id}", user, admins, 0, s.removeUser),
-		rt(post, "/v1/users/{id}/invite", user, admins, 0, s.inviteUserAgain),
+		{http.MethodPost, "/v1/users", takesUser, admins(), bodyManagement, s.inviteUser, ""},
+		{http.MethodGet, "/v1/users", takesUser, anyRole(), 0, s.listUsers, ""},
+		{http.MethodGet, "/v1/users/{id}", takesUser, anyRole(), 0, s.getUser, ""},
+		{http.MethodPatch, "/v1/users/{id}", takesUser, admins(), bodyManagement, s.patchUser, ""},
+		{http.MethodDelete, "/v1/users/{id}", takesUser, admins(), 0, s.removeUser, ""},
+		{http.MethodPost, "/v1/users/{id}/invite", takesUser, admins(), 0, s.inviteUserAgain, ""},
+	}
+}
 
-		rt(get, "/v1/runtime/actions/catalog", key, noUser, 0, s.listVerbs, canList),
-		rt(get, "/v1/runtime/actions/catalog/{verb}", key, noUser, 0, s.getVerb, canList),
-		rt(post, "/v1/runtime/actions/run", key, noUser, run, s.runAction, canRun),
-		rt(post, "/v1/runtime/governance/evaluate", key, noUser, run, s.evaluate, canRun),
+// actionRoutes run verbs and show the runs. A key sees and cancels only its own executions.
+func (s *Server) actionRoutes() []route {
+	return []route{
+		{http.MethodPost, "/v1/runtime/actions/run", takesKey, noUser(), bodyRun, s.runAction, auth.PermActionsRun},
+		{http.MethodPost, "/v1/runtime/governance/evaluate", takesKey, noUser(), bodyRun, s.evaluate, auth.PermActionsRun},
 
-		// A key sees and cancels its own executions only.
-		rt(get, "/v1/executions", both, anyRole, 0, s.listExecutions),
-		rt(get, "/v1/executions/{id}", both, anyRole, 0, s.getExecution),
-		rt(post, "/v1/executions/{id}/cancel", both, deciders, 0, s.cancelExecution),
-		rt(post, "/v1/executions/{id}/resolve", user, admins, run, s.resolveExecution),
+		{http.MethodGet, "/v1/executions", takesKeyOrJWT, anyRole(), 0, s.listExecutions, ""},
+		{http.MethodGet, "/v1/executions/{id}", takesKeyOrJWT, anyRole(), 0, s.getExecution, ""},
+		{http.MethodPost, "/v1/executions/{id}/cancel", takesKeyOrJWT, deciders(), 0, s.cancelExecution, ""},
+		{http.MethodPost, "/v1/executions/{id}/resolve", takesUser, admins(), bodyRun, s.resolveExecution, ""},
+	}
+}
 
-		// Whether this user may decide this approval stands in the policies that hold the call.
-		rt(get, "/v1/approvals", both, anyRole, 0, s.listApprovals, approvals),
-		rt(get, "/v1/approvals/counts", both, anyRole, 0, s.countApprovals, approvals),
-		rt(post, "/v1/approvals/batch", user, anyRole, run, s.decideApprovals),
-		rt(get, "/v1/approvals/{id}", both, anyRole, 0, s.getApproval, approvals),
-		rt(post, "/v1/approvals/{id}/approve", user, anyRole, run, s.approve),
-		rt(post, "/v1/approvals/{id}/reject", user, anyRole, run, s.reject),
+// approvalRoutes are approvals and grants. Whether this user may decide this approval
+// depends on the policies that hold the call.
+func (s *Server) approvalRoutes() []route {
+	return []route{
+		{http.MethodGet, "/v1/approvals", takesKeyOrJWT, anyRole(), 0, s.listApprovals, auth.PermApprovalsManage},
+		{http.MethodGet, "/v1/approvals/counts", takesKeyOrJWT, anyRole(), 0, s.countApprovals, auth.PermApprovalsManage},
+		{http.MethodPost, "/v1/approvals/batch", takesUser, anyRole(), bodyRun, s.decideApprovals, ""},
+		{http.MethodGet, "/v1/approvals/{id}", takesKeyOrJWT, anyRole(), 0, s.getApproval, auth.PermApprovalsManage},
+		{http.MethodPost, "/v1/approvals/{id}/approve", takesUser, anyRole(), bodyRun, s.approve, ""},
+		{http.MethodPost, "/v1/approvals/{id}/reject", takesUser, anyRole(), bodyRun, s.reject, ""},
 
-		rt(post, "/v1/grants", user, deciders, small, s.createGrant),
-		rt(get, "/v1/grants", both, anyRole, 0, s.listGrants, approvals),
-		rt(get, "/v1/grants/{id}", both, anyRole, 0, s.getGrant, approvals),
-		rt(del, "/v1/grants/{id}", user, deciders, 0, s.revokeGrant),
+		{http.MethodPost, "/v1/grants", takesUser, deciders(), bodyManagement, s.createGrant, ""},
+		{http.MethodGet, "/v1/grants", takesKeyOrJWT, anyRole(), 0, s.listGrants, auth.PermApprovalsManage},
+		{http.MethodGet, "/v1/grants/{id}", takesKeyOrJWT, anyRole(), 0, s.getGrant, auth.PermApprovalsManage},
+		{http.MethodDelete, "/v1/grants/{id}", takesUser, deciders(), 0, s.revokeGrant, ""},
+	}
+}
 
-		rt(post, "/v1/policies", both, admins, small, s.createPolicy, policies),
-		rt(get, "/v1/policies", both, anyRole, 0, s.listPolicies, policies),
-		rt(get, "/v1/policies/{id}", both, anyRole, 0, s.getPolicy, policies),
-		rt(put, "/v1/policies/{id}", both, admins, small, s.putPolicy, policies),
-		rt(del, "/v1/policies/{id}", both, admins, 0, s.deletePolicy, policies),
-		rt(get, "/v1/policies/{id}/versions", both, anyRole, 0, s.listPolicyVersions, policies),
-		rt(get, "/v1/policies/{id}/coverage", both, anyRole, 0, s.policyCoverage, policies),
-		rt(post, "/v1/policies/simulate", both, admins, small, s.simulatePolicy, policies),
-		rt(get, "/v1/governance/masking", both, anyRole, 0, s.getMasking, policies),
-		rt(put, "/v1/governance/masking", both, admins, small, s.putMasking, policies),
+// policyRoutes are policies and masking.
+func (s *Server) policyRoutes() []route {
+	return []route{
+		{http.MethodPost, "/v1/policies", takesKeyOrJWT, admins(), bodyManagement, s.createPolicy, auth.PermPoliciesManage},
+		{http.MethodGet, "/v1/policies", takesKeyOrJWT, anyRole(), 0, s.listPolicies, auth.PermPoliciesManage},
+		{http.MethodGet, "/v1/policies/{id}", takesKeyOrJWT, anyRole(), 0, s.getPolicy, auth.PermPoliciesManage},
+		{http.MethodPut, "/v1/policies/{id}", takesKeyOrJWT, admins(), bodyManagement, s.putPolicy, auth.PermPoliciesManage},
+		{http.MethodDelete, "/v1/policies/{id}", takesKeyOrJWT, admins(), 0, s.deletePolicy, auth.PermPoliciesManage},
+		{http.MethodGet, "/v1/policies/{id}/versions", takesKeyOrJWT, anyRole(), 0, s.listPolicyVersions, auth.PermPoliciesManage},
+		{http.MethodGet, "/v1/policies/{id}/coverage", takesKeyOrJWT, anyRole(), 0, s.policyCoverage, auth.PermPoliciesManage},
+		{http.MethodPost, "/v1/policies/simulate", takesKeyOrJWT, admins(), bodyManagement, s.simulatePolicy, auth.PermPoliciesManage},
 
-		rt(get, "/v1/audit", both, admins, 0, s.listAudit, trail),
-		rt(get, "/v1/audit/verify", both, admins, 0, s.verifyAudit, trail),
-		rt(get, "/v1/audit/export", both, admins, 0, s.exportAudit, trail),
-		rt(get, "/v1/audit/keys", both, admins, 0, s.listAuditKeys, trail),
+		{http.MethodGet, "/v1/governance/masking", takesKeyOrJWT, anyRole(), 0, s.getMasking, auth.PermPoliciesManage},
+		{http.MethodPut, "/v1/governance/masking", takesKeyOrJWT, admins(), bodyManagement, s.putMasking, auth.PermPoliciesManage},
+	}
+}
 
-		rt(post, "/v1/providers", both, admins, upload, s.importProvider, providers),
-		rt(get, "/v1/providers", both, anyRole, 0, s.listProviders, providers),
-		rt(get, "/v1/providers/{slug}", both, anyRole, 0, s.getProvider, providers),
-		rt(del, "/v1/providers/{slug}", both, admins, 0, s.deleteProvider, providers),
+// auditRoutes are the audit trail.
+func (s *Server) auditRoutes() []route {
+	return []route{
+		{http.MethodGet, "/v1/audit", takesKeyOrJWT, admins(), 0, s.listAudit, auth.PermAuditManage},
+		{http.MethodGet, "/v1/audit/verify", takesKeyOrJWT, admins(), 0, s.verifyAudit, auth.PermAuditManage},
+		{http.MethodGet, "/v1/audit/export", takesKeyOrJWT, admins(), 0, s.exportAudit, auth.PermAuditManage},
+		{http.MethodGet, "/v1/audit/keys", takesKeyOrJWT, admins(), 0, s.listAuditKeys, auth.PermAuditManage},
+	}
+}
 
-		rt(post, "/v1/credentials", both, admins, small, s.createCredential, vault),
-		rt(get, "/v1/credentials", both, anyRole, 0, s.listCredentials, vault),
-		rt(get, "/v1/credentials/{id}", both, anyRole, 0, s.getCredential, vault),
-		rt(patch, "/v1/credentials/{id}", both, admins, small, s.patchCredential, vault),
-		rt(del, "/v1/credentials/{id}", both, admins, 0, s.deleteCredential, vault),
-		rt(post, "/v1/credentials/{id}/validate", both, admins, 0, s.validateCredential, vault),
-		rt(post, "/v1/credentials/{id}/rotate", both, admins, small, s.rotateCredential, vault),
+// providerRoutes are providers, their verbs and the credentials for them.
+func (s *Server) providerRoutes() []route {
+	return []route{
+		{http.MethodGet, "/v1/runtime/actions/catalog", takesKey, noUser(), 0, s.listVerbs, auth.PermActionsCatalog},
+		{http.MethodGet, "/v1/runtime/actions/catalog/{verb}", takesKey, noUser(), 0, s.getVerb, auth.PermActionsCatalog},
+
+		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, s.importProvider, auth.PermProvidersManage},
+		{http.MethodGet, "/v1/providers", takesKeyOrJWT, anyRole(), 0, s.listProviders, auth.PermProvidersManage},
+		{http.MethodGet, "/v1/providers/{slug}", takesKeyOrJWT, anyRole(), 0, s.getProvider, auth.PermProvidersManage},
+		{http.MethodDelete, "/v1/providers/{slug}", takesKeyOrJWT, admins(), 0, s.deleteProvider, auth.PermProvidersManage},
+
+		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, s.createCredential, auth.PermCredentialsManage},
+		{http.MethodGet, "/v1/credentials", takesKeyOrJWT, anyRole(), 0, s.listCredentials, auth.PermCredentialsManage},
+		{http.MethodGet, "/v1/credentials/{id}", takesKeyOrJWT, anyRole(), 0, s.getCredential, auth.PermCredentialsManage},
+		{http.MethodPatch, "/v1/credentials/{id}", takesKeyOrJWT, admins(), bodyManagement, s.patchCredential, auth.PermCredentialsManage},
+		{http.MethodDelete, "/v1/credentials/{id}", takesKeyOrJWT, admins(), 0, s.deleteCredential, auth.PermCredentialsManage},
+		{http.MethodPost, "/v1/credentials/{id}/validate", takesKeyOrJWT, admins(), 0, s.validateCredential, auth.PermCredentialsManage},
+		{http.MethodPost, "/v1/credentials/{id}/rotate", takesKeyOrJWT, admins(), bodyManagement, s.rotateCredential, auth.PermCredentialsManage},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/tenant/account"
 )
 
@@ -51,63 +52,63 @@ type inviteBody struct {
 	Role  *string `json:"role"`
 }
 
-func (s *Server) inviteUser(ctx context.Context, c *call) (reply, error) {
+func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b inviteBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	in := account.InviteInput{Email: v.present("/email", b.Email), Role: v.present("/role", b.Role)}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	in := account.InviteInput{Email: v.Required("/email", b.Email), Role: v.Required("/role", b.Role)}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	invited, err := s.Accounts.Invite(ctx, c.who.TenantID, c.who.UserID, in)
+	invited, err := s.deps.Accounts.Invite(ctx, c.Actor.TenantID, c.Actor.ID, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return created("/v1/users/"+invited.ID.String(), viewInvited(invited)), nil
+	return wire.Created("/v1/users/"+invited.ID.String(), viewInvited(invited)), nil
 }
 
 // inviteUserAgain reads no body: the path says whose invitation is made anew.
-func (s *Server) inviteUserAgain(ctx context.Context, c *call) (reply, error) {
-	invited, err := s.Accounts.InviteAgain(ctx, c.who.TenantID, c.who.UserID, c.param("id"))
+func (s *Server) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	invited, err := s.deps.Accounts.InviteAgain(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewInvited(invited)), nil
+	return wire.OK(viewInvited(invited)), nil
 }
 
-func (s *Server) getUser(ctx context.Context, c *call) (reply, error) {
-	u, err := s.Accounts.User(ctx, c.who.TenantID, c.param("id"))
+func (s *Server) getUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	u, err := s.deps.Accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewUser(u)), nil
+	return wire.OK(viewUser(u)), nil
 }
 
-func (s *Server) listUsers(ctx context.Context, c *call) (reply, error) {
+func (s *Server) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f account.UserFilter
 	var err error
-	if f.Limit, err = c.limit(); err != nil {
-		return reply{}, err
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
 	}
-	if f.Before, err = c.cursor(); err != nil {
-		return reply{}, err
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
 	}
-	f.Status, _ = c.query("status")
-	users, more, err := s.Accounts.ListUsers(ctx, c.who.TenantID, f)
+	f.Status, _ = c.Query("status")
+	users, more, err := s.deps.Accounts.ListUsers(ctx, c.Actor.TenantID, f)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	views := make([]userView, len(users))
 	var last uuid.UUID
 	for i, u := range users {
 		views[i], last = viewUser(u), u.ID
 	}
-	return reply{data: views, page: pageOf(f.Limit, more, last)}, nil
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
 type userPatch struct {
@@ -115,21 +116,21 @@ type userPatch struct {
 	Name *string `json:"name"`
 }
 
-func (s *Server) patchUser(ctx context.Context, c *call) (reply, error) {
+func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b userPatch
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	u, err := s.Accounts.ChangeUser(ctx, c.who.TenantID, c.who.UserID, c.param("id"), account.UserChange(b))
+	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id"), account.UserChange(b))
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewUser(u)), nil
+	return wire.OK(viewUser(u)), nil
 }
 
-func (s *Server) removeUser(ctx context.Context, c *call) (reply, error) {
-	if err := s.Accounts.RemoveUser(ctx, c.who.TenantID, c.who.UserID, c.param("id")); err != nil {
-		return reply{}, err
+func (s *Server) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id")); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"deleted": true}), nil
+	return wire.Deleted(), nil
 }

@@ -147,7 +147,7 @@ func TestAMissingRoleIsNamed(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[string]int{"owner": 200, "admin": 200, "approver": 403, "member": 403, "": 403, "OWNER": 403, "root": 403} {
 		s := accountServer(t, &door{})
-		s.Auth = roleDoor{&door{}, role}
+		s.deps.Auth = roleDoor{&door{}, role}
 		w := ask(t, s, http.MethodDelete, "/v1/users/x", "jwt", "")
 		require.Equal(t, want, w.Code, role)
 		if want == http.StatusForbidden {
@@ -178,7 +178,7 @@ func TestTheDomainIsToldWhoActs(t *testing.T) {
 	t.Parallel()
 	watching := &watcher{door: &door{}}
 	s := accountServer(t, watching.door)
-	s.Accounts = watching
+	s.deps.Accounts = watching
 	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
 	require.Equal(t, audit.Actor{Type: audit.ActorSystem, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "nobody is known yet")
 	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/kernel/governance"
 )
@@ -83,41 +84,41 @@ func viewSimulation(m policy.Simulation) simulation {
 	}
 	return simulation{
 		Period: period(m.Period), Sample: sample, RunsInPeriod: m.Runs, RunsJudged: m.Judged, RunsSkipped: m.Skipped, Partial: m.Partial,
-		Matched: m.Matched, Unchanged: m.Unchanged, Warnings: list(m.Warnings),
+		Matched: m.Matched, Unchanged: m.Unchanged, Warnings: wire.Array(m.Warnings),
 		Newly: newly{Blocked: kind(policy.Blocked), Held: kind(policy.Held), Notified: kind(policy.Notified), Allowed: kind(policy.Allowed)},
 	}
 }
 
-func (s *Server) simulatePolicy(ctx context.Context, c *call) (reply, error) {
+func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b simulateBody
-	if err := c.decodeExact(&b, "/policy"+conditionValues); err != nil {
-		return reply{}, err
+	if err := c.DecodeExact(&b, "/policy"+conditionValues); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
+	var v wire.Validation
 	in := policy.Candidate{From: b.From, To: b.To, Sample: policy.DefaultSample}
 	if b.Policy == nil {
-		v.add("/policy", "required", "policy is required, as for its creation.")
+		v.Add("/policy", "required", "policy is required, as for its creation.")
 	} else {
 		in.Draft = b.Policy.draft(&v, "/policy")
 		if b.Policy.ID != nil {
-			id := idOf(*b.Policy.ID)
+			id := wire.IDOf(*b.Policy.ID)
 			in.Replaces = &id
 		}
 	}
 	if b.SampleSize != nil {
 		in.Sample = *b.SampleSize
 		if in.Sample < 1 || in.Sample > policy.MaxSample {
-			v.add("/sample_size", "range", fmt.Sprintf("sample_size is 1 to %d.", policy.MaxSample))
+			v.Add("/sample_size", "range", fmt.Sprintf("sample_size is 1 to %d.", policy.MaxSample))
 		}
 	}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	m, err := s.Policies.Simulate(ctx, c.who.TenantID, in)
+	m, err := s.deps.Policies.Simulate(ctx, c.Actor.TenantID, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewSimulation(m)), nil
+	return wire.OK(viewSimulation(m)), nil
 }
 
 type coverage struct {
@@ -151,16 +152,16 @@ type dayCoverage struct {
 	Decided int64  `json:"decided"`
 }
 
-func (s *Server) policyCoverage(ctx context.Context, c *call) (reply, error) {
-	var v problems
-	from, to := v.time(c, "from"), v.time(c, "to")
-	if err := v.err(); err != nil {
-		return reply{}, err
+func (s *Server) policyCoverage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var v wire.Validation
+	from, to := v.QueryTime(c, "from"), v.QueryTime(c, "to")
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	id := c.id()
-	got, err := s.Policies.Coverage(ctx, c.who.TenantID, id, from, to)
+	id := c.ID()
+	got, err := s.deps.Policies.Coverage(ctx, c.Actor.TenantID, id, from, to)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
 	out := coverage{
 		PolicyID: id, From: got.Period.From, To: got.Period.To, Runs: got.Runs, Matched: got.Matched, Decided: got.Decided,
@@ -173,7 +174,7 @@ func (s *Server) policyCoverage(ctx context.Context, c *call) (reply, error) {
 	for i, n := range got.ByDay {
 		out.ByDay[i] = dayCoverage(n)
 	}
-	return ok(out), nil
+	return wire.OK(out), nil
 }
 
 func countsOf(m map[governance.Decision]int64) decisionCounts {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/tenant/account"
 )
 
@@ -33,24 +34,24 @@ type signupView struct {
 
 // signUp answers without a Location: whether there is a new user is not for the
 // caller to learn.
-func (s *Server) signUp(ctx context.Context, c *call) (reply, error) {
+func (s *Server) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b signupBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	in := account.SignupInput{Email: v.present("/email", b.Email), Password: v.present("/password", b.Password)}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	in := account.SignupInput{Email: v.Required("/email", b.Email), Password: v.Required("/password", b.Password)}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	up, err := s.Accounts.SignUp(ctx, in)
+	up, err := s.deps.Accounts.SignUp(ctx, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return reply{status: http.StatusCreated, data: signupView(up)}, nil
+	return wire.Reply{Status: http.StatusCreated, Data: signupView(up)}, nil
 }
 
 type loginBody struct {
@@ -78,23 +79,23 @@ func viewLogin(l account.Login) loginView {
 	}
 }
 
-func (s *Server) logIn(ctx context.Context, c *call) (reply, error) {
+func (s *Server) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b loginBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	in := account.LoginInput{Email: v.present("/email", b.Email), Password: v.present("/password", b.Password)}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	in := account.LoginInput{Email: v.Required("/email", b.Email), Password: v.Required("/password", b.Password)}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
 	// An address that cannot be read is one source like any other.
-	in.Source, _ = netip.ParseAddr(sourceAddr(c.r))
-	login, err := s.Accounts.LogIn(ctx, in)
+	in.Source, _ = netip.ParseAddr(c.Actor.SourceAddr)
+	login, err := s.deps.Accounts.LogIn(ctx, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewLogin(login)), nil
+	return wire.OK(viewLogin(login)), nil
 }
 
 type acceptBody struct {
@@ -104,61 +105,52 @@ type acceptBody struct {
 }
 
 // acceptInvitation answers as a login does: the invited person has his first session.
-func (s *Server) acceptInvitation(ctx context.Context, c *call) (reply, error) {
+func (s *Server) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b acceptBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	in := account.AcceptInput{Token: v.present("/token", b.Token), Password: v.present("/password", b.Password)}
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	in := account.AcceptInput{Token: v.Required("/token", b.Token), Password: v.Required("/password", b.Password)}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	in.Source, _ = netip.ParseAddr(sourceAddr(c.r)) // as in logIn
-	login, err := s.Accounts.AcceptInvitation(ctx, in)
+	in.Source, _ = netip.ParseAddr(c.Actor.SourceAddr) // as in logIn
+	login, err := s.deps.Accounts.AcceptInvitation(ctx, in)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewLogin(login)), nil
+	return wire.OK(viewLogin(login)), nil
 }
 
 type refreshBody struct {
 	RefreshToken *string `json:"refresh_token"`
 }
 
-func (s *Server) refresh(ctx context.Context, c *call) (reply, error) {
+func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b refreshBody
-	if err := c.decode(&b); err != nil {
-		return reply{}, err
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
 	}
-	var v problems
-	token := v.present("/refresh_token", b.RefreshToken)
-	if err := v.err(); err != nil {
-		return reply{}, err
+	var v wire.Validation
+	token := v.Required("/refresh_token", b.RefreshToken)
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
-	login, err := s.Accounts.Refresh(ctx, token)
+	login, err := s.deps.Accounts.Refresh(ctx, token)
 	if err != nil {
-		return reply{}, err
+		return wire.Reply{}, err
 	}
-	return ok(viewLogin(login)), nil
+	return wire.OK(viewLogin(login)), nil
 }
 
 // logOut reads no body: the token says which session ends.
-func (s *Server) logOut(ctx context.Context, c *call) (reply, error) {
-	if err := s.Accounts.LogOut(ctx, c.who.TenantID, c.who.SessionID); err != nil {
-		return reply{}, err
+func (s *Server) logOut(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Accounts.LogOut(ctx, c.Actor.TenantID, c.SessionID); err != nil {
+		return wire.Reply{}, err
 	}
-	return ok(map[string]bool{"logged_out": true}), nil
-}
-
-// present requires a text and leaves its form to the domain.
-func (v *problems) present(path string, s *string) string {
-	if s == nil {
-		v.add(path, "required", path[1:]+" is required.")
-		return ""
-	}
-	return *s
+	return wire.OK(map[string]bool{"logged_out": true}), nil
 }

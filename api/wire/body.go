@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/strictjson"
+)
+
+// ReadBody reads the body of at most limit bytes for the Decode methods. It fails with
+// PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON.
+func (c *Call) ReadBody(limit int64) error {
+	if c.Request.ContentLength > limit {
+		return tooLarge(limit)
+	}
+	if ct := c.Request.Header.Get("Content-Type"); ct != "" || c.Request.ContentLength != 0 {
+		media, params, err := mime.ParseMediaType(ct)
+		charset := strings.ToLower(params["charset"])
+		if err != nil || media != "application/json" || (charset != "" && charset != "utf-8") {
+			return fault.New(fault.CodeUnsupportedMediaType, "")
+		}
+	}
+	if enc := c.Request.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return fault.New(fault.CodeUnsupportedMediaType, "The request body must not be compressed.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Request.Body, limit))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLarge(limit)
+	case err != nil:
+		return fault.New(fault.CodeInvalidJSON, "The request body ended before it was complete.").Because(err)
+	}
+	c.body = body
+	return nil
+}
+
+func tooLarge(limit int64) error {
+	return fault.Newf(fault.CodePayloadTooLarge, "The request body may have at most %d bytes.", limit)
+}
+
+// Decode reads the body into dst by the strict rules and ignores unknown members. free
+// names the members ("/args") whose content belongs to the caller: in it, names may
+// differ in case only.
+func (c *Call) Decode(dst any, free ...string) error {
+	return strictjson.Decode(c.body, dst, strictjson.Options{Free: free, AllowUnknown: true})
+}
+
+// DecodeExact is Decode, but it refuses unknown members. Calls use it where a misspelt
+// member must not pass.
+func (c *Call) DecodeExact(dst any, free ...string) error {
+	return strictjson.Decode(c.body, dst, strictjson.Options{Free: free})
+}
+
+// DecodeOptional is DecodeExact for calls whose path says all that is required: an
+// absent body means {}.
+func (c *Call) DecodeOptional(dst any, free ...string) error {
+	if len(c.body) == 0 {
+		return nil
+	}
+	return c.DecodeExact(dst, free...)
+}

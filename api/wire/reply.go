@@ -1,0 +1,152 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"agentruntime/internal/kernel/fault"
+)
+
+// Reply is what a handler answers with.
+type Reply struct {
+	Status int // 0 means 200
+	Data   any
+	// Page is set by lists with cursors, whose data is an array.
+	Page   *Pagination
+	Header http.Header
+}
+
+// OK answers 200 with data.
+func OK(data any) Reply { return Reply{Data: data} }
+
+// Created answers 201 with data and the path of the new resource.
+func Created(location string, data any) Reply {
+	return Reply{Status: http.StatusCreated, Data: data, Header: http.Header{"Location": {location}}}
+}
+
+// Deleted answers that the resource no longer exists.
+func Deleted() Reply { return OK(map[string]bool{"deleted": true}) }
+
+// Array returns items, and an empty array for nil: arrays are never null.
+func Array[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+type envelope struct {
+	Success    bool        `json:"success"`
+	Data       any         `json:"data,omitempty"`
+	Pagination *Pagination `json:"pagination,omitempty"`
+	Error      *ErrorBody  `json:"error,omitempty"`
+}
+
+// ErrorBody is the error object of the envelope.
+type ErrorBody struct {
+	Code             fault.Code     `json:"code"`
+	Message          string         `json:"message"`
+	RequestID        string         `json:"requestId"`
+	Details          []fault.Detail `json:"details,omitempty"`
+	ApprovalID       string         `json:"approval_id,omitempty"`
+	ApprovalRequired *bool          `json:"approval_required,omitempty"`
+	Decision         string         `json:"decision,omitempty"`
+	ExecutionID      string         `json:"execution_id,omitempty"`
+	ProviderStatus   int            `json:"provider_status,omitempty"`
+	Retryable        *bool          `json:"retryable,omitempty"`
+	RetryAfterMS     int64          `json:"retry_after_ms,omitempty"`
+}
+
+// Respond returns an http.Handler that runs h and writes its answer. It is the one place
+// where a fault becomes a status and is logged. It must run inside Middleware.
+func Respond(h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := callOf(r.Context())
+		c.w, c.Request = w, r
+		rep, err := h(r.Context(), c)
+		if c.streamed {
+			if err != nil {
+				c.Log.WarnContext(r.Context(), "a stream was broken off", slog.String("error", err.Error()))
+			}
+			return
+		}
+		c.allowOrigin()
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		maps.Copy(w.Header(), rep.Header)
+		if rep.Status == 0 {
+			rep.Status = http.StatusOK
+		}
+		c.write(rep.Status, envelope{Success: true, Data: rep.Data, Pagination: rep.Page})
+	}
+}
+
+// Fault returns what the caller is told of err, and logs err once. The text of an error
+// that is no fault stays in the log.
+func (c *Call) Fault(err error) *fault.Error {
+	f := fault.As(err)
+	if f == nil {
+		if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
+			c.Log.Info("the caller disconnected")
+		} else {
+			c.Log.Error("request failed", slog.String("error", err.Error()))
+		}
+		return fault.New(fault.CodeInternal, "")
+	}
+	if f.Code.Spec().Status >= http.StatusInternalServerError && f.Cause != nil {
+		c.Log.Warn("request refused", slog.String("code", string(f.Code)), slog.String("error", f.Cause.Error()))
+	}
+	return f
+}
+
+// fail writes the envelope of an error.
+func (c *Call) fail(err error) {
+	f := c.Fault(err)
+	spec := f.Code.Spec()
+	body := &ErrorBody{
+		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details,
+		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,
+		ProviderStatus: f.ProviderStatus, RetryAfterMS: f.RetryAfter.Milliseconds(),
+	}
+	if f.Decision != "" {
+		body.ApprovalRequired = &f.ApprovalRequired
+	}
+	if f.Retryable || f.Code == fault.CodeProviderRejected {
+		body.Retryable = &f.Retryable
+	}
+	if f.RetryAfter > 0 {
+		// Retry-After has whole seconds. Rounding down would invite a call that is too early.
+		seconds := int64((f.RetryAfter + 999_999_999) / 1_000_000_000)
+		c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	if spec.Status == http.StatusUnauthorized {
+		c.w.Header().Set("WWW-Authenticate", `Bearer realm="agentruntime", ApiKey realm="agentruntime"`)
+	}
+	c.write(spec.Status, envelope{Error: body})
+}
+
+func (c *Call) write(status int, body envelope) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		c.Log.Error("encoding the response failed", slog.String("error", err.Error()))
+		status = http.StatusInternalServerError
+		raw = []byte(`{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something failed on our side.","requestId":` + strconv.Quote(c.Actor.RequestID) + `}}`)
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(raw)))
+	h.Set("Cache-Control", "no-store")
+	c.w.WriteHeader(status)
+	if c.Request.Method != http.MethodHead {
+		if _, err := c.w.Write(raw); err != nil {
+			c.Log.Debug("the caller disconnected before the response was written")
+		}
+	}
+}
