@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
@@ -29,7 +30,7 @@ import (
 func (s *site) record(t *testing.T, change func(*audit.Record)) {
 	t.Helper()
 	r := audit.Record{
-		TenantID: s.tenant, ActorType: audit.ActorKey, ActorID: "key-1", Action: "run.executed", Provider: "shop", Verb: "create_order",
+		TenantID: s.tenant, ActorType: actor.Key, ActorID: "key-1", Action: "run.executed", Provider: "shop", Verb: "create_order",
 		RiskLevel: "medium", Decision: "notify", Outcome: "executed", ExecutionID: "order-1", RequestID: "req_1", SourceAddr: "192.0.2.7",
 		Input: json.RawMessage(`{"amount": 1999, "note": "two words"}`),
 	}
@@ -65,7 +66,7 @@ func TestAuditRecordsAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for i := range 5 {
-		s.record(t, func(r *audit.Record) { r.Action = fmt.Sprintf("step.%d", i) })
+		s.record(t, func(r *audit.Record) { r.Action = audit.Action(fmt.Sprintf("step.%d", i)) })
 	}
 	var actions []string
 	query := "?limit=2"
@@ -105,7 +106,7 @@ func TestAuditFilters(t *testing.T) {
 		r.Action, r.Provider, r.Verb, r.Decision, r.ExecutionID = "two", "mail", "send", "block", "order-2"
 	})
 	s.record(t, func(r *audit.Record) {
-		r.Action, r.ActorType, r.ActorID, r.SubjectType, r.SubjectID, r.Provider, r.Verb = "three", audit.ActorUser, "user-1", "policy", "pol-1", "", ""
+		r.Action, r.ActorType, r.ActorID, r.SubjectType, r.SubjectID, r.Provider, r.Verb = "three", actor.User, "user-1", "policy", "pol-1", "", ""
 	})
 	hour := func(d time.Duration) string {
 		return url.QueryEscape(time.Now().Add(d).Format(time.RFC3339Nano))
@@ -291,7 +292,7 @@ func (s *site) many(t *testing.T, n int) {
 	require.NoError(t, s.db.InTenant(t.Context(), s.tenant, func(tx pgx.Tx) error {
 		b := &db.Batch{}
 		for range n {
-			audit.Queue(b, audit.Record{TenantID: s.tenant, ActorType: audit.ActorSystem, Action: "run.executed", Input: large})
+			audit.Queue(b, audit.Record{TenantID: s.tenant, ActorType: actor.System, Action: "run.executed", Input: large})
 		}
 		return b.SendIn(t.Context(), tx)
 	}))

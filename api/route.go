@@ -96,7 +96,7 @@ func identify(c *wire.Call, who auth.Principal) {
 
 // auditActor is the caller as audit records name them; the system at public endpoints.
 func auditActor(a actor.Actor) audit.Actor {
-	return audit.Actor{Type: audit.ActorType(a.Kind), ID: a.IDText(), RequestID: a.RequestID, SourceAddr: a.SourceAddr}
+	return audit.Actor{Type: a.Kind, ID: a.IDText(), RequestID: a.RequestID, SourceAddr: a.SourceAddr}
 }
 
 func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (auth.Principal, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/tenant/account"
@@ -180,7 +181,7 @@ func TestTheDomainIsToldWhoActs(t *testing.T) {
 	s := accountServer(t, watching.door)
 	s.deps.Accounts = watching
 	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
-	require.Equal(t, audit.Actor{Type: audit.ActorSystem, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "nobody is known yet")
+	require.Equal(t, audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "nobody is known yet")
 	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")
-	require.Equal(t, audit.Actor{Type: audit.ActorUser, ID: someUser.String(), RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor)
+	require.Equal(t, audit.Actor{Type: actor.User, ID: someUser.String(), RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor)
 }

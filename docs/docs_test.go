@@ -24,9 +24,9 @@ import (
 	"agentruntime/internal/provider/connectors"
 )
 
-//go:generate go test -count=1 -run TestTheErrorReferenceIsTheTable . -update
+//go:generate go test -count=1 -run 'TestTheErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions' . -update
 
-var update = flag.Bool("update", false, "write errors.md anew")
+var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
 
 // errorReference renders the table of errors.
 func errorReference() string {

@@ -109,7 +109,7 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 		if err != nil {
 			return err
 		}
-		return audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.created", row))
+		return audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, audit.GrantCreated, row))
 	})
 	if err != nil {
 		return Grant{}, fmt.Errorf("approval: grant: %w", err)
@@ -151,8 +151,8 @@ func (in NewGrant) check(now time.Time) error {
 	return nil
 }
 
-func grantRecord(ctx context.Context, tenant uuid.UUID, action string, g dbsqlc.Grant) audit.Record {
-	rec := audit.Change(ctx, tenant, action, "grant", g.ID.String())
+func grantRecord(ctx context.Context, tenant uuid.UUID, action audit.Action, g dbsqlc.Grant) audit.Record {
+	rec := audit.Change(ctx, tenant, action, audit.SubjectGrant, g.ID.String())
 	rec.Provider, rec.Verb = g.Provider, g.Verb
 	// The texts are the granter's own; conditions are as he wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
@@ -218,7 +218,7 @@ func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (
 			return fault.New(fault.CodeGrantNotFound, "")
 		}
 		row = rows[0]
-		if err := audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, "grant.revoked", row)); err != nil {
+		if err := audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, audit.GrantRevoked, row)); err != nil {
 			return err
 		}
 		return s.q.CloseGate(ctx, tx, who.TenantID.String())

@@ -124,7 +124,7 @@ func (s *Service) SetMasking(ctx context.Context, tenant uuid.UUID, paths []Mask
 		if _, err := s.q.SetMaskPaths(ctx, tx, dbsqlc.SetMaskPathsParams{TenantID: tenant, MaskPaths: raw}); err != nil {
 			return fmt.Errorf("policy: store masks: %w", err)
 		}
-		rec := audit.Change(ctx, tenant, "masking.updated", "masking", tenant.String())
+		rec := audit.Change(ctx, tenant, audit.MaskingUpdated, audit.SubjectMasking, tenant.String())
 		rec.Details = json.RawMessage(fmt.Sprintf(`{"paths":%s}`, raw))
 		return audit.Append(ctx, tx, rec)
 	})

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
 )
 
 // MaxPolicies is how many live policies a tenant can have. A set of so many takes
@@ -46,6 +47,18 @@ const (
 	Updated Change = "updated"
 	Deleted Change = "deleted"
 )
+
+// action is the change as the audit trail names it.
+func (c Change) action() audit.Action {
+	switch c {
+	case Created:
+		return audit.PolicyCreated
+	case Updated:
+		return audit.PolicyUpdated
+	default:
+		return audit.PolicyDeleted
+	}
+}
 
 // Version is one state that a policy has been in.
 type Version struct {

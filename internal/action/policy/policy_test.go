@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
@@ -65,7 +66,7 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 func TestVersionsSayWhoAndWhat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.ActorUser, ID: "u1", RequestID: "req-1"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.User, ID: "u1", RequestID: "req-1"})
 	p, _, err := b.Create(ctx, b.ours, block("One", "shop:*"), by)
 	require.NoError(t, err)
 	_, _, err = b.Replace(ctx, b.ours, p.ID, policy.Draft{Name: "Two", Action: "require_approval"}, nil, "key:k")

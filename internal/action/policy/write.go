@@ -156,7 +156,7 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, tenant uuid.UUI
 	if err != nil {
 		return fmt.Errorf("policy: keep the version: %w", err)
 	}
-	rec := audit.Change(ctx, tenant, "policy."+string(c), "policy", row.ID.String())
+	rec := audit.Change(ctx, tenant, c.action(), audit.SubjectPolicy, row.ID.String())
 	rec.Details, err = json.Marshal(map[string]any{
 		"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action,
 	})

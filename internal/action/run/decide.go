@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
@@ -224,13 +225,13 @@ func (d *deciding) refusal() fault.Code {
 	return ""
 }
 
-func (d *deciding) record(action string) audit.Record {
+func (d *deciding) record(action audit.Action) audit.Record {
 	rec := d.p.record(action)
-	rec.ActorType, rec.ActorID, rec.RequestID, rec.SourceAddr = audit.ActorOperator, "", d.d.RequestID, d.d.SourceAddr
+	rec.ActorType, rec.ActorID, rec.RequestID, rec.SourceAddr = actor.Operator, "", d.d.RequestID, d.d.SourceAddr
 	if d.d.UserID != nil {
-		rec.ActorType, rec.ActorID = audit.ActorUser, d.d.UserID.String()
+		rec.ActorType, rec.ActorID = actor.User, d.d.UserID.String()
 	}
-	rec.SubjectType, rec.SubjectID = "approval", d.h.row.ID
+	rec.SubjectType, rec.SubjectID = audit.SubjectApproval, d.h.row.ID
 	masked := json.RawMessage(d.h.row.Args)
 	rec.Input = masked
 	return rec
@@ -255,7 +256,7 @@ func (d *deciding) reject(ctx context.Context, tx pgx.Tx) (*Run, error) {
 	if err := d.close(ctx, tx, approvalRejected, d.d.Reason); err != nil {
 		return nil, err
 	}
-	rec := d.record("approval.rejected")
+	rec := d.record(audit.ApprovalRejected)
 	rec.Outcome = approvalRejected
 	rec.Details = mustJSON(map[string]string{"approval_id": d.h.row.ID, "reason": d.d.Reason})
 	done := fromRow(rows[0])
@@ -276,10 +277,10 @@ func (d *deciding) close(ctx context.Context, tx pgx.Tx, status, reason string) 
 func (d *deciding) approve(ctx context.Context, tx pgx.Tx) (Decided, *Run, error) {
 	d.h.votes = append(d.h.votes, d.voter)
 	tally, enough := governance.Count(d.h.reqs, d.h.votes, d.h.escalated())
-	rec := d.record("approval.voted")
+	rec := d.record(audit.ApprovalVoted)
 	rec.Details = mustJSON(map[string]any{"approval_id": d.h.row.ID, "reason": d.d.Reason, "have": tally.Have, "need": tally.Need})
 	if enough {
-		rec.Action, rec.Outcome = "approval.approved", approvalApproved
+		rec.Action, rec.Outcome = audit.ApprovalApproved, approvalApproved
 		if err := d.release(ctx, tx); err != nil {
 			return Decided{}, nil, err
 		}
@@ -322,7 +323,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (Decided, *Run, error) {
 	b := &pgx.Batch{}
 	next.queueHold(b, a, state)
 	queueApproval(b, a)
-	rec := d.record("approval.edited")
+	rec := d.record(audit.ApprovalEdited)
 	rec.Input = next.target.Mask(next.run.EditedArgs)
 	rec.Details = mustJSON(map[string]any{
 		"approval_id": d.h.row.ID, "superseded_by": a.ID, "reason": d.d.Reason, "original_args": json.RawMessage(d.h.row.Args),

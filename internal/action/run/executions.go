@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -111,7 +112,7 @@ func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (R
 	b.Queue(dbsqlc.RequestCancel, r.TenantID, r.ID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, r.ID)
-	audit.QueueRaw(b, who.record(r, "run.cancelled", StateCancelled))
+	audit.QueueRaw(b, who.record(r, audit.RunCancelled, StateCancelled))
 	done, err := s.change(ctx, r, b)
 	if isNotOurs(err) {
 		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
@@ -150,7 +151,7 @@ func (s *Service) Resolve(ctx context.Context, who Reader, executionID string, r
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.ResolveRun, p.State, p.Result, p.Reason, p.ResolvedBy, p.ErrorCode, p.ErrorMessage, p.TenantID, p.ID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	rec := who.record(r, "run.resolved", State(p.State))
+	rec := who.record(r, audit.RunResolved, State(p.State))
 	rec.Details = mustJSON(map[string]string{"reason": res.Reason})
 	audit.QueueRaw(b, rec)
 	done, err := s.change(ctx, r, b)
@@ -180,7 +181,7 @@ func (s *Service) statusNow(ctx context.Context, r Run) string {
 	return r.State.Status()
 }
 
-func (r Reader) record(run Run, action string, outcome State) audit.Record {
+func (r Reader) record(run Run, action audit.Action, outcome State) audit.Record {
 	rec := audit.Record{
 		TenantID: run.TenantID, Action: action, Provider: run.Verb.Provider, Verb: run.Verb.Verb, RiskLevel: string(run.Risk),
 		Decision: run.Decision, Outcome: string(outcome), ExecutionID: run.ExecutionID, SessionID: run.SessionID,
@@ -188,9 +189,9 @@ func (r Reader) record(run Run, action string, outcome State) audit.Record {
 	}
 	switch {
 	case r.UserID != nil:
-		rec.ActorType, rec.ActorID = audit.ActorUser, r.UserID.String()
+		rec.ActorType, rec.ActorID = actor.User, r.UserID.String()
 	case r.KeyID != nil:
-		rec.ActorType, rec.ActorID = audit.ActorKey, r.KeyID.String()
+		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
 	}
 	return rec
 }

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
@@ -79,15 +80,15 @@ func (s *Service) apply(ctx context.Context, r Run, b *pgx.Batch) (done Run, fou
 }
 
 // record starts an audit record about the run.
-func (p prepared) record(action string) audit.Record {
+func (p prepared) record(action audit.Action) audit.Record {
 	r := p.run
 	rec := audit.Record{
-		TenantID: r.TenantID, ActorType: audit.ActorWorkflow, ActorID: r.ID.String(), Action: action,
+		TenantID: r.TenantID, ActorType: actor.Workflow, ActorID: r.ID.String(), Action: action,
 		Provider: r.Verb.Provider, Verb: r.Verb.Verb, RiskLevel: string(r.Risk), Decision: r.Decision,
 		ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
 	}
 	if r.KeyID != nil {
-		rec.ActorType, rec.ActorID = audit.ActorKey, r.KeyID.String()
+		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
 	}
 	if p.target != nil {
 		rec.Input = p.target.Mask(r.Effective())

@@ -191,12 +191,12 @@ func (s *Service) block(ctx context.Context, p prepared) (Step, error) {
 	a := p.approval(id, kindBlock)
 	a.Status = approvalBlocked
 	e := ending{state: StateBlocked, code: fault.CodeGovernanceBlocked, message: p.verdict.Reason, approvalID: &id}
-	return s.finish(ctx, p, e, "run.blocked", func(b *pgx.Batch) { queueApproval(b, a) }, p.queueMatches)
+	return s.finish(ctx, p, e, audit.RunBlocked, func(b *pgx.Batch) { queueApproval(b, a) }, p.queueMatches)
 }
 
 // refuse ends the run before anything was sent; its id may be used again.
 func (s *Service) refuse(ctx context.Context, p prepared, f *fault.Error) (Step, error) {
-	return s.finish(ctx, p, ending{state: StateRefused, code: f.Code, message: f.Message, details: f.Details}, "run.refused")
+	return s.finish(ctx, p, ending{state: StateRefused, code: f.Code, message: f.Message, details: f.Details}, audit.RunRefused)
 }
 
 // ending is how a run ends.
@@ -217,7 +217,7 @@ type ending struct {
 // finish commits the end of the run, its audit record and what more belongs to it
 // in one transaction and round trip, then tells those who wait. A row that another
 // attempt or a human ended meanwhile is left as it is.
-func (s *Service) finish(ctx context.Context, p prepared, e ending, action string, more ...func(*pgx.Batch)) (Step, error) {
+func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit.Action, more ...func(*pgx.Batch)) (Step, error) {
 	f := finishParams(p.run, e)
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.FinishRun, f.State, f.Result, f.ProviderStatus, f.ErrorCode, f.ErrorMessage, f.ErrorDetails, f.Retryable,

@@ -81,8 +81,8 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 		}
 		taken = true
 		p.run.GrantID = &g.ID
-		rec := p.record("grant.used")
-		rec.SubjectType, rec.SubjectID = "grant", g.ID.String()
+		rec := p.record(audit.GrantUsed)
+		rec.SubjectType, rec.SubjectID = audit.SubjectGrant, g.ID.String()
 		rec.Details = mustJSON(map[string]any{"grant_id": g.ID, "use": g.Uses + 1, "of": g.MaxUses})
 		return audit.Append(ctx, tx, rec)
 	})

@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
@@ -182,9 +183,9 @@ func (s *Service) supersede(ctx context.Context, p prepared, h held, why string)
 	b := &pgx.Batch{}
 	p.queueRelease(b, nil, p.run.EditedArgs, s.Now().Add(s.cfg.DefaultWait))
 	queueClose(b, approvalSuperseded, why, nil, p.run.TenantID, h.row.ID)
-	rec := p.record("approval.superseded")
-	rec.ActorType, rec.ActorID = audit.ActorSystem, ""
-	rec.Outcome, rec.SubjectType, rec.SubjectID = approvalSuperseded, "approval", h.row.ID
+	rec := p.record(audit.ApprovalSuperseded)
+	rec.ActorType, rec.ActorID = actor.System, ""
+	rec.Outcome, rec.SubjectType, rec.SubjectID = approvalSuperseded, audit.SubjectApproval, h.row.ID
 	rec.Details = mustJSON(map[string]string{"approval_id": h.row.ID, "reason": why})
 	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_supersede")
@@ -229,9 +230,9 @@ func (s *Service) timeOut(ctx context.Context, p prepared, h held) (Step, error)
 		if err != nil || n == 0 {
 			return err
 		}
-		rec := p.record("approval.escalated")
-		rec.ActorType, rec.ActorID = audit.ActorSystem, ""
-		rec.SubjectType, rec.SubjectID = "approval", h.row.ID
+		rec := p.record(audit.ApprovalEscalated)
+		rec.ActorType, rec.ActorID = actor.System, ""
+		rec.SubjectType, rec.SubjectID = audit.SubjectApproval, h.row.ID
 		rec.Details = mustJSON(map[string]any{"approval_id": h.row.ID, "expires_at": until.UTC()})
 		return audit.Append(ctx, tx, rec)
 	})
@@ -264,16 +265,16 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (Step, e
 		if c.status == approvalSuperseded {
 			more = append(more, func(b *pgx.Batch) { queueClose(b, c.status, c.reason, nil, r.TenantID, *r.ApprovalID) })
 		}
-		return s.finish(ctx, p, ending{state: StateRefused, code: c.code, message: c.message}, "run.refused", more...)
+		return s.finish(ctx, p, ending{state: StateRefused, code: c.code, message: c.message}, audit.RunRefused, more...)
 	}
 	b := &pgx.Batch{}
 	b.Queue(dbsqlc.CloseHeldRun, string(c.state), string(c.code), c.message, r.TenantID, r.ID, r.Attempt)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
 	queueClose(b, c.status, c.reason, nil, r.TenantID, *r.ApprovalID)
-	rec := p.record("approval." + c.status)
-	rec.Outcome, rec.SubjectType, rec.SubjectID = c.status, "approval", *r.ApprovalID
+	rec := p.record(closedAction(c.status))
+	rec.Outcome, rec.SubjectType, rec.SubjectID = c.status, audit.SubjectApproval, *r.ApprovalID
 	rec.Details = mustJSON(map[string]string{"approval_id": *r.ApprovalID, "reason": c.reason})
-	rec.ActorType, rec.ActorID = audit.ActorSystem, ""
+	rec.ActorType, rec.ActorID = actor.System, ""
 	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_close")
 	done, found, err := s.apply(ctx, r, b)

@@ -54,11 +54,11 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (Step, erro
 	p.queueHold(b, a, state)
 	queueApproval(b, a)
 	p.queueMatches(b)
-	rec := p.record("run.held")
+	rec := p.record(audit.RunHeld)
 	if state == StateIntercepted {
-		rec.Action = "run.intercepted"
+		rec.Action = audit.RunIntercepted
 	}
-	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), "approval", a.ID
+	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), audit.SubjectApproval, a.ID
 	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
 	audit.QueueRaw(b, rec)
 	failpoint.Hit("before_hold")

@@ -99,9 +99,9 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	b.Queue(dbsqlc.EnterGate, key, r.TenantID.String())
 	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion(), r.ApprovalID)
 	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	rec := p.record("run.allowed")
+	rec := p.record(audit.RunAllowed)
 	if p.verdict.Notify {
-		rec.Action = "run.notified"
+		rec.Action = audit.RunNotified
 	}
 	rec.Details = p.letThroughBy()
 	audit.QueueRaw(b, rec)
@@ -172,7 +172,7 @@ func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
 // giveUpUnknown ends a run that was sent before a crash and may not be sent again.
 func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (Step, error) {
 	code, message := unknownOutcome()
-	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, "run.outcome_unknown")
+	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, audit.RunOutcomeUnknown)
 }
 
 // recordEvery is the pause between attempts to record an answer while Postgres is away.
@@ -199,7 +199,7 @@ func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (
 
 func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (Step, error) {
 	if !st.again {
-		return s.finish(ctx, p, st.end, "run."+string(st.end.state))
+		return s.finish(ctx, p, st.end, endedAction(st.end.state))
 	}
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write

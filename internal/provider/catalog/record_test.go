@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -16,7 +17,7 @@ import (
 func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.ActorKey, ID: "k1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.Key, ID: "k1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
 	p := provider("shop", "bearer")
 	p.Degraded, p.Rejected = []catalog.Report{{Operation: "a", Reason: "b"}}, []catalog.Report{{}, {}}
 	_, err := r.Replace(ctx, r.tenant, p, []catalog.NewVerb{newVerb("b", "one", verb.RiskLow)})

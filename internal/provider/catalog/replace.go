@@ -50,7 +50,7 @@ func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, ver
 		if err := c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs); err != nil {
 			return err
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.imported", p.Slug).With(map[string]any{
+		return audit.Append(ctx, tx, changed(ctx, tenant, audit.ProviderImported, p.Slug).With(map[string]any{
 			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
 		}))
 	})
@@ -94,13 +94,13 @@ func (c *Catalog) DeleteProvider(ctx context.Context, tenant uuid.UUID, slug str
 		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, "provider.deleted", slug))
+		return audit.Append(ctx, tx, changed(ctx, tenant, audit.ProviderDeleted, slug))
 	})
 }
 
 // changed is the record of a change of a provider.
-func changed(ctx context.Context, tenant uuid.UUID, action, slug string) audit.Record {
-	r := audit.Change(ctx, tenant, action, "provider", slug)
+func changed(ctx context.Context, tenant uuid.UUID, action audit.Action, slug string) audit.Record {
+	r := audit.Change(ctx, tenant, action, audit.SubjectProvider, slug)
 	r.Provider = slug
 	return r
 }

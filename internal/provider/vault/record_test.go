@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/audit"
@@ -27,7 +28,7 @@ func (r *rig) records(t *testing.T) []string {
 func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.ActorUser, ID: "u1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.User, ID: "u1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
 	data := json.RawMessage(`{"key":"` + canary + `"}`)
 	c, err := r.Create(ctx, r.tenant, vault.New{Provider: "shop", Type: "api_key", Label: "label", Data: data})
 	require.NoError(t, err)

@@ -41,8 +41,8 @@ func Open(d Deps) (*Vault, error) {
 }
 
 // changed is the record of a change of a credential, without anything of its data.
-func changed(ctx context.Context, tenant uuid.UUID, action string, c Credential) audit.Record {
-	r := audit.Change(ctx, tenant, action, "credential", c.ID.String())
+func changed(ctx context.Context, tenant uuid.UUID, action audit.Action, c Credential) audit.Record {
+	r := audit.Change(ctx, tenant, action, audit.SubjectCredential, c.ID.String())
 	r.Provider = c.Provider
 	return r
 }
@@ -76,7 +76,7 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
-	audit.Queue(b, changed(ctx, tenant, "credential.created", c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	audit.Queue(b, changed(ctx, tenant, audit.CredentialCreated, c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
 	if err := v.db.Send(ctx, tenant, b); err != nil {
 		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)
 	}
@@ -159,7 +159,7 @@ func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Cred
 			return fmt.Errorf("vault: change a credential: %w", err)
 		}
 		c = shown(row)
-		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.updated", c).With(p.details(c)))
+		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialUpdated, c).With(p.details(c)))
 	})
 	if err != nil {
 		return Credential{}, err
@@ -213,7 +213,7 @@ func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawM
 			return fmt.Errorf("vault: rotate a credential: %w", err)
 		}
 		rotated = shown(row)
-		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.rotated", rotated).With(map[string]any{"version": rotated.Version}))
+		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialRotated, rotated).With(map[string]any{"version": rotated.Version}))
 	})
 	if err != nil {
 		return Credential{}, err
@@ -232,7 +232,7 @@ func (v *Vault) Delete(ctx context.Context, tenant, id uuid.UUID) error {
 		case n == 0:
 			return notFound()
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, "credential.deleted", Credential{ID: id}))
+		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialDeleted, Credential{ID: id}))
 	})
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/actor"
 )
 
 // Actor is who makes a change, and how he reached us.
 type Actor struct {
-	Type       ActorType
+	Type       actor.Kind
 	ID         string // of the key or the user
 	RequestID  string
 	SourceAddr string
@@ -23,19 +25,19 @@ func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// ActorOf returns who acts, ActorSystem where nobody was named.
+// ActorOf returns who acts, actor.System where nobody was named.
 func ActorOf(ctx context.Context) Actor {
 	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
 		return a
 	}
-	return Actor{Type: ActorSystem}
+	return Actor{Type: actor.System}
 }
 
 // Change starts the record of a change that the actor of ctx makes to a subject.
-func Change(ctx context.Context, tenant uuid.UUID, action, subjectType, subjectID string) Record {
+func Change(ctx context.Context, tenant uuid.UUID, action Action, subject Subject, subjectID string) Record {
 	a := ActorOf(ctx)
 	return Record{
-		TenantID: tenant, ActorType: a.Type, ActorID: a.ID, Action: action, SubjectType: subjectType, SubjectID: subjectID,
+		TenantID: tenant, ActorType: a.Type, ActorID: a.ID, Action: action, SubjectType: subject, SubjectID: subjectID,
 		RequestID: a.RequestID, SourceAddr: a.SourceAddr,
 	}
 }

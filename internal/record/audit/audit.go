@@ -13,36 +13,22 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-)
-
-// ActorType says who acted.
-type ActorType string
-
-// Actors.
-const (
-	ActorKey      ActorType = "key"
-	ActorUser     ActorType = "user"
-	ActorWorkflow ActorType = "workflow"
-	// ActorOperator is somebody at the Temporal UI, of whom no more is known.
-	ActorOperator ActorType = "operator"
-	// ActorSystem is the service by itself: an expiry, a repair.
-	ActorSystem ActorType = "system"
+	"agentruntime/internal/kernel/actor"
 )
 
 // Record is one entry. Input must be masked before it gets here.
 type Record struct {
 	TenantID  uuid.UUID
-	ActorType ActorType
+	ActorType actor.Kind
 	ActorID   string
-	Action    string // "run.allowed", "run.executed", …
+	Action    Action
 	Provider  string
 	Verb      string
 	RiskLevel string
 	Decision  string
 	Outcome   string
-	// SubjectType and SubjectID name what the record is about besides the run:
-	// "policy", "approval", "grant", "api_key", "credential", "provider", "user".
-	SubjectType string
+	// SubjectType and SubjectID name what the record is about besides the run.
+	SubjectType Subject
 	SubjectID   string
 	ExecutionID string
 	SessionID   *string
@@ -73,8 +59,8 @@ func Append(ctx context.Context, tx dbsqlc.DBTX, r Record) error {
 func params(r Record) dbsqlc.AppendAuditParams {
 	p := dbsqlc.AppendAuditParams{
 		ID: uuid.Must(uuid.NewV7()), TenantID: r.TenantID, ActorType: string(r.ActorType), ActorID: r.ActorID,
-		Action: r.Action, Provider: r.Provider, Verb: r.Verb, RiskLevel: r.RiskLevel, Decision: r.Decision,
-		Outcome: r.Outcome, SubjectType: r.SubjectType, SubjectID: r.SubjectID, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
+		Action: string(r.Action), Provider: r.Provider, Verb: r.Verb, RiskLevel: r.RiskLevel, Decision: r.Decision,
+		Outcome: r.Outcome, SubjectType: string(r.SubjectType), SubjectID: r.SubjectID, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
 		SourceAddr: r.SourceAddr, Details: r.Details,
 	}
 	if r.Input != nil {

@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/record/audit"
 )
@@ -75,10 +76,10 @@ func (t *trail) tenant(tb testing.TB) uuid.UUID {
 }
 
 // record is a plausible one.
-func record(tenant uuid.UUID, action string) audit.Record {
+func record(tenant uuid.UUID, action audit.Action) audit.Record {
 	session := "session-1"
 	return audit.Record{
-		TenantID: tenant, ActorType: audit.ActorKey, ActorID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90", Action: action,
+		TenantID: tenant, ActorType: actor.Key, ActorID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90", Action: action,
 		Provider: "shop", Verb: "create_order", RiskLevel: "medium", Decision: "allow", Outcome: "executed",
 		ExecutionID: "order-2026-0001", SessionID: &session, RequestID: "req_0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91",
 		SourceAddr: "192.0.2.7", Input: json.RawMessage(`{"customer_id": "cus_1001", "amount": 1999, "currency": "eur", "card": "••••"}`),

@@ -55,7 +55,7 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 			ID: out.ID, TenantID: tenant, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
 			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
 		})
-		audit.Queue(b, audit.Change(ctx, tenant, "user.invited", subjectUser, out.ID.String()).With(map[string]any{"role": role}))
+		audit.Queue(b, audit.Change(ctx, tenant, audit.UserInvited, audit.SubjectUser, out.ID.String()).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)
 		}
@@ -83,7 +83,7 @@ func (s *Service) InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id s
 		db.QueueExec(b, s.q.RenewInvitation, dbsqlc.RenewInvitationParams{
 			TenantID: tenant, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
 		})
-		audit.Queue(b, m.record(ctx, "user.invited").With(map[string]any{"role": out.Role, "again": true}))
+		audit.Queue(b, m.record(ctx, audit.UserInvited).With(map[string]any{"role": out.Role, "again": true}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: renew invitation: %w", err)
 		}
@@ -201,7 +201,7 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 		if err := s.queueSession(b, &out); err != nil {
 			return err
 		}
-		audit.Queue(b, byUser(ctx, a.tenant, a.user, "user.joined"))
+		audit.Queue(b, byUser(ctx, a.tenant, a.user, audit.UserJoined))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: start session: %w", err)
 		}

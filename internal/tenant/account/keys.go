@@ -60,7 +60,7 @@ func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyI
 		ID: key.ID, TenantID: tenant, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
 		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: user, CreatedAt: key.CreatedAt,
 	})
-	audit.Queue(b, audit.Change(ctx, tenant, "api_key.created", subjectKey, key.ID.String()).
+	audit.Queue(b, audit.Change(ctx, tenant, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
 	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
 		return Key{}, fmt.Errorf("account: insert key: %w", err)
@@ -112,6 +112,6 @@ func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) er
 		case n == 0:
 			return fault.New(fault.CodeAPIKeyNotFound, "")
 		}
-		return audit.Append(ctx, tx, audit.Change(ctx, tenant, "api_key.revoked", subjectKey, id))
+		return audit.Append(ctx, tx, audit.Change(ctx, tenant, audit.APIKeyRevoked, audit.SubjectAPIKey, id))
 	})
 }

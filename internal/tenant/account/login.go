@@ -111,7 +111,7 @@ func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, emai
 	if err := s.queueSession(b, &out); err != nil {
 		return Login{}, err
 	}
-	audit.Queue(b, byUser(ctx, tenant, user, "user.logged_in"))
+	audit.Queue(b, byUser(ctx, tenant, user, audit.UserLoggedIn))
 	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
 		return Login{}, fmt.Errorf("account: start session: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -42,10 +43,10 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	tr := &trail{h: h}
-	by := func(actor string) context.Context {
-		a := audit.Actor{Type: audit.ActorSystem, RequestID: "req-1", SourceAddr: "192.0.2.1"}
-		if actor != "" {
-			a.Type, a.ID = audit.ActorUser, actor
+	by := func(user string) context.Context {
+		a := audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.1"}
+		if user != "" {
+			a.Type, a.ID = actor.User, user
 		}
 		return audit.WithActor(t.Context(), a)
 	}

@@ -53,7 +53,7 @@ func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsq
 		return Login{}, nil, fmt.Errorf("account: use refresh token: %w", err)
 	}
 	if fresh == 0 {
-		err := s.endSession(ctx, tx, found.TenantID, found.SessionID, "user.session_revoked")
+		err := s.endSession(ctx, tx, found.TenantID, found.SessionID, audit.UserSessionRevoked)
 		return Login{}, fault.New(fault.CodeInvalidToken, ""), err
 	}
 	session, err := s.q.LockSession(ctx, tx, dbsqlc.LockSessionParams{ID: found.SessionID, TenantID: found.TenantID})
@@ -82,18 +82,18 @@ func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsq
 // that has ended changes nothing.
 func (s *Service) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
 	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		return s.endSession(ctx, tx, tenant, session, "user.logged_out")
+		return s.endSession(ctx, tx, tenant, session, audit.UserLoggedOut)
 	})
 }
 
 // endSession revokes a session and records it as action, unless it has ended.
-func (s *Service) endSession(ctx context.Context, tx pgx.Tx, tenant, session uuid.UUID, action string) error {
+func (s *Service) endSession(ctx context.Context, tx pgx.Tx, tenant, session uuid.UUID, action audit.Action) error {
 	users, err := s.q.RevokeSession(ctx, tx, dbsqlc.RevokeSessionParams{ID: session, TenantID: tenant, Now: s.now()})
 	if err != nil {
 		return fmt.Errorf("account: revoke session: %w", err)
 	}
 	for _, user := range users { // one at most
-		if err := audit.Append(ctx, tx, audit.Change(ctx, tenant, action, subjectUser, user.String())); err != nil {
+		if err := audit.Append(ctx, tx, audit.Change(ctx, tenant, action, audit.SubjectUser, user.String())); err != nil {
 			return err
 		}
 	}

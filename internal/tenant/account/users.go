@@ -193,10 +193,10 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Ro
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.UpdateUser, dbsqlc.UpdateUserParams{TenantID: m.tenant, ID: u.ID, Role: string(u.Role), Name: u.Name})
 	if u.Role != was.Role {
-		audit.Queue(b, m.record(ctx, "user.role_changed").With(map[string]any{"from": was.Role, "to": u.Role}))
+		audit.Queue(b, m.record(ctx, audit.UserRoleChanged).With(map[string]any{"from": was.Role, "to": u.Role}))
 	}
 	if u.Name != was.Name {
-		audit.Queue(b, m.record(ctx, "user.renamed"))
+		audit.Queue(b, m.record(ctx, audit.UserRenamed))
 	}
 	if err := b.SendIn(ctx, tx); err != nil {
 		return User{}, fmt.Errorf("account: change user: %w", err)
@@ -215,7 +215,7 @@ func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id st
 		now, b := s.now(), &db.Batch{}
 		db.QueueExec(b, s.q.RemoveUser, dbsqlc.RemoveUserParams{TenantID: m.tenant, ID: m.target.ID, Now: now})
 		db.QueueExec(b, s.q.RevokeSessionsOf, dbsqlc.RevokeSessionsOfParams{TenantID: m.tenant, UserID: m.target.ID, Now: now})
-		audit.Queue(b, m.record(ctx, "user.removed").With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
+		audit.Queue(b, m.record(ctx, audit.UserRemoved).With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: remove user: %w", err)
 		}
@@ -231,8 +231,8 @@ type managed struct {
 	target        User
 }
 
-func (m managed) record(ctx context.Context, action string) audit.Record {
-	return audit.Change(ctx, m.tenant, action, subjectUser, m.target.ID.String())
+func (m managed) record(ctx context.Context, action audit.Action) audit.Record {
+	return audit.Change(ctx, m.tenant, action, audit.SubjectUser, m.target.ID.String())
 }
 
 // manage runs change in a transaction in which no other user of the tenant changes,
