@@ -276,7 +276,7 @@ func TestAnExportOutlastsTheTimeouts(t *testing.T) {
 	in := bufio.NewReader(res.Body)
 	_, err := in.ReadString('\n')
 	require.NoError(t, err)
-	<-time.After(2 * timeout) // net/http measures it by the real clock
+	<-time.After(2 * timeout) //nolint:forbidigo // net/http measures it by the real clock
 	rest, err := io.ReadAll(in)
 	require.NoError(t, err)
 	require.Contains(t, string(rest), `{"type":"trailer"`)

@@ -350,8 +350,12 @@ func (w *world) stepApproveAndKill(s step) {
 	go func() {
 		answer <- w.owner.client.Do(http.MethodPost, "/v1/approvals/"+a.ID+"/approve", map[string]string{"reason": "quickly"})
 	}()
-	// Somewhere in the milliseconds that a decision takes; no other moment depends on it.
-	<-time.After(time.Duration(s.c%40) * time.Millisecond)
+	// The kill falls at some moment of the milliseconds that a decision takes.
+	select {
+	case early := <-answer:
+		answer <- early
+	case <-time.After(time.Duration(s.c%40) * time.Millisecond):
+	}
 	w.kill(part)
 	w.restart()
 	got := <-answer

@@ -24,12 +24,15 @@ const logAll = "LOG_LEVEL=debug"
 
 var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, logAll) })
 
-// twoAPIs is the split lane with a second API process.
+// twoAPIs is the split lane with a second API process. Both see all parts.
 type twoAPIs struct{ first, second *rig.Stack }
 
 var sharedSplit = sync.OnceValue(func() twoAPIs {
 	s := rig.Split(shared, rig.SplitOptions{Env: []string{logAll}})
-	return twoAPIs{first: s, second: s.StartAPI("api-2")}
+	second := s.StartAPI("api-2")
+	first := *second
+	first.APIURL = s.APIURL
+	return twoAPIs{first: &first, second: second}
 })
 
 func TestMain(m *testing.M) {

@@ -104,7 +104,8 @@ func stripeDocument(t *testing.T) json.RawMessage {
 	return doc
 }
 
-// Bounds of an import, as promised.
+// Bounds of an import, as promised: CPU time and resident memory of the API process. A
+// busy machine stretches the time by the clock, so that one is only logged.
 const (
 	importTime   = 20 * time.Second
 	importMemory = 600 << 20
@@ -131,7 +132,6 @@ func (s *stripe) importInto(t *testing.T, tenant *rig.Tenant) importReport {
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	a.Data(t, &report)
 	t.Logf("import: %d verbs in %s, %d degraded, %d rejected", report.Imported, took.Round(time.Millisecond), len(report.Degraded), len(report.Rejected))
-	require.Less(t, took, importTime)
 	return report
 }
 
@@ -150,12 +150,18 @@ func TestTheWholeWithStripe(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
+		if lane == split {
+			// A process of its own, which no other test makes work.
+			s = s.StartAPI("api-import")
+		}
 		provider, tenant := newStripe(t), newTenant(s)
 		report := provider.importInto(t, tenant)
 		checkImport(t, report)
 		if lane == split {
-			peak := s.Parts["api"].PeakResident(t)
-			t.Logf("import: peak of the API process %d MB", peak>>20)
+			api := s.Parts["api-import"]
+			took, peak := api.CPUTime(t), api.PeakResident(t)
+			t.Logf("import: the API process used %s of CPU and %d MB at most", took, peak>>20)
+			require.Less(t, took, importTime)
 			require.Less(t, peak, int64(importMemory))
 		}
 		require.Empty(t, catalog(t, tenant, "connected_only=true").Verbs)

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +20,22 @@ func (p *Process) PeakResident(tb testing.TB) int64 {
 	tb.Helper()
 	return statusValue(tb, p.Pid(), "VmHWM")
 }
+
+// CPUTime returns the CPU time that the process itself, without its children, has used
+// since it started.
+func (p *Process) CPUTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	fields := statFields(p.Pid())
+	require.Greater(tb, len(fields), 12, "%s has ended", p.Name)
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	require.NoError(tb, err)
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	require.NoError(tb, err)
+	return time.Duration(user+system) * clockTick
+}
+
+// clockTick is the unit of CPU time in /proc (sysconf(_SC_CLK_TCK), 100 on Linux).
+const clockTick = time.Second / 100
 
 // TreeMemory returns how many bytes the process and all its descendants have in
 // memory: resident counts a page in each process that maps it (the sum of VmRSS),
@@ -76,19 +94,13 @@ func descendants(tb testing.TB, root int) []int {
 	require.NoError(tb, err)
 	children := map[int][]int{}
 	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		require.NoError(tb, err)
+		fields := statFields(pid)
+		if len(fields) < 2 {
 			continue // it ended
 		}
-		// pid (name) state ppid …; the name may hold anything.
-		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-		fields := strings.Fields(rest)
-		if len(fields) < 2 {
-			continue
-		}
-		parent, err1 := strconv.Atoi(fields[1])
-		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err1 == nil && err2 == nil {
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -97,4 +109,16 @@ func descendants(tb testing.TB, root int) []int {
 		list = append(list, children[list[i]]...)
 	}
 	return list
+}
+
+// statFields returns the fields of /proc/<pid>/stat from the state on; the parent's
+// number is the second. It returns nil for a process that has ended.
+func statFields(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	// The name before the state is in parentheses and may contain anything.
+	_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+	return strings.Fields(rest)
 }

@@ -185,10 +185,14 @@ func (p *Process) Stop() {
 	}
 }
 
+// readyLimit is how long a part may take to start on a busy machine.
+const readyLimit = 90 * time.Second
+
 // await reads the ready file of a process.
 func (p *Process) await(tb testing.TB, file string, into *Ready) {
 	tb.Helper()
-	deadline := time.After(90 * time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
+	defer cancel()
 	for {
 		if text, err := os.ReadFile(file); err == nil {
 			require.NoError(tb, json.Unmarshal(text, into))
@@ -199,7 +203,7 @@ func (p *Process) await(tb testing.TB, file string, into *Ready) {
 		select {
 		case <-p.done:
 			require.FailNow(tb, p.Name+" ended before it was ready", p.Log())
-		case <-deadline:
+		case <-ctx.Done():
 			require.FailNow(tb, p.Name+" was not ready in time", p.Log())
 		case <-time.After(20 * time.Millisecond):
 		}

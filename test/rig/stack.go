@@ -3,6 +3,7 @@ package rig
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +23,9 @@ type Stack struct {
 	t       testing.TB
 	start   map[string]func()
 	keysEnv []string
-	// service prepares a process of the product: its part's name, the subcommand and
-	// where it listens.
-	service func(name, command, listen string) func()
+	// service starts a process of the product: its part's name, the subcommand and where
+	// it listens. tb ends it.
+	service func(tb testing.TB, name, command, listen string) *Process
 }
 
 // For returns the stack for one of several tests that share it: what the test makes
@@ -101,16 +102,16 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 		s.Parts["temporal"] = Start(tb, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
 		s.Parts["temporal"].await(tb, file, &s.Ready)
 	}
-	s.service = func(name, command, listen string) func() {
-		return func() {
-			env := append(append([]string{
-				"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
-				"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
-			}, s.keysEnv...), o.Env...)
-			s.Parts[name] = Start(tb, name, product, env, command)
-		}
+	s.service = func(tb testing.TB, name, command, listen string) *Process {
+		tb.Helper()
+		env := append(append([]string{
+			"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
+			"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
+		}, s.keysEnv...), o.Env...)
+		return Start(tb, name, product, env, command)
 	}
-	s.start["worker"], s.start["api"] = s.service("worker", "worker", api), s.service("api", "api", api)
+	s.start["worker"] = func() { s.Parts["worker"] = s.service(tb, "worker", "worker", api) }
+	s.start["api"] = func() { s.Parts["api"] = s.service(tb, "api", "api", api) }
 	for _, name := range []string{"postgres", "temporal", "worker", "api"} {
 		s.start[name]()
 	}
@@ -119,14 +120,15 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 	return s
 }
 
-// StartAPI starts one more API process on the database and Temporal of a split stack
-// and returns the stack as seen through it.
+// StartAPI starts one more API process on the database and Temporal of a split stack.
+// It returns the stack as seen through it, with the process among its parts.
 func (s *Stack) StartAPI(name string) *Stack {
 	s.t.Helper()
 	listen := FreeAddress(s.t)
-	s.start[name] = s.service(name, "api", listen)
-	s.start[name]()
 	own := *s
+	own.Parts, own.start = maps.Clone(s.Parts), maps.Clone(s.start)
+	own.start[name] = func() { own.Parts[name] = own.service(own.t, name, "api", listen) }
+	own.start[name]()
 	own.APIURL = "http://" + listen
 	own.AwaitAPI()
 	return &own
