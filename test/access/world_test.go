@@ -110,11 +110,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": "k"},
 	}).Data(tb, &made)
 	own.credential = made.ID
-	own.User.Do(http.MethodPost, "/v1/policies", map[string]any{
-		"name": name + " policy", "action": map[string]string{"type": "notify"},
-		"verbMatchers": []map[string]string{{"type": "verb", "value": own.provider + ":list_orders"}},
-	}).Data(tb, &made)
-	own.policy = made.ID
+	own.policy = own.User.NewPolicy(tb, rig.Policy(name+" policy", "notify", own.provider+":list_orders", nil))
 	ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": own.execution, "session_id": name + "-session",
 	})
@@ -130,15 +126,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	}).Data(tb, &granted)
 	own.grant = granted.ID
 	own.decide(tb)
-	own.apiKey = own.RuntimeKeyID
-	var me struct {
-		User struct {
-			ID       string `json:"id"`
-			TenantID string `json:"tenantId"`
-		} `json:"user"`
-	}
-	own.User.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": own.email, "password": own.Password}).Data(tb, &me)
-	own.id, own.ownerID = me.User.TenantID, me.User.ID
+	own.apiKey, own.id, own.ownerID = own.RuntimeKeyID, own.ID, own.OwnerID
 	// An export seals what was recorded so far, so that no seal is added later to a
 	// tenant that does nothing.
 	sealed := own.User.Do(http.MethodGet, "/v1/audit/export", nil)
@@ -150,12 +138,9 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 func (own *tenant) decide(tb testing.TB) {
 	tb.Helper()
 	verb := own.provider + ":create_ticket"
-	a := own.User.Do(http.MethodPost, "/v1/policies", map[string]any{
-		"name": own.name + " gate", "action": map[string]string{"type": "require_approval"}, "verbMatchers": []map[string]string{{"type": "verb", "value": verb}},
-	})
-	require.Equal(tb, http.StatusCreated, a.Status, "%s", a.Body)
+	own.User.NewPolicy(tb, rig.RequireApproval(own.name+" gate", verb, nil))
 	held := own.Runtime.Run(verb, map[string]any{"customer_id": "cus_1001", "subject": own.name, "body": own.name}, own.name+"-held")
-	a = own.User.Do(http.MethodPost, "/v1/approvals/"+held.Envelope(tb).Error.ApprovalID+"/reject", map[string]string{"reason": own.name})
+	a := own.User.Decide(held.Envelope(tb).Error.ApprovalID, "reject", map[string]string{"reason": own.name})
 	require.Equal(tb, http.StatusOK, a.Status, "%s after %s", a.Body, held.Body)
 }
 
@@ -165,18 +150,12 @@ func (w *world) hire(tb testing.TB, own *tenant) {
 	tb.Helper()
 	own.people = map[string]person{"owner": {id: own.ownerID, email: own.email, token: own.token}}
 	for name, role := range map[string]string{"admin": "admin", "approver": "approver", "member": "member", "removed": "admin", "invited": "admin"} {
-		var made struct {
-			ID    string `json:"id"`
-			Token string `json:"invitation_token"`
-		}
+		var made rig.Invitation
 		p := person{email: own.name + "-" + name + "@example.com"}
-		own.User.Do(http.MethodPost, "/v1/users", map[string]string{"email": p.email, "role": role}).Data(tb, &made)
+		own.User.Invite(p.email, role).Data(tb, &made)
 		p.id, p.token = made.ID, made.Token
 		if name != "invited" {
-			var joined struct{ Token string }
-			body := map[string]string{"token": made.Token, "password": own.Password}
-			(&rig.Client{Base: w.APIURL, HTTP: w.http}).Do(http.MethodPost, "/v1/auth/accept-invitation", body).Data(tb, &joined)
-			p.token = joined.Token
+			p.token = own.User.Joined(tb, own.User.Accept(made.Token)).Token
 		}
 		own.people[name] = p
 	}
@@ -186,8 +165,8 @@ func (w *world) hire(tb testing.TB, own *tenant) {
 // newKey makes an API key of the tenant and returns its secret and id.
 func (own *tenant) newKey(tb testing.TB, body map[string]any) (secret, id string) {
 	tb.Helper()
-	var key struct{ ID, Key string }
-	own.User.Do(http.MethodPost, "/v1/api-keys", body).Data(tb, &key)
+	var key rig.Key
+	own.User.MakeKey(body).Data(tb, &key)
 	return key.Key, key.ID
 }
 

@@ -49,7 +49,7 @@ func (w *world) racers(a approval, s step, began time.Time) []*racer {
 	decides := func(p *person, decision string, body map[string]any) {
 		list = append(list, &racer{
 			what:    p.email[:12] + " " + decision + "s",
-			do:      func() rig.Answer { return p.client.Do(http.MethodPost, "/v1/approvals/"+a.ID+"/"+decision, body) },
+			do:      func() rig.Answer { return p.client.Decide(a.ID, decision, body) },
 			counted: func() { w.acked = append(w.acked, ack{a.ID, p.id, decision}) },
 		})
 	}
@@ -73,7 +73,7 @@ func (w *world) racers(a approval, s step, began time.Time) []*racer {
 	if id, some := choose(w.policies, s.c); some {
 		p := w.drawn(s)
 		r := &racer{what: "change policy " + id, do: func() rig.Answer {
-			return w.owner.client.Do(http.MethodPut, "/v1/policies/"+id, p.body("policy "+id))
+			return w.owner.client.ReplacePolicy(id, p.body("policy "+id))
 		}}
 		// Until it is known to be made it may be, at any time from now on.
 		w.past.note(policyOf(id), p.holds(), began, false)

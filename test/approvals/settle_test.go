@@ -12,6 +12,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/test/oracle"
 	"agentruntime/test/rig"
 )
 
@@ -42,15 +43,15 @@ func (w *world) disorder() []string {
 	var found []string
 	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	waiting := map[string]bool{}
-	for _, r := range f.runs {
-		pending := slices.IndexFunc(f.approvals, func(a approvalFact) bool { return a.RunID == r.ID && a.Status == "pending" })
+	for _, r := range f.Runs {
+		pending := slices.IndexFunc(f.Approvals, func(a oracle.Approval) bool { return a.RunID == r.ID && a.Status == "pending" })
 		switch {
 		case r.State == "claimed" || r.State == "sending":
 			report("%s is %s", r.ExecutionID, r.State)
 		case r.State == "pending_approval" && pending < 0:
 			report("%s waits for no approval", r.ExecutionID)
 		case pending >= 0:
-			a := f.approvals[pending]
+			a := f.Approvals[pending]
 			id := flow.RunWorkflowID(w.tenant, r.ClaimKey)
 			waiting[id] = true
 			if r.State != "pending_approval" && r.State != "intercepted" || r.ApprovalID == nil || *r.ApprovalID != a.ID {
@@ -64,12 +65,12 @@ func (w *world) disorder() []string {
 			}
 		}
 	}
-	for _, a := range f.approvals {
+	for _, a := range f.Approvals {
 		if a.Recheck && a.Status == "pending" {
 			report("%s is %s, and its workflow has not been told", a.ID, a.Status)
 		}
 	}
-	for _, r := range f.runs {
+	for _, r := range f.Runs {
 		// Not by Temporal's list, which lags behind.
 		if id := flow.RunWorkflowID(w.tenant, r.ClaimKey); !waiting[id] && w.open(id) {
 			report("the workflow of %s is open and waits for nobody: the run is %s", r.ExecutionID, r.State)
@@ -128,7 +129,7 @@ func (w *world) finish() {
 	}
 	rig.Until(w.t, settleLimit, "nothing is pending", func() bool {
 		f := w.read()
-		return !slices.ContainsFunc(f.approvals, func(a approvalFact) bool { return a.Status == "pending" })
+		return !slices.ContainsFunc(f.Approvals, func(a oracle.Approval) bool { return a.Status == "pending" })
 	})
 	w.settle()
 }
@@ -138,30 +139,30 @@ func (w *world) finish() {
 func (w *world) check(midway bool) map[string]int {
 	w.t.Helper()
 	e := evidence{
-		facts: w.read(), past: &w.past, effects: w.desk.of, acked: w.acked, cancelled: w.cancelled, broken: w.broken, midway: midway,
+		Facts: w.read(), past: &w.past, effects: w.desk.of, acked: w.acked, cancelled: w.cancelled, broken: w.broken, midway: midway,
 	}
 	require.Empty(w.t, e.violations())
 	statuses := map[string]int{}
-	for _, a := range e.approvals {
+	for _, a := range e.Approvals {
 		statuses[a.Status]++
 	}
-	w.checkShown(e.facts, statuses)
+	w.checkShown(e.Facts, statuses)
 	return statuses
 }
 
 // checkShown compares what the API shows, by status and page after page, with the rows.
-func (w *world) checkShown(f facts, statuses map[string]int) {
+func (w *world) checkShown(f oracle.Facts, statuses map[string]int) {
 	w.t.Helper()
 	var counts map[string]int
 	w.owner.client.Do(http.MethodGet, "/v1/approvals/counts", nil).Data(w.t, &counts)
-	require.Equal(w.t, len(f.approvals), counts["total"])
+	require.Equal(w.t, len(f.Approvals), counts["total"])
 	for status := range counts {
 		if status == "total" {
 			continue
 		}
 		require.Equal(w.t, statuses[status], counts[status], status)
 		var want []string
-		for _, a := range slices.Backward(f.approvals) {
+		for _, a := range slices.Backward(f.Approvals) {
 			if a.Status == status {
 				want = append(want, a.ID)
 			}

@@ -63,7 +63,7 @@ func (w *world) everyStatus() {
 	superseded := w.heldCall(verbChange)
 	long.timeout = 1800
 	require.True(w.t, done(w.change(func() rig.Answer {
-		return w.owner.client.Do(http.MethodPut, "/v1/policies/"+id, long.body("longer"))
+		return w.owner.client.ReplacePolicy(id, long.body("longer"))
 	}, policyOf(id), long.holds())))
 	w.awaitStatus(superseded.ID, "superseded")
 	require.NotEqual(w.t, superseded.ID, w.waitingFor(superseded.ExecutionID).ID, "it is asked anew")
@@ -136,7 +136,7 @@ func TestAnApprovalSurvivesTheWorker(t *testing.T) { //nolint:paralleltest // it
 	patient := *w.owner.client
 	h := rig.NewHTTP()
 	patient.HTTP = h
-	go func() { answer <- patient.Do(http.MethodPost, "/v1/approvals/"+a.ID+"/approve", nil) }()
+	go func() { answer <- patient.Decide(a.ID, "approve", nil) }()
 	began := time.Now()
 	w.restart()
 	rig.Until(t, settleLimit, "the call is made", func() bool { return len(w.desk.of(a.ExecutionID)) == 1 })

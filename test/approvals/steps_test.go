@@ -250,7 +250,7 @@ func (w *world) stepChangePolicy(s step) {
 	p := w.drawn(s)
 	p.disabled = s.c%5 == 0
 	a := w.change(func() rig.Answer {
-		return w.owner.client.Do(http.MethodPut, "/v1/policies/"+id, p.body("policy "+id))
+		return w.owner.client.ReplacePolicy(id, p.body("policy "+id))
 	}, policyOf(id), p.holds())
 	w.say("change policy %s to %+v: %s", id, p, w.outcome(a))
 }
@@ -348,7 +348,7 @@ func (w *world) stepApproveAndKill(s step) {
 	}
 	answer := make(chan rig.Answer, 1)
 	go func() {
-		answer <- w.owner.client.Do(http.MethodPost, "/v1/approvals/"+a.ID+"/approve", map[string]string{"reason": "quickly"})
+		answer <- w.owner.client.Decide(a.ID, "approve", map[string]string{"reason": "quickly"})
 	}()
 	// The kill falls at some moment of the milliseconds that a decision takes.
 	select {

@@ -77,14 +77,7 @@ func newWorld(t *testing.T) *world {
 	tenant.Connect(t, "desk", w.desk.url, document(0), "", nil)
 	w.owner = &person{email: tenant.Email, role: "owner", client: w.bounded(tenant.User)}
 	w.people = []*person{w.owner}
-	var me struct {
-		User struct {
-			ID       string
-			TenantID string `json:"tenantId"`
-		}
-	}
-	w.owner.client.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": tenant.Email, "password": tenant.Password}).Data(t, &me)
-	w.owner.id, w.tenant = me.User.ID, me.User.TenantID
+	w.owner.id, w.tenant = tenant.OwnerID, tenant.ID
 	w.past.note(roleOf(w.owner.id), "owner", time.Now(), true)
 	w.key, w.keyID = w.bounded(tenant.Runtime), tenant.RuntimeKeyID
 	require.True(t, w.connect())
@@ -154,26 +147,21 @@ func policyOf(id string) string { return "policy " + id }
 func (w *world) invite(role string) *person {
 	w.serial++
 	p := &person{email: fmt.Sprintf("%s-%d-%s@example.com", role, w.serial, uuid.NewString()[:8]), role: role}
-	var made struct {
-		ID    string
-		Token string `json:"invitation_token"`
-	}
-	a := w.owner.client.Do(http.MethodPost, "/v1/users", map[string]string{"email": p.email, "role": role})
+	var made rig.Invitation
+	a := w.owner.client.Invite(p.email, role)
 	w.say("invite %s: %s", role, w.outcome(a))
 	if !done(a) {
 		return nil
 	}
 	a.Data(w.t, &made)
 	p.id = made.ID
-	var login struct{ Token string }
 	began := time.Now()
-	joined := w.owner.client.Do(http.MethodPost, "/v1/auth/accept-invitation", map[string]string{"token": made.Token, "password": "correct horse battery"})
+	joined := w.owner.client.Accept(made.Token)
 	w.past.note(roleOf(p.id), role, began, done(joined))
 	if !done(joined) {
 		return nil
 	}
-	joined.Data(w.t, &login)
-	p.client = &rig.Client{Base: w.stack.APIURL, Token: login.Token, HTTP: w.owner.client.HTTP}
+	p.client = w.owner.client.Joined(w.t, joined)
 	w.people = append(w.people, p)
 	return p
 }
@@ -195,14 +183,14 @@ func (w *world) connect() bool {
 
 // newKey replaces the runtime key.
 func (w *world) newKey() bool {
-	a := w.owner.client.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
+	a := w.owner.client.MakeKey(map[string]any{"name": "runtime", "permissions": rig.RuntimePermissions()})
 	w.say("new key: %s", w.outcome(a))
 	if !done(a) {
 		return false
 	}
-	var made struct{ ID, Key string }
+	var made rig.Key
 	a.Data(w.t, &made)
-	w.key, w.keyID = &rig.Client{Base: w.stack.APIURL, Key: made.Key, HTTP: w.key.HTTP}, made.ID
+	w.key, w.keyID = w.key.With(made.Key, ""), made.ID
 	return true
 }
 
@@ -259,7 +247,7 @@ func (w *world) decide(p *person, approvalID, decision string, edited any) rig.A
 	if edited != nil {
 		body["edited_args"] = edited
 	}
-	a := p.client.Do(http.MethodPost, "/v1/approvals/"+approvalID+"/"+decision, body)
+	a := p.client.Decide(approvalID, decision, body)
 	w.say("%s %ss %s (edited: %v): %s", p.email[:12], decision, approvalID, edited != nil, w.outcome(a))
 	if done(a) {
 		w.acked = append(w.acked, ack{approvalID, p.id, decision})
@@ -276,16 +264,13 @@ type policy struct {
 }
 
 func (p policy) body(name string) map[string]any {
-	b := map[string]any{
-		"name": name, "verbMatchers": []any{map[string]any{"type": "verb", "value": p.verb}},
-		"action": map[string]any{"type": p.action}, "enabled": !p.disabled,
-	}
+	more := map[string]any{"enabled": !p.disabled}
 	if p.action == "require_approval" {
-		b["approval"] = map[string]any{
+		more["approval"] = map[string]any{
 			"required": p.required, "timeout": p.timeout, "on_timeout": p.onTimeout, "approvers": p.approvers, "self_approval": p.self,
 		}
 	}
-	return b
+	return rig.Policy(name, p.action, p.verb, more)
 }
 
 // holds names the verbs that the policy holds or blocks, in the past's words.

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/oracle"
 )
 
 // Who is killed.
@@ -82,8 +83,8 @@ func (o observation) violations() []string {
 	report := func(format string, args ...any) {
 		broken = append(broken, fmt.Sprintf("%s, kill of %s at %s, %s: ", o.id, o.victim, o.point, o.verb)+fmt.Sprintf(format, args...))
 	}
-	if o.effects > 1 {
-		report("%d effects for one id", o.effects)
+	for _, found := range oracle.OneEffect(o.id, o.status, o.verb != verbRead, o.effects) {
+		report("%s", found)
 	}
 	switch {
 	case o.status == "":
@@ -94,9 +95,6 @@ func (o observation) violations() []string {
 	}
 	switch {
 	case o.status == statusExecuted:
-		if o.verb != verbRead && o.effects != 1 {
-			report("executed with %d effects", o.effects)
-		}
 		if o.arrivals == 0 {
 			report("executed without a request")
 		}
@@ -110,8 +108,8 @@ func (o observation) violations() []string {
 	case o.repeat != statusUnknown:
 		report("outcome_unknown, and the repeat was %s", o.repeat)
 	}
-	if want := []string{"run." + o.status}; !slices.Equal(o.ends, want) {
-		report("audit records of its end: %v instead of %v", o.ends, want)
+	for _, found := range oracle.OneEnd(o.id, o.status, o.ends) {
+		report("%s", found)
 	}
 	return broken
 }
@@ -139,7 +137,7 @@ func TestTheCheckerFindsWhatIsWrong(t *testing.T) {
 		"sound":                        {func(*observation) {}, ""},
 		"two effects":                  {func(o *observation) { o.effects = 2 }, "2 effects"},
 		"two effects, then unknown":    {func(o *observation) { unknown(o); o.effects = 2 }, "2 effects"},
-		"executed without effect":      {func(o *observation) { o.effects = 0 }, "executed with 0 effects"},
+		"executed without effect":      {func(o *observation) { o.effects = 0 }, "executed without an effect"},
 		"not terminal":                 {func(o *observation) { o.status = "" }, "not terminal"},
 		"late":                         {func(o *observation) { o.took = 2 * terminalLimit }, "terminal only"},
 		"failed":                       {func(o *observation) { o.status = "failed" }, "ended as failed"},

@@ -32,23 +32,20 @@ func (h heldRun) approval() string {
 
 func (h heldRun) decide(approval, decision string, body any) {
 	h.t.Helper()
-	a := h.tenant.User.Do(http.MethodPost, "/v1/approvals/"+approval+"/"+decision, body)
+	a := h.tenant.User.Decide(approval, decision, body)
 	require.Equal(h.t, http.StatusOK, a.Status, "%s", a.Body)
 }
 
 // holdGate is the policy that holds the gate's write.
 func holdGate(timeout int) map[string]any {
-	return map[string]any{
-		"name": "hold", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:create_thing"}},
-		"action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"timeout": timeout, "self_approval": true},
-	}
+	return rig.RequireApproval("hold", "gate:create_thing", map[string]any{"timeout": timeout, "self_approval": true})
 }
 
 // change replaces the policy, which supersedes what it holds.
 func (h heldRun) change(timeout int) {
 	h.t.Helper()
 	before := h.approval()
-	require.Equal(h.t, http.StatusOK, h.tenant.User.Do(http.MethodPut, "/v1/policies/"+h.policy, holdGate(timeout)).Status)
+	require.Equal(h.t, http.StatusOK, h.tenant.User.ReplacePolicy(h.policy, holdGate(timeout)).Status)
 	rig.Until(h.t, arriveLimit, "it is asked anew", func() bool {
 		var list []struct{ ID string }
 		h.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&execution_id="+h.id, nil).Data(h.t, &list)
@@ -96,9 +93,7 @@ func TestTemporalShowsHeldRunsNoMoreThanOthers(t *testing.T) {
 				t.Parallel()
 				g, tenant := connected(t, s)
 				h := heldRun{t: t, tenant: tenant, temporal: stranger(t, s), id: "marker-" + ids(1)[0]}
-				var made struct{ ID string }
-				tenant.User.Do(http.MethodPost, "/v1/policies", holdGate(want.timeout)).Data(t, &made)
-				h.policy = made.ID
+				h.policy = tenant.User.NewPolicy(t, holdGate(want.timeout))
 				a := tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 					"verb": "gate:create_thing", "args": map[string]any{"id": h.id, "amount": 1}, "execution_id": h.id, "dryRun": want.dryRun,
 				})

@@ -66,17 +66,12 @@ func stack(t *testing.T, lane string) *rig.Stack {
 	return sharedDev().For(t)
 }
 
-// address is an email that no other test uses.
-func address() string { return "owner-" + uuid.NewString() + "@example.com" }
-
-func newTenant(s *rig.Stack) *rig.Tenant { return s.NewTenant(address()) }
+func newTenant(s *rig.Stack) *rig.Tenant { return s.NewTenant(rig.Address()) }
 
 // newKey makes a key with which the tenant's calls can be told apart.
 func newKey(t *testing.T, tenant *rig.Tenant) (c *rig.Client, id string) {
 	t.Helper()
-	var made struct{ ID, Key string }
-	tenant.User.Do(http.MethodPost, "/v1/api-keys",
-		map[string]any{"name": "one more", "permissions": []string{"actions:run", "actions:catalog"}}).Data(t, &made)
+	made := tenant.User.NewKey(t, rig.RuntimePermissions()...)
 	return &rig.Client{Base: tenant.Runtime.Base, Key: made.Key, HTTP: rig.NewHTTP()}, made.ID
 }
 

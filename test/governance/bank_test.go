@@ -1,7 +1,6 @@
 package governance
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/oracle"
 )
 
 // bank is a provider with verbs of every risk and operation. It does what it is told
@@ -46,6 +47,9 @@ const (
 
 const slug = "bank"
 
+// refusedVerb takes the place of the verb in a request that the bank refused.
+const refusedVerb = "refused"
+
 // Verbs of the bank. Those of the table are named by risk and operation.
 const (
 	lowRead     = slug + ":low_read"
@@ -73,12 +77,12 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	got := request{method: r.Method, path: r.URL.RequestURI(), header: r.Header.Clone(), body: string(body)}
 	got.verb, _, _ = strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	if got.args = canonical(body); got.args == "" {
+	if got.args = oracle.Canonical(body); got.args == "" {
 		got.args = "{}"
 	}
 	if r.Method == http.MethodDelete {
 		got.verb = "delete_thing"
-		got.args = canonical([]byte(fmt.Sprintf(`{"id":%q}`, strings.TrimPrefix(r.URL.Path, "/things/"))))
+		got.args = oracle.Canonical([]byte(fmt.Sprintf(`{"id":%q}`, strings.TrimPrefix(r.URL.Path, "/things/"))))
 	}
 	got.verb = slug + ":" + got.verb
 	var args struct{ ID, Mode string }
@@ -87,7 +91,7 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	later := args.Mode == modeLater && len(b.of(args.ID)) == 0
 	b.mu.Lock()
 	if later {
-		got.verb = "refused"
+		got.verb = refusedVerb
 	}
 	b.requests = append(b.requests, got)
 	b.mu.Unlock()
@@ -129,26 +133,11 @@ func (b *bank) of(id string) []request {
 func (b *bank) effects() int {
 	n := 0
 	for _, r := range b.all() {
-		if r.verb != "refused" {
+		if r.verb != refusedVerb {
 			n++
 		}
 	}
 	return n
-}
-
-// canonical writes a JSON value in one way; numbers keep their digits.
-func canonical(raw []byte) string {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return string(raw)
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // it was JSON a moment ago
-	}
-	return string(out)
 }
 
 // operation describes one POST of the bank.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/oracle"
 )
 
 // preview is the request of a dry run, as it is shown.
@@ -83,7 +85,7 @@ func TestAnApprovedDryRunSendsExactlyWhatItShowed(t *testing.T) {
 			sent := got()[0]
 			require.Equal(t, shown.Method, sent.method)
 			require.Equal(t, shown.URL, w.bank.srv.URL+sent.path)
-			require.Equal(t, canonical(shown.Body), canonical([]byte(sent.body)))
+			require.Equal(t, oracle.Canonical(shown.Body), oracle.Canonical([]byte(sent.body)))
 			for name, values := range shown.Headers {
 				require.Equal(t, values, sent.header.Values(name), name)
 			}
@@ -137,11 +139,11 @@ func TestADryRunIsDiscardedSupersededAndBlocked(t *testing.T) {
 		w, execution := newWorld(t), id()
 		approvalID, _ := w.dryRun(mediumWrite, m{"id": "x", "amount": 1}, execution)
 		var next approval
-		decide(w.User, approvalID, "approve", m{"edited_args": m{"id": "x", "amount": 2}}).Data(t, &next)
+		w.User.Decide(approvalID, "approve", m{"edited_args": m{"id": "x", "amount": 2}}).Data(t, &next)
 		require.NotEqual(t, approvalID, next.ID)
 		require.Zero(t, w.bank.effects())
 		other, _ := w.member("approver")
-		require.Equal(t, http.StatusOK, decide(other, next.ID, "approve", nil).Status)
+		require.Equal(t, http.StatusOK, other.Decide(next.ID, "approve", nil).Status)
 		w.awaitStatus(execution, "executed")
 		require.Len(t, w.bank.all(), 1)
 		require.JSONEq(t, `{"id":"x","amount":2}`, w.bank.all()[0].body)

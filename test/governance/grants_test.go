@@ -156,11 +156,11 @@ func TestWhatAGrantDoesNotOpen(t *testing.T) {
 	require.Zero(t, w.bank.effects())
 	// More approvers than the one who gave it.
 	require.Equal(t, http.StatusOK, w.User.Do(http.MethodDelete, "/v1/policies/"+block, nil).Status)
-	a := w.User.Do(http.MethodPut, "/v1/policies/"+gate, with(rule("gate", "require_approval", highWrite), m{"approval": m{"required": 2}}))
+	a := w.User.ReplacePolicy(gate, with(rule("gate", "require_approval", highWrite), m{"approval": m{"required": 2}}))
 	require.Equal(t, http.StatusOK, a.Status)
 	w.hold(highWrite, m{"id": "x", "amount": 1}, "")
 	// Approvers of whom he is none.
-	a = w.User.Do(http.MethodPut, "/v1/policies/"+gate, with(rule("gate", "require_approval", highWrite),
+	a = w.User.ReplacePolicy(gate, with(rule("gate", "require_approval", highWrite),
 		m{"approval": m{"approvers": []m{{"type": "role", "value": "approver"}}}}))
 	require.Equal(t, http.StatusOK, a.Status)
 	w.hold(highWrite, m{"id": "x", "amount": 1}, "")

@@ -63,10 +63,10 @@ func TestAChangeOfThePoliciesSupersedesAnApproval(t *testing.T) {
 		again bool
 	}{
 		{"another rule for approvers", func(w *world, p string) rig.Answer {
-			return w.User.Do(http.MethodPut, "/v1/policies/"+p, with(gate, m{"approval": m{"required": 2}}))
+			return w.User.ReplacePolicy(p, with(gate, m{"approval": m{"required": 2}}))
 		}, true},
 		{"a description", func(w *world, p string) rig.Answer {
-			return w.User.Do(http.MethodPut, "/v1/policies/"+p, with(gate, m{"description": "changed"}))
+			return w.User.ReplacePolicy(p, with(gate, m{"description": "changed"}))
 		}, true},
 		{"one more gate", func(w *world, _ string) rig.Answer {
 			return w.User.Do(http.MethodPost, "/v1/policies", rule("second", "require_approval", highWrite))
@@ -75,13 +75,13 @@ func TestAChangeOfThePoliciesSupersedesAnApproval(t *testing.T) {
 			return w.User.Do(http.MethodPost, "/v1/policies", rule("no", "block", highWrite))
 		}, false},
 		{"another action", func(w *world, p string) rig.Answer {
-			return w.User.Do(http.MethodPut, "/v1/policies/"+p, with(gate, m{"action": m{"type": "allow"}}))
+			return w.User.ReplacePolicy(p, with(gate, m{"action": m{"type": "allow"}}))
 		}, false},
 		{"the gate is only watched", func(w *world, p string) rig.Answer {
-			return w.User.Do(http.MethodPut, "/v1/policies/"+p, with(gate, m{"mode": "shadow"}))
+			return w.User.ReplacePolicy(p, with(gate, m{"mode": "shadow"}))
 		}, false},
 		{"the gate is disabled", func(w *world, p string) rig.Answer {
-			return w.User.Do(http.MethodPut, "/v1/policies/"+p, with(gate, m{"enabled": false}))
+			return w.User.ReplacePolicy(p, with(gate, m{"enabled": false}))
 		}, false},
 		{"the gate is deleted", func(w *world, p string) rig.Answer {
 			return w.User.Do(http.MethodDelete, "/v1/policies/"+p, nil)
@@ -241,11 +241,11 @@ func TestWhoMayDecideAnApproval(t *testing.T) {
 	member, _ := w.member("member")
 	manager, _ := w.key("approvals:manage", "policies:manage", "providers:manage", "audit:manage", "actions:run")
 	for _, what := range []string{"approve", "reject"} {
-		refused(t, decide(w.Runtime, held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
-		refused(t, decide(manager, held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
-		refused(t, decide(member, held, what, nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
-		unknown := decide(stranger.User, "appr_00000000-0000-7000-8000-000000000000", what, nil)
-		theirs := decide(stranger.User, held, what, nil)
+		refused(t, w.Runtime.Decide(held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
+		refused(t, manager.Decide(held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
+		refused(t, member.Decide(held, what, nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+		unknown := stranger.User.Decide("appr_00000000-0000-7000-8000-000000000000", what, nil)
+		theirs := stranger.User.Decide(held, what, nil)
 		refused(t, theirs, http.StatusNotFound, "APPROVAL_NOT_FOUND")
 		require.Equal(t, requestID.ReplaceAll(unknown.Body, nil), requestID.ReplaceAll(theirs.Body, nil))
 		require.Equal(t, unknown.Status, theirs.Status)
@@ -262,7 +262,7 @@ func TestWhoMayDecideAnApproval(t *testing.T) {
 	require.Empty(t, w.approval(held).Decisions)
 
 	approver, approverID := w.member("approver")
-	require.Equal(t, http.StatusOK, decide(approver, held, "approve", m{"reason": "fine"}).Status)
+	require.Equal(t, http.StatusOK, approver.Decide(held, "approve", m{"reason": "fine"}).Status)
 	w.awaitStatus(execution, "executed")
 	a := w.approval(held)
 	require.Len(t, a.Decisions, 1)
@@ -291,11 +291,11 @@ func TestARemovedApproverCountsNoMore(t *testing.T) {
 	held := w.hold(highWrite, callArgs(), execution)
 	leaver, leaverID := w.member("approver")
 	stays, _ := w.member("approver")
-	require.Equal(t, http.StatusOK, decide(leaver, held, "approve", nil).Status)
-	refused(t, decide(leaver, held, "approve", nil), http.StatusConflict, "CONFLICT")
+	require.Equal(t, http.StatusOK, leaver.Decide(held, "approve", nil).Status)
+	refused(t, leaver.Decide(held, "approve", nil), http.StatusConflict, "CONFLICT")
 	require.Equal(t, http.StatusOK, w.User.Do(http.MethodDelete, "/v1/users/"+leaverID, nil).Status)
-	require.Equal(t, http.StatusUnauthorized, decide(leaver, held, "approve", nil).Status)
-	require.Equal(t, http.StatusOK, decide(stays, held, "approve", nil).Status)
+	require.Equal(t, http.StatusUnauthorized, leaver.Decide(held, "approve", nil).Status)
+	require.Equal(t, http.StatusOK, stays.Decide(held, "approve", nil).Status)
 	require.Equal(t, "pending_approval", w.status(execution))
 	require.Zero(t, w.bank.effects())
 	require.Equal(t, http.StatusOK, w.approve(held).Status)
@@ -314,12 +314,12 @@ func TestAnEditAsksAnewAndItsAuthorDoesNotCount(t *testing.T) {
 			editor, _ := w.member("approver")
 			edited := with(callArgs(), m{"amount": 5})
 			var next approval
-			decide(editor, held, "approve", m{"edited_args": edited}).Data(t, &next)
+			editor.Decide(held, "approve", m{"edited_args": edited}).Data(t, &next)
 			require.NotEqual(t, held, next.ID)
 			require.Equal(t, "superseded", w.approval(held).Status)
 			refused(t, w.approve(held), http.StatusConflict, "APPROVAL_NOT_PENDING")
 			if !self {
-				refused(t, decide(editor, next.ID, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+				refused(t, editor.Decide(next.ID, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 				require.Zero(t, w.bank.effects())
 				require.Equal(t, http.StatusOK, w.approve(next.ID).Status)
 			}
@@ -334,12 +334,12 @@ func TestAnEditCannotMakeABlockedOrMalformedCall(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	w.policy(with(rule("large", "block", highWrite), m{"conditions": []m{{"field": "args.amount", "operator": "greater", "value": 1000}}}))
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_args":{"id":"x","amount":1001}}`)), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_args":{"id":"x"}}`)), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_args":{"id":"x","amount":1,"more":1}}`)), http.StatusUnprocessableEntity, "INVALID_ARGS")
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_args":{"id":"x","amount":1,"amount":2}}`)), http.StatusBadRequest, "INVALID_JSON")
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_args":[1]}`)), http.StatusBadRequest, "VALIDATION_ERROR")
-	refused(t, decide(w.User, held, "approve", []byte(`{"edited_arguments":{"id":"x"}}`)), http.StatusBadRequest, "VALIDATION_ERROR")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_args":{"id":"x","amount":1001}}`)), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_args":{"id":"x"}}`)), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_args":{"id":"x","amount":1,"more":1}}`)), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_args":{"id":"x","amount":1,"amount":2}}`)), http.StatusBadRequest, "INVALID_JSON")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_args":[1]}`)), http.StatusBadRequest, "VALIDATION_ERROR")
+	refused(t, w.User.Decide(held, "approve", []byte(`{"edited_arguments":{"id":"x"}}`)), http.StatusBadRequest, "VALIDATION_ERROR")
 	require.Equal(t, "pending_approval", w.status(execution))
 	require.Zero(t, w.bank.effects())
 }
@@ -398,13 +398,13 @@ func TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew(t *testing.T) {
 	w, policyID, held, execution := heldWorld(t)
 	editor, _ := w.member("approver")
 	var next approval
-	decide(editor, held, "approve", m{"edited_args": with(callArgs(), m{"amount": 5})}).Data(t, &next)
-	a := w.User.Do(http.MethodPut, "/v1/policies/"+policyID, rule("gate", "require_approval", highWrite))
+	editor.Decide(held, "approve", m{"edited_args": with(callArgs(), m{"amount": 5})}).Data(t, &next)
+	a := w.User.ReplacePolicy(policyID, rule("gate", "require_approval", highWrite))
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	w.superseded(next.ID)
 	rig.Until(t, limit, "the edited call is held anew", func() bool { return w.approval(next.ID).SupersededBy != nil })
 	anew := *w.approval(next.ID).SupersededBy
-	refused(t, decide(editor, anew, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	refused(t, editor.Decide(anew, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 	require.Zero(t, w.bank.effects())
 	require.Equal(t, http.StatusOK, w.approve(anew).Status)
 	w.awaitStatus(execution, "executed")
@@ -421,11 +421,11 @@ func TestEachGateNeedsItsOwnApprovers(t *testing.T) {
 	w.policy(with(rule("by name", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "user", "value": memberID}}}}))
 	held := w.hold(highWrite, callArgs(), execution)
 	refused(t, w.approve(held), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE") // owners are not named
-	require.Equal(t, http.StatusOK, decide(member, held, "approve", nil).Status)
+	require.Equal(t, http.StatusOK, member.Decide(held, "approve", nil).Status)
 	require.Equal(t, "pending_approval", w.status(execution))
 	require.Zero(t, w.bank.effects())
 	admin, _ := w.member("admin")
-	require.Equal(t, http.StatusOK, decide(admin, held, "approve", nil).Status)
+	require.Equal(t, http.StatusOK, admin.Decide(held, "approve", nil).Status)
 	w.awaitStatus(execution, "executed")
 	require.Equal(t, 1, w.bank.effects())
 }

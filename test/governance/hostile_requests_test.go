@@ -229,11 +229,11 @@ func tokenTricks() []scenario {
 		return scenario{name: name, sentence: sentence, try: func(h *hostile) {
 			held := h.asks(h.run("held"))
 			c := &rig.Client{Base: h.User.Base, HTTP: h.User.HTTP, Token: make(h)}
-			require.Equal(h.t, http.StatusUnauthorized, decide(c, held, "approve", nil).Status)
+			require.Equal(h.t, http.StatusUnauthorized, c.Decide(held, "approve", nil).Status)
 			require.Equal(h.t, http.StatusUnauthorized, c.Do(http.MethodDelete, "/v1/policies/"+h.gateID, nil).Status)
 			// Beside the key as well, wherever the key does not count.
 			c.Key = h.Runtime.Key
-			h.fails(decide(c, held, "approve", nil))
+			h.fails(c.Decide(held, "approve", nil))
 			h.asks(c.Run(highWrite, h.args(), "held"))
 		}}
 	}
@@ -285,11 +285,11 @@ func tokenTricks() []scenario {
 				strings.ToUpper(held), held + " ", held[:len(held)-1], held + "0", strings.TrimPrefix(held, "appr_"), "appr_%", "*", "' or '1'='1",
 				held[:len(held)-1] + "x", "../approvals/" + held, held + "\x00",
 			} {
-				a := decide(h.User, guess, "approve", nil)
+				a := h.User.Decide(guess, "approve", nil)
 				h.fails(a)
 				require.NotEqual(h.t, http.StatusConflict, a.Status)
 			}
-			require.Equal(h.t, http.StatusNotFound, decide(other.User, held, "approve", nil).Status)
+			require.Equal(h.t, http.StatusNotFound, other.User.Decide(held, "approve", nil).Status)
 			require.Equal(h.t, "pending", h.approval(held).Status)
 		}},
 		{name: "a batch with duplicates", sentence: "One approval stands once in a batch, or nothing of it is done.", try: func(h *hostile) {

@@ -143,15 +143,15 @@ func dryRunTricks() []scenario {
 		}},
 		{name: "approving one's own dry run with the key", sentence: "A key never decides.", try: func(h *hostile) {
 			approvalID := succeeded(h.t, h.raw(`,"dryRun":true`)).ApprovalID
-			h.fails(decide(h.Runtime, approvalID, "approve", nil))
+			h.fails(h.Runtime.Decide(approvalID, "approve", nil))
 		}},
 		{name: "approving a dry run as a member", sentence: "A member may approve nothing that the rules do not name him for.", try: func(h *hostile) {
 			approvalID := succeeded(h.t, h.raw(`,"dryRun":true`)).ApprovalID
-			h.fails(decide(h.member(), approvalID, "approve", nil))
+			h.fails(h.member().Decide(approvalID, "approve", nil))
 		}},
 		{name: "a dry run of a harmless verb approved with edited arguments by a member", sentence: "Editing is deciding.", try: func(h *hostile) {
 			approvalID := succeeded(h.t, h.send(m{"verb": lowWrite, "args": m{"id": "x"}, "dryRun": true})).ApprovalID
-			h.fails(decide(h.member(), approvalID, "approve", m{"edited_args": h.args()}))
+			h.fails(h.member().Decide(approvalID, "approve", m{"edited_args": h.args()}))
 		}},
 	}
 }
@@ -167,10 +167,10 @@ func memberTricks() []scenario {
 	}
 	pending := func(h *hostile) string { return h.asks(h.run("held")) } // a repeat: the same approval
 	return []scenario{
-		try("approves", "Only who is named in the rule may.", func(h *hostile) rig.Answer { return decide(h.member(), pending(h), "approve", nil) }),
-		try("rejects", "Nor may he reject.", func(h *hostile) rig.Answer { return decide(h.member(), pending(h), "reject", nil) }),
+		try("approves", "Only who is named in the rule may.", func(h *hostile) rig.Answer { return h.member().Decide(pending(h), "approve", nil) }),
+		try("rejects", "Nor may he reject.", func(h *hostile) rig.Answer { return h.member().Decide(pending(h), "reject", nil) }),
 		try("edits", "Nor edit.", func(h *hostile) rig.Answer {
-			return decide(h.member(), pending(h), "approve", m{"edited_args": m{"id": "prey"}})
+			return h.member().Decide(pending(h), "approve", m{"edited_args": m{"id": "prey"}})
 		}),
 		try("gives a grant", "Grants are for approvers.", func(h *hostile) rig.Answer { return h.member().Do(http.MethodPost, "/v1/grants", grantOf(nil)) }),
 		try("makes a policy", "Policies are for admins.", func(h *hostile) rig.Answer {
@@ -181,7 +181,7 @@ func memberTricks() []scenario {
 			return h.member().Do(http.MethodPut, "/v1/policies/"+h.gateID, rule("gate", "allow", highWrite))
 		}),
 		try("invites an owner", "Users are for admins.", func(h *hostile) rig.Answer {
-			return h.member().Do(http.MethodPost, "/v1/users", m{"email": address(), "role": "owner"})
+			return h.member().Do(http.MethodPost, "/v1/users", m{"email": rig.Address(), "role": "owner"})
 		}),
 		try("promotes himself", "Roles are for admins.", func(h *hostile) rig.Answer {
 			return h.member().Do(http.MethodPatch, "/v1/users/"+h.memberID(), m{"role": "owner"})
@@ -250,7 +250,7 @@ func keyTricks() []scenario {
 		try("approves in a batch", http.MethodPost, "/v1/approvals/batch", func(*hostile) any { return m{"decisions": []m{{"id": "x", "decision": "approve"}}} }),
 		try("settles the run", http.MethodPost, "/v1/executions/held/resolve", func(*hostile) any { return m{"outcome": "executed", "reason": "x"} }),
 		try("makes another key", http.MethodPost, "/v1/api-keys", func(*hostile) any { return m{"name": "x", "permissions": []string{"policies:manage"}} }),
-		try("invites a user", http.MethodPost, "/v1/users", func(*hostile) any { return m{"email": address(), "role": "owner"} }),
+		try("invites a user", http.MethodPost, "/v1/users", func(*hostile) any { return m{"email": rig.Address(), "role": "owner"} }),
 		try("changes what is masked", http.MethodPut, "/v1/governance/masking", func(*hostile) any { return m{"paths": []any{}} }),
 		try("replaces the credential", http.MethodPost, "/v1/credentials", func(*hostile) any {
 			return m{"provider": slug, "type": "bearer", "label": "x", "data": m{"token": "x"}}
@@ -280,7 +280,7 @@ func managerTricks() []scenario {
 			mine := with(rule("mine", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "role", "value": "member"}}}, "priority": 1000000})
 			require.Equal(h.t, http.StatusCreated, manager.Do(http.MethodPost, "/v1/policies", mine).Status)
 			held := h.asks(h.run("held"))
-			require.Equal(h.t, http.StatusOK, decide(h.member(), held, "approve", nil).Status)
+			require.Equal(h.t, http.StatusOK, h.member().Decide(held, "approve", nil).Status)
 			require.Equal(h.t, "pending_approval", h.status("held"))
 		}},
 		{
@@ -290,7 +290,7 @@ func managerTricks() []scenario {
 				mine := with(rule("gate", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "role", "value": "member"}}}})
 				require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPut, "/v1/policies/"+h.gateID, mine).Status)
 				held := h.asks(h.run("held"))
-				require.Equal(h.t, http.StatusOK, decide(h.member(), held, "approve", nil).Status)
+				require.Equal(h.t, http.StatusOK, h.member().Decide(held, "approve", nil).Status)
 				h.awaitStatus("held", "executed")
 			},
 		},
@@ -317,7 +317,7 @@ func managerTricks() []scenario {
 		}},
 		{name: "a key that manages approvals approves", sentence: "No permission has a key decide.", try: func(h *hostile) {
 			manager, _ := h.key("approvals:manage")
-			h.fails(decide(manager, h.asks(h.run("held")), "approve", nil))
+			h.fails(manager.Decide(h.asks(h.run("held")), "approve", nil))
 		}},
 	}
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		if w.leaves {
 			continue
 		}
-		if problem := w.unapproved(); problem != "" {
+		for _, problem := range w.unapproved() {
 			fmt.Fprintf(os.Stderr, "governance: %s, at the end: %s\n", w.name, problem)
 			code = 1
 		}

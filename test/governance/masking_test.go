@@ -60,12 +60,12 @@ func TestNoSecretIsShown(t *testing.T) {
 	intercepted := succeeded(t, run("dry", 1, m{"dryRun": true})).ApprovalID
 	rejected := refused(t, run("rejected", 1, nil), http.StatusForbidden, "GOVERNANCE_BLOCKED").Error.ApprovalID
 	note(w.reject(rejected))
-	note(decide(w.User, held, "approve", m{"edited_args": args(3)}))
+	note(w.User.Decide(held, "approve", m{"edited_args": args(3)}))
 	approver, _ := w.member("approver")
 	var pending []approval
 	w.User.Do(http.MethodGet, "/v1/approvals?status=pending", nil).Data(t, &pending)
 	for _, p := range pending {
-		note(decide(approver, p.ID, "approve", m{"reason": "fine"}))
+		note(approver.Decide(p.ID, "approve", m{"reason": "fine"}))
 	}
 	require.Len(t, pending, 2)
 	w.awaitStatus("held", "executed")

@@ -69,7 +69,7 @@ func TestOfApprovalAndRejectionAtOnceOneCounts(t *testing.T) {
 		ids[i] = held
 		answers := together(
 			func() rig.Answer { return w.approve(held) },
-			func() rig.Answer { return decide(approver, held, "reject", nil) },
+			func() rig.Answer { return approver.Decide(held, "reject", nil) },
 		)
 		require.Equal(t, 1, succeededOf(answers), "%s %s", answers[0].Body, answers[1].Body)
 	})
@@ -105,9 +105,9 @@ func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
 		call := fmt.Sprintf("one-%d", i)
 		held := w.hold(highWrite, m{"id": call}, call)
 		answers := together(
-			func() rig.Answer { return decide(first, held, "approve", nil) },
-			func() rig.Answer { return decide(second, held, "approve", nil) },
-			func() rig.Answer { return decide(first, held, "approve", nil) },
+			func() rig.Answer { return first.Decide(held, "approve", nil) },
+			func() rig.Answer { return second.Decide(held, "approve", nil) },
+			func() rig.Answer { return first.Decide(held, "approve", nil) },
 		)
 		require.Equal(t, 1, succeededOf(answers))
 		require.Len(t, w.approval(held).Decisions, 1)
@@ -119,12 +119,12 @@ func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
 		held := w.hold(highOther, m{"id": call}, call)
 		// One who says it twice at once is still one.
 		answers := together(
-			func() rig.Answer { return decide(first, held, "approve", nil) },
-			func() rig.Answer { return decide(first, held, "approve", nil) },
+			func() rig.Answer { return first.Decide(held, "approve", nil) },
+			func() rig.Answer { return first.Decide(held, "approve", nil) },
 		)
 		require.Equal(t, 1, succeededOf(answers))
 		require.Empty(t, w.bank.of(call))
-		require.Equal(t, http.StatusOK, decide(second, held, "approve", nil).Status)
+		require.Equal(t, http.StatusOK, second.Decide(held, "approve", nil).Status)
 		w.awaitStatus(call, "executed")
 		require.Len(t, w.bank.of(call), 1)
 	})
@@ -133,8 +133,8 @@ func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
 		call := fmt.Sprintf("both-%d", i)
 		held := w.hold(highOther, m{"id": call}, call)
 		answers := together(
-			func() rig.Answer { return decide(first, held, "approve", nil) },
-			func() rig.Answer { return decide(second, held, "approve", nil) },
+			func() rig.Answer { return first.Decide(held, "approve", nil) },
+			func() rig.Answer { return second.Decide(held, "approve", nil) },
 		)
 		require.Equal(t, 2, succeededOf(answers))
 		w.awaitStatus(call, "executed")
@@ -212,7 +212,7 @@ func TestAnEditAgainstADecision(t *testing.T) {
 			return w.Runtime.Do(http.MethodPost, "/v1/executions/"+call+"/cancel", nil)
 		},
 		func(held, _ string) rig.Answer {
-			return decide(w.User, held, "approve", m{"edited_args": m{"id": "x", "amount": 3}})
+			return w.User.Decide(held, "approve", m{"edited_args": m{"id": "x", "amount": 3}})
 		},
 	}
 	inLine(40, 8, func(i int) {
@@ -220,7 +220,7 @@ func TestAnEditAgainstADecision(t *testing.T) {
 		held := w.hold(highWrite, m{"id": call, "amount": 1}, call)
 		together(
 			func() rig.Answer {
-				return decide(editor, held, "approve", m{"edited_args": m{"id": call, "amount": 2}})
+				return editor.Decide(held, "approve", m{"edited_args": m{"id": call, "amount": 2}})
 			},
 			func() rig.Answer { return others[i%len(others)](held, call) },
 		)
@@ -228,7 +228,7 @@ func TestAnEditAgainstADecision(t *testing.T) {
 			var waiting []approval
 			w.User.Do(http.MethodGet, "/v1/approvals?status=pending&execution_id="+call, nil).Data(t, &waiting)
 			for _, a := range waiting {
-				together(func() rig.Answer { return w.approve(a.ID) }, func() rig.Answer { return decide(editor, a.ID, "approve", nil) })
+				together(func() rig.Answer { return w.approve(a.ID) }, func() rig.Answer { return editor.Decide(a.ID, "approve", nil) })
 			}
 			return w.status(call) != "pending_approval"
 		})

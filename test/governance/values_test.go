@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/oracle"
 )
 
 // Numbers of thirty digits, just at and around a threshold.
@@ -116,7 +118,7 @@ func TestArgumentsThatTryToSlipPastAThreshold(t *testing.T) {
 			require.NotContains(t, e.Reason, "00000000009999")
 			if c.run == runs {
 				succeeded(t, ran)
-				require.Contains(t, sentTo(w.bank), canonical([]byte(c.args)))
+				require.Contains(t, sentTo(w.bank), oracle.Canonical([]byte(c.args)))
 				return
 			}
 			status := http.StatusForbidden
@@ -124,7 +126,7 @@ func TestArgumentsThatTryToSlipPastAThreshold(t *testing.T) {
 				status = http.StatusUnprocessableEntity
 			}
 			refused(t, ran, status, c.run)
-			require.NotContains(t, sentTo(w.bank), c.verb+canonical([]byte(c.args)))
+			require.NotContains(t, sentTo(w.bank), c.verb+oracle.Canonical([]byte(c.args)))
 		})
 	}
 }

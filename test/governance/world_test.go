@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/test/oracle"
 	"agentruntime/test/rig"
 )
 
@@ -41,13 +43,13 @@ func newWorld(t *testing.T) *world {
 
 func emptyWorld(t *testing.T, s *rig.Stack) *world {
 	t.Helper()
-	w := &world{name: t.Name(), t: t, s: s, bank: newBank(), Tenant: s.NewTenant(address())}
+	w := &world{name: t.Name(), t: t, s: s, bank: newBank(), Tenant: s.NewTenant(rig.Address())}
 	t.Cleanup(func() {
 		w.bank.letGo()
 		if w.leaves {
 			return
 		}
-		if problem := w.unapproved(); problem != "" {
+		for _, problem := range w.unapproved() {
 			t.Error(problem)
 		}
 	})
@@ -57,32 +59,17 @@ func emptyWorld(t *testing.T, s *rig.Stack) *world {
 	return w
 }
 
-// address is an email that no other test uses.
-func address() string { return "owner-" + uuid.NewString() + "@example.com" }
-
 // member is a further user of the tenant.
 func (w *world) member(role string) (c *rig.Client, id string) {
 	w.t.Helper()
-	var invited struct {
-		ID    string `json:"id"`
-		Token string `json:"invitation_token"`
-	}
-	w.User.Do(http.MethodPost, "/v1/users", map[string]any{"email": address(), "role": role}).Data(w.t, &invited)
-	anyone := &rig.Client{Base: w.User.Base, HTTP: w.User.HTTP}
-	var login struct {
-		Token string `json:"token"`
-	}
-	anyone.Do(http.MethodPost, "/v1/auth/accept-invitation",
-		map[string]any{"token": invited.Token, "password": "correct horse battery"}).Data(w.t, &login)
-	return &rig.Client{Base: w.User.Base, HTTP: w.User.HTTP, Token: login.Token}, invited.ID
+	return w.User.NewUser(w.t, rig.Address(), role)
 }
 
 // key makes an API key with these permissions.
 func (w *world) key(permissions ...string) (c *rig.Client, id string) {
 	w.t.Helper()
-	var made struct{ ID, Key string }
-	w.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": "one more", "permissions": permissions}).Data(w.t, &made)
-	return &rig.Client{Base: w.User.Base, Key: made.Key, HTTP: w.User.HTTP}, made.ID
+	made := w.User.NewKey(w.t, permissions...)
+	return w.User.With(made.Key, ""), made.ID
 }
 
 // m is a JSON object.
@@ -91,17 +78,11 @@ type m = map[string]any
 // policy makes one and returns its id.
 func (w *world) policy(body m) string {
 	w.t.Helper()
-	a := w.User.Do(http.MethodPost, "/v1/policies", body)
-	require.Equal(w.t, http.StatusCreated, a.Status, "%s", a.Body)
-	var made struct{ ID string }
-	a.Data(w.t, &made)
-	return made.ID
+	return w.User.NewPolicy(w.t, body)
 }
 
 // rule is a policy of an action for a verb.
-func rule(name, action, verb string) m {
-	return m{"name": name, "action": m{"type": action}, "verbMatchers": []m{{"type": "verb", "value": verb}}}
-}
+func rule(name, action, verb string) m { return rig.Policy(name, action, verb, nil) }
 
 // gate has calls of the verb held.
 func (w *world) gate(verb string) string { return w.policy(rule("gate", "require_approval", verb)) }
@@ -166,12 +147,8 @@ func succeeded(t *testing.T, a rig.Answer) rig.RunData {
 	return d
 }
 
-func (w *world) approve(id string) rig.Answer { return decide(w.User, id, "approve", nil) }
-func (w *world) reject(id string) rig.Answer  { return decide(w.User, id, "reject", nil) }
-
-func decide(c *rig.Client, id, what string, body any) rig.Answer {
-	return c.Do(http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/"+what, body)
-}
+func (w *world) approve(id string) rig.Answer { return w.User.Decide(id, "approve", nil) }
+func (w *world) reject(id string) rig.Answer  { return w.User.Decide(id, "reject", nil) }
 
 // approval is what tests read of an approval.
 type approval struct {
@@ -280,38 +257,24 @@ func pages[T any](c *rig.Client, path string) ([]T, error) {
 	}
 }
 
-// unapproved says which high-risk call the bank has carried out without an approval,
-// or a use of a grant, of that very call: of the same verb with the same arguments, as
-// many as there were effects. It is "" where there is none.
-func (w *world) unapproved() string {
+// unapproved lists the calls that the bank carried out although they needed an approval
+// that they did not have.
+func (w *world) unapproved() []string {
 	if w.permitted {
-		return ""
+		return nil
 	}
-	allowed := map[string]int{}
-	approvals, err := pages[approval](w.User, "/v1/approvals?status=approved")
-	if err != nil {
-		return err.Error()
-	}
-	for _, a := range approvals {
-		allowed[a.Verb+" "+canonical(a.Args)]++
-	}
-	uses, err := pages[record](w.User, "/v1/audit?action=grant.used")
-	if err != nil {
-		return err.Error()
-	}
-	for _, u := range uses {
-		allowed[u.Verb+" "+canonical(u.Input)]++
-	}
+	var effects []oracle.Effect
 	for _, r := range w.bank.all() {
-		if !highRisk(r.verb) {
-			continue
-		}
-		call := r.verb + " " + r.args
-		if allowed[call]--; allowed[call] < 0 {
-			return "the bank carried out, without an approval of that call: " + call
+		if r.verb != refusedVerb {
+			effects = append(effects, oracle.Effect{Verb: r.verb, Args: r.args, Read: strings.HasSuffix(r.verb, "_read")})
 		}
 	}
-	return ""
+	// A test's own context has ended when it looks for the last time.
+	f, err := oracle.Read(context.Background(), w.s.DatabaseURL, w.ID)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return oracle.Approved(f, effects, highRisk, nil)
 }
 
 // highRisk tells the bank's high-risk verbs by their names.

@@ -138,60 +138,11 @@ type RunData struct {
 	ApprovalID  string          `json:"approval_id"`
 }
 
-// Tenant is a tenant with a user and keys.
-type Tenant struct {
-	ID, Email, Password string
-	User                *Client // by JWT
-	Runtime             *Client // by a key with actions:run and actions:catalog
-	RuntimeKeyID        string
-}
-
 // AwaitAPI waits until the API says that it is ready.
 func (s *Stack) AwaitAPI() {
 	s.t.Helper()
 	c := &Client{Base: s.APIURL, HTTP: &http.Client{Timeout: 5 * time.Second}}
 	Until(s.t, 60*time.Second, "the API is ready", func() bool { return c.Do(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
-}
-
-// NewTenant signs up, logs in and makes a runtime key.
-func (s *Stack) NewTenant(email string) *Tenant {
-	s.t.Helper()
-	c := &Client{Base: s.APIURL, HTTP: NewHTTP()}
-	t := &Tenant{Email: email, Password: "correct horse battery"}
-	a := c.Do(http.MethodPost, "/v1/auth/signup", map[string]string{"email": email, "password": t.Password, "name": "Rig"})
-	require.Equal(s.t, http.StatusCreated, a.Status, "%s %v", a.Body, a.Err)
-	t.User = s.LogIn(email, t.Password)
-	var me struct {
-		ID  string `json:"id"`
-		Key string `json:"key"`
-	}
-	t.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}}).Data(s.t, &me)
-	t.RuntimeKeyID = me.ID
-	t.Runtime = &Client{Base: s.APIURL, Key: me.Key, HTTP: c.HTTP}
-	return t
-}
-
-// LogIn returns a client with a fresh JWT.
-func (s *Stack) LogIn(email, password string) *Client {
-	s.t.Helper()
-	c := &Client{Base: s.APIURL, HTTP: NewHTTP()}
-	var login struct {
-		Token string `json:"token"`
-	}
-	c.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": email, "password": password}).Data(s.t, &login)
-	c.Token = login.Token
-	return c
-}
-
-// Connect imports a provider's document and stores a credential for it.
-func (t *Tenant) Connect(tb testing.TB, slug, baseURL string, document json.RawMessage, credentialType string, data any) {
-	tb.Helper()
-	a := t.User.Do(http.MethodPost, "/v1/providers", map[string]any{"slug": slug, "name": slug, "domain": "test", "base_url": baseURL, "openapi": document})
-	require.Contains(tb, []int{http.StatusOK, http.StatusCreated}, a.Status, "%s %v", a.Body, a.Err)
-	if credentialType != "" {
-		a = t.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": slug, "type": credentialType, "label": "rig", "data": data})
-		require.Equal(tb, http.StatusCreated, a.Status, "%s %v", a.Body, a.Err)
-	}
 }
 
 // Serve runs h on a loopback port for the length of the test.

@@ -1,0 +1,208 @@
+// Package oracle judges what the service promises, one function per promise. The suites
+// that drive a running service collect the evidence: what the database says and what
+// the provider received. The package reads the database and never calls the service.
+package oracle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Facts is what the database says of a tenant at one moment.
+type Facts struct {
+	Runs      []Run
+	Approvals []Approval
+	Decisions []Decision
+	Records   []Record
+	Grants    []Grant
+}
+
+// Run is a row of runs. Verb is <provider>:<name>.
+type Run struct {
+	ID          uuid.UUID
+	ExecutionID string
+	ClaimKey    string
+	State       string
+	Verb        string
+	Args        string
+	EditedArgs  *string
+	DryRun      bool
+	Held        bool
+	ApprovalID  *string
+	GrantID     *uuid.UUID
+	SentAt      *time.Time
+}
+
+// Sends returns the arguments that go to the provider: the edited ones, if any.
+func (r Run) Sends() string {
+	if r.EditedArgs != nil {
+		return *r.EditedArgs
+	}
+	return r.Args
+}
+
+// Approval is a row of approvals.
+type Approval struct {
+	ID           string
+	RunID        uuid.UUID
+	Status       string
+	Requirements json.RawMessage
+	EditedBy     *uuid.UUID
+	EscalatedAt  *time.Time
+	ExpiresAt    *time.Time
+	Recheck      bool
+}
+
+// Decision is a row of approval_decisions.
+type Decision struct {
+	ApprovalID string
+	UserID     *uuid.UUID
+	Decision   string
+	CountedAt  *time.Time
+}
+
+// Record is an audit record of a run, an approval or a grant.
+type Record struct {
+	Action      string
+	SubjectID   string
+	ExecutionID string
+	Details     json.RawMessage
+}
+
+// Grant is a row of grants.
+type Grant struct {
+	ID        uuid.UUID
+	Verb      string
+	MaxUses   int
+	Uses      int
+	ExpiresAt time.Time
+}
+
+// Read reads the facts of a tenant in one snapshot. The role of databaseURL must be one
+// that row-level security does not bind.
+func Read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return f, err
+	}
+	defer conn.Close(ctx)
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return f, err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // it only reads
+	read := func(next func() error) {
+		if err == nil {
+			err = next()
+		}
+	}
+	read(func() (err error) {
+		f.Runs, err = rows[Run](ctx, tx, tenantID, `SELECT id, execution_id, claim_key, state, provider || ':' || verb, args, edited_args,
+			dry_run, held, approval_id, grant_id, sent_at FROM runs WHERE tenant_id = $1 ORDER BY id`)
+		return err
+	})
+	read(func() (err error) {
+		f.Approvals, err = rows[Approval](ctx, tx, tenantID, `SELECT id, run_id, status, requirements, edited_by, escalated_at, expires_at, recheck
+			FROM approvals WHERE tenant_id = $1 ORDER BY id`)
+		return err
+	})
+	read(func() (err error) {
+		f.Decisions, err = rows[Decision](ctx, tx, tenantID, `SELECT approval_id, user_id, decision, counted_at
+			FROM approval_decisions WHERE tenant_id = $1 ORDER BY id`)
+		return err
+	})
+	read(func() (err error) {
+		f.Records, err = rows[Record](ctx, tx, tenantID, `SELECT action, subject_id, execution_id, coalesce(details, '{}') FROM audit_records
+			WHERE tenant_id = $1 AND (action LIKE 'run.%' OR action LIKE 'approval.%' OR action LIKE 'grant.%') ORDER BY id`)
+		return err
+	})
+	read(func() (err error) {
+		f.Grants, err = rows[Grant](ctx, tx, tenantID, `SELECT id, provider || ':' || verb, max_uses, uses, expires_at
+			FROM grants WHERE tenant_id = $1`)
+		return err
+	})
+	return f, err
+}
+
+func rows[T any](ctx context.Context, tx pgx.Tx, tenantID, query string) ([]T, error) {
+	found, err := tx.Query(ctx, query, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(found, pgx.RowToStructByPos[T])
+}
+
+// Of returns the facts of one execution.
+func (f Facts) Of(executionID string) (of Facts) {
+	runs, approvals := map[uuid.UUID]bool{}, map[string]bool{}
+	for _, r := range f.Runs {
+		if r.ExecutionID == executionID {
+			of.Runs = append(of.Runs, r)
+			runs[r.ID] = true
+		}
+	}
+	for _, a := range f.Approvals {
+		if runs[a.RunID] {
+			of.Approvals = append(of.Approvals, a)
+			approvals[a.ID] = true
+		}
+	}
+	for _, d := range f.Decisions {
+		if approvals[d.ApprovalID] {
+			of.Decisions = append(of.Decisions, d)
+		}
+	}
+	for _, r := range f.Records {
+		if r.ExecutionID == executionID || approvals[r.SubjectID] {
+			of.Records = append(of.Records, r)
+		}
+	}
+	of.Grants = f.Grants
+	return of
+}
+
+// records lists the audit records that which selects.
+func (f Facts) records(which func(Record) bool) (list []Record) {
+	for _, r := range f.Records {
+		if which(r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Effect is one call that the provider carried out. ExecutionID is "" where the
+// provider cannot tell it; verb and arguments then name the call.
+type Effect struct {
+	ExecutionID string
+	Verb        string
+	Args        string // JSON
+	// Read marks a call that changes nothing: a dry run carries it out too.
+	Read bool
+}
+
+// Canonical writes a JSON value in one way; numbers keep their digits.
+func Canonical(raw []byte) string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return string(raw)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was JSON a moment ago
+	}
+	return string(out)
+}
+
+// findings gathers what a promise's function reports.
+type findings []string
+
+func (f *findings) report(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
