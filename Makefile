@@ -29,7 +29,7 @@ build: ## build the product binary, bin/agentruntime
 	CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/agentruntime ./cmd/agentruntime
 
 .PHONY: gen
-gen: bin/sqlc ## generate db/dbsqlc from queries/, and whatever go:generate names
+gen: bin/sqlc ## generate db/dbsqlc from queries/, the OpenAPI document, and whatever go:generate names
 	bin/sqlc generate
 	$(GO) generate ./...
 

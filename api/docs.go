@@ -6,23 +6,22 @@ import (
 	"crypto/sha256"
 	_ "embed" // the document and the page that shows it
 	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
-	"gopkg.in/yaml.v3"
 )
 
-// The document is written in YAML and served as JSON.
+//go:generate go run ./openapi
+
+// openapiJSON is the contract. Its parts are in the folder openapi.
 //
-//go:embed openapi.yaml
-var openapiYAML []byte
+//go:embed openapi.json
+var openapiJSON []byte
 
 // The page at /docs. The script is Scalar's API reference, see LICENSE.txt beside
 // it; it is kept compressed, a quarter of its size, as most clients want it.
@@ -42,11 +41,7 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 
 // mountDocs serves the OpenAPI document and the page that shows it, to anyone.
 func mountDocs(mux chi.Router) {
-	document, err := documentJSON(openapiYAML)
-	if err != nil {
-		panic(err) // the document is part of the program; a test converts it
-	}
-	spec := newAsset("application/json; charset=utf-8", document)
+	spec := newAsset("application/json; charset=utf-8", openapiJSON)
 	spec.header = http.Header{"Access-Control-Allow-Origin": {"*"}}
 	page := newAsset("text/html; charset=utf-8", docsPage)
 	page.header = http.Header{"Content-Security-Policy": {docsPolicy}, "Referrer-Policy": {"no-referrer"}}
@@ -84,45 +79,34 @@ func etagOf(content []byte) string {
 	return `W/"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-// ServeHTTP implements http.Handler. A client asks each time whether its copy is
-// still good, which costs it a 304 without a body.
+// ServeHTTP implements http.Handler. A client asks each time whether its copy is current;
+// a 304 without a body answers that it is.
 func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	maps.Copy(h, a.header)
-	h.Set("ETag", a.etag)
+	h.Set("Content-Type", a.contentType)
+	h.Set("Etag", a.etag)
 	h.Set("Cache-Control", "public, no-cache")
 	h.Add("Vary", "Accept-Encoding")
-	if matches(r.Header.Get("If-None-Match"), a.etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Type", a.contentType)
-	compressed := acceptsGzip(r)
-	if compressed {
+	content := a.gzipped
+	if acceptsGzip(r) {
 		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", strconv.Itoa(len(a.gzipped)))
+		// ServeContent leaves the length of encoded content to its caller.
+		h.Set("Content-Length", strconv.Itoa(len(content)))
+	} else {
+		content = a.plain()
 	}
-	w.WriteHeader(http.StatusOK)
-	switch {
-	case r.Method == http.MethodHead:
-	case compressed:
-		_, _ = w.Write(a.gzipped) // else the client went away
-	default:
-		z, err := gzip.NewReader(bytes.NewReader(a.gzipped))
-		if err == nil {
-			_, _ = io.Copy(w, z) //nolint:gosec // the input is ours
-		}
-	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-func matches(ifNoneMatch, etag string) bool {
-	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
-		candidate = strings.TrimSpace(candidate)
-		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(etag, "W/") {
-			return true
-		}
+// plain returns the content for the few clients that do not accept gzip.
+func (a asset) plain() []byte {
+	z, err := gzip.NewReader(bytes.NewReader(a.gzipped))
+	if err != nil {
+		return nil // never: a test reads each asset
 	}
-	return false
+	content, _ := io.ReadAll(z)
+	return content
 }
 
 func acceptsGzip(r *http.Request) bool {
@@ -135,74 +119,4 @@ func acceptsGzip(r *http.Request) bool {
 		return err != nil || q > 0
 	}
 	return false
-}
-
-// documentJSON converts the YAML document to JSON and keeps the order of members,
-// which is the order in which operations and fields are shown.
-func documentJSON(source []byte) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(source, &root); err != nil {
-		return nil, fmt.Errorf("api: read the OpenAPI document: %w", err)
-	}
-	if len(root.Content) != 1 {
-		return nil, errors.New("api: the OpenAPI document is empty")
-	}
-	var b bytes.Buffer
-	if err := writeNode(&b, root.Content[0]); err != nil {
-		return nil, fmt.Errorf("api: convert the OpenAPI document: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-func writeNode(b *bytes.Buffer, n *yaml.Node) error {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return writeItems(b, n, '{', '}')
-	case yaml.SequenceNode:
-		return writeItems(b, n, '[', ']')
-	case yaml.ScalarNode:
-		var v any
-		if err := n.Decode(&v); err != nil {
-			return err
-		}
-		return writeValue(b, v)
-	default:
-		return fmt.Errorf("line %d: aliases are not used here", n.Line)
-	}
-}
-
-// writeItems writes the elements of a sequence, or the names and values of a
-// mapping, which a YAML node holds in turn.
-func writeItems(b *bytes.Buffer, n *yaml.Node, begin, end byte) error {
-	b.WriteByte(begin)
-	for i, item := range n.Content {
-		isName := n.Kind == yaml.MappingNode && i%2 == 0
-		switch {
-		case i == 0:
-		case n.Kind == yaml.MappingNode && !isName:
-			b.WriteByte(':')
-		default:
-			b.WriteByte(',')
-		}
-		var err error
-		if isName {
-			err = writeValue(b, item.Value)
-		} else {
-			err = writeNode(b, item)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	b.WriteByte(end)
-	return nil
-}
-
-func writeValue(b *bytes.Buffer, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	b.Write(raw)
-	return nil
 }
