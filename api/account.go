@@ -11,7 +11,7 @@ import (
 	"agentruntime/internal/tenant/account"
 )
 
-// Accounts is what the auth and the user endpoints need of the account domain.
+// Accounts is what the endpoints of sessions and users need of the account domain.
 type Accounts interface {
 	Users
 	SignUp(ctx context.Context, in account.SignupInput) (account.SignedUp, error)
@@ -32,8 +32,8 @@ type signupView struct {
 	Message string    `json:"message"`
 }
 
-// signUp answers without a Location: whether there is a new user is not for the
-// caller to learn.
+// signUp answers without a Location. The caller must not learn whether the address had a
+// user before.
 func (s *Server) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b signupBody
 	if err := c.Decode(&b); err != nil {
@@ -89,7 +89,7 @@ func (s *Server) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	// An address that cannot be read is one source like any other.
+	// All addresses that cannot be parsed count as one source.
 	in.Source, _ = netip.ParseAddr(c.Actor.SourceAddr)
 	login, err := s.deps.Accounts.LogIn(ctx, in)
 	if err != nil {
@@ -104,7 +104,7 @@ type acceptBody struct {
 	Name     *string `json:"name"`
 }
 
-// acceptInvitation answers as a login does: the invited person has his first session.
+// acceptInvitation answers like a login: the invited person has their first session.
 func (s *Server) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b acceptBody
 	if err := c.Decode(&b); err != nil {
@@ -147,7 +147,7 @@ func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	return wire.OK(viewLogin(login)), nil
 }
 
-// logOut reads no body: the token says which session ends.
+// logOut reads no body. The token names the session that ends.
 func (s *Server) logOut(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if err := s.deps.Accounts.LogOut(ctx, c.Actor.TenantID, c.SessionID); err != nil {
 		return wire.Reply{}, err

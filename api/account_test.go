@@ -24,10 +24,10 @@ var (
 	someday    = time.Date(2026, 1, 2, 3, 4, 5, 678000000, time.UTC)
 )
 
-// providers is Providers under a name that does not hide its method of that name.
+// providers is Providers under another name, so that its method Providers stays visible.
 type providers = Providers
 
-// door stands for authentication and the account domain; it keeps what it was called with.
+// door replaces authentication and the account domain. It records the calls that it gets.
 type door struct {
 	signup account.SignupInput
 	login  account.LoginInput

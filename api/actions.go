@@ -30,7 +30,7 @@ type Runs interface {
 	MaskedArgs(ctx context.Context, r run.Run) json.RawMessage
 }
 
-// runBody is the body of a run. Unknown members are refused: a misspelt dryRun
+// runBody is the body of a run. Unknown members are refused, because a misspelt dryRun
 // must not run for real.
 type runBody struct {
 	Verb           *string         `json:"verb"`
@@ -70,7 +70,8 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	return rep, nil
 }
 
-// request checks the body and the headers that go with it.
+// request returns the run that the body and the headers ask for, or what is wrong with
+// them.
 func (b runBody) request(r *http.Request) (run.Request, error) {
 	var v wire.Validation
 	req := run.Request{Verb: v.Text("/verb", b.Verb, 255), Args: v.Object("/args", b.Args, true), Metadata: v.Object("/metadata", b.Metadata, false)}
@@ -120,7 +121,7 @@ func keyField(path string, s *string) (string, error) {
 // an error: "true" in quotes must not run for real, and we do not guess.
 func dryRunFlag(v *wire.Validation, metadata json.RawMessage, top ...json.RawMessage) bool {
 	var inMetadata map[string]json.RawMessage
-	_ = json.Unmarshal(metadata, &inMetadata) // object has judged what is none
+	_ = json.Unmarshal(metadata, &inMetadata) // Object has reported metadata that is no object
 	on := false
 	for path, raw := range map[string]json.RawMessage{
 		"/dryRun": top[0], "/dry_run": top[1],
@@ -157,7 +158,7 @@ func preferWait(v *wire.Validation, headers []string) *time.Duration {
 	return nil
 }
 
-// runData is the execution result of the specification, both shown shapes in one.
+// runData is the result of a run. It joins the two shapes that the specification shows.
 type runData struct {
 	Result           json.RawMessage `json:"result"`
 	Normalized       struct{}        `json:"normalized"`
@@ -210,12 +211,12 @@ func (s *Server) runData(out run.Outcome) runData {
 	return d
 }
 
-// executionPath is where a run is read. An id of the caller's may have any visible
-// character, a slash too.
+// executionPath returns the path of an execution. The caller's id may contain any visible
+// character, also a slash.
 func executionPath(id string) string { return "/v1/executions/" + url.PathEscape(id) }
 
-// intercepted: the call was a dry run of a write. It stays one after its request was
-// approved and sent.
+// intercepted reports whether the call was a dry run of a write. It remains one after its
+// request was approved and sent.
 func intercepted(r run.Run) bool { return r.DryRun && r.Held && r.Operation == verb.Write }
 
 func governanceStatus(r run.Run) string {
@@ -230,7 +231,7 @@ func governanceStatus(r run.Run) string {
 		return "expired"
 	case run.StateRefused, run.StateCancelled:
 		if r.Decision != string(governance.Allow) && r.Sends == 0 {
-			return "pending" // it ended before anybody let it through
+			return "pending" // it ended before it was allowed or approved
 		}
 	case run.StateSending, run.StateExecuted, run.StateFailed, run.StateOutcomeUnknown, run.StateIntercepted:
 	}
@@ -267,18 +268,18 @@ type evaluation struct {
 	Details          evaluationWhy `json:"details"`
 }
 
-// evaluationWhy are the policies that matched, what they and those in shadow mode
-// would decide together, and what approvals the call would need.
+// evaluationWhy lists the policies that matched and the approvals that the call would
+// need. ShadowDecision is what would be decided if shadow policies were enforced.
 type evaluationWhy struct {
 	Matched        []governance.Match       `json:"matched"`
 	ShadowDecision string                   `json:"shadow_decision"`
 	Requirements   []governance.Requirement `json:"requirements"`
 }
 
-// registryDefault is named where no policy decided.
+// registryDefault stands for a policy name where no policy decided.
 const registryDefault = "registry_default"
 
-// policyName names what decided; "" where nothing has yet.
+// policyName returns the name of what decided; "" while nothing has.
 func policyName(decided bool, policy string) string {
 	if policy == "" && decided {
 		return registryDefault

@@ -11,34 +11,34 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-func TestWhatGovernanceIsSaidToHaveMadeOfARun(t *testing.T) {
+func TestGovernanceStatusOfEachState(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		run  run.Run
 		want string
 	}{
-		"fresh":                    {run.Run{State: run.StateClaimed}, "pending"},
-		"held":                     {run.Run{State: run.StatePending, Decision: "pending_approval"}, "pending"},
-		"rejected":                 {run.Run{State: run.StateRejected, Decision: "pending_approval"}, "rejected"},
-		"expired":                  {run.Run{State: run.StateExpired, Decision: "pending_approval"}, "expired"},
-		"blocked":                  {run.Run{State: run.StateBlocked, Decision: "block"}, "blocked"},
-		"dry run":                  {run.Run{State: run.StateIntercepted, Decision: "pending_approval"}, "approved"},
-		"sent":                     {run.Run{State: run.StateSending, Decision: "allow"}, "approved"},
-		"executed once approved":   {run.Run{State: run.StateExecuted, Decision: "pending_approval", Sends: 1}, "approved"},
-		"cancelled while held":     {run.Run{State: run.StateCancelled, Decision: "pending_approval"}, "pending"},
-		"cancelled before all":     {run.Run{State: run.StateCancelled}, "pending"},
-		"refused, though allowed":  {run.Run{State: run.StateRefused, Decision: "allow"}, "approved"},
-		"refused before a hold":    {run.Run{State: run.StateRefused, Decision: "pending_approval"}, "pending"},
-		"turned away once sent":    {run.Run{State: run.StateRefused, Decision: "pending_approval", Sends: 1}, "approved"},
-		"failed at the provider":   {run.Run{State: run.StateFailed, Decision: "allow", Sends: 1}, "approved"},
-		"nobody knows what became": {run.Run{State: run.StateOutcomeUnknown, Decision: "allow", Sends: 1}, "approved"},
+		"fresh":                   {run.Run{State: run.StateClaimed}, "pending"},
+		"held":                    {run.Run{State: run.StatePending, Decision: "pending_approval"}, "pending"},
+		"rejected":                {run.Run{State: run.StateRejected, Decision: "pending_approval"}, "rejected"},
+		"expired":                 {run.Run{State: run.StateExpired, Decision: "pending_approval"}, "expired"},
+		"blocked":                 {run.Run{State: run.StateBlocked, Decision: "block"}, "blocked"},
+		"dry run":                 {run.Run{State: run.StateIntercepted, Decision: "pending_approval"}, "approved"},
+		"sent":                    {run.Run{State: run.StateSending, Decision: "allow"}, "approved"},
+		"executed once approved":  {run.Run{State: run.StateExecuted, Decision: "pending_approval", Sends: 1}, "approved"},
+		"cancelled while held":    {run.Run{State: run.StateCancelled, Decision: "pending_approval"}, "pending"},
+		"cancelled before all":    {run.Run{State: run.StateCancelled}, "pending"},
+		"refused, though allowed": {run.Run{State: run.StateRefused, Decision: "allow"}, "approved"},
+		"refused before a hold":   {run.Run{State: run.StateRefused, Decision: "pending_approval"}, "pending"},
+		"turned away once sent":   {run.Run{State: run.StateRefused, Decision: "pending_approval", Sends: 1}, "approved"},
+		"failed at the provider":  {run.Run{State: run.StateFailed, Decision: "allow", Sends: 1}, "approved"},
+		"outcome unknown":         {run.Run{State: run.StateOutcomeUnknown, Decision: "allow", Sends: 1}, "approved"},
 	} {
 		require.Equal(t, tc.want, governanceStatus(tc.run), name)
 	}
 }
 
-// What was a dry run stays one, whatever becomes of its request.
-func TestADryRunStaysIntercepted(t *testing.T) {
+// A dry run remains one, also after its request was approved and sent.
+func TestDryRunStaysInterceptedAfterApproval(t *testing.T) {
 	t.Parallel()
 	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
 	r := run.Run{
@@ -59,10 +59,10 @@ func TestADryRunStaysIntercepted(t *testing.T) {
 	r.Operation, r.Held = verb.Read, false
 	require.False(t, s.runData(run.Outcome{Run: r}).Intercepted, "a dry run of a read runs")
 	r.Operation, r.Held, r.DryRun = verb.Write, true, false
-	require.False(t, s.runData(run.Outcome{Run: r}).Intercepted, "a held call is none")
+	require.False(t, s.runData(run.Outcome{Run: r}).Intercepted, "a held call is no dry run")
 }
 
-func TestAHeldRunIsNoFailureYet(t *testing.T) {
+func TestHeldRunHasNoError(t *testing.T) {
 	t.Parallel()
 	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
 	id := "appr_1"

@@ -1,6 +1,7 @@
-// Package api is the HTTP surface: the routes with the credential each takes, the
-// envelope, and one thin handler per operation that decodes, calls one domain
-// method and encodes. It holds no rule of the domain and no query.
+// Package api is the HTTP surface. It has the table of routes, with the credential that
+// each takes, and one thin handler for each operation: decode, call one domain method,
+// encode. It contains no rule of the domain and no query. What handlers share is in
+// package wire.
 package api
 
 import (
@@ -16,7 +17,8 @@ import (
 	"agentruntime/internal/tenant/auth"
 )
 
-// Authenticator turns a presented secret into a principal. Both refuse with a fault.
+// Authenticator returns the principal of a secret that a caller presents. Both methods
+// refuse with a fault.
 type Authenticator interface {
 	Key(ctx context.Context, raw string) (auth.Principal, error)
 	Token(ctx context.Context, raw string) (auth.Principal, error)

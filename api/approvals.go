@@ -28,15 +28,14 @@ type Approvals interface {
 	RevokeGrant(ctx context.Context, who approval.Approver, id uuid.UUID) (approval.Grant, error)
 }
 
-// approvalView is an approval as lists show it: without the request and what people
-// said of it.
+// approvalView is an approval as lists show it, without the request and the decisions.
 type approvalView struct {
 	ID          string `json:"id"`
 	Kind        string `json:"kind"`
 	ExecutionID string `json:"execution_id"`
 	WorkflowID  string `json:"workflow_id"`
 	Status      string `json:"status"`
-	// Outcome is what has become of the run; null where the run is no more this approval's.
+	// Outcome is the run's status; null where the run no longer belongs to this approval.
 	Outcome      *string                  `json:"outcome"`
 	Verb         string                   `json:"verb"`
 	Provider     string                   `json:"provider"`
@@ -57,7 +56,7 @@ type approvalView struct {
 	EscalatedAt  *time.Time               `json:"escalated_at"`
 }
 
-// approvalDetail is one approval with all that somebody needs who decides it.
+// approvalDetail is one approval with all that an approver needs to decide it.
 type approvalDetail struct {
 	approvalView
 
@@ -73,14 +72,14 @@ type approvalWhy struct {
 	Matched json.RawMessage `json:"matched"`
 }
 
-// tally is how many approvals there are of those that are needed.
+// tally is how many approvals were given, and how many are needed.
 type tally struct {
 	Have int32 `json:"have"`
 	Need int32 `json:"need"`
 }
 
-// decisionView is what somebody said of an approval. A null user is an operator at
-// Temporal, of whom no more is known.
+// decisionView is one decision about an approval. A null user is an operator in the
+// Temporal UI, whose name we do not know.
 type decisionView struct {
 	UserID    *uuid.UUID `json:"user_id"`
 	Email     string     `json:"email"`
@@ -170,7 +169,7 @@ func approvalFilter(c *wire.Call) (f approval.Filter, err error) {
 	return f, v.Err()
 }
 
-// approvalCounts is how many approvals there are of each status.
+// approvalCounts is the number of approvals of each status.
 type approvalCounts struct {
 	Pending    int64 `json:"pending"`
 	Approved   int64 `json:"approved"`
@@ -198,7 +197,7 @@ func (s *Server) countApprovals(ctx context.Context, c *wire.Call) (wire.Reply, 
 	return wire.OK(counts), nil
 }
 
-// approver is the user who calls, as one who decides.
+// approver returns the calling user as the one who decides.
 func approver(c *wire.Call) approval.Approver {
 	return approval.Approver{
 		TenantID: c.Actor.TenantID, UserID: c.Actor.ID, Role: string(c.Actor.Role), RequestID: c.Actor.RequestID, SourceAddr: c.Actor.SourceAddr,

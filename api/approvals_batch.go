@@ -12,8 +12,8 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// Bounds of a batch of decisions: how many it has, and how many are decided at once.
-// Each waits for a workflow, so one after the other would take seconds.
+// Bounds of a batch: how many decisions it may have, and how many we make at once. Each
+// waits for a workflow, so one after another would take seconds.
 const (
 	maxDecisions     = 100
 	decisionsAtATime = 8
@@ -29,15 +29,15 @@ type batchItem struct {
 	Reason   *string `json:"reason"`
 }
 
-// batchResult is what came of one decision of a batch.
+// batchResult is the result of one decision of a batch.
 type batchResult struct {
-	ID      string        `json:"id"`
-	Success bool          `json:"success"`
-	Status  string        `json:"status,omitempty"`
-	Error   *batchProblem `json:"error,omitempty"`
+	ID      string      `json:"id"`
+	Success bool        `json:"success"`
+	Status  string      `json:"status,omitempty"`
+	Error   *batchError `json:"error,omitempty"`
 }
 
-type batchProblem struct {
+type batchError struct {
 	Code    fault.Code `json:"code"`
 	Message string     `json:"message"`
 }
@@ -71,7 +71,7 @@ func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply,
 			return nil
 		})
 	}
-	_ = group.Wait() // what went wrong stands in the results
+	_ = group.Wait() // the results contain the errors
 	return wire.OK(batchView{results}), nil
 }
 
@@ -79,12 +79,12 @@ func (s *Server) decideOne(ctx context.Context, c *wire.Call, p proposal) batchR
 	a, err := s.deps.Approvals.Decide(ctx, approver(c), p.id, p.in)
 	if err != nil {
 		f := c.Fault(err)
-		return batchResult{ID: p.id, Error: &batchProblem{f.Code, f.Message}}
+		return batchResult{ID: p.id, Error: &batchError{f.Code, f.Message}}
 	}
 	return batchResult{ID: p.id, Success: true, Status: string(a.Status)}
 }
 
-// proposals checks the form of a batch; one item that has none refuses all of it.
+// proposals checks the form of a batch. One bad item refuses the whole batch.
 func (b batchBody) proposals() ([]proposal, error) {
 	var v wire.Validation
 	if n := len(b.Decisions); n < 1 || n > maxDecisions {

@@ -24,7 +24,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// desk stands for the approval domain; it keeps what it was called with.
+// desk replaces the approval domain. It records the calls that it gets.
 type desk struct {
 	mu       sync.Mutex
 	approver approval.Approver
@@ -35,7 +35,7 @@ type desk struct {
 	more     bool
 	err      error
 
-	// full holds decisions up until eight are under way at once, where it is set.
+	// full, where it is set, delays decisions until eight are being made at once.
 	full          chan struct{}
 	underWay, top int
 }
@@ -127,7 +127,7 @@ func deskServer(d *desk) *Server {
 	s := &Server{deps: Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
 	}}
-	// The routes without the documentation, which takes long to make under the race detector.
+	// The routes without the documentation, which takes long to compress under the race detector.
 	mux := chi.NewRouter()
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
@@ -136,7 +136,7 @@ func deskServer(d *desk) *Server {
 	return s
 }
 
-func TestADecisionIsReadWhole(t *testing.T) {
+func TestDecisionReachesTheDomain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		path, body string
@@ -171,7 +171,7 @@ func TestADecisionIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestADecisionThatIsNone(t *testing.T) {
+func TestMalformedDecisionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ path, body, at string }{
 		"unknown member":       {"appr_1/approve", `{"edited_arg":{}}`, "/edited_arg"},
@@ -198,7 +198,7 @@ func TestADecisionThatIsNone(t *testing.T) {
 	}
 }
 
-func TestAKeyDecidesNothing(t *testing.T) {
+func TestKeyCannotDecide(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
 	for _, path := range []string{"POST /v1/approvals/appr_1/approve", "POST /v1/approvals/appr_1/reject", "POST /v1/approvals/batch", "POST /v1/grants", "DELETE /v1/grants/x"} {
@@ -209,7 +209,7 @@ func TestAKeyDecidesNothing(t *testing.T) {
 	require.Empty(t, d.decided)
 }
 
-func TestABatchIsDecidedOneByOneAndEightAtATime(t *testing.T) {
+func TestBatchDecidesEightAtOnceAndAnswersInOrder(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
 	d.full = make(chan struct{})
@@ -223,7 +223,7 @@ func TestABatchIsDecidedOneByOneAndEightAtATime(t *testing.T) {
 	var answer struct{ Data batchView }
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
 	require.Len(t, answer.Data.Results, 22)
-	require.Equal(t, batchResult{ID: "appr_gone", Error: &batchProblem{fault.CodeApprovalNotFound, "No such approval."}}, answer.Data.Results[0])
+	require.Equal(t, batchResult{ID: "appr_gone", Error: &batchError{fault.CodeApprovalNotFound, "No such approval."}}, answer.Data.Results[0])
 	require.Equal(t, fault.CodeInternal, answer.Data.Results[1].Error.Code)
 	require.NotContains(t, w.Body.String(), "what nobody may see")
 	for i, r := range answer.Data.Results[2:] {
@@ -233,7 +233,7 @@ func TestABatchIsDecidedOneByOneAndEightAtATime(t *testing.T) {
 	require.Equal(t, approval.Input{Reason: "r"}, d.decided["appr_7"])
 }
 
-func TestTheListOfApprovalsIsNarrowed(t *testing.T) {
+func TestApprovalListFilters(t *testing.T) {
 	t.Parallel()
 	until := someday.Add(time.Hour)
 	for query, want := range map[string]approval.Filter{
@@ -262,7 +262,7 @@ func TestTheListOfApprovalsIsNarrowed(t *testing.T) {
 	}
 }
 
-func TestTheListOfApprovalsGoesOnAfterAnID(t *testing.T) {
+func TestApprovalListContinuesAtItsCursor(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
 	d.more = true
@@ -279,14 +279,14 @@ func TestTheListOfApprovalsGoesOnAfterAnID(t *testing.T) {
 	require.Equal(t, "appr_1", d.filter.Before)
 }
 
-func TestApprovalsAreCounted(t *testing.T) {
+func TestApprovalCountsByStatus(t *testing.T) {
 	t.Parallel()
 	w := ask(t, deskServer(newDesk()), http.MethodGet, "/v1/approvals/counts", "key", "")
 	require.JSONEq(t, `{"success":true,"data":{"pending":1,"approved":2,"rejected":3,"expired":4,"cancelled":5,"superseded":6,"blocked":7,"total":28}}`,
 		w.Body.String())
 }
 
-func TestGrantsAreReadWhole(t *testing.T) {
+func TestGrantReachesTheDomain(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
 	s := deskServer(d)
@@ -320,7 +320,7 @@ func TestGrantsAreReadWhole(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, ask(t, s, http.MethodGet, "/v1/grants?usable=maybe", "key", "").Code)
 }
 
-func TestAGrantThatIsNone(t *testing.T) {
+func TestMalformedGrantIsRefused(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"verb": `"shop:pay"`, "expires_at": `"2026-01-02T04:04:05Z"`, "max_uses": "1", "reason": `"r"`}
 	body := func(name, value string) string {

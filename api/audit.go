@@ -25,8 +25,8 @@ type Audit interface {
 	Keys() []chain.Key
 }
 
-// auditRecord is a record with its place in the chain; both are null until it is
-// sealed, seconds after it was written.
+// auditRecord is a record with its place in the chain. Seq and Hash are null until the
+// record is sealed, seconds after it was written.
 type auditRecord struct {
 	Seq         *int64          `json:"seq"`
 	Hash        *string         `json:"hash"`
@@ -105,7 +105,7 @@ func auditFilter(c *wire.Call) (f audit.Filter, err error) {
 	return f, v.Err()
 }
 
-// micros is what Postgres keeps of a time.
+// micros returns a time in UTC with the precision of Postgres, microseconds.
 func micros(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -123,7 +123,7 @@ func (s *Server) listAuditKeys(context.Context, *wire.Call) (wire.Reply, error) 
 	return wire.OK(auditKeys{s.deps.Audit.Keys()}), nil
 }
 
-// auditReport is what a verification found.
+// auditReport is the result of a verification.
 type auditReport struct {
 	Valid        bool          `json:"valid"`
 	Records      int64         `json:"records"`

@@ -62,7 +62,7 @@ type catalogBody struct {
 	}
 }
 
-func TestCatalog(t *testing.T) {
+func TestCatalogListsAndShowsVerbs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	empty := s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog", "")
@@ -111,7 +111,7 @@ func TestCatalog(t *testing.T) {
 	s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop%3Adelete_order", "").into(t, http.StatusOK, &one)
 }
 
-func TestCatalogRefuses(t *testing.T) {
+func TestMalformedCatalogQueryIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for query, path := range map[string]string{

@@ -35,7 +35,7 @@ func contract(t *testing.T) object {
 	return doc.(object)
 }
 
-// at walks down by names.
+// at returns the value at a path of names.
 func at(t *testing.T, node any, path ...string) any {
 	t.Helper()
 	for _, name := range path {
@@ -70,20 +70,20 @@ func eachOperation(t *testing.T, doc object, f func(method, path string, op obje
 	}
 }
 
-func TestTheDocumentIsValidOpenAPI(t *testing.T) {
+func TestDocumentIsValidOpenAPI(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(openapiJSON)
 	require.NoError(t, err)
 	require.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
 }
 
-// table is the route table, and the two routes of the health of a process.
+// table returns the route table and the two health routes.
 func table() []route {
 	s := &Server{}
 	return append(s.routes(), route{method: http.MethodGet, path: "/healthz"}, route{method: http.MethodGet, path: "/readyz"})
 }
 
-func TestTheDocumentListsTheRoutesAndNoOthers(t *testing.T) {
+func TestDocumentListsExactlyTheRoutes(t *testing.T) {
 	t.Parallel()
 	var served, documented []string
 	for _, rt := range table() {
@@ -93,7 +93,7 @@ func TestTheDocumentListsTheRoutesAndNoOthers(t *testing.T) {
 	require.ElementsMatch(t, served, documented)
 }
 
-func TestTheDocumentNamesTheCredentialOfEachRoute(t *testing.T) {
+func TestDocumentNamesCredentialOfEachRoute(t *testing.T) {
 	t.Parallel()
 	routes := map[string]route{}
 	for _, rt := range table() {
@@ -130,7 +130,7 @@ func TestTheDocumentNamesTheCredentialOfEachRoute(t *testing.T) {
 	})
 }
 
-func TestTheDocumentsErrorCodesAreThoseOfTheTable(t *testing.T) {
+func TestDocumentErrorCodesMatchTable(t *testing.T) {
 	t.Parallel()
 	doc := contract(t)
 	status := map[string]int{}
@@ -160,13 +160,13 @@ func TestTheDocumentsErrorCodesAreThoseOfTheTable(t *testing.T) {
 			}
 		}
 	})
-	// Those that any path may answer with.
+	// The two responses of any path.
 	for name, code := range map[string]fault.Code{"NotFound": fault.CodeNotFound, "MethodNotAllowed": fault.CodeMethodNotAllowed} {
 		require.Equal(t, []any{string(code)}, codes(at(t, doc, "components", "responses", name).(object)))
 	}
 }
 
-func TestTheDocumentsPermissionsAreThoseOfKeys(t *testing.T) {
+func TestDocumentPermissionsMatchKeys(t *testing.T) {
 	t.Parallel()
 	var want []any
 	for _, p := range auth.Permissions() {
@@ -175,7 +175,7 @@ func TestTheDocumentsPermissionsAreThoseOfKeys(t *testing.T) {
 	require.Equal(t, want, at(t, contract(t), "components", "schemas", "Permission", "enum"))
 }
 
-// pointer is the address of a place in the document.
+// pointer returns the address of a place in the document.
 func pointer(path ...string) string {
 	escaped := make([]string, len(path))
 	for i, p := range path {
@@ -184,7 +184,7 @@ func pointer(path ...string) string {
 	return "openapi.json#/" + strings.Join(escaped, "/")
 }
 
-func TestTheDocumentsExamplesFitTheirSchemas(t *testing.T) {
+func TestDocumentExamplesFitSchemas(t *testing.T) {
 	t.Parallel()
 	doc := contract(t)
 	compiler := jsonschema.NewCompiler()
@@ -218,8 +218,8 @@ func TestTheDocumentsExamplesFitTheirSchemas(t *testing.T) {
 	require.Greater(t, checked, 20)
 }
 
-// shapes names the Go type behind each schema: what is read (in) by its fields,
-// what is written (out) also by which of them are always there.
+// shapes returns the Go type behind each schema. Of request types (in) the fields are
+// compared; of response types (out) also which of them are always present.
 func shapes() (in, out map[string]any) {
 	in = map[string]any{
 		"RunRequest": runBody{}, "EvaluateRequest": evaluateBody{}, "ResolveRequest": resolveBody{}, "ImportRequest": importBody{},
@@ -236,7 +236,7 @@ func shapes() (in, out map[string]any) {
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{},
 		"OffsetPagination": offsetPosition{}, "Pagination": wire.Pagination{}, "Execution": execution{},
 		"Approval": approvalView{}, "ApprovalDetail": approvalDetail{}, "ApprovalDecision": decisionView{}, "ApprovalRequirement": governance.Requirement{},
-		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchProblem{},
+		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchError{},
 		"EvaluationDetails": evaluationWhy{}, "PolicyMatch": governance.Match{}, "ConditionMatch": governance.ConditionMatch{}, "Grant": grantView{},
 		"Provider": providerView{}, "ProviderReport": providerReport{}, "Credential": credentialView{}, "CredentialValidation": validation{},
 		"ApiKey": keyView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": wire.ErrorBody{}, "ErrorDetail": fault.Detail{},
@@ -249,7 +249,7 @@ func shapes() (in, out map[string]any) {
 	return in, out
 }
 
-// fields returns the JSON names of a struct, and those that are always written.
+// fields returns the JSON names of a struct, and which of them are always written.
 func fields(t reflect.Type) (all, always []string) {
 	for f := range t.Fields() {
 		if f.Anonymous {
@@ -266,7 +266,7 @@ func fields(t reflect.Type) (all, always []string) {
 	return all, always
 }
 
-func TestTheDocumentsSchemasHaveTheFieldsOfTheCode(t *testing.T) {
+func TestDocumentSchemasMatchGoTypes(t *testing.T) {
 	t.Parallel()
 	schemas := at(t, contract(t), "components", "schemas").(object)
 	in, out := shapes()
@@ -287,19 +287,19 @@ func TestTheDocumentsSchemasHaveTheFieldsOfTheCode(t *testing.T) {
 	}
 }
 
-// isFile reports an answer that is a file, not JSON.
+// isFile reports whether a response is a file instead of JSON.
 func isFile(response object) bool {
 	content, _ := response["content"].(object)
 	return len(content) > 0 && content["application/json"] == nil
 }
 
-func TestEveryAnswersEnvelopeIsClosed(t *testing.T) {
+func TestDocumentEnvelopesAreClosed(t *testing.T) {
 	t.Parallel()
 	doc := contract(t)
 	eachOperation(t, doc, func(method, path string, op object) {
 		for number, response := range op["responses"].(object) {
 			if number[0] >= '4' {
-				continue // all of them are Failure, which shapes and codes check
+				continue // each is Failure, which other tests check
 			}
 			if isFile(resolve(t, doc, response)) {
 				continue // it has no envelope

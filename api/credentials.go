@@ -22,7 +22,7 @@ type Credentials interface {
 	Validate(ctx context.Context, tenant, id uuid.UUID) (c vault.Credential, usable bool, err error)
 }
 
-// credentialView is a credential without its secret, which nothing ever shows.
+// credentialView is a credential without its secret, which no response ever shows.
 type credentialView struct {
 	ID           uuid.UUID    `json:"id"`
 	Provider     string       `json:"provider"`
@@ -149,8 +149,8 @@ type validation struct {
 	Status vault.Status `json:"status"`
 }
 
-// validateCredential says whether the stored credential opens and is active. It
-// does not ask the provider.
+// validateCredential answers whether the stored credential can be decrypted and is active.
+// It does not call the provider.
 func (s *Server) validateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	cred, usable, err := s.deps.Credentials.Validate(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {

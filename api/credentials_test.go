@@ -23,7 +23,7 @@ type credentialBody struct {
 	CreatedBy    string `json:"created_by"`
 }
 
-func TestCredentials(t *testing.T) {
+func TestCredentialLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.importShop(t, "shop", "")
@@ -97,7 +97,7 @@ func TestCredentials(t *testing.T) {
 	require.NotContains(t, s.log.String(), canary)
 }
 
-func TestCredentialsRefuse(t *testing.T) {
+func TestMalformedCredentialIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	tests := map[string]struct {

@@ -24,7 +24,7 @@ import (
 var openapiJSON []byte
 
 // The page at /docs. The script is Scalar's API reference, see LICENSE.txt beside
-// it; it is kept compressed, a quarter of its size, as most clients want it.
+// it; it is stored compressed, a quarter of its size, as most clients accept it.
 var (
 	//go:embed docsui/index.html
 	docsPage []byte
@@ -34,8 +34,8 @@ var (
 	docsScriptGzip []byte
 )
 
-// docsPolicy keeps the page on this host: neither the script nor what it shows can
-// load or send anything elsewhere. Scalar sets styles from its script.
+// docsPolicy restricts the page to this host. Neither the script nor the document can
+// load from or send to another host. Scalar sets styles from its script.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// get asks the mounted pages, with header names and values in turn.
+// get requests a mounted page. header lists names and values in turn.
 func get(t *testing.T, method, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	mux := chi.NewRouter()
@@ -30,7 +30,7 @@ func get(t *testing.T, method, path string, header ...string) *httptest.Response
 	return w
 }
 
-func TestTheDocumentIsServed(t *testing.T) {
+func TestDocumentIsServedPlainAndCompressed(t *testing.T) {
 	t.Parallel()
 	plain := get(t, http.MethodGet, "/openapi.json")
 	require.Equal(t, http.StatusOK, plain.Code)
@@ -72,7 +72,7 @@ func TestAssetsAreRevalidated(t *testing.T) {
 	}
 }
 
-func TestThePageStaysOnThisHost(t *testing.T) {
+func TestDocsPageLoadsFromThisHostOnly(t *testing.T) {
 	t.Parallel()
 	r := get(t, http.MethodGet, "/docs")
 	policy := r.Header().Get("Content-Security-Policy")
@@ -83,8 +83,8 @@ func TestThePageStaysOnThisHost(t *testing.T) {
 	require.NotRegexp(t, `https?://`, string(docsInit))
 }
 
-// The script is the published one: its hash stands in the licence file.
-func TestTheScriptIsThePublishedOne(t *testing.T) {
+// The licence file contains the hash of the script that Scalar publishes.
+func TestDocsScriptHasPublishedHash(t *testing.T) {
 	t.Parallel()
 	z, err := gzip.NewReader(bytes.NewReader(docsScriptGzip))
 	require.NoError(t, err)

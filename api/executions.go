@@ -48,8 +48,8 @@ type execution struct {
 	FinishedAt       *time.Time      `json:"finished_at"`
 }
 
-// view shows a run. The list leaves arguments and results out: a page of them
-// could be hundreds of megabytes.
+// view returns a run without its arguments and result. A page of those could be hundreds
+// of megabytes.
 func (s *Server) view(r run.Run) execution {
 	e := execution{
 		ExecutionID: r.ExecutionID, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
@@ -61,13 +61,13 @@ func (s *Server) view(r run.Run) execution {
 		WorkflowID: flow.RunWorkflowID(r.TenantID.String(), r.ClaimKey), Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
 	}
-	if f := r.Fault(); f != nil && r.State != run.StatePending { // which is no failure yet
+	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
 		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
 	}
 	return e
 }
 
-// detail is view with the masked arguments and the result.
+// detail returns view with the masked arguments and the result.
 func (s *Server) detail(ctx context.Context, r run.Run) execution {
 	e := s.view(r)
 	e.Args = s.deps.Runs.MaskedArgs(ctx, r)
@@ -83,7 +83,7 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// reader is the caller as a reader of executions.
+// reader returns the caller as a reader of executions.
 func reader(c *wire.Call) run.Reader {
 	r := run.Reader{TenantID: c.Actor.TenantID, RequestID: c.Actor.RequestID, Source: c.Actor.SourceAddr}
 	r.KeyID, r.UserID = c.Actor.KeyID(), c.Actor.UserID()

@@ -50,7 +50,7 @@ type grantBody struct {
 	Reason     *string         `json:"reason"`
 }
 
-// grant reads what has a form; the domain judges the content.
+// grant checks the form of the body. The domain judges its content.
 func (b grantBody) grant() (approval.NewGrant, error) {
 	var v wire.Validation
 	g := approval.NewGrant{

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// callers stands for authentication: a key or token names itself.
+// callers replaces authentication. A key or token is the name of its principal.
 type callers map[string]auth.Principal
 
 func (c callers) Key(_ context.Context, raw string) (auth.Principal, error) {
@@ -52,7 +52,7 @@ func (unrevoked) Bind(ctx context.Context, _ auth.Principal) (context.Context, f
 	return ctx, func() {}
 }
 
-// importing joins connectors and catalog as the composition root does.
+// importing joins connectors and catalog, like the composition root.
 type importing struct{ *catalog.Catalog }
 
 func (i importing) Import(ctx context.Context, tenant uuid.UUID, in connectors.ImportInput) (catalog.Provider, error) {
@@ -78,9 +78,9 @@ func (i importing) Import(ctx context.Context, tenant uuid.UUID, in connectors.I
 	return i.Replace(ctx, tenant, p, verbs)
 }
 
-// site is the API over real catalog and vault, with two tenants. The callers are
+// site is the API over the real catalog and vault, with two tenants. The callers are
 // "user", "foreign" (a user of the other tenant), "runtime" (a key with the catalog
-// permission), "manager" (with every manage permission) and "agent" (with neither).
+// permission), "manager" (with every manage permission) and "agent" (with none of these).
 type site struct {
 	server *api.Server
 	db     testkit.DB
@@ -130,7 +130,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// answer is a response, its envelope taken apart.
+// answer is a response with the parts of its envelope.
 type answer struct {
 	status     int
 	header     http.Header
@@ -141,8 +141,8 @@ type answer struct {
 	paths      []string
 }
 
-// do calls as one of the callers, with header names and values in turn; an empty body
-// is none.
+// do sends a request as one of the callers. An empty body means no body; header lists
+// names and values in turn.
 func (s *site) do(t *testing.T, as, method, path, body string, header ...string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -184,14 +184,14 @@ func (s *site) do(t *testing.T, as, method, path, body string, header ...string)
 	return a
 }
 
-// into decodes the data of an answer that must have the status.
+// into requires the status and decodes the data.
 func (a answer) into(t *testing.T, status int, dst any) {
 	t.Helper()
 	require.Equal(t, status, a.status, a.body)
 	require.NoError(t, json.Unmarshal(a.data, dst), a.body)
 }
 
-// refused checks status and code.
+// refused requires a status and an error code.
 func (a answer) refused(t *testing.T, status int, code fault.Code) {
 	t.Helper()
 	require.Equal(t, status, a.status, a.body)

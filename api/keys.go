@@ -17,8 +17,8 @@ type Keys interface {
 	RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error
 }
 
-// keyView is an API key. key is the whole secret in the answer to its creation and
-// the masked preview everywhere else.
+// keyView is an API key. Key is the secret in the response that creates it, and the masked
+// preview in all others.
 type keyView struct {
 	ID             uuid.UUID  `json:"id"`
 	Key            string     `json:"key"`
@@ -73,7 +73,7 @@ func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error
 	return wire.Created("/v1/api-keys/"+key.ID.String(), viewKey(key)), nil
 }
 
-// listKeys answers with a bare array: the specification shows no pages here.
+// listKeys answers with an array without pages, as the specification shows.
 func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	status, _ := c.Query("status")
 	keys, err := s.deps.Keys.ListKeys(ctx, c.Actor.TenantID, status)

@@ -7,7 +7,7 @@ import (
 	"agentruntime/internal/action/policy"
 )
 
-// maskingBody is what a tenant has masked besides what looks secret.
+// maskingBody lists the paths that a tenant masks besides all that looks secret.
 type maskingBody struct {
 	Paths []policy.MaskPath `json:"paths"`
 }

@@ -56,7 +56,7 @@ type policyView struct {
 	UpdatedBy string    `json:"updated_by"`
 }
 
-// policyDetail is a policy with what is odd about it, as of now.
+// policyDetail is a policy with its current warnings.
 type policyDetail struct {
 	policyView
 
@@ -78,7 +78,7 @@ func viewPolicy(p policy.Policy) policyView {
 	return policyView{viewState(p), p.CreatedAt, p.CreatedBy, p.UpdatedAt, p.UpdatedBy}
 }
 
-// answerPolicy shows a policy with its warnings and, as ETag, its version.
+// answerPolicy answers with a policy, its warnings, and its version as the ETag.
 func answerPolicy(p policy.Policy, warnings []policy.Warning) wire.Reply {
 	return wire.Reply{Data: policyDetail{viewPolicy(p), wire.Array(warnings)}, Header: http.Header{"Etag": {wire.VersionTag(p.Version)}}}
 }
@@ -111,10 +111,11 @@ type (
 	}
 )
 
-// conditionValues are compared with arguments, in which case distinguishes names.
+// conditionValues is where names may differ in case only: the values are compared with
+// arguments.
 const conditionValues = "/conditions/*/value"
 
-// draft reads what has a form; the policy domain judges the content.
+// draft checks the form of the body. The policy domain judges its content.
 func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
 	d := policy.Draft{Enabled: b.Enabled}
 	if b.Name == nil {
@@ -244,7 +245,7 @@ func policyFilter(c *wire.Call) (f policy.Filter, err error) {
 	return f, nil
 }
 
-// policyVersion is one state that a policy has been in.
+// policyVersion is one version of a policy and the change that made it.
 type policyVersion struct {
 	Version   int32         `json:"version"`
 	Change    policy.Change `json:"change"`
@@ -275,7 +276,7 @@ func (s *Server) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Rep
 	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
 }
 
-// Cursors are ids; that of a version is its number in the last bytes of one.
+// A cursor is a UUID. That of a version has the version number in its last bytes.
 const versionAt = 12
 
 func cursorOf(version int32) (id uuid.UUID) {

@@ -23,8 +23,8 @@ import (
 	"agentruntime/internal/service/dispatch"
 )
 
-// governed joins policies and runs as the composition root does. The runs have no
-// engine: they can be evaluated and listed.
+// governed joins policies and runs, like the composition root. The runs have no engine,
+// so they can only be evaluated and listed.
 func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault.Vault) (*policy.Service, *run.Service) {
 	t.Helper()
 	sets, err := policy.NewSets(pool.Pool)
@@ -62,7 +62,7 @@ type policyBody struct {
 const largeOrders = `{"name":"Large orders","verbMatchers":[{"type":"VERB","value":"shop:create_order"}],
 	"conditions":[{"field":"args.amount","operator":"Greater","value":1e3}],"action":{"type":"BLOCK"}}`
 
-func TestPolicies(t *testing.T) {
+func TestPolicyLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.importShop(t, "shop", "")
@@ -95,7 +95,7 @@ func TestPolicies(t *testing.T) {
 	s.do(t, "manager", http.MethodGet, one, "").into(t, http.StatusOK, &got)
 	require.Equal(t, p, got)
 
-	// A change of what is not there any more loses nothing.
+	// If-Match: a change applies to the version that the caller saw, and to no other.
 	held := strings.Replace(largeOrders, `"BLOCK"}`, `"require_approval"},"approval":{"timeout":60,"approvers":[{"type":"Role","value":"OWNER"}]}`, 1)
 	a = s.do(t, "manager", http.MethodPut, one, held, "If-Match", `"1"`)
 	a.into(t, http.StatusOK, &p)
@@ -141,7 +141,7 @@ func TestPolicies(t *testing.T) {
 	require.Equal(t, "deleted", versions[0].Change)
 }
 
-func TestPoliciesOfAnotherTenant(t *testing.T) {
+func TestPolicyOfAnotherTenantIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a := s.do(t, "user", http.MethodPost, "/v1/policies", largeOrders)
@@ -158,7 +158,7 @@ func TestPoliciesOfAnotherTenant(t *testing.T) {
 	require.JSONEq(t, `{"paths":[{"verb":"*","path":"args.x"}]}`, string(s.do(t, "manager", http.MethodGet, "/v1/governance/masking", "").data))
 }
 
-func TestPoliciesRefuse(t *testing.T) {
+func TestMalformedPolicyIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	block := func(more string) string { return `{"name":"p","action":{"type":"block"}` + more + `}` }
@@ -194,7 +194,7 @@ func TestPoliciesRefuse(t *testing.T) {
 			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
 			require.Contains(t, a.paths, tt.path)
 			require.NotContains(t, a.body, canary)
-			// The same where it is to be tried.
+			// The simulation refuses the same.
 			a = s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+tt.body+`}`)
 			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
 			require.Contains(t, a.paths, "/policy"+tt.path)
@@ -214,7 +214,7 @@ func TestPoliciesRefuse(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCanNeverMatchIsTakenWithAWarning(t *testing.T) {
+func TestPolicyThatCannotMatchIsStoredWithWarning(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.importShop(t, "shop", "")
@@ -229,7 +229,7 @@ func TestAPolicyThatCanNeverMatchIsTakenWithAWarning(t *testing.T) {
 	require.Equal(t, []map[string]string{}, p.Warnings)
 }
 
-func TestSimulateAndCoverage(t *testing.T) {
+func TestSimulationAndCoverage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.importShop(t, "shop", "")

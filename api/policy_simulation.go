@@ -20,8 +20,8 @@ type simulateBody struct {
 	SampleSize *int           `json:"sample_size"`
 }
 
-// candidateBody is a policy as for its creation, with the id of the one that it
-// replaces.
+// candidateBody is a policy as for its creation, with the id of the policy that it would
+// replace.
 type candidateBody struct {
 	policyBody
 
@@ -53,7 +53,7 @@ type newly struct {
 	Allowed  changed `json:"allowed"`
 }
 
-// changed counts runs out of those that were judged.
+// changed counts the runs, out of those judged, whose decision would change.
 type changed struct {
 	Count   int          `json:"count"`
 	Of      int          `json:"of"`

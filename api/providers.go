@@ -36,7 +36,7 @@ type providerView struct {
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
-// providerReport is a provider with what its import came to.
+// providerReport is a provider with the report of its import.
 type providerReport struct {
 	providerView
 	Degraded []catalog.Report `json:"degraded"`
@@ -69,7 +69,7 @@ type importAuth struct {
 	Name *string `json:"name"`
 }
 
-// input checks the body as far as no document is needed for it.
+// input checks all of the body but the document.
 func (b importBody) input() (connectors.ImportInput, error) {
 	var v wire.Validation
 	in := connectors.ImportInput{

@@ -21,7 +21,7 @@ type providerBody struct {
 	Rejected  []map[string]string
 }
 
-func TestProviders(t *testing.T) {
+func TestProviderLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a := s.importShop(t, "shop", `"name":"My shop","domain":"commerce"`)
@@ -68,7 +68,7 @@ func TestProviders(t *testing.T) {
 	s.do(t, "user", http.MethodDelete, "/v1/providers/shop", "").refused(t, http.StatusNotFound, fault.CodeProviderNotFound)
 }
 
-func TestProvidersRefuse(t *testing.T) {
+func TestMalformedImportIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	tests := map[string]struct {

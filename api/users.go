@@ -33,7 +33,8 @@ type userView struct {
 	RemovedAt           *time.Time   `json:"removed_at"`
 }
 
-// invitedView is a user with the token that he joins by, in the answer that makes it.
+// invitedView is a user with the token to join with. Only the response that creates the
+// token shows it.
 type invitedView struct {
 	userView
 
@@ -72,7 +73,7 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	return wire.Created("/v1/users/"+invited.ID.String(), viewInvited(invited)), nil
 }
 
-// inviteUserAgain reads no body: the path says whose invitation is made anew.
+// inviteUserAgain reads no body. The path names the user who is invited again.
 func (s *Server) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	invited, err := s.deps.Accounts.InviteAgain(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id"))
 	if err != nil {

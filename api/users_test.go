@@ -133,7 +133,7 @@ func TestAcceptInvitation(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 }
 
-// roleDoor is a door at which a user of one role calls.
+// roleDoor is a door whose caller is a user with one role.
 type roleDoor struct {
 	*door
 
@@ -144,7 +144,7 @@ func (d roleDoor) Token(context.Context, string) (auth.Principal, error) {
 	return auth.Principal{Kind: auth.KindUser, TenantID: someTenant, UserID: someUser, Role: d.role}, nil
 }
 
-func TestAMissingRoleIsNamed(t *testing.T) {
+func TestRefusalNamesTheMissingRole(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[string]int{"owner": 200, "admin": 200, "approver": 403, "member": 403, "": 403, "OWNER": 403, "root": 403} {
 		s := accountServer(t, &door{})
@@ -158,7 +158,7 @@ func TestAMissingRoleIsNamed(t *testing.T) {
 	}
 }
 
-// watcher keeps who acts, as the domain is told.
+// watcher records who acts, as the domain sees it.
 type watcher struct {
 	*door
 
@@ -175,13 +175,13 @@ func (w *watcher) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
 	return w.door.LogOut(ctx, tenant, session)
 }
 
-func TestTheDomainIsToldWhoActs(t *testing.T) {
+func TestDomainReceivesTheActor(t *testing.T) {
 	t.Parallel()
 	watching := &watcher{door: &door{}}
 	s := accountServer(t, watching.door)
 	s.deps.Accounts = watching
 	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
-	require.Equal(t, audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "nobody is known yet")
+	require.Equal(t, audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "before the login")
 	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")
 	require.Equal(t, audit.Actor{Type: actor.User, ID: someUser.String(), RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor)
 }

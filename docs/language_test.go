@@ -22,7 +22,6 @@ var notYetPlain = []string{
 	"ARCHITECTURE.md",
 	"CONTRIBUTING.md",
 	"activities/",
-	"api/",
 	"db/",
 	"docs/api.md",
 	"docs/approvals.md",
