@@ -161,10 +161,11 @@ var (
 )
 
 // wrongHold returns the first use of "hold" in another sense than waiting for approval,
-// or "". A verb needs something to hold that can wait; a noun is known by the word before.
+// or "". After the verb there must be something that can wait. The word before tells a
+// noun.
 func wrongHold(sentence string) string {
 	const near = 4
-	words := word.FindAllString(strings.ToLower(sentence), -1)
+	words := word.FindAllString(strings.ToLower(strings.ReplaceAll(sentence, `"hold"`, "")), -1)
 	for i, w := range words {
 		if !slices.Contains([]string{"hold", "holds", "holding", "held"}, w) {
 			continue
@@ -175,6 +176,7 @@ func wrongHold(sentence string) string {
 			return func(w string) bool { return slices.Contains(list, w) }
 		}
 		switch {
+		case w == "held" && len(next) > 0 && slices.Contains(held, next[0]):
 		case slices.ContainsFunc(around, in(others)):
 			return strings.Join(around, " ")
 		case w == "held", i > 0 && slices.Contains(articles, words[i-1]), i == 0 && w == "holds" && len(words) == 1:
