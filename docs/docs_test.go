@@ -1,4 +1,4 @@
-// Package docs_test holds the documentation to the code: what is a table in the
+// Package docs_test checks the documentation against the code: what is a table in the
 // code is the same table here, and links lead somewhere.
 package docs_test
 
