@@ -19,6 +19,7 @@ func (s *Server) routes() []route {
 
 // The groups of roles that the rows name.
 func anyRole() []actor.Role { return actor.Roles() }
+
 func deciders() []actor.Role {
 	return []actor.Role{actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover}
 }

@@ -145,7 +145,7 @@ func (c *Call) write(status int, body envelope) {
 	h.Set("Cache-Control", "no-store")
 	c.w.WriteHeader(status)
 	if c.Request.Method != http.MethodHead {
-		if _, err := c.w.Write(raw); err != nil {
+		if _, err := c.w.Write(raw); err != nil { //nolint:gosec // JSON with nosniff: no browser shows it as a page
 			c.Log.Debug("the caller disconnected before the response was written")
 		}
 	}
