@@ -3,22 +3,22 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/netip"
 
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/tenant/account"
 )
 
 // Accounts is what the endpoints of sessions and users need of the account domain.
 type Accounts interface {
 	Users
-	SignUp(ctx context.Context, in account.SignupInput) (account.SignedUp, error)
-	LogIn(ctx context.Context, in account.LoginInput) (account.Login, error)
-	Refresh(ctx context.Context, refreshToken string) (account.Login, error)
-	LogOut(ctx context.Context, tenant, session uuid.UUID) error
-	AcceptInvitation(ctx context.Context, in account.AcceptInput) (account.Login, error)
+	SignUp(ctx context.Context, who actor.Actor, in account.SignupInput) (account.SignedUp, error)
+	LogIn(ctx context.Context, who actor.Actor, in account.LoginInput) (account.Login, error)
+	Refresh(ctx context.Context, who actor.Actor, refreshToken string) (account.Login, error)
+	LogOut(ctx context.Context, who actor.Actor, session uuid.UUID) error
+	AcceptInvitation(ctx context.Context, who actor.Actor, in account.AcceptInput) (account.Login, error)
 }
 
 type signupBody struct {
@@ -47,7 +47,7 @@ func (s *Server) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	up, err := s.deps.Accounts.SignUp(ctx, in)
+	up, err := s.deps.Accounts.SignUp(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -89,9 +89,7 @@ func (s *Server) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	// All addresses that cannot be parsed count as one source.
-	in.Source, _ = netip.ParseAddr(c.Actor.SourceAddr)
-	login, err := s.deps.Accounts.LogIn(ctx, in)
+	login, err := s.deps.Accounts.LogIn(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -118,8 +116,7 @@ func (s *Server) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	in.Source, _ = netip.ParseAddr(c.Actor.SourceAddr) // as in logIn
-	login, err := s.deps.Accounts.AcceptInvitation(ctx, in)
+	login, err := s.deps.Accounts.AcceptInvitation(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -140,7 +137,7 @@ func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	login, err := s.deps.Accounts.Refresh(ctx, token)
+	login, err := s.deps.Accounts.Refresh(ctx, c.Actor, token)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -149,7 +146,7 @@ func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 
 // logOut reads no body. The token names the session that ends.
 func (s *Server) logOut(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.LogOut(ctx, c.Actor.TenantID, c.SessionID); err != nil {
+	if err := s.deps.Accounts.LogOut(ctx, c.Actor, c.SessionID); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(map[string]bool{"logged_out": true}), nil

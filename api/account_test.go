@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
@@ -32,49 +33,50 @@ type door struct {
 	signup account.SignupInput
 	login  account.LoginInput
 	key    account.KeyInput
+	who    actor.Actor
 	args   []any
 	err    error
 }
 
 func (*door) Key(context.Context, string) (auth.Principal, error) {
-	return auth.Principal{Kind: auth.KindKey, TenantID: someTenant, KeyID: someKey, Permissions: auth.Permissions()}, nil
+	return auth.Principal{Kind: actor.Key, TenantID: someTenant, KeyID: someKey, Permissions: auth.Permissions()}, nil
 }
 
 func (*door) Token(context.Context, string) (auth.Principal, error) {
-	return auth.Principal{Kind: auth.KindUser, TenantID: someTenant, UserID: someUser, SessionID: someKey, Role: "owner"}, nil
+	return auth.Principal{Kind: actor.User, TenantID: someTenant, UserID: someUser, SessionID: someKey, Role: actor.RoleOwner}, nil
 }
 
 func (*door) Bind(ctx context.Context, _ auth.Principal) (context.Context, func()) {
 	return ctx, func() {}
 }
 
-func (d *door) SignUp(_ context.Context, in account.SignupInput) (account.SignedUp, error) {
-	d.signup = in
+func (d *door) SignUp(_ context.Context, who actor.Actor, in account.SignupInput) (account.SignedUp, error) {
+	d.signup, d.who = in, who
 	return account.SignedUp{UserID: someUser, Message: "m"}, d.err
 }
 
-func (d *door) LogIn(_ context.Context, in account.LoginInput) (account.Login, error) {
-	d.login = in
+func (d *door) LogIn(_ context.Context, who actor.Actor, in account.LoginInput) (account.Login, error) {
+	d.login, d.who = in, who
 	return someLogin(), d.err
 }
 
-func (d *door) Refresh(_ context.Context, token string) (account.Login, error) {
-	d.args = []any{token}
+func (d *door) Refresh(_ context.Context, who actor.Actor, token string) (account.Login, error) {
+	d.args, d.who = []any{token}, who
 	return someLogin(), d.err
 }
 
-func (d *door) LogOut(_ context.Context, tenant, session uuid.UUID) error {
-	d.args = []any{tenant, session}
+func (d *door) LogOut(_ context.Context, who actor.Actor, session uuid.UUID) error {
+	d.args, d.who = []any{who.TenantID, session}, who
 	return d.err
 }
 
-func (d *door) AcceptInvitation(_ context.Context, in account.AcceptInput) (account.Login, error) {
-	d.args = []any{in}
+func (d *door) AcceptInvitation(_ context.Context, who actor.Actor, in account.AcceptInput) (account.Login, error) {
+	d.args, d.who = []any{in}, who
 	return someLogin(), d.err
 }
 
-func (d *door) CreateKey(_ context.Context, tenant, user uuid.UUID, in account.KeyInput) (account.Key, error) {
-	d.key, d.args = in, []any{tenant, user}
+func (d *door) CreateKey(_ context.Context, who actor.Actor, in account.KeyInput) (account.Key, error) {
+	d.key, d.args = in, []any{who.TenantID, who.ID}
 	return account.Key{
 		ID: someKey, Secret: "ark_secret", Preview: "ark_…", Name: in.Name, Status: account.KeyActive,
 		Permissions: []string{"agents:message"}, CreatedAt: someday,
@@ -93,8 +95,8 @@ func (d *door) ListKeys(_ context.Context, tenant uuid.UUID, status string) ([]a
 	}}, d.err
 }
 
-func (d *door) RevokeKey(_ context.Context, tenant uuid.UUID, id string) error {
-	d.args = []any{tenant, id}
+func (d *door) RevokeKey(_ context.Context, who actor.Actor, id string) error {
+	d.args = []any{who.TenantID, id}
 	return d.err
 }
 
@@ -189,7 +191,7 @@ func TestAccountInputs(t *testing.T) {
 	ask(t, s, http.MethodPost, "/v1/auth/signup", "", `{"email":"e","password":"p","name":"n"}`)
 	require.Equal(t, account.SignupInput{Email: "e", Password: "p", Name: "n"}, d.signup)
 	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
-	require.Equal(t, "192.0.2.7", d.login.Source.String())
+	require.Equal(t, "192.0.2.7", d.who.SourceAddr)
 	ask(t, s, http.MethodPost, "/v1/auth/refresh", "", `{"refresh_token":"t"}`)
 	require.Equal(t, []any{"t"}, d.args)
 	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")

@@ -8,17 +8,18 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/provider/vault"
 )
 
 // Credentials is what the credential endpoints need of the vault.
 type Credentials interface {
-	Create(ctx context.Context, tenant uuid.UUID, n vault.New) (vault.Credential, error)
+	Create(ctx context.Context, who actor.Actor, n vault.New) (vault.Credential, error)
 	Get(ctx context.Context, tenant, id uuid.UUID) (vault.Credential, error)
 	List(ctx context.Context, tenant uuid.UUID, f vault.Filter) (page []vault.Credential, more bool, err error)
-	Update(ctx context.Context, tenant, id uuid.UUID, p vault.Patch) (vault.Credential, error)
-	Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawMessage) (vault.Credential, error)
-	Delete(ctx context.Context, tenant, id uuid.UUID) error
+	Update(ctx context.Context, who actor.Actor, id uuid.UUID, p vault.Patch) (vault.Credential, error)
+	Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (vault.Credential, error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID) error
 	Validate(ctx context.Context, tenant, id uuid.UUID) (c vault.Credential, usable bool, err error)
 }
 
@@ -68,12 +69,12 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	var v wire.Validation
 	n := vault.New{
 		Provider: v.Text("/provider", b.Provider, 255), Type: v.Text("/type", b.Type, 255), Label: v.OptionalText("/label", b.Label, 0, 255),
-		CustomerID: v.OptionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data, CreatedBy: c.Actor.String(),
+		CustomerID: v.OptionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data,
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Create(ctx, c.Actor.TenantID, n)
+	cred, err := s.deps.Credentials.Create(ctx, c.Actor, n)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -129,7 +130,7 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Update(ctx, c.Actor.TenantID, c.ID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
+	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -137,7 +138,7 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 }
 
 func (s *Server) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Credentials.Delete(ctx, c.Actor.TenantID, c.ID()); err != nil {
+	if err := s.deps.Credentials.Delete(ctx, c.Actor, c.ID()); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -176,7 +177,7 @@ func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor.TenantID, c.ID(), data)
+	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor, c.ID(), data)
 	if err != nil {
 		return wire.Reply{}, err
 	}

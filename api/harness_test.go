@@ -17,6 +17,7 @@ import (
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/catalog"
@@ -32,14 +33,14 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 type callers map[string]auth.Principal
 
 func (c callers) Key(_ context.Context, raw string) (auth.Principal, error) {
-	if p, ok := c[raw]; ok && p.Kind == auth.KindKey {
+	if p, ok := c[raw]; ok && p.Kind == actor.Key {
 		return p, nil
 	}
 	return auth.Principal{}, fault.New(fault.CodeInvalidAPIKey, "")
 }
 
 func (c callers) Token(_ context.Context, raw string) (auth.Principal, error) {
-	if p, ok := c[raw]; ok && p.Kind == auth.KindUser {
+	if p, ok := c[raw]; ok && p.Kind == actor.User {
 		return p, nil
 	}
 	return auth.Principal{}, fault.New(fault.CodeInvalidToken, "")
@@ -55,7 +56,7 @@ func (unrevoked) Bind(ctx context.Context, _ auth.Principal) (context.Context, f
 // importing joins connectors and catalog, like the composition root.
 type importing struct{ *catalog.Catalog }
 
-func (i importing) Import(ctx context.Context, tenant uuid.UUID, in connectors.ImportInput) (catalog.Provider, error) {
+func (i importing) Import(ctx context.Context, who actor.Actor, in connectors.ImportInput) (catalog.Provider, error) {
 	read, err := connectors.Import(ctx, in)
 	if err != nil {
 		return catalog.Provider{}, err
@@ -75,7 +76,7 @@ func (i importing) Import(ctx context.Context, tenant uuid.UUID, in connectors.I
 	for _, r := range read.Rejected {
 		p.Rejected = append(p.Rejected, catalog.Report(r))
 	}
-	return i.Replace(ctx, tenant, p, verbs)
+	return i.Replace(ctx, who, p, verbs)
 }
 
 // site is the API over the real catalog and vault, with two tenants. The callers are
@@ -98,17 +99,17 @@ func newSite(t *testing.T) *site {
 		require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), s.db.Tenant(id), dbsqlc.InsertTenantParams{ID: id, Name: "t"}))
 	}
 	key := func(perms ...string) auth.Principal {
-		return auth.Principal{Kind: auth.KindKey, TenantID: s.tenant, KeyID: uuid.New(), Permissions: perms}
+		return auth.Principal{Kind: actor.Key, TenantID: s.tenant, KeyID: uuid.New(), Permissions: perms}
 	}
 	who := callers{
-		"user":    {Kind: auth.KindUser, TenantID: s.tenant, UserID: uuid.New(), Role: "owner"},
-		"foreign": {Kind: auth.KindUser, TenantID: other, UserID: uuid.New(), Role: "owner"},
+		"user":    {Kind: actor.User, TenantID: s.tenant, UserID: uuid.New(), Role: actor.RoleOwner},
+		"foreign": {Kind: actor.User, TenantID: other, UserID: uuid.New(), Role: actor.RoleOwner},
 		"runtime": key(auth.PermActionsCatalog, auth.PermActionsRun),
 		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage, auth.PermAuditManage, auth.PermPoliciesManage),
 		"agent":   key(auth.PermAgentsMessage),
 	}
 	for name, p := range who {
-		s.keys[name] = p.Kind == auth.KindKey
+		s.keys[name] = p.Kind == actor.Key
 	}
 	shelf, err := catalog.New(catalog.Deps{DB: s.db.Pool})
 	require.NoError(t, err)

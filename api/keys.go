@@ -7,14 +7,15 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/tenant/account"
 )
 
 // Keys is what the API-key endpoints need of the account domain.
 type Keys interface {
-	CreateKey(ctx context.Context, tenant, user uuid.UUID, in account.KeyInput) (account.Key, error)
+	CreateKey(ctx context.Context, who actor.Actor, in account.KeyInput) (account.Key, error)
 	ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]account.Key, error)
-	RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error
+	RevokeKey(ctx context.Context, who actor.Actor, id string) error
 }
 
 // keyView is an API key. Key is the secret in the response that creates it, and the masked
@@ -66,7 +67,7 @@ func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	key, err := s.deps.Keys.CreateKey(ctx, c.Actor.TenantID, c.Actor.ID, in)
+	key, err := s.deps.Keys.CreateKey(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -88,7 +89,7 @@ func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error)
 }
 
 func (s *Server) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Keys.RevokeKey(ctx, c.Actor.TenantID, c.Param("id")); err != nil {
+	if err := s.deps.Keys.RevokeKey(ctx, c.Actor, c.Param("id")); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

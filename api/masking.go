@@ -32,7 +32,7 @@ func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor.TenantID, b.Paths)
+	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor, b.Paths)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -10,21 +10,22 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 )
 
 // Policies is what the policy and masking endpoints need.
 type Policies interface {
-	Create(ctx context.Context, tenant uuid.UUID, d policy.Draft, by string) (policy.Policy, []policy.Warning, error)
+	Create(ctx context.Context, who actor.Actor, d policy.Draft) (policy.Policy, []policy.Warning, error)
 	Get(ctx context.Context, tenant, id uuid.UUID) (policy.Policy, []policy.Warning, error)
 	List(ctx context.Context, tenant uuid.UUID, f policy.Filter) (page []policy.Policy, more bool, err error)
-	Replace(ctx context.Context, tenant, id uuid.UUID, d policy.Draft, expect *int32, by string) (policy.Policy, []policy.Warning, error)
-	Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error
+	Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d policy.Draft, expect *int32) (policy.Policy, []policy.Warning, error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32) error
 	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []policy.Version, more bool, err error)
 	Simulate(ctx context.Context, tenant uuid.UUID, c policy.Candidate) (policy.Simulation, error)
 	Coverage(ctx context.Context, tenant, id uuid.UUID, from, to *time.Time) (policy.Coverage, error)
 	Masking(ctx context.Context, tenant uuid.UUID) ([]policy.MaskPath, error)
-	SetMasking(ctx context.Context, tenant uuid.UUID, paths []policy.MaskPath) ([]policy.MaskPath, error)
+	SetMasking(ctx context.Context, who actor.Actor, paths []policy.MaskPath) ([]policy.MaskPath, error)
 }
 
 // policyState is a policy as it was in one version.
@@ -167,7 +168,7 @@ func (s *Server) createPolicy(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, warnings, err := s.deps.Policies.Create(ctx, c.Actor.TenantID, d, c.Actor.String())
+	p, warnings, err := s.deps.Policies.Create(ctx, c.Actor, d)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -190,7 +191,7 @@ func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor.TenantID, c.ID(), d, c.IfMatchVersion(), c.Actor.String())
+	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor, c.ID(), d, c.IfMatchVersion())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -198,7 +199,7 @@ func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error
 }
 
 func (s *Server) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Policies.Delete(ctx, c.Actor.TenantID, c.ID(), c.IfMatchVersion(), c.Actor.String()); err != nil {
+	if err := s.deps.Policies.Delete(ctx, c.Actor, c.ID(), c.IfMatchVersion()); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/connectors"
@@ -17,10 +18,10 @@ import (
 // Providers is what the provider endpoints need.
 type Providers interface {
 	// Import reads a document and stores its provider and verbs in one transaction.
-	Import(ctx context.Context, tenant uuid.UUID, in connectors.ImportInput) (catalog.Provider, error)
+	Import(ctx context.Context, who actor.Actor, in connectors.ImportInput) (catalog.Provider, error)
 	Provider(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Provider, error)
 	Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []catalog.Provider, more bool, err error)
-	DeleteProvider(ctx context.Context, tenant uuid.UUID, slug string) error
+	DeleteProvider(ctx context.Context, who actor.Actor, slug string) error
 }
 
 // providerView is a provider in a list.
@@ -99,7 +100,7 @@ func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.Providers.Import(ctx, c.Actor.TenantID, in)
+	p, err := s.deps.Providers.Import(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -139,7 +140,7 @@ func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, err
 }
 
 func (s *Server) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor.TenantID, c.Param("slug")); err != nil {
+	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor, c.Param("slug")); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -9,7 +9,6 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/record/audit"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -60,13 +59,12 @@ func (s *Server) guarded(rt route) http.Handler {
 			if err := checkOrigin(c, who); err != nil {
 				return wire.Reply{}, err
 			}
-			if who.Kind == auth.KindKey {
+			if who.Kind == actor.Key {
 				bound, stop := s.deps.Revocations.Bind(ctx, who)
 				defer stop()
 				ctx = bound
 			}
 		}
-		ctx = audit.WithActor(ctx, auditActor(c.Actor))
 		if rt.body > 0 {
 			if err := c.ReadBody(rt.body); err != nil {
 				return wire.Reply{}, err
@@ -82,21 +80,10 @@ func (s *Server) guarded(rt route) http.Handler {
 
 // identify notes in the call who makes it.
 func identify(c *wire.Call, who auth.Principal) {
-	c.Actor.TenantID = who.TenantID
-	switch who.Kind {
-	case auth.KindUser:
-		c.Actor.Kind, c.Actor.ID, c.Actor.Role = actor.User, who.UserID, actor.Role(who.Role)
-		c.SessionID = who.SessionID
-	case auth.KindKey:
-		c.Actor.Kind, c.Actor.ID = actor.Key, who.KeyID
-		c.Origins = who.AllowedOrigins
-	}
+	c.Actor = who.Actor(c.Actor.RequestID, c.Actor.SourceAddr)
+	c.SessionID = who.SessionID
+	c.Origins = who.AllowedOrigins
 	c.Log = c.Log.With("tenant_id", who.TenantID)
-}
-
-// auditActor is the caller as audit records name them; the system at public endpoints.
-func auditActor(a actor.Actor) audit.Actor {
-	return audit.Actor{Type: a.Kind, ID: a.IDText(), RequestID: a.RequestID, SourceAddr: a.SourceAddr}
 }
 
 func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (auth.Principal, error) {
@@ -132,8 +119,8 @@ func bearerToken(r *http.Request) (string, bool) {
 
 // authorise checks the role of a user and the permission of a key.
 func authorise(rt route, who auth.Principal) error {
-	if who.Kind == auth.KindUser {
-		return requireRole(rt.roles, actor.Role(who.Role))
+	if who.Kind == actor.User {
+		return requireRole(rt.roles, who.Role)
 	}
 	if rt.permission == "" || who.Has(rt.permission) {
 		return nil
@@ -156,7 +143,7 @@ func requireRole(roles []actor.Role, has actor.Role) error {
 // not on the list is refused; a call without Origin comes from a server.
 func checkOrigin(c *wire.Call, who auth.Principal) error {
 	origin := c.Request.Header.Get("Origin")
-	if origin == "" || who.Kind != auth.KindKey {
+	if origin == "" || who.Kind != actor.Key {
 		return nil
 	}
 	if !slices.Contains(who.AllowedOrigins, origin) {

@@ -7,30 +7,30 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/tenant/account"
 )
 
-// Users is what the user endpoints need of the account domain. actor is the user who
-// makes the change.
+// Users is what the user endpoints need of the account domain.
 type Users interface {
 	User(ctx context.Context, tenant uuid.UUID, id string) (account.User, error)
 	ListUsers(ctx context.Context, tenant uuid.UUID, f account.UserFilter) (page []account.User, more bool, err error)
-	Invite(ctx context.Context, tenant, actor uuid.UUID, in account.InviteInput) (account.Invited, error)
-	InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id string) (account.Invited, error)
-	ChangeUser(ctx context.Context, tenant, actor uuid.UUID, id string, c account.UserChange) (account.User, error)
-	RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id string) error
+	Invite(ctx context.Context, who actor.Actor, in account.InviteInput) (account.Invited, error)
+	InviteAgain(ctx context.Context, who actor.Actor, id string) (account.Invited, error)
+	ChangeUser(ctx context.Context, who actor.Actor, id string, c account.UserChange) (account.User, error)
+	RemoveUser(ctx context.Context, who actor.Actor, id string) error
 }
 
 type userView struct {
-	ID                  uuid.UUID    `json:"id"`
-	Email               string       `json:"email"`
-	Name                string       `json:"name"`
-	Role                account.Role `json:"role"`
-	Status              string       `json:"status"`
-	CreatedAt           time.Time    `json:"created_at"`
-	JoinedAt            *time.Time   `json:"joined_at"`
-	InvitationExpiresAt *time.Time   `json:"invitation_expires_at"`
-	RemovedAt           *time.Time   `json:"removed_at"`
+	ID                  uuid.UUID  `json:"id"`
+	Email               string     `json:"email"`
+	Name                string     `json:"name"`
+	Role                actor.Role `json:"role"`
+	Status              string     `json:"status"`
+	CreatedAt           time.Time  `json:"created_at"`
+	JoinedAt            *time.Time `json:"joined_at"`
+	InvitationExpiresAt *time.Time `json:"invitation_expires_at"`
+	RemovedAt           *time.Time `json:"removed_at"`
 }
 
 // invitedView is a user with the token to join with. Only the response that creates the
@@ -66,7 +66,7 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	invited, err := s.deps.Accounts.Invite(ctx, c.Actor.TenantID, c.Actor.ID, in)
+	invited, err := s.deps.Accounts.Invite(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 
 // inviteUserAgain reads no body. The path names the user who is invited again.
 func (s *Server) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	invited, err := s.deps.Accounts.InviteAgain(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id"))
+	invited, err := s.deps.Accounts.InviteAgain(ctx, c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -122,7 +122,7 @@ func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id"), account.UserChange(b))
+	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange(b))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -130,7 +130,7 @@ func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error
 }
 
 func (s *Server) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor.TenantID, c.Actor.ID, c.Param("id")); err != nil {
+	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor, c.Param("id")); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

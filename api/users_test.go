@@ -11,7 +11,6 @@ import (
 
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/record/audit"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 )
@@ -19,17 +18,17 @@ import (
 func someoneElse() account.User {
 	expires := someday.Add(time.Hour)
 	return account.User{
-		ID: someKey, Email: "b@example.com", Role: account.RoleMember, Status: account.UserInvited, CreatedAt: someday, InvitationExpiresAt: &expires,
+		ID: someKey, Email: "b@example.com", Role: actor.RoleMember, Status: account.UserInvited, CreatedAt: someday, InvitationExpiresAt: &expires,
 	}
 }
 
-func (d *door) Invite(_ context.Context, tenant, actor uuid.UUID, in account.InviteInput) (account.Invited, error) {
-	d.args = []any{tenant, actor, in}
+func (d *door) Invite(_ context.Context, who actor.Actor, in account.InviteInput) (account.Invited, error) {
+	d.args = []any{who.TenantID, who.ID, in}
 	return account.Invited{User: someoneElse(), Token: "ari_x"}, d.err
 }
 
-func (d *door) InviteAgain(_ context.Context, tenant, actor uuid.UUID, id string) (account.Invited, error) {
-	d.args = []any{tenant, actor, id}
+func (d *door) InviteAgain(_ context.Context, who actor.Actor, id string) (account.Invited, error) {
+	d.args = []any{who.TenantID, who.ID, id}
 	return account.Invited{User: someoneElse(), Token: "ari_y"}, d.err
 }
 
@@ -46,15 +45,15 @@ func (d *door) ListUsers(_ context.Context, tenant uuid.UUID, f account.UserFilt
 	return []account.User{someoneElse()}, true, d.err
 }
 
-func (d *door) ChangeUser(_ context.Context, tenant, actor uuid.UUID, id string, c account.UserChange) (account.User, error) {
-	d.args = []any{tenant, actor, id, c}
+func (d *door) ChangeUser(_ context.Context, who actor.Actor, id string, c account.UserChange) (account.User, error) {
+	d.args = []any{who.TenantID, who.ID, id, c}
 	u := someoneElse()
 	u.Status, u.JoinedAt, u.InvitationExpiresAt, u.RemovedAt = account.UserRemoved, &someday, nil, &someday
 	return u, d.err
 }
 
-func (d *door) RemoveUser(_ context.Context, tenant, actor uuid.UUID, id string) error {
-	d.args = []any{tenant, actor, id}
+func (d *door) RemoveUser(_ context.Context, who actor.Actor, id string) error {
+	d.args = []any{who.TenantID, who.ID, id}
 	return d.err
 }
 
@@ -125,9 +124,8 @@ func TestAcceptInvitation(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"token":"jwt"`)
 	in, is := d.args[0].(account.AcceptInput)
 	require.True(t, is)
-	require.Equal(t, "192.0.2.7", in.Source.String())
-	in.Source = in.Source.Unmap()
-	require.Equal(t, account.AcceptInput{Token: "t", Password: "p", Name: "n", Source: in.Source}, in)
+	require.Equal(t, account.AcceptInput{Token: "t", Password: "p", Name: "n"}, in)
+	require.Equal(t, "192.0.2.7", d.who.SourceAddr)
 
 	w = ask(t, accountServer(t, &door{}), http.MethodPost, "/v1/auth/accept-invitation", "", `{}`)
 	require.Equal(t, http.StatusBadRequest, w.Code)
@@ -137,18 +135,18 @@ func TestAcceptInvitation(t *testing.T) {
 type roleDoor struct {
 	*door
 
-	role string
+	role actor.Role
 }
 
 func (d roleDoor) Token(context.Context, string) (auth.Principal, error) {
-	return auth.Principal{Kind: auth.KindUser, TenantID: someTenant, UserID: someUser, Role: d.role}, nil
+	return auth.Principal{Kind: actor.User, TenantID: someTenant, UserID: someUser, Role: d.role}, nil
 }
 
 func TestRefusalNamesTheMissingRole(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[string]int{"owner": 200, "admin": 200, "approver": 403, "member": 403, "": 403, "OWNER": 403, "root": 403} {
 		s := accountServer(t, &door{})
-		s.deps.Auth = roleDoor{&door{}, role}
+		s.deps.Auth = roleDoor{&door{}, actor.Role(role)}
 		w := ask(t, s, http.MethodDelete, "/v1/users/x", "jwt", "")
 		require.Equal(t, want, w.Code, role)
 		if want == http.StatusForbidden {
@@ -158,30 +156,14 @@ func TestRefusalNamesTheMissingRole(t *testing.T) {
 	}
 }
 
-// watcher records who acts, as the domain sees it.
-type watcher struct {
-	*door
-
-	actor audit.Actor
-}
-
-func (w *watcher) LogIn(ctx context.Context, in account.LoginInput) (account.Login, error) {
-	w.actor = audit.ActorOf(ctx)
-	return w.door.LogIn(ctx, in)
-}
-
-func (w *watcher) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
-	w.actor = audit.ActorOf(ctx)
-	return w.door.LogOut(ctx, tenant, session)
-}
-
 func TestDomainReceivesTheActor(t *testing.T) {
 	t.Parallel()
-	watching := &watcher{door: &door{}}
-	s := accountServer(t, watching.door)
-	s.deps.Accounts = watching
+	d := &door{}
+	s := accountServer(t, d)
 	ask(t, s, http.MethodPost, "/v1/auth/login", "", `{"email":"e","password":"p"}`)
-	require.Equal(t, audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor, "before the login")
+	require.Equal(t, actor.Actor{Kind: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.7"}, d.who, "before the login")
 	ask(t, s, http.MethodPost, "/v1/auth/logout", "jwt", "")
-	require.Equal(t, audit.Actor{Type: actor.User, ID: someUser.String(), RequestID: "req-1", SourceAddr: "192.0.2.7"}, watching.actor)
+	require.Equal(t, actor.Actor{
+		Kind: actor.User, TenantID: someTenant, ID: someUser, Role: actor.RoleOwner, RequestID: "req-1", SourceAddr: "192.0.2.7",
+	}, d.who)
 }

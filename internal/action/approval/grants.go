@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -71,7 +72,10 @@ type NewGrant struct {
 
 // mayGrant lists the roles whose holders can approve by default. A policy that names
 // others decides at each use whether a grant of theirs counts.
-func mayGrant(role string) bool { return role == "owner" || role == "admin" || role == "approver" }
+func mayGrant(role string) bool {
+	r := actor.Role(role)
+	return r == actor.RoleOwner || r == actor.RoleAdmin || r == actor.RoleApprover
+}
 
 // CreateGrant stores a grant. VERB_NOT_FOUND, VALIDATION_ERROR, APPROVER_NOT_ELIGIBLE.
 func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (Grant, error) {
@@ -109,7 +113,7 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 		if err != nil {
 			return err
 		}
-		return audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, audit.GrantCreated, row))
+		return audit.Append(ctx, tx, grantRecord(who, audit.GrantCreated, row))
 	})
 	if err != nil {
 		return Grant{}, fmt.Errorf("approval: grant: %w", err)
@@ -151,8 +155,9 @@ func (in NewGrant) check(now time.Time) error {
 	return nil
 }
 
-func grantRecord(ctx context.Context, tenant uuid.UUID, action audit.Action, g dbsqlc.Grant) audit.Record {
-	rec := audit.Change(ctx, tenant, action, audit.SubjectGrant, g.ID.String())
+func grantRecord(who Approver, action audit.Action, g dbsqlc.Grant) audit.Record {
+	by := actor.Actor{Kind: actor.User, TenantID: who.TenantID, ID: who.UserID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
+	rec := audit.Change(by, action, audit.SubjectGrant, g.ID.String())
 	rec.Provider, rec.Verb = g.Provider, g.Verb
 	// The texts are the granter's own; conditions are as he wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
@@ -218,7 +223,7 @@ func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (
 			return fault.New(fault.CodeGrantNotFound, "")
 		}
 		row = rows[0]
-		if err := audit.Append(ctx, tx, grantRecord(ctx, who.TenantID, audit.GrantRevoked, row)); err != nil {
+		if err := audit.Append(ctx, tx, grantRecord(who, audit.GrantRevoked, row)); err != nil {
 			return err
 		}
 		return s.q.CloseGate(ctx, tx, who.TenantID.String())

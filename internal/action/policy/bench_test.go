@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/dev/sandbox"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -43,7 +44,10 @@ type bench struct {
 	now        time.Time
 }
 
-const by = "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"
+// by is a user of the tenant.
+func by(tenant uuid.UUID) actor.Actor {
+	return actor.Actor{Kind: actor.User, TenantID: tenant, ID: uuid.MustParse("0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90")}
+}
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
@@ -95,7 +99,7 @@ func (b *bench) importShop(t *testing.T, slug string) {
 			Idempotency: v.Idempotency, Schema: v.Schema, Plan: v.Plan,
 		}
 	}
-	_, err = b.catalog.Replace(t.Context(), b.ours, catalog.Provider{
+	_, err = b.catalog.Replace(t.Context(), by(b.ours), catalog.Provider{
 		Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: string(read.Auth.Type), Auth: how,
 	}, verbs)
 	require.NoError(t, err)
@@ -127,7 +131,7 @@ func (b *bench) version(t *testing.T, tenant uuid.UUID) int64 {
 
 func (b *bench) create(t *testing.T, d policy.Draft) policy.Policy {
 	t.Helper()
-	p, _, err := b.Create(t.Context(), b.ours, d, by)
+	p, _, err := b.Create(t.Context(), by(b.ours), d)
 	require.NoError(t, err)
 	return p
 }

@@ -49,7 +49,7 @@ func TestCoverage(t *testing.T) {
 	require.EqualValues(t, 1, c.Runs)
 	require.EqualValues(t, 1, c.Matched)
 
-	require.NoError(t, b.Delete(t.Context(), b.ours, p.ID, nil, by))
+	require.NoError(t, b.Delete(t.Context(), by(b.ours), p.ID, nil))
 	c, err = b.Coverage(t.Context(), b.ours, p.ID, nil, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, c.Matched, "what was matched stays known")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
@@ -109,7 +110,7 @@ func (s *Service) Masking(ctx context.Context, tenant uuid.UUID) ([]MaskPath, er
 
 // SetMasking replaces the tenant's masks. They hold for what is shown and stored from
 // now on; what audit records and approvals hold already stays as it is.
-func (s *Service) SetMasking(ctx context.Context, tenant uuid.UUID, paths []MaskPath) ([]MaskPath, error) {
+func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskPath) ([]MaskPath, error) {
 	if paths == nil {
 		paths = []MaskPath{}
 	}
@@ -120,11 +121,11 @@ func (s *Service) SetMasking(ctx context.Context, tenant uuid.UUID, paths []Mask
 	if err != nil {
 		return nil, fmt.Errorf("policy: encode masks: %w", err)
 	}
-	err = s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		if _, err := s.q.SetMaskPaths(ctx, tx, dbsqlc.SetMaskPathsParams{TenantID: tenant, MaskPaths: raw}); err != nil {
+	err = s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if _, err := s.q.SetMaskPaths(ctx, tx, dbsqlc.SetMaskPathsParams{TenantID: who.TenantID, MaskPaths: raw}); err != nil {
 			return fmt.Errorf("policy: store masks: %w", err)
 		}
-		rec := audit.Change(ctx, tenant, audit.MaskingUpdated, audit.SubjectMasking, tenant.String())
+		rec := audit.Change(who, audit.MaskingUpdated, audit.SubjectMasking, who.TenantID.String())
 		rec.Details = json.RawMessage(fmt.Sprintf(`{"paths":%s}`, raw))
 		return audit.Append(ctx, tx, rec)
 	})

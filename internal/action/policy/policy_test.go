@@ -15,7 +15,6 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/record/audit"
 )
 
 func TestAPolicyActsOnTheNextCall(t *testing.T) {
@@ -30,14 +29,14 @@ func TestAPolicyActsOnTheNextCall(t *testing.T) {
 	off := false
 	d := block("No lists", "shop:list_*")
 	d.Enabled = &off
-	_, _, err := b.Replace(t.Context(), b.ours, p.ID, d, nil, by)
+	_, _, err := b.Replace(t.Context(), by(b.ours), p.ID, d, nil)
 	require.NoError(t, err)
 	require.Equal(t, governance.Allow, decision())
 	d.Enabled = nil
-	_, _, err = b.Replace(t.Context(), b.ours, p.ID, d, nil, by)
+	_, _, err = b.Replace(t.Context(), by(b.ours), p.ID, d, nil)
 	require.NoError(t, err)
 	require.Equal(t, governance.Block, decision())
-	require.NoError(t, b.Delete(t.Context(), b.ours, p.ID, nil, by))
+	require.NoError(t, b.Delete(t.Context(), by(b.ours), p.ID, nil))
 	require.Equal(t, governance.Allow, decision())
 }
 
@@ -48,9 +47,9 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 	ctx := t.Context()
 	_, _, err := b.Get(ctx, b.them, p.ID)
 	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
-	_, _, err = b.Replace(ctx, b.them, p.ID, block("Mine", "*"), nil, by)
+	_, _, err = b.Replace(ctx, by(b.them), p.ID, block("Mine", "*"), nil)
 	require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
-	require.True(t, fault.HasCode(b.Delete(ctx, b.them, p.ID, nil, by), fault.CodePolicyNotFound))
+	require.True(t, fault.HasCode(b.Delete(ctx, by(b.them), p.ID, nil), fault.CodePolicyNotFound))
 	for _, before := range []int32{0, 1, 9} {
 		_, _, err = b.Versions(ctx, b.them, p.ID, before, 10)
 		require.True(t, fault.HasCode(err, fault.CodePolicyNotFound))
@@ -66,13 +65,15 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 func TestVersionsSayWhoAndWhat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.User, ID: "u1", RequestID: "req-1"})
-	p, _, err := b.Create(ctx, b.ours, block("One", "shop:*"), by)
+	ctx, user, key := t.Context(), by(b.ours), by(b.ours)
+	user.RequestID, key.RequestID = "req-1", "req-1"
+	key.Kind = actor.Key
+	p, _, err := b.Create(ctx, user, block("One", "shop:*"))
 	require.NoError(t, err)
-	_, _, err = b.Replace(ctx, b.ours, p.ID, policy.Draft{Name: "Two", Action: "require_approval"}, nil, "key:k")
+	_, _, err = b.Replace(ctx, key, p.ID, policy.Draft{Name: "Two", Action: "require_approval"}, nil)
 	require.NoError(t, err)
-	require.NoError(t, b.Delete(ctx, b.ours, p.ID, nil, by))
-	require.True(t, fault.HasCode(b.Delete(ctx, b.ours, p.ID, nil, by), fault.CodePolicyNotFound))
+	require.NoError(t, b.Delete(ctx, user, p.ID, nil))
+	require.True(t, fault.HasCode(b.Delete(ctx, user, p.ID, nil), fault.CodePolicyNotFound))
 
 	all, more, err := b.Versions(ctx, b.ours, p.ID, 0, 10)
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestVersionsSayWhoAndWhat(t *testing.T) {
 		change policy.Change
 		name   string
 		by     string
-	}{{policy.Deleted, "Two", by}, {policy.Updated, "Two", "key:k"}, {policy.Created, "One", by}} {
+	}{{policy.Deleted, "Two", user.String()}, {policy.Updated, "Two", key.String()}, {policy.Created, "One", user.String()}} {
 		require.Equal(t, want.change, all[i].Change)
 		require.Equal(t, want.name, all[i].Policy.Name)
 		require.Equal(t, want.by, all[i].ChangedBy)
@@ -101,8 +102,8 @@ func TestVersionsSayWhoAndWhat(t *testing.T) {
 	require.NoError(t, err)
 	records, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	id := p.ID.String()
-	require.Equal(t, []string{"policy.created " + id + " u1 req-1", "policy.updated " + id + " u1 req-1", "policy.deleted " + id + " u1 req-1"}, records)
+	id, by := p.ID.String(), " "+user.IDText()+" req-1"
+	require.Equal(t, []string{"policy.created " + id + by, "policy.updated " + id + by, "policy.deleted " + id + by}, records)
 }
 
 func TestOfTwoChangesOfOneVersionOneWins(t *testing.T) {
@@ -113,7 +114,7 @@ func TestOfTwoChangesOfOneVersionOneWins(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]error, 8)
 	for i := range results {
-		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), b.ours, p.ID, block("Other", "*"), &first, by) })
+		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), by(b.ours), p.ID, block("Other", "*"), &first) })
 	}
 	wg.Wait()
 	won := 0
@@ -125,11 +126,11 @@ func TestOfTwoChangesOfOneVersionOneWins(t *testing.T) {
 		require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
 	}
 	require.Equal(t, 1, won)
-	require.True(t, fault.HasCode(b.Delete(t.Context(), b.ours, p.ID, &first, by), fault.CodeConflict))
+	require.True(t, fault.HasCode(b.Delete(t.Context(), by(b.ours), p.ID, &first), fault.CodeConflict))
 
 	// Without a version none is lost: each is a version of its own.
 	for i := range results {
-		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), b.ours, p.ID, block("Other", "*"), nil, by) })
+		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), by(b.ours), p.ID, block("Other", "*"), nil) })
 	}
 	wg.Wait()
 	for _, err := range results {
@@ -158,7 +159,7 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 		require.Equal(t, governance.Block, v.Decision, broken)
 		require.Equal(t, "Broken", v.PolicyName, broken)
 	}
-	require.NoError(t, b.Delete(t.Context(), b.ours, p.ID, nil, by), "and it can be got rid of")
+	require.NoError(t, b.Delete(t.Context(), by(b.ours), p.ID, nil), "and it can be got rid of")
 	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders").Decision)
 }
 
@@ -175,14 +176,14 @@ func TestAChangeWaitsForCallsThatAreBeginning(t *testing.T) {
 	require.NoError(t, err)
 	changes := map[string]func(uuid.UUID) error{
 		"create": func(tenant uuid.UUID) error {
-			_, _, err := impatient.Create(t.Context(), tenant, block("More", "*"), by)
+			_, _, err := impatient.Create(t.Context(), by(tenant), block("More", "*"))
 			return err
 		},
 		"replace": func(uuid.UUID) error {
-			_, _, err := impatient.Replace(t.Context(), b.ours, p.ID, block("Less", "x:*"), nil, by)
+			_, _, err := impatient.Replace(t.Context(), by(b.ours), p.ID, block("Less", "x:*"), nil)
 			return err
 		},
-		"delete": func(uuid.UUID) error { return impatient.Delete(t.Context(), b.ours, p.ID, nil, by) },
+		"delete": func(uuid.UUID) error { return impatient.Delete(t.Context(), by(b.ours), p.ID, nil) },
 	}
 	before := b.version(t, b.ours)
 	err = b.db.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {

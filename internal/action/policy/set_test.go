@@ -27,7 +27,7 @@ func TestAChangeActsInEveryProcess(t *testing.T) {
 		on := i%2 == 0
 		d := block("Switch", "shop:list_*")
 		d.Enabled = &on
-		_, _, err := b.Replace(t.Context(), b.ours, p.ID, d, nil, by)
+		_, _, err := b.Replace(t.Context(), by(b.ours), p.ID, d, nil)
 		require.NoError(t, err)
 		want := governance.Allow
 		if on {
@@ -106,7 +106,7 @@ func TestATenantHas2000Policies(t *testing.T) {
 			'action', 'notify', 'verbMatchers', json_build_array(json_build_object('type', 'verb', 'value', 'shop:v' || n)), 'conditions', '[]'::json), 'user:x', now(), 'user:x', now()
 		FROM policies, generate_series(1, $1) n`, policy.MaxPolicies-2)
 	last := b.create(t, block("Last", "*:get_order"))
-	_, _, err := b.Create(t.Context(), b.ours, block("Too many", "*"), by)
+	_, _, err := b.Create(t.Context(), by(b.ours), block("Too many", "*"))
 	require.True(t, fault.HasCode(err, fault.CodeConflict))
 	require.EqualValues(t, 2, b.version(t, b.ours))
 	require.Equal(t, "First", b.decide(t, "shop:list_orders").PolicyName)
@@ -126,7 +126,7 @@ func TestATenantHas2000Policies(t *testing.T) {
 	}
 	require.Len(t, seen, policy.MaxPolicies)
 
-	require.NoError(t, b.Delete(t.Context(), b.ours, last.ID, nil, by))
+	require.NoError(t, b.Delete(t.Context(), by(b.ours), last.ID, nil))
 	b.create(t, block("In its place", "*"))
 }
 
@@ -195,7 +195,7 @@ func TestMasking(t *testing.T) {
 	require.JSONEq(t, args, mask("shop:create_order", args))
 
 	set := []policy.MaskPath{{Verb: "shop:create_*", Path: "args.amount"}, {Verb: "*", Path: "args.items.note"}, {Verb: "shop:create_order", Path: `args.a\.b`}}
-	got, err := b.SetMasking(t.Context(), b.ours, set)
+	got, err := b.SetMasking(t.Context(), by(b.ours), set)
 	require.NoError(t, err)
 	require.Equal(t, set, got)
 	got, err = b.Masking(t.Context(), b.ours)
@@ -241,7 +241,7 @@ func TestMaskingRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = policy.MaskPath{Verb: "*", Path: fmt.Sprintf("args.a%d", i)}
 	}
-	_, err := b.SetMasking(t.Context(), b.ours, many[:100])
+	_, err := b.SetMasking(t.Context(), by(b.ours), many[:100])
 	require.NoError(t, err)
 	tests := map[string]struct {
 		paths []policy.MaskPath
@@ -261,7 +261,7 @@ func TestMaskingRefuses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := b.SetMasking(t.Context(), b.ours, tt.paths)
+			_, err := b.SetMasking(t.Context(), by(b.ours), tt.paths)
 			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
 			require.Equal(t, tt.path, fault.As(err).Details[0].Path)
 		})

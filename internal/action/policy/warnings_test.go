@@ -63,7 +63,7 @@ func TestWarnings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.draft.Name = name
-			p, warnings, err := b.Create(t.Context(), b.ours, tt.draft, by)
+			p, warnings, err := b.Create(t.Context(), by(b.ours), tt.draft)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, codes(warnings), "%v", warnings)
 			_, again, err := b.Get(t.Context(), b.ours, p.ID)
@@ -85,7 +85,7 @@ func TestWarningsFollowTheCatalog(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	d := policy.Draft{Name: "Other shop", Matchers: verbs("other:create_refund"), Conditions: []governance.Condition{when("args.amount", governance.OpExists, "")}, Action: "block"}
-	p, warnings, err := b.Create(t.Context(), b.ours, d, by)
+	p, warnings, err := b.Create(t.Context(), by(b.ours), d)
 	require.NoError(t, err)
 	require.Equal(t, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}, codes(warnings))
 	b.importShop(t, "other")
@@ -134,7 +134,7 @@ func TestApproversAreUsersOfTheTenant(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, err := b.Create(t.Context(), b.ours, tt.draft, by)
+			_, warnings, err := b.Create(t.Context(), by(b.ours), tt.draft)
 			if tt.path != "" {
 				require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
 				require.Equal(t, tt.path, fault.As(err).Details[0].Path)
@@ -169,7 +169,7 @@ func TestDraftsAreChecked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, err := b.Create(t.Context(), b.ours, tt.draft, by)
+			_, _, err := b.Create(t.Context(), by(b.ours), tt.draft)
 			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
 			require.Equal(t, tt.path, fault.As(err).Details[0].Path)
 		})

@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
 )
 
 // Create stores a policy. It decides from the next run on, in every process. What is
-// wrong with the draft is VALIDATION_ERROR; more than MaxPolicies is CONFLICT. by is
-// "user:<id>" or "key:<id>".
-func (s *Service) Create(ctx context.Context, tenant uuid.UUID, d Draft, by string) (Policy, []Warning, error) {
-	p, err := s.check(ctx, tenant, d)
+// wrong with the draft is VALIDATION_ERROR; more than MaxPolicies is CONFLICT.
+func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy, []Warning, error) {
+	p, err := s.check(ctx, who.TenantID, d)
 	if err != nil {
 		return Policy{}, nil, err
 	}
@@ -26,27 +26,27 @@ func (s *Service) Create(ctx context.Context, tenant uuid.UUID, d Draft, by stri
 		return Policy{}, nil, fmt.Errorf("policy: make an id: %w", err)
 	}
 	p.Version = 1
-	p.CreatedAt, p.CreatedBy = s.now(), by
-	p.UpdatedAt, p.UpdatedBy = p.CreatedAt, by
-	err = s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
+	p.CreatedAt, p.CreatedBy = s.now(), who.String()
+	p.UpdatedAt, p.UpdatedBy = p.CreatedAt, p.CreatedBy
+	err = s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
 		}
-		switch n, err := s.q.CountPolicies(ctx, tx, tenant); {
+		switch n, err := s.q.CountPolicies(ctx, tx, who.TenantID); {
 		case err != nil:
 			return fmt.Errorf("policy: count: %w", err)
 		case n >= MaxPolicies:
-			return fault.Newf(fault.CodeConflict, "A tenant has at most %d policies. Delete one, or say more in one.", MaxPolicies)
+			return fault.Newf(fault.CodeConflict, "A who.TenantID has at most %d policies. Delete one, or say more in one.", MaxPolicies)
 		}
-		if err := s.insert(ctx, tx, tenant, p); err != nil {
+		if err := s.insert(ctx, tx, who.TenantID, p); err != nil {
 			return err
 		}
-		if err := s.record(ctx, tx, tenant, p, Created); err != nil {
+		if err := s.record(ctx, tx, who, p, Created); err != nil {
 			return err
 		}
-		return s.closeGate(ctx, tx, tenant)
+		return s.closeGate(ctx, tx, who.TenantID)
 	})
-	return s.warned(ctx, tenant, p, err)
+	return s.warned(ctx, who.TenantID, p, err)
 }
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy) error {
@@ -66,20 +66,20 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Pol
 
 // Replace puts the draft in the place of a policy; POLICY_NOT_FOUND. With expect the
 // policy must be in that version, else CONFLICT.
-func (s *Service) Replace(ctx context.Context, tenant, id uuid.UUID, d Draft, expect *int32, by string) (Policy, []Warning, error) {
-	p, err := s.check(ctx, tenant, d)
+func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d Draft, expect *int32) (Policy, []Warning, error) {
+	p, err := s.check(ctx, who.TenantID, d)
 	if err != nil {
 		return Policy{}, nil, err
 	}
 	p.ID = id
-	err = s.change(ctx, tenant, id, expect, func(tx pgx.Tx) error {
+	err = s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
 		doc, err := encode(p)
 		if err != nil {
 			return err
 		}
 		row, err := s.q.UpdatePolicy(ctx, tx, dbsqlc.UpdatePolicyParams{
-			TenantID: tenant, ID: id, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
-			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: by, ChangedAt: s.now(),
+			TenantID: who.TenantID, ID: id, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
+			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: who.String(), ChangedAt: s.now(),
 		})
 		if err != nil {
 			return fmt.Errorf("policy: update: %w", err)
@@ -87,33 +87,33 @@ func (s *Service) Replace(ctx context.Context, tenant, id uuid.UUID, d Draft, ex
 		if p, err = fromRow(row); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, tenant, p, Updated)
+		return s.record(ctx, tx, who, p, Updated)
 	})
-	return s.warned(ctx, tenant, p, err)
+	return s.warned(ctx, who.TenantID, p, err)
 }
 
 // Delete ends a policy; its versions stay. POLICY_NOT_FOUND, and CONFLICT as for
 // Replace.
-func (s *Service) Delete(ctx context.Context, tenant, id uuid.UUID, expect *int32, by string) error {
-	return s.change(ctx, tenant, id, expect, func(tx pgx.Tx) error {
+func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32) error {
+	return s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
 		at := s.now()
-		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: tenant, ID: id, ChangedAt: &at, ChangedBy: by})
+		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: who.TenantID, ID: id, ChangedAt: &at, ChangedBy: who.String()})
 		if err != nil {
 			return fmt.Errorf("policy: delete: %w", err)
 		}
 		// A document that cannot be read must not keep its policy from being deleted.
-		return s.recordDocument(ctx, tx, tenant, row, Deleted)
+		return s.recordDocument(ctx, tx, who, row, Deleted)
 	})
 }
 
 // change runs fn in the tenant's turn, once the policy is known to be there and in the
 // version that the caller expects.
-func (s *Service) change(ctx context.Context, tenant, id uuid.UUID, expect *int32, fn func(pgx.Tx) error) error {
-	return s.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
+func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32, fn func(pgx.Tx) error) error {
+	return s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
 		}
-		row, err := s.q.GetPolicy(ctx, tx, dbsqlc.GetPolicyParams{TenantID: tenant, ID: id})
+		row, err := s.q.GetPolicy(ctx, tx, dbsqlc.GetPolicyParams{TenantID: who.TenantID, ID: id})
 		switch {
 		case err != nil:
 			return readError(err)
@@ -123,7 +123,7 @@ func (s *Service) change(ctx context.Context, tenant, id uuid.UUID, expect *int3
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return s.closeGate(ctx, tx, tenant)
+		return s.closeGate(ctx, tx, who.TenantID)
 	})
 }
 
@@ -137,26 +137,26 @@ func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) er
 }
 
 // record keeps the version and says in the audit record who made it.
-func (s *Service) record(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy, c Change) error {
+func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change) error {
 	doc, err := encode(p)
 	if err != nil {
 		return err
 	}
-	return s.recordDocument(ctx, tx, tenant, dbsqlc.Policy{
+	return s.recordDocument(ctx, tx, who, dbsqlc.Policy{
 		ID: p.ID, Version: p.Version, Name: p.Name, Enabled: p.Enabled, Mode: string(p.Mode), Action: string(p.Action),
 		Document: doc, UpdatedAt: p.UpdatedAt, UpdatedBy: p.UpdatedBy,
 	}, c)
 }
 
-func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, row dbsqlc.Policy, c Change) error {
+func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change) error {
 	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
-		TenantID: tenant, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
+		TenantID: who.TenantID, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
 		ChangedBy: row.UpdatedBy, ChangedAt: row.UpdatedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("policy: keep the version: %w", err)
 	}
-	rec := audit.Change(ctx, tenant, c.action(), audit.SubjectPolicy, row.ID.String())
+	rec := audit.Change(who, c.action(), audit.SubjectPolicy, row.ID.String())
 	rec.Details, err = json.Marshal(map[string]any{
 		"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action,
 	})

@@ -64,7 +64,7 @@ func layers() []layer {
 		{probes, nil},
 		{"internal/dev/sandbox", nil},
 		// The benchmark fills catalogs below the API; it gets the servers from the command.
-		{"internal/dev/bench", []string{"internal/kernel/verb", "internal/provider/catalog", "db"}},
+		{"internal/dev/bench", []string{"internal/kernel/actor", "internal/kernel/verb", "internal/provider/catalog", "db"}},
 		{"internal/dev/devserver/datadir", nil},
 		{"internal/dev/devserver/port", nil},
 		{"internal/dev/devserver/postgres", []string{"internal/dev/devserver/"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 )
@@ -116,7 +117,7 @@ func (b *benchmark) fill(ctx context.Context, tenantID uuid.UUID, n int) error {
 				Risk: verb.RiskMedium, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Schema: schema, Plan: json.RawMessage(`{}`),
 			}
 		}
-		_, err := c.Replace(ctx, tenantID, catalog.Provider{
+		_, err := c.Replace(ctx, actor.OperatorAt(tenantID, "benchmark"), catalog.Provider{
 			Slug: fmt.Sprintf("provider%03d", p), Name: "Provider", Domain: "bench", BaseURL: "https://example.com", AuthType: "bearer", Auth: json.RawMessage(`{"type":"bearer"}`),
 		}, verbs)
 		if err != nil {

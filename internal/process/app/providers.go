@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/connectors"
@@ -28,7 +27,7 @@ func newProviders(c *catalog.Catalog, e egress.Config) providers {
 }
 
 // Import implements api.Providers.
-func (p providers) Import(ctx context.Context, tenant uuid.UUID, in connectors.ImportInput) (catalog.Provider, error) {
+func (p providers) Import(ctx context.Context, who actor.Actor, in connectors.ImportInput) (catalog.Provider, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -51,7 +50,7 @@ func (p providers) Import(ctx context.Context, tenant uuid.UUID, in connectors.I
 	if err != nil {
 		return catalog.Provider{}, fmt.Errorf("app: encode the provider's auth: %w", err)
 	}
-	return p.Replace(ctx, tenant, catalog.Provider{
+	return p.Replace(ctx, who, catalog.Provider{
 		Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: string(read.Auth.Type), Auth: authentication,
 		DocumentHash: catalog.HashOf(in.Document), Degraded: reports(read.Degraded), Rejected: reports(read.Rejected),
 	}, newVerbs(read.Verbs))

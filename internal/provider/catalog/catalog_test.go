@@ -18,6 +18,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -52,6 +53,11 @@ func newRig(tb testing.TB) *rig {
 	return r
 }
 
+// by is a key of the tenant.
+func by(tenant uuid.UUID) actor.Actor {
+	return actor.Actor{Kind: actor.Key, TenantID: tenant, ID: uuid.MustParse("0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90")}
+}
+
 // meta asks for a verb by itself.
 func (r *rig) meta(tb testing.TB, tenant uuid.UUID, name verb.Name) (catalog.Meta, error) {
 	tb.Helper()
@@ -82,7 +88,7 @@ func newVerb(name, domain string, risk verb.Risk) catalog.NewVerb {
 
 func (r *rig) replace(tb testing.TB, tenant uuid.UUID, p catalog.Provider, verbs ...catalog.NewVerb) catalog.Provider {
 	tb.Helper()
-	got, err := r.Replace(context.Background(), tenant, p, verbs)
+	got, err := r.Replace(context.Background(), by(tenant), p, verbs)
 	require.NoError(tb, err)
 	return got
 }
@@ -296,23 +302,23 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("a", "one", verb.RiskLow))
-	_, err := r.Replace(t.Context(), r.tenant, provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "one", verb.RiskLow), newVerb("b", "one", verb.RiskLow)})
+	_, err := r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "one", verb.RiskLow), newVerb("b", "one", verb.RiskLow)})
 	require.Error(t, err)
 	require.Equal(t, []string{"shop:a"}, names(r.list(t, catalog.Filter{})))
 	r.requireCountsHold(t)
 
-	_, err = r.Replace(t.Context(), r.tenant, provider("tool", "bearer"), nil)
+	_, err = r.Replace(t.Context(), by(r.tenant), provider("tool", "bearer"), nil)
 	requireCode(t, err, fault.CodeValidation)
-	_, err = r.Replace(t.Context(), r.tenant, provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "*", verb.RiskLow)})
+	_, err = r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "*", verb.RiskLow)})
 	requireCode(t, err, fault.CodeValidation)
 }
 
 func TestDeleteProvider(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
-	require.NoError(t, r.DeleteProvider(t.Context(), r.tenant, "shop"))
-	requireCode(t, r.DeleteProvider(t.Context(), r.tenant, "shop"), fault.CodeProviderNotFound)
-	requireCode(t, r.DeleteProvider(t.Context(), r.tenant, "a\x00"), fault.CodeProviderNotFound)
+	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"))
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"), fault.CodeProviderNotFound)
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "a\x00"), fault.CodeProviderNotFound)
 	_, err := r.Provider(t.Context(), r.tenant, "shop")
 	requireCode(t, err, fault.CodeProviderNotFound)
 	page := r.list(t, catalog.Filter{})
@@ -387,11 +393,11 @@ func TestImportsAtOnce(t *testing.T) {
 			for n := range verbs {
 				verbs[n] = newVerb(fmt.Sprintf("v%d_%d", i, n), fmt.Sprintf("d%d", n%3), []verb.Risk{verb.RiskLow, verb.RiskHigh}[n%2])
 			}
-			if _, err := r.Replace(t.Context(), r.tenant, provider(slug, "bearer"), verbs); err != nil {
+			if _, err := r.Replace(t.Context(), by(r.tenant), provider(slug, "bearer"), verbs); err != nil {
 				t.Errorf("import %d: %v", i, err)
 			}
 			if i == 5 {
-				if err := r.DeleteProvider(t.Context(), r.tenant, "mail"); err != nil && !fault.HasCode(err, fault.CodeProviderNotFound) {
+				if err := r.DeleteProvider(t.Context(), by(r.tenant), "mail"); err != nil && !fault.HasCode(err, fault.CodeProviderNotFound) {
 					t.Errorf("delete: %v", err)
 				}
 			}

@@ -7,24 +7,24 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/record/audit"
 )
 
 func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.Key, ID: "k1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
+	ctx := t.Context()
+	who := by(r.tenant)
+	who.RequestID, who.SourceAddr = "req-1", "192.0.2.1"
 	p := provider("shop", "bearer")
 	p.Degraded, p.Rejected = []catalog.Report{{Operation: "a", Reason: "b"}}, []catalog.Report{{}, {}}
-	_, err := r.Replace(ctx, r.tenant, p, []catalog.NewVerb{newVerb("b", "one", verb.RiskLow)})
+	_, err := r.Replace(ctx, who, p, []catalog.NewVerb{newVerb("b", "one", verb.RiskLow)})
 	require.NoError(t, err)
-	require.NoError(t, r.DeleteProvider(ctx, r.tenant, "shop"))
-	require.True(t, fault.HasCode(r.DeleteProvider(ctx, r.tenant, "shop"), fault.CodeProviderNotFound))
-	_, err = r.Replace(ctx, r.tenant, provider("tool", "bearer"), nil)
+	require.NoError(t, r.DeleteProvider(ctx, who, "shop"))
+	require.True(t, fault.HasCode(r.DeleteProvider(ctx, who, "shop"), fault.CodeProviderNotFound))
+	_, err = r.Replace(ctx, who, provider("tool", "bearer"), nil)
 	require.Error(t, err)
 
 	rows, err := r.admin.Query(t.Context(), `SELECT concat_ws(' ', actor_type, actor_id, action, provider, subject_type, subject_id, request_id, source_addr, details)
@@ -33,8 +33,8 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		`key k1 provider.imported shop provider shop req-1 192.0.2.1 {"degraded":1,"document_hash":"` + hex.EncodeToString(p.DocumentHash[:]) + `","imported":1,"rejected":2}`,
-		`key k1 provider.deleted shop provider shop req-1 192.0.2.1`,
+		"key " + who.IDText() + ` provider.imported shop provider shop req-1 192.0.2.1 {"degraded":1,"document_hash":"` + hex.EncodeToString(p.DocumentHash[:]) + `","imported":1,"rejected":2}`,
+		"key " + who.IDText() + ` provider.deleted shop provider shop req-1 192.0.2.1`,
 	}, got)
 }
 
@@ -45,9 +45,9 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 	was := r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("b", "one", verb.RiskLow))
 	_, err := r.admin.Exec(t.Context(), "ALTER TABLE audit_records ADD CONSTRAINT no_room CHECK (false) NOT VALID")
 	require.NoError(t, err)
-	_, err = r.Replace(t.Context(), r.tenant, provider("shop", "none"), nil)
+	_, err = r.Replace(t.Context(), by(r.tenant), provider("shop", "none"), nil)
 	require.ErrorContains(t, err, "no_room")
-	require.ErrorContains(t, r.DeleteProvider(t.Context(), r.tenant, "shop"), "no_room")
+	require.ErrorContains(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"), "no_room")
 	is, err := r.Provider(t.Context(), r.tenant, "shop")
 	require.NoError(t, err)
 	require.Equal(t, was.AuthType, is.AuthType)

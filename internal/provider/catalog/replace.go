@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
@@ -29,7 +30,7 @@ const anyKey = "*"
 // before, in one transaction: a reader sees the old catalog or the new one. Imports
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
 // of the first import.
-func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, verbs []NewVerb) (Provider, error) {
+func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []NewVerb) (Provider, error) {
 	if !verb.ValidSlug(p.Slug) {
 		return Provider{}, fault.Invalid("/slug", "pattern", "slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
 	}
@@ -37,20 +38,20 @@ func (c *Catalog) Replace(ctx context.Context, tenant uuid.UUID, p Provider, ver
 		return Provider{}, fault.Invalid("/openapi", "domain", "A verb's domain cannot be \"*\".")
 	}
 	p.Imported = len(verbs)
-	arg, err := p.row(tenant, c.now())
+	arg, err := p.row(who.TenantID, c.now())
 	if err != nil {
 		return Provider{}, err
 	}
-	err = c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+	err = c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		stored, err := c.q.UpsertProvider(ctx, tx, arg)
 		if err != nil {
 			return fmt.Errorf("catalog: store a provider: %w", err)
 		}
 		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
-		if err := c.replaceVerbs(ctx, tx, tenant, p.Slug, verbs); err != nil {
+		if err := c.replaceVerbs(ctx, tx, who.TenantID, p.Slug, verbs); err != nil {
 			return err
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, audit.ProviderImported, p.Slug).With(map[string]any{
+		return audit.Append(ctx, tx, changed(who, audit.ProviderImported, p.Slug).With(map[string]any{
 			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
 		}))
 	})
@@ -79,28 +80,28 @@ func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 
 // DeleteProvider removes a provider and its verbs; its credentials stay.
 // PROVIDER_NOT_FOUND.
-func (c *Catalog) DeleteProvider(ctx context.Context, tenant uuid.UUID, slug string) error {
+func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string) error {
 	if !verb.ValidSlug(slug) {
 		return fault.New(fault.CodeProviderNotFound, "")
 	}
-	return c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		n, err := c.q.DeleteProvider(ctx, tx, dbsqlc.DeleteProviderParams{TenantID: tenant, Slug: slug})
+	return c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		n, err := c.q.DeleteProvider(ctx, tx, dbsqlc.DeleteProviderParams{TenantID: who.TenantID, Slug: slug})
 		switch {
 		case err != nil:
 			return fmt.Errorf("catalog: delete a provider: %w", err)
 		case n == 0:
 			return fault.New(fault.CodeProviderNotFound, "")
 		}
-		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
+		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: who.TenantID, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, audit.ProviderDeleted, slug))
+		return audit.Append(ctx, tx, changed(who, audit.ProviderDeleted, slug))
 	})
 }
 
 // changed is the record of a change of a provider.
-func changed(ctx context.Context, tenant uuid.UUID, action audit.Action, slug string) audit.Record {
-	r := audit.Change(ctx, tenant, action, audit.SubjectProvider, slug)
+func changed(who actor.Actor, action audit.Action, slug string) audit.Record {
+	r := audit.Change(who, action, audit.SubjectProvider, slug)
 	r.Provider = slug
 	return r
 }

@@ -34,8 +34,8 @@ type Credential struct {
 	CustomerID   string // "" is the tenant's own
 	AllowedHosts []string
 	Status       Status
-	Version      int // counts up with each rotation, from 1
-	CreatedBy    string
+	Version      int    // counts up with each rotation, from 1
+	CreatedBy    string // "user:<id>" or "key:<id>"
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	LastUsedAt   *time.Time
@@ -50,7 +50,6 @@ type New struct {
 	CustomerID   string
 	AllowedHosts []string
 	Data         json.RawMessage // one object with exactly the fields of the type
-	CreatedBy    string          // the user or key that stores it
 }
 
 // Patch changes what is not nil.

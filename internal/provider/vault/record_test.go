@@ -8,10 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
-	"agentruntime/internal/record/audit"
 )
 
 // records returns all there are, each as one line.
@@ -28,18 +26,20 @@ func (r *rig) records(t *testing.T) []string {
 func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Type: actor.User, ID: "u1", RequestID: "req-1", SourceAddr: "192.0.2.1"})
+	ctx := t.Context()
+	who := by(r.tenant)
+	who.RequestID, who.SourceAddr = "req-1", "192.0.2.1"
 	data := json.RawMessage(`{"key":"` + canary + `"}`)
-	c, err := r.Create(ctx, r.tenant, vault.New{Provider: "shop", Type: "api_key", Label: "label", Data: data})
+	c, err := r.Create(ctx, who, vault.New{Provider: "shop", Type: "api_key", Label: "label", Data: data})
 	require.NoError(t, err)
 	label, status := "other", "revoked"
-	_, err = r.Update(ctx, r.tenant, c.ID, vault.Patch{Label: &label, Status: &status})
+	_, err = r.Update(ctx, who, c.ID, vault.Patch{Label: &label, Status: &status})
 	require.NoError(t, err)
-	_, err = r.Rotate(ctx, r.tenant, c.ID, data)
+	_, err = r.Rotate(ctx, who, c.ID, data)
 	require.NoError(t, err)
-	require.NoError(t, r.Delete(ctx, r.tenant, c.ID))
+	require.NoError(t, r.Delete(ctx, who, c.ID))
 	line := func(action, provider, details string) string {
-		return "user u1 " + action + " " + provider + " credential " + c.ID.String() + " req-1 192.0.2.1" + details
+		return "user " + who.IDText() + " " + action + " " + provider + " credential " + c.ID.String() + " req-1 192.0.2.1" + details
 	}
 	want := []string{
 		line("credential.created", "shop", ` {"customer_id":"","type":"api_key"}`),
@@ -50,11 +50,11 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	require.Equal(t, want, r.records(t))
 
 	// What is refused is no change.
-	_, err = r.Update(ctx, r.tenant, uuid.New(), vault.Patch{Label: &label})
+	_, err = r.Update(ctx, who, uuid.New(), vault.Patch{Label: &label})
 	requireCode(t, err, fault.CodeCredentialNotFound)
-	_, err = r.Rotate(ctx, r.tenant, c.ID, data)
+	_, err = r.Rotate(ctx, who, c.ID, data)
 	requireCode(t, err, fault.CodeCredentialNotFound)
-	requireCode(t, r.Delete(ctx, r.tenant, c.ID), fault.CodeCredentialNotFound)
+	requireCode(t, r.Delete(ctx, who, c.ID), fault.CodeCredentialNotFound)
 	require.Equal(t, want, r.records(t))
 	for _, l := range want {
 		require.NotContains(t, l, canary)
@@ -71,12 +71,15 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 	label, data := "x", json.RawMessage(`{"key":"k2"}`)
 	for name, change := range map[string]func() error{
 		"create": func() error {
-			_, err := r.Create(t.Context(), r.tenant, vault.New{Provider: "shop", Type: "api_key", Data: data})
+			_, err := r.Create(t.Context(), by(r.tenant), vault.New{Provider: "shop", Type: "api_key", Data: data})
 			return err
 		},
-		"update": func() error { _, err := r.Update(t.Context(), r.tenant, c.ID, vault.Patch{Label: &label}); return err },
-		"rotate": func() error { _, err := r.Rotate(t.Context(), r.tenant, c.ID, data); return err },
-		"delete": func() error { return r.Delete(t.Context(), r.tenant, c.ID) },
+		"update": func() error {
+			_, err := r.Update(t.Context(), by(r.tenant), c.ID, vault.Patch{Label: &label})
+			return err
+		},
+		"rotate": func() error { _, err := r.Rotate(t.Context(), by(r.tenant), c.ID, data); return err },
+		"delete": func() error { return r.Delete(t.Context(), by(r.tenant), c.ID) },
 	} {
 		require.ErrorContains(t, change(), "no_room", name)
 		page, _, err := r.List(t.Context(), r.tenant, vault.Filter{Limit: 10})

@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -41,8 +42,8 @@ func Open(d Deps) (*Vault, error) {
 }
 
 // changed is the record of a change of a credential, without anything of its data.
-func changed(ctx context.Context, tenant uuid.UUID, action audit.Action, c Credential) audit.Record {
-	r := audit.Change(ctx, tenant, action, audit.SubjectCredential, c.ID.String())
+func changed(who actor.Actor, action audit.Action, c Credential) audit.Record {
+	r := audit.Change(who, action, audit.SubjectCredential, c.ID.String())
 	r.Provider = c.Provider
 	return r
 }
@@ -51,7 +52,7 @@ func notFound() error { return fault.New(fault.CodeCredentialNotFound, "") }
 
 // Create seals and stores a credential. What is wrong with the input is
 // VALIDATION_ERROR, and no message repeats a part of the data.
-func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential, error) {
+func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential, error) {
 	p, err := n.parse()
 	if err != nil {
 		return Credential{}, err
@@ -62,22 +63,22 @@ func (v *Vault) Create(ctx context.Context, tenant uuid.UUID, n New) (Credential
 	}
 	c := Credential{
 		ID: id, Provider: n.Provider, Type: p.content.Type, Label: n.Label, CustomerID: n.CustomerID,
-		AllowedHosts: p.hosts, Status: StatusActive, Version: 1, CreatedBy: n.CreatedBy,
+		AllowedHosts: p.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
 		CreatedAt: v.now(),
 	}
 	c.UpdatedAt = c.CreatedAt
-	e, err := v.sealContent(ctx, tenant, id, 1, p.content)
+	e, err := v.sealContent(ctx, who.TenantID, id, 1, p.content)
 	if err != nil {
 		return Credential{}, err
 	}
 	b := &db.Batch{}
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
-		ID: id, TenantID: tenant, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
+		ID: id, TenantID: who.TenantID, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
 		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
-	audit.Queue(b, changed(ctx, tenant, audit.CredentialCreated, c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
-	if err := v.db.Send(ctx, tenant, b); err != nil {
+	audit.Queue(b, changed(who, audit.CredentialCreated, c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	if err := v.db.Send(ctx, who.TenantID, b); err != nil {
 		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)
 	}
 	return c, nil
@@ -128,8 +129,8 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 }
 
 // Update changes label, allowed hosts or status; CREDENTIAL_NOT_FOUND.
-func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Credential, error) {
-	arg := dbsqlc.PatchCredentialParams{TenantID: tenant, ID: id, Label: p.Label, Now: v.now()}
+func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Patch) (Credential, error) {
+	arg := dbsqlc.PatchCredentialParams{TenantID: who.TenantID, ID: id, Label: p.Label, Now: v.now()}
 	if p.Label != nil {
 		if err := checkLabel(*p.Label); err != nil {
 			return Credential{}, err
@@ -150,7 +151,7 @@ func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Cred
 		arg.Status = db.Optional(string(s))
 	}
 	var c Credential
-	err := v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+	err := v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		row, err := v.q.PatchCredential(ctx, tx, arg)
 		switch {
 		case db.IsNoRows(err):
@@ -159,7 +160,7 @@ func (v *Vault) Update(ctx context.Context, tenant, id uuid.UUID, p Patch) (Cred
 			return fmt.Errorf("vault: change a credential: %w", err)
 		}
 		c = shown(row)
-		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialUpdated, c).With(p.details(c)))
+		return audit.Append(ctx, tx, changed(who, audit.CredentialUpdated, c).With(p.details(c)))
 	})
 	if err != nil {
 		return Credential{}, err
@@ -187,8 +188,8 @@ func (p Patch) details(c Credential) map[string]any {
 
 // Rotate replaces the secret by data of the same type and counts the version up.
 // The old secret is gone. Of two rotations at once one is CONFLICT.
-func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawMessage) (Credential, error) {
-	old, err := v.get(ctx, tenant, id)
+func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (Credential, error) {
+	old, err := v.get(ctx, who.TenantID, id)
 	if err != nil {
 		return Credential{}, err
 	}
@@ -196,15 +197,15 @@ func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawM
 	if err != nil {
 		return Credential{}, err
 	}
-	e, err := v.sealContent(ctx, tenant, id, old.Version+1, c)
+	e, err := v.sealContent(ctx, who.TenantID, id, old.Version+1, c)
 	if err != nil {
 		return Credential{}, err
 	}
 	now := v.now()
 	var rotated Credential
-	err = v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+	err = v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		row, err := v.q.RotateCredential(ctx, tx, dbsqlc.RotateCredentialParams{
-			TenantID: tenant, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
+			TenantID: who.TenantID, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
 		})
 		switch {
 		case db.IsNoRows(err):
@@ -213,7 +214,7 @@ func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawM
 			return fmt.Errorf("vault: rotate a credential: %w", err)
 		}
 		rotated = shown(row)
-		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialRotated, rotated).With(map[string]any{"version": rotated.Version}))
+		return audit.Append(ctx, tx, changed(who, audit.CredentialRotated, rotated).With(map[string]any{"version": rotated.Version}))
 	})
 	if err != nil {
 		return Credential{}, err
@@ -223,16 +224,16 @@ func (v *Vault) Rotate(ctx context.Context, tenant, id uuid.UUID, data json.RawM
 
 // Delete removes the row and with it the ciphertext; a second time is
 // CREDENTIAL_NOT_FOUND.
-func (v *Vault) Delete(ctx context.Context, tenant, id uuid.UUID) error {
-	return v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		n, err := v.q.DeleteCredential(ctx, tx, dbsqlc.DeleteCredentialParams{TenantID: tenant, ID: id})
+func (v *Vault) Delete(ctx context.Context, who actor.Actor, id uuid.UUID) error {
+	return v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		n, err := v.q.DeleteCredential(ctx, tx, dbsqlc.DeleteCredentialParams{TenantID: who.TenantID, ID: id})
 		switch {
 		case err != nil:
 			return fmt.Errorf("vault: delete a credential: %w", err)
 		case n == 0:
 			return notFound()
 		}
-		return audit.Append(ctx, tx, changed(ctx, tenant, audit.CredentialDeleted, Credential{ID: id}))
+		return audit.Append(ctx, tx, changed(who, audit.CredentialDeleted, Credential{ID: id}))
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
 )
@@ -53,6 +54,11 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// by is a user of the tenant.
+func by(tenant uuid.UUID) actor.Actor {
+	return actor.Actor{Kind: actor.User, TenantID: tenant, ID: uuid.MustParse("0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90")}
+}
+
 func (r *rig) create(t *testing.T, n vault.New) vault.Credential {
 	t.Helper()
 	if n.Provider == "" {
@@ -61,7 +67,7 @@ func (r *rig) create(t *testing.T, n vault.New) vault.Credential {
 	if n.Type == "" {
 		n.Type, n.Data = "api_key", json.RawMessage(`{"key":"`+canary+`"}`)
 	}
-	c, err := r.Create(t.Context(), r.tenant, n)
+	c, err := r.Create(t.Context(), by(r.tenant), n)
 	require.NoError(t, err)
 	return c
 }
@@ -90,11 +96,12 @@ func TestCredentialLife(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()
 	c := r.create(t, vault.New{
-		Provider: "shop", Type: "API_KEY", Label: "main", AllowedHosts: []string{"*.Shop.test"}, CreatedBy: "user_1",
+		Provider: "shop", Type: "API_KEY", Label: "main", AllowedHosts: []string{"*.Shop.test"},
 		Data: json.RawMessage(`{"key":"` + canary + `"}`),
 	})
 	require.Equal(t, vault.TypeAPIKey, c.Type)
 	require.Equal(t, []string{"*.shop.test"}, c.AllowedHosts)
+	require.Equal(t, by(r.tenant).String(), c.CreatedBy)
 
 	got, err := r.Get(ctx, r.tenant, c.ID)
 	require.NoError(t, err)
@@ -108,7 +115,7 @@ func TestCredentialLife(t *testing.T) {
 
 	r.clock = r.clock.Add(time.Hour)
 	label, status := "renamed", "REVOKED"
-	got, err = r.Update(ctx, r.tenant, c.ID, vault.Patch{Label: &label, Status: &status, AllowedHosts: &[]string{}})
+	got, err = r.Update(ctx, by(r.tenant), c.ID, vault.Patch{Label: &label, Status: &status, AllowedHosts: &[]string{}})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", got.Label)
 	require.Equal(t, vault.StatusRevoked, got.Status)
@@ -120,18 +127,18 @@ func TestCredentialLife(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, usable)
 
-	got, err = r.Update(ctx, r.tenant, c.ID, vault.Patch{Status: new("active")})
+	got, err = r.Update(ctx, by(r.tenant), c.ID, vault.Patch{Status: new("active")})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", got.Label)
 	_, usable, err = r.Validate(ctx, r.tenant, c.ID)
 	require.NoError(t, err)
 	require.True(t, usable)
 
-	require.NoError(t, r.Delete(ctx, r.tenant, c.ID))
+	require.NoError(t, r.Delete(ctx, by(r.tenant), c.ID))
 	var rows int
 	require.NoError(t, r.admin.QueryRow(ctx, "select count(*) from credentials").Scan(&rows))
 	require.Zero(t, rows)
-	requireCode(t, r.Delete(ctx, r.tenant, c.ID), fault.CodeCredentialNotFound)
+	requireCode(t, r.Delete(ctx, by(r.tenant), c.ID), fault.CodeCredentialNotFound)
 	_, err = r.Get(ctx, r.tenant, c.ID)
 	requireCode(t, err, fault.CodeCredentialNotFound)
 }
@@ -144,7 +151,7 @@ func TestRotate(t *testing.T) {
 	before, err := r.newest(t, "")
 	require.NoError(t, err)
 
-	got, err := r.Rotate(ctx, r.tenant, c.ID, json.RawMessage(`{"key":"second"}`))
+	got, err := r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"key":"second"}`))
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Version)
 	require.Equal(t, c.CreatedAt, got.CreatedAt)
@@ -162,9 +169,9 @@ func TestRotate(t *testing.T) {
 	_, err = r.Resolve(ctx, r.tenant, before)
 	require.Error(t, err)
 
-	_, err = r.Rotate(ctx, r.tenant, c.ID, json.RawMessage(`{"token":"other type"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"token":"other type"}`))
 	requireCode(t, err, fault.CodeValidation)
-	_, err = r.Rotate(ctx, r.tenant, uuid.New(), json.RawMessage(`{"key":"k"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), uuid.New(), json.RawMessage(`{"key":"k"}`))
 	requireCode(t, err, fault.CodeCredentialNotFound)
 }
 
@@ -177,7 +184,7 @@ func TestRotationsAtOnceNeverMixVersions(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range racers {
 		wg.Go(func() {
-			_, errs[i] = r.Rotate(t.Context(), r.tenant, c.ID, json.RawMessage(fmt.Sprintf(`{"key":"k%d"}`, i)))
+			_, errs[i] = r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(fmt.Sprintf(`{"key":"k%d"}`, i)))
 		})
 	}
 	wg.Wait()
@@ -224,7 +231,7 @@ func TestNewest(t *testing.T) {
 	use("cus_1", hers.ID)
 	use("cus_2", second.ID)
 
-	_, err = r.Update(ctx, r.tenant, second.ID, vault.Patch{Status: new("revoked")})
+	_, err = r.Update(ctx, by(r.tenant), second.ID, vault.Patch{Status: new("revoked")})
 	require.NoError(t, err)
 	use("", first.ID)
 
@@ -242,7 +249,7 @@ func TestNewest(t *testing.T) {
 	requireCode(t, err, fault.CodeCredentialExpired)
 
 	// New data is what an expired credential waits for.
-	_, err = r.Rotate(ctx, r.tenant, first.ID, json.RawMessage(`{"key":"fresh"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), first.ID, json.RawMessage(`{"key":"fresh"}`))
 	require.NoError(t, err)
 	use("", first.ID)
 }
@@ -260,13 +267,13 @@ func TestRowsNeverCrossTenants(t *testing.T) {
 		_, err := r.Get(ctx, r.other, c.ID)
 		_, unknown := r.Get(ctx, r.other, uuid.New())
 		require.Equal(t, unknown, err)
-		_, err = r.Update(ctx, r.other, c.ID, vault.Patch{Label: new("x")})
+		_, err = r.Update(ctx, by(r.other), c.ID, vault.Patch{Label: new("x")})
 		requireCode(t, err, fault.CodeCredentialNotFound)
-		_, err = r.Rotate(ctx, r.other, c.ID, json.RawMessage(`{"key":"k"}`))
+		_, err = r.Rotate(ctx, by(r.other), c.ID, json.RawMessage(`{"key":"k"}`))
 		requireCode(t, err, fault.CodeCredentialNotFound)
 		_, _, err = r.Validate(ctx, r.other, c.ID)
 		requireCode(t, err, fault.CodeCredentialNotFound)
-		requireCode(t, r.Delete(ctx, r.other, c.ID), fault.CodeCredentialNotFound)
+		requireCode(t, r.Delete(ctx, by(r.other), c.ID), fault.CodeCredentialNotFound)
 		page, _, err := r.List(ctx, r.other, vault.Filter{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, page)
@@ -315,7 +322,7 @@ func TestNothingReadableInTheDatabase(t *testing.T) {
 		{Type: "custom_header", Data: json.RawMessage(`{"headers":{"X-Key":"` + canary + `"}}`)},
 	} {
 		c := r.create(t, n)
-		_, err := r.Rotate(t.Context(), r.tenant, c.ID, n.Data)
+		_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, n.Data)
 		require.NoError(t, err)
 		shown, err := r.Get(t.Context(), r.tenant, c.ID)
 		require.NoError(t, err)
@@ -346,7 +353,7 @@ func TestList(t *testing.T) {
 		c := r.create(t, vault.New{Provider: provider, CustomerID: map[bool]string{true: "cus_1"}[i == 4]})
 		ids = append([]uuid.UUID{c.ID}, ids...)
 	}
-	_, err := r.Update(ctx, r.tenant, ids[0], vault.Patch{Status: new("revoked")})
+	_, err := r.Update(ctx, by(r.tenant), ids[0], vault.Patch{Status: new("revoked")})
 	require.NoError(t, err)
 
 	list := func(f vault.Filter) ([]uuid.UUID, bool) {
@@ -417,7 +424,7 @@ func TestCreateRefuses(t *testing.T) {
 			t.Parallel()
 			n := good()
 			spoil(&n)
-			_, err := r.Create(t.Context(), r.tenant, n)
+			_, err := r.Create(t.Context(), by(r.tenant), n)
 			requireCode(t, err, fault.CodeValidation)
 			require.Equal(t, path, fault.As(err).Details[0].Path)
 		})
@@ -428,7 +435,7 @@ func TestCreateRefuses(t *testing.T) {
 		"/status":          {Status: new("expired")},
 		"/allowed_hosts/0": {AllowedHosts: &[]string{"*"}},
 	} {
-		_, err := r.Update(t.Context(), r.tenant, c.ID, p)
+		_, err := r.Update(t.Context(), by(r.tenant), c.ID, p)
 		requireCode(t, err, fault.CodeValidation)
 		require.Equal(t, path, fault.As(err).Details[0].Path)
 	}

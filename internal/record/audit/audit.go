@@ -38,6 +38,14 @@ type Record struct {
 	Details     json.RawMessage
 }
 
+// Change starts the record of a change that who makes to a subject.
+func Change(who actor.Actor, action Action, subject Subject, subjectID string) Record {
+	return Record{
+		TenantID: who.TenantID, ActorType: who.Kind, ActorID: who.IDText(), Action: action, SubjectType: subject, SubjectID: subjectID,
+		RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+	}
+}
+
 // Queue adds the record to a batch of the tenant's transaction.
 func Queue(b *db.Batch, r Record) { db.QueueExec(b, dbsqlc.New().AppendAudit, params(r)) }
 

@@ -17,6 +17,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/auth"
 )
@@ -56,6 +57,14 @@ func (h *house) pass(d time.Duration) {
 	h.at.Store(&at)
 }
 
+// from is a caller who is not known yet.
+func from(source netip.Addr) actor.Actor {
+	return actor.Actor{Kind: actor.System, SourceAddr: source.String()}
+}
+
+// as is the user who logged in.
+func as(l Login) actor.Actor { return asUser(from(home), l.TenantID, l.UserID) }
+
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{db: testkit.Database(t), work: &counted{}}
@@ -76,14 +85,14 @@ func newHouse(t *testing.T) *house {
 
 func (h *house) signUp(t *testing.T, email, password string) SignedUp {
 	t.Helper()
-	up, err := h.SignUp(t.Context(), SignupInput{Email: email, Password: password, Name: "Ada"})
+	up, err := h.SignUp(t.Context(), from(home), SignupInput{Email: email, Password: password, Name: "Ada"})
 	require.NoError(t, err)
 	return up
 }
 
 func (h *house) logIn(t *testing.T, email, password string) (Login, error) {
 	t.Helper()
-	return h.LogIn(t.Context(), LoginInput{Email: email, Password: password, Source: home})
+	return h.LogIn(t.Context(), from(home), LoginInput{Email: email, Password: password})
 }
 
 func (h *house) join(t *testing.T, email string) Login {
@@ -163,7 +172,7 @@ func TestSignUpRace(t *testing.T) {
 	errs := make([]error, 8)
 	for i := range errs {
 		wg.Go(func() {
-			_, errs[i] = h.SignUp(t.Context(), SignupInput{Email: "ada@example.com", Password: password})
+			_, errs[i] = h.SignUp(t.Context(), from(home), SignupInput{Email: "ada@example.com", Password: password})
 		})
 	}
 	wg.Wait()
@@ -185,7 +194,7 @@ func TestSignUpRefusals(t *testing.T) {
 		"weak password": {SignupInput{Email: "a@example.com", Password: "1234567"}, fault.CodeWeakPassword},
 		"long name":     {SignupInput{Email: "a@example.com", Password: password, Name: strings.Repeat("a", 256)}, fault.CodeValidation},
 	} {
-		_, err := h.SignUp(t.Context(), tc.in)
+		_, err := h.SignUp(t.Context(), from(home), tc.in)
 		requireCode(t, tc.want, err)
 		require.Equal(t, [2]int64{}, h.work.work(), name)
 	}
@@ -218,7 +227,7 @@ func TestLoginRefusals(t *testing.T) {
 		{Email: strings.Repeat("a", 255), Password: password},
 		{Email: "a@example.com", Password: strings.Repeat("a", 1025)},
 	} {
-		_, err := h.LogIn(t.Context(), in)
+		_, err := h.LogIn(t.Context(), from(home), in)
 		requireCode(t, fault.CodeValidation, err)
 	}
 }
@@ -247,7 +256,7 @@ func TestLoginThrottle(t *testing.T) {
 		require.Equal(t, 5*time.Minute, fault.As(err).RetryAfter, "from the first failure on")
 		require.Equal(t, [2]int64{}, h.work.work(), "no hashing for the throttled")
 	}
-	_, err = h.LogIn(t.Context(), LoginInput{Email: "nobody@example.com", Password: password, Source: netip.MustParseAddr("192.0.2.2")})
+	_, err = h.LogIn(t.Context(), from(netip.MustParseAddr("192.0.2.2")), LoginInput{Email: "nobody@example.com", Password: password})
 	requireCode(t, fault.CodeInvalidCredentials, err)
 	h.pass(5 * time.Minute)
 	_, err = h.logIn(t, "ada@example.com", password)
@@ -264,7 +273,7 @@ func TestLoginThrottleHoldsInABurst(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 30 {
 		wg.Go(func() {
-			_, _ = h.LogIn(t.Context(), LoginInput{Email: "ada@example.com", Password: "wrong horse", Source: home})
+			_, _ = h.LogIn(t.Context(), from(home), LoginInput{Email: "ada@example.com", Password: "wrong horse"})
 		})
 	}
 	wg.Wait()
@@ -292,7 +301,7 @@ func TestRefreshRotates(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	login := h.join(t, "ada@example.com")
-	next, err := h.Refresh(t.Context(), login.RefreshToken)
+	next, err := h.Refresh(t.Context(), from(home), login.RefreshToken)
 	require.NoError(t, err)
 	require.NotEqual(t, login.RefreshToken, next.RefreshToken)
 	require.Equal(t, login.Email, next.Email)
@@ -302,9 +311,9 @@ func TestRefreshRotates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a, b, "the same session")
 
-	_, err = h.Refresh(t.Context(), login.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), login.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
-	_, err = h.Refresh(t.Context(), next.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), next.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 	require.True(t, one[bool](t, h, "select revoked_at is not null from sessions"), "reuse ends the family")
 }
@@ -317,7 +326,7 @@ func TestRefreshRace(t *testing.T) {
 	won := make(chan Login, 8)
 	for range 8 {
 		wg.Go(func() {
-			if next, err := h.Refresh(t.Context(), login.RefreshToken); err == nil {
+			if next, err := h.Refresh(t.Context(), from(home), login.RefreshToken); err == nil {
 				won <- next
 			}
 		})
@@ -325,27 +334,27 @@ func TestRefreshRace(t *testing.T) {
 	wg.Wait()
 	close(won)
 	require.Len(t, won, 1)
-	_, err := h.Refresh(t.Context(), (<-won).RefreshToken)
+	_, err := h.Refresh(t.Context(), from(home), (<-won).RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 }
 
 func TestRefreshRefusals(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	_, err := h.Refresh(t.Context(), "")
+	_, err := h.Refresh(t.Context(), from(home), "")
 	requireCode(t, fault.CodeValidation, err)
-	_, err = h.Refresh(t.Context(), "x")
+	_, err = h.Refresh(t.Context(), from(home), "x")
 	requireCode(t, fault.CodeInvalidToken, err)
 	unknown, _ := h.d.Secrets.NewRefreshToken()
-	_, err = h.Refresh(t.Context(), unknown)
+	_, err = h.Refresh(t.Context(), from(home), unknown)
 	requireCode(t, fault.CodeInvalidToken, err)
 
 	login := h.join(t, "ada@example.com")
 	claims, err := h.tokens.Verify(login.Token)
 	require.NoError(t, err)
-	require.NoError(t, h.LogOut(t.Context(), login.TenantID, claims.SessionID))
-	require.NoError(t, h.LogOut(t.Context(), login.TenantID, claims.SessionID))
-	_, err = h.Refresh(t.Context(), login.RefreshToken)
+	require.NoError(t, h.LogOut(t.Context(), as(login), claims.SessionID))
+	require.NoError(t, h.LogOut(t.Context(), as(login), claims.SessionID))
+	_, err = h.Refresh(t.Context(), from(home), login.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 }
 
@@ -354,21 +363,21 @@ func TestRefreshLifetimes(t *testing.T) {
 	h := newHouse(t)
 	idle := h.join(t, "ada@example.com")
 	h.pass(30*24*time.Hour - time.Second)
-	busy, err := h.Refresh(t.Context(), idle.RefreshToken)
+	busy, err := h.Refresh(t.Context(), from(home), idle.RefreshToken)
 	require.NoError(t, err)
 	h.pass(30 * 24 * time.Hour)
-	_, err = h.Refresh(t.Context(), busy.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), busy.RefreshToken)
 	requireCode(t, fault.CodeTokenExpired, err)
 
 	login, err := h.logIn(t, "ada@example.com", password)
 	require.NoError(t, err)
 	for range 3 {
 		h.pass(29 * 24 * time.Hour)
-		login, err = h.Refresh(t.Context(), login.RefreshToken)
+		login, err = h.Refresh(t.Context(), from(home), login.RefreshToken)
 		require.NoError(t, err)
 	}
 	h.pass(3 * 24 * time.Hour) // 90 days since the login
-	_, err = h.Refresh(t.Context(), login.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), login.RefreshToken)
 	requireCode(t, fault.CodeTokenExpired, err)
 
 	_, err = h.logIn(t, "ada@example.com", password)
@@ -392,9 +401,9 @@ func TestKeyLifeCycle(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []string{}, list(""))
-	first, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "first"})
+	first, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "first"})
 	require.NoError(t, err)
-	second, err := h.CreateKey(t.Context(), me.TenantID, me.UserID,
+	second, err := h.CreateKey(t.Context(), as(me),
 		KeyInput{Name: "second", AgentID: new("a"), IdentityMode: new("required"), AllowedOrigins: []string{"https://a.example"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"second active", "first active"}, list("active"))
@@ -404,8 +413,8 @@ func TestKeyLifeCycle(t *testing.T) {
 	second.Secret = ""
 	require.Equal(t, second, keys[0], "listed as created")
 
-	require.NoError(t, h.RevokeKey(t.Context(), me.TenantID, first.ID.String()))
-	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(t.Context(), me.TenantID, first.ID.String()))
+	require.NoError(t, h.RevokeKey(t.Context(), as(me), first.ID.String()))
+	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(t.Context(), as(me), first.ID.String()))
 	require.Equal(t, []string{"second active"}, list(""))
 	require.Equal(t, []string{"second active", "first revoked"}, list("ALL"))
 	_, err = h.ListKeys(t.Context(), me.TenantID, "revoked")
@@ -418,7 +427,7 @@ func TestRevocationWaitsForRunsBeingSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	me := h.join(t, "ada@example.com")
-	key, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "k"})
+	key, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k"})
 	require.NoError(t, err)
 	impatient, err := db.Open(t.Context(), db.Config{URL: h.db.AppURL + "&lock_timeout=50"})
 	require.NoError(t, err)
@@ -430,24 +439,24 @@ func TestRevocationWaitsForRunsBeingSent(t *testing.T) {
 		if err := dbsqlc.New().EnterGate(t.Context(), tx, dbsqlc.EnterGateParams{KeyID: &id, TenantID: me.TenantID.String()}); err != nil {
 			return err
 		}
-		require.ErrorContains(t, h.RevokeKey(t.Context(), me.TenantID, key.ID.String()), "lock timeout")
+		require.ErrorContains(t, h.RevokeKey(t.Context(), as(me), key.ID.String()), "lock timeout")
 		return nil
 	})
 	require.NoError(t, err)
-	require.NoError(t, h.RevokeKey(t.Context(), me.TenantID, key.ID.String()))
+	require.NoError(t, h.RevokeKey(t.Context(), as(me), key.ID.String()))
 }
 
 func TestForeignKeyIsUnknown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	me, other := h.join(t, "ada@example.com"), h.join(t, "bob@example.com")
-	key, err := h.CreateKey(t.Context(), other.TenantID, other.UserID, KeyInput{Name: "theirs"})
+	key, err := h.CreateKey(t.Context(), as(other), KeyInput{Name: "theirs"})
 	require.NoError(t, err)
 
-	foreign := h.RevokeKey(t.Context(), me.TenantID, key.ID.String())
+	foreign := h.RevokeKey(t.Context(), as(me), key.ID.String())
 	require.Equal(t, fault.New(fault.CodeAPIKeyNotFound, ""), foreign)
 	for _, unknown := range []string{uuid.New().String(), "x", "", "{" + key.ID.String() + "}", strings.ToUpper(key.ID.String())} {
-		require.Equal(t, foreign, h.RevokeKey(t.Context(), me.TenantID, unknown))
+		require.Equal(t, foreign, h.RevokeKey(t.Context(), as(me), unknown))
 	}
 	keys, err := h.ListKeys(t.Context(), me.TenantID, "all")
 	require.NoError(t, err)
@@ -463,7 +472,7 @@ func TestRowsShowOnlyToTheirTenantOrPresenter(t *testing.T) {
 	h := newHouse(t)
 	me, other := h.join(t, "ada@example.com"), h.join(t, "bob@example.com")
 	for _, who := range []Login{me, other} {
-		_, err := h.CreateKey(t.Context(), who.TenantID, who.UserID, KeyInput{Name: "k"})
+		_, err := h.CreateKey(t.Context(), as(who), KeyInput{Name: "k"})
 		require.NoError(t, err)
 	}
 	for _, table := range []string{"users", "sessions", "refresh_tokens", "api_keys"} {
@@ -490,7 +499,7 @@ func TestNothingSecretIsStored(t *testing.T) {
 	h := newHouse(t)
 	h.passwords = newArgon2id()
 	me := h.join(t, "ada@example.com")
-	key, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "k"})
+	key, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k"})
 	require.NoError(t, err)
 	_, err = h.logIn(t, "a password in the wrong field", password+"!")
 	requireCode(t, fault.CodeInvalidCredentials, err)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"net/netip"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -26,7 +26,7 @@ type InviteInput struct {
 // actor. Whether the address is in use in another tenant makes no difference here and
 // is not told. It refuses with VALIDATION_ERROR, INSUFFICIENT_PERMISSIONS, and with
 // CONFLICT where the tenant has a user or an invitation of this address.
-func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in InviteInput) (Invited, error) {
+func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (Invited, error) {
 	email, err := newAddress(in.Email)
 	if err != nil {
 		return Invited{}, err
@@ -42,8 +42,8 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 	}
 	out := Invited{User: User{ID: newID(), Email: email, Name: in.Name, Role: role, Status: UserInvited, CreatedAt: s.now()}}
 	hash := s.newInvitation(&out)
-	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		by, err := s.lockAs(ctx, tx, tenant, actor)
+	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		by, err := s.lockAs(ctx, tx, who)
 		if err != nil {
 			return err
 		}
@@ -52,10 +52,10 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 		}
 		b := &db.Batch{}
 		db.QueueExec(b, s.q.InsertInvitedUser, dbsqlc.InsertInvitedUserParams{
-			ID: out.ID, TenantID: tenant, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
+			ID: out.ID, TenantID: who.TenantID, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
 			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
 		})
-		audit.Queue(b, audit.Change(ctx, tenant, audit.UserInvited, audit.SubjectUser, out.ID.String()).With(map[string]any{"role": role}))
+		audit.Queue(b, aboutUser(who, audit.UserInvited, out.ID).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)
 		}
@@ -72,18 +72,18 @@ func (s *Service) Invite(ctx context.Context, tenant, actor uuid.UUID, in Invite
 
 // InviteAgain voids the token of an invitation and returns another. It refuses as
 // ChangeUser does, and with CONFLICT where the user has joined.
-func (s *Service) InviteAgain(ctx context.Context, tenant, actor uuid.UUID, id string) (Invited, error) {
+func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (Invited, error) {
 	var out Invited
-	_, err := s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+	_, err := s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
 		if m.target.Status != UserInvited {
 			return User{}, fault.New(fault.CodeConflict, "The user has joined already.")
 		}
 		out = Invited{User: m.target}
 		hash, b := s.newInvitation(&out), &db.Batch{}
 		db.QueueExec(b, s.q.RenewInvitation, dbsqlc.RenewInvitationParams{
-			TenantID: tenant, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
+			TenantID: who.TenantID, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
 		})
-		audit.Queue(b, m.record(ctx, audit.UserInvited).With(map[string]any{"role": out.Role, "again": true}))
+		audit.Queue(b, m.record(audit.UserInvited).With(map[string]any{"role": out.Role, "again": true}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: renew invitation: %w", err)
 		}
@@ -103,11 +103,10 @@ func (s *Service) newInvitation(u *Invited) (hash []byte) {
 	return hash
 }
 
-// AcceptInput is what a person joins with, and from where.
+// AcceptInput is what a person joins with.
 type AcceptInput struct {
 	Token, Password string
 	Name            string // optional; the inviter's stays
-	Source          netip.Addr
 }
 
 // AcceptInvitation makes an invited person an active user and logs him in. What is no
@@ -115,7 +114,7 @@ type AcceptInput struct {
 // that fail from one source are LOGIN_THROTTLED until the window ends. CONFLICT: the
 // address has an active user, in another tenant. Only who holds a good token of it
 // learns that, and it counts as a failure.
-func (s *Service) AcceptInvitation(ctx context.Context, in AcceptInput) (Login, error) {
+func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput) (Login, error) {
 	if in.Token == "" {
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
 	}
@@ -127,7 +126,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, in AcceptInput) (Login, 
 	if err := checkNewPassword(in.Password); err != nil {
 		return Login{}, err
 	}
-	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), subject: s.d.Secrets.InvitationSubject(in.Source), name: in.Name}
+	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), subject: s.d.Secrets.InvitationSubject(source(who)), who: who, name: in.Name}
 	if err := s.findInvitation(ctx, &a); err != nil {
 		return Login{}, s.countRefusal(ctx, a, err)
 	}
@@ -142,6 +141,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, in AcceptInput) (Login, 
 // acceptance is an invitation on its way to being accepted.
 type acceptance struct {
 	hash, subject []byte
+	who           actor.Actor // as they called; tenant and user are those of the invitation
 	tenant, user  uuid.UUID
 	email, name   string
 }
@@ -176,7 +176,7 @@ func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) err
 	if !fault.HasCode(err, fault.CodeInvalidToken) && !fault.HasCode(err, fault.CodeConflict) {
 		return err
 	}
-	if cerr := s.countFailure(ctx, nil, nil, a.subject); cerr != nil {
+	if cerr := s.countFailure(ctx, a.who, nil, nil, a.subject); cerr != nil {
 		return cerr
 	}
 	return err
@@ -201,7 +201,7 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 		if err := s.queueSession(b, &out); err != nil {
 			return err
 		}
-		audit.Queue(b, byUser(ctx, a.tenant, a.user, audit.UserJoined))
+		audit.Queue(b, aboutUser(asUser(a.who, a.tenant, a.user), audit.UserJoined, a.user))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: start session: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -47,8 +48,8 @@ type KeyInput struct {
 	AllowedOrigins []string
 }
 
-// CreateKey makes a key of the tenant. It refuses with VALIDATION_ERROR.
-func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyInput) (Key, error) {
+// CreateKey makes a key of the tenant, on behalf of a user. It refuses with VALIDATION_ERROR.
+func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (Key, error) {
 	key, err := newKey(in, s.cfg.Permissions)
 	if err != nil {
 		return Key{}, err
@@ -57,12 +58,12 @@ func (s *Service) CreateKey(ctx context.Context, tenant, user uuid.UUID, in KeyI
 	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.InsertAPIKey, dbsqlc.InsertAPIKeyParams{
-		ID: key.ID, TenantID: tenant, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
-		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: user, CreatedAt: key.CreatedAt,
+		ID: key.ID, TenantID: who.TenantID, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
+		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: who.ID, CreatedAt: key.CreatedAt,
 	})
-	audit.Queue(b, audit.Change(ctx, tenant, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
+	audit.Queue(b, audit.Change(who, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
-	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Key{}, fmt.Errorf("account: insert key: %w", err)
 	}
 	return key, nil
@@ -99,19 +100,19 @@ func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string)
 // RevokeKey ends a key for good. When it returns, the key is refused everywhere,
 // and every process has been told to cancel its requests. An unknown id, another
 // tenant's and a key that is revoked already are API_KEY_NOT_FOUND.
-func (s *Service) RevokeKey(ctx context.Context, tenant uuid.UUID, id string) error {
+func (s *Service) RevokeKey(ctx context.Context, who actor.Actor, id string) error {
 	parsed, err := uuid.Parse(id)
 	if err != nil || parsed.String() != id {
 		return fault.New(fault.CodeAPIKeyNotFound, "")
 	}
-	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		n, err := s.q.RevokeAPIKey(ctx, tx, dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: tenant, Now: s.now()})
+	return s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		n, err := s.q.RevokeAPIKey(ctx, tx, dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: who.TenantID, Now: s.now()})
 		switch {
 		case err != nil:
 			return fmt.Errorf("account: revoke key: %w", err)
 		case n == 0:
 			return fault.New(fault.CodeAPIKeyNotFound, "")
 		}
-		return audit.Append(ctx, tx, audit.Change(ctx, tenant, audit.APIKeyRevoked, audit.SubjectAPIKey, id))
+		return audit.Append(ctx, tx, audit.Change(who, audit.APIKeyRevoked, audit.SubjectAPIKey, id))
 	})
 }

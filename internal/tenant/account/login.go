@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -11,15 +10,13 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
 
-// LoginInput is what a person logs in with, and from where.
-type LoginInput struct {
-	Email, Password string
-	Source          netip.Addr
-}
+// LoginInput is what a person logs in with.
+type LoginInput struct{ Email, Password string }
 
 // Login is what a login or a refresh gives: a token for calls, and the secret that
 // gets the next one. The refresh token is good once.
@@ -35,25 +32,25 @@ type Login struct {
 // LogIn starts a session. An unknown address and a wrong password get the same
 // answer, INVALID_CREDENTIALS, after the same work. Too many of either from one
 // source are LOGIN_THROTTLED until the window ends, for the right password too.
-func (s *Service) LogIn(ctx context.Context, in LoginInput) (Login, error) {
+func (s *Service) LogIn(ctx context.Context, who actor.Actor, in LoginInput) (Login, error) {
 	email, err := presentedAddress(in.Email, in.Password)
 	if err != nil {
 		return Login{}, err
 	}
-	subject := s.d.Secrets.LoginSubject(email, in.Source)
-	found, ok, err := s.tryPassword(ctx, email, in.Password, subject)
+	subject := s.d.Secrets.LoginSubject(email, source(who))
+	found, ok, err := s.tryPassword(ctx, who, in, email, subject)
 	if err != nil {
 		return Login{}, err
 	}
 	if !ok {
 		return Login{}, fault.New(fault.CodeInvalidCredentials, "")
 	}
-	return s.startSession(ctx, *found.TenantID, *found.UserID, email, subject)
+	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), email, subject)
 }
 
 // tryPassword holds a hasher's slot from the look at the counted failures until
 // this one is counted: of a burst, no more than the slots can pass the limit.
-func (s *Service) tryPassword(ctx context.Context, email, password string, subject []byte) (dbsqlc.BeginLoginRow, bool, error) {
+func (s *Service) tryPassword(ctx context.Context, who actor.Actor, in LoginInput, email string, subject []byte) (dbsqlc.BeginLoginRow, bool, error) {
 	var none dbsqlc.BeginLoginRow
 	free, err := s.slots.take(ctx)
 	if err != nil {
@@ -75,12 +72,12 @@ func (s *Service) tryPassword(ctx context.Context, email, password string, subje
 	if found.PasswordHash != nil {
 		stored = *found.PasswordHash
 	}
-	ok, err := s.passwords.matches(password, stored)
+	ok, err := s.passwords.matches(in.Password, stored)
 	if err != nil {
 		return none, false, err
 	}
 	if !ok {
-		return none, false, s.countFailure(ctx, found.TenantID, found.UserID, subject)
+		return none, false, s.countFailure(ctx, who, found.TenantID, found.UserID, subject)
 	}
 	return found, true, nil
 }
@@ -88,11 +85,11 @@ func (s *Service) tryPassword(ctx context.Context, email, password string, subje
 // countFailure counts into the subject's window and, where the user is known, records
 // that somebody failed to log in as him. It is one statement either way, so that the
 // time taken does not tell which.
-func (s *Service) countFailure(ctx context.Context, tenant, user *uuid.UUID, subject []byte) error {
-	now, a := s.now(), audit.ActorOf(ctx)
+func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, user *uuid.UUID, subject []byte) error {
+	now := s.now()
 	p := dbsqlc.CountFailedLoginParams{
 		Subject: subject, Now: now, WindowEndsAt: now.Add(s.cfg.LoginWindow),
-		RecordID: newID(), RequestID: a.RequestID, SourceAddr: a.SourceAddr,
+		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	}
 	if tenant != nil && user != nil {
 		p.Known, p.TenantID, p.UserID = true, *tenant, user.String()
@@ -103,16 +100,16 @@ func (s *Service) countFailure(ctx context.Context, tenant, user *uuid.UUID, sub
 	return nil
 }
 
-func (s *Service) startSession(ctx context.Context, tenant, user uuid.UUID, email string, subject []byte) (Login, error) {
-	out := Login{UserID: user, TenantID: tenant, Email: email}
+func (s *Service) startSession(ctx context.Context, who actor.Actor, email string, subject []byte) (Login, error) {
+	out := Login{UserID: who.ID, TenantID: who.TenantID, Email: email}
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.ForgetFailedLogins, subject)
-	db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: tenant, UserID: user, ExpiresAt: s.now()})
+	db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: who.TenantID, UserID: who.ID, ExpiresAt: s.now()})
 	if err := s.queueSession(b, &out); err != nil {
 		return Login{}, err
 	}
-	audit.Queue(b, byUser(ctx, tenant, user, audit.UserLoggedIn))
-	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+	audit.Queue(b, aboutUser(who, audit.UserLoggedIn, who.ID))
+	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Login{}, fmt.Errorf("account: start session: %w", err)
 	}
 	return out, nil

@@ -1,7 +1,7 @@
 package account
 
 import (
-	"context"
+	"net/netip"
 
 	"github.com/google/uuid"
 
@@ -9,10 +9,20 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// byUser is the record of what a user does to himself while he comes in: the context
-// does not know him yet.
-func byUser(ctx context.Context, tenant, user uuid.UUID, action audit.Action) audit.Record {
-	r := audit.Change(ctx, tenant, action, audit.SubjectUser, user.String())
-	r.ActorType, r.ActorID = actor.User, user.String()
-	return r
+// asUser returns the caller as the user who they have just shown to be.
+func asUser(who actor.Actor, tenant, user uuid.UUID) actor.Actor {
+	who.Kind, who.TenantID, who.ID = actor.User, tenant, user
+	return who
+}
+
+// aboutUser starts the record of what who does to a user.
+func aboutUser(who actor.Actor, action audit.Action, user uuid.UUID) audit.Record {
+	return audit.Change(who, action, audit.SubjectUser, user.String())
+}
+
+// source returns the address that a caller comes from. One that cannot be read is one
+// source like any other.
+func source(who actor.Actor) netip.Addr {
+	addr, _ := netip.ParseAddr(who.SourceAddr)
+	return addr
 }

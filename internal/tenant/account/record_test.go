@@ -11,7 +11,6 @@ import (
 
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/record/audit"
 )
 
 // entry is what a record says, apart from when.
@@ -43,94 +42,95 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	tr := &trail{h: h}
-	by := func(user string) context.Context {
-		a := audit.Actor{Type: actor.System, RequestID: "req-1", SourceAddr: "192.0.2.1"}
-		if user != "" {
-			a.Type, a.ID = actor.User, user
+	by := func(user uuid.UUID) actor.Actor {
+		who := actor.Actor{Kind: actor.System, RequestID: "req-1", SourceAddr: home.String()}
+		if user != uuid.Nil {
+			tenant := one[uuid.UUID](t, h, "select id from tenants")
+			who = asUser(who, tenant, user)
 		}
-		return audit.WithActor(t.Context(), a)
+		return who
 	}
-	const nobody = ""
+	nobody := uuid.Nil
 	logIn := func(password string) (Login, error) {
-		return h.LogIn(by(nobody), LoginInput{Email: "ada@example.com", Password: password, Source: home})
+		return h.LogIn(t.Context(), by(nobody), LoginInput{Email: "ada@example.com", Password: password})
 	}
 	want := func(actor, action, subject, details string) []entry {
 		return []entry{{Actor: actor, Action: action, Subject: subject, RequestID: "req-1", Source: "192.0.2.1", Details: details}}
 	}
 
-	up, err := h.SignUp(by(nobody), SignupInput{Email: "ada@example.com", Password: password})
+	up, err := h.SignUp(t.Context(), by(nobody), SignupInput{Email: "ada@example.com", Password: password})
 	require.NoError(t, err)
 	ada := "user " + up.UserID.String()
 	tenant := one[uuid.UUID](t, h, "select id from tenants")
 	require.Equal(t, want(ada, "tenant.created", "tenant "+tenant.String(), ""), tr.next(t))
-	_, err = h.SignUp(by(nobody), SignupInput{Email: "ada@example.com", Password: password})
+	_, err = h.SignUp(t.Context(), by(nobody), SignupInput{Email: "ada@example.com", Password: password})
 	require.NoError(t, err)
 	require.Empty(t, tr.next(t), "nothing has changed")
 
 	_, err = logIn("wrong horse")
 	requireCode(t, fault.CodeInvalidCredentials, err)
 	require.Equal(t, want("system ", "user.login_failed", ada, ""), tr.next(t))
-	_, err = h.LogIn(by(nobody), LoginInput{Email: "nobody@example.com", Password: password, Source: home})
+	_, err = h.LogIn(t.Context(), by(nobody), LoginInput{Email: "nobody@example.com", Password: password})
 	requireCode(t, fault.CodeInvalidCredentials, err)
 	require.Empty(t, tr.next(t), "of whom would it be")
 	me, err := logIn(password)
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "user.logged_in", ada, ""), tr.next(t))
 
-	_, err = h.Refresh(by(nobody), me.RefreshToken)
+	_, err = h.Refresh(t.Context(), by(nobody), me.RefreshToken)
 	require.NoError(t, err)
 	require.Empty(t, tr.next(t))
-	_, err = h.Refresh(by(nobody), me.RefreshToken)
+	_, err = h.Refresh(t.Context(), by(nobody), me.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 	require.Equal(t, want("system ", "user.session_revoked", ada, ""), tr.next(t))
 	me, err = logIn(password)
 	require.NoError(t, err)
 	tr.next(t)
 
-	mine := by(up.UserID.String())
-	key, err := h.CreateKey(mine, tenant, up.UserID, KeyInput{Name: "k"})
+	mine := by(up.UserID)
+	key, err := h.CreateKey(t.Context(), mine, KeyInput{Name: "k"})
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "api_key.created", "api_key "+key.ID.String(), `{"agent_id":null,"name":"k","permissions":["agents:message"]}`), tr.next(t))
-	require.NoError(t, h.RevokeKey(mine, tenant, key.ID.String()))
+	require.NoError(t, h.RevokeKey(t.Context(), mine, key.ID.String()))
 	require.Equal(t, want(ada, "api_key.revoked", "api_key "+key.ID.String(), ""), tr.next(t))
-	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(mine, tenant, key.ID.String()))
+	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(t.Context(), mine, key.ID.String()))
 	require.Empty(t, tr.next(t))
 
-	in, err := h.Invite(mine, tenant, up.UserID, InviteInput{Email: "bob@example.com", Role: "member"})
+	in, err := h.Invite(t.Context(), mine, InviteInput{Email: "bob@example.com", Role: "member"})
 	require.NoError(t, err)
 	bob := "user " + in.ID.String()
 	require.Equal(t, want(ada, "user.invited", bob, `{"role":"member"}`), tr.next(t))
-	_, err = h.Invite(mine, tenant, up.UserID, InviteInput{Email: "bob@example.com", Role: "member"})
+	_, err = h.Invite(t.Context(), mine, InviteInput{Email: "bob@example.com", Role: "member"})
 	requireCode(t, fault.CodeConflict, err)
 	require.Empty(t, tr.next(t))
-	in, err = h.InviteAgain(mine, tenant, up.UserID, in.ID.String())
+	in, err = h.InviteAgain(t.Context(), mine, in.ID.String())
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "user.invited", bob, `{"again":true,"role":"member"}`), tr.next(t))
-	_, err = h.AcceptInvitation(by(nobody), AcceptInput{Token: "ari_x", Password: password})
+	_, err = h.AcceptInvitation(t.Context(), by(nobody), AcceptInput{Token: "ari_x", Password: password})
 	requireCode(t, fault.CodeInvalidToken, err)
 	require.Empty(t, tr.next(t))
-	joined, err := h.AcceptInvitation(by(nobody), AcceptInput{Token: in.Token, Password: password})
+	joined, err := h.AcceptInvitation(t.Context(), by(nobody), AcceptInput{Token: in.Token, Password: password})
 	require.NoError(t, err)
 	require.Equal(t, want(bob, "user.joined", bob, ""), tr.next(t))
 
 	role, name := "approver", "Bob"
-	_, err = h.ChangeUser(mine, tenant, up.UserID, in.ID.String(), UserChange{Role: &role})
+	_, err = h.ChangeUser(t.Context(), mine, in.ID.String(), UserChange{Role: &role})
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "user.role_changed", bob, `{"from":"member","to":"approver"}`), tr.next(t))
-	_, err = h.ChangeUser(mine, tenant, up.UserID, in.ID.String(), UserChange{Role: &role})
+	_, err = h.ChangeUser(t.Context(), mine, in.ID.String(), UserChange{Role: &role})
 	require.NoError(t, err)
 	require.Empty(t, tr.next(t), "nothing has changed")
-	_, err = h.ChangeUser(mine, tenant, up.UserID, in.ID.String(), UserChange{Name: &name})
+	_, err = h.ChangeUser(t.Context(), mine, in.ID.String(), UserChange{Name: &name})
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "user.renamed", bob, ""), tr.next(t))
-	require.NoError(t, h.RemoveUser(mine, tenant, up.UserID, in.ID.String()))
+	require.NoError(t, h.RemoveUser(t.Context(), mine, in.ID.String()))
 	require.Equal(t, want(ada, "user.removed", bob, `{"role":"approver","status":"active"}`), tr.next(t))
 
 	claims, err := h.tokens.Verify(me.Token)
 	require.NoError(t, err)
-	require.NoError(t, h.LogOut(mine, tenant, claims.SessionID))
+	require.NoError(t, h.LogOut(t.Context(), mine, claims.SessionID))
 	require.Equal(t, want(ada, "user.logged_out", ada, ""), tr.next(t))
-	require.NoError(t, h.LogOut(mine, tenant, claims.SessionID))
+	require.NoError(t, h.LogOut(t.Context(), mine, claims.SessionID))
 	require.Empty(t, tr.next(t))
 
 	all, err := json.Marshal((&trail{h: h}).next(t))
@@ -146,7 +146,7 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 	h := newHouse(t)
 	me := h.join(t, "ada@example.com")
 	bob := h.add(t, me, "bob@example.com", "member")
-	key, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "k"})
+	key, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k"})
 	require.NoError(t, err)
 	waits := h.invite(t, me, "waits@example.com", "member")
 	admin, err := pgx.Connect(t.Context(), h.db.AdminURL)
@@ -163,18 +163,18 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 	require.NoError(t, err)
 	for name, change := range map[string]func() error{
 		"sign up": func() error {
-			_, err := h.SignUp(t.Context(), SignupInput{Email: "new@example.com", Password: password})
+			_, err := h.SignUp(t.Context(), from(home), SignupInput{Email: "new@example.com", Password: password})
 			return err
 		},
 		"log in":  func() error { _, err := h.logIn(t, "ada@example.com", password); return err },
-		"log out": func() error { return h.LogOut(t.Context(), me.TenantID, claims.SessionID) },
+		"log out": func() error { return h.LogOut(t.Context(), as(me), claims.SessionID) },
 		"create key": func() error {
-			_, err := h.CreateKey(t.Context(), me.TenantID, me.UserID, KeyInput{Name: "k"})
+			_, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k"})
 			return err
 		},
-		"revoke key": func() error { return h.RevokeKey(t.Context(), me.TenantID, key.ID.String()) },
+		"revoke key": func() error { return h.RevokeKey(t.Context(), as(me), key.ID.String()) },
 		"invite": func() error {
-			_, err := h.Invite(t.Context(), me.TenantID, me.UserID, InviteInput{Email: "x@example.com", Role: "member"})
+			_, err := h.Invite(t.Context(), as(me), InviteInput{Email: "x@example.com", Role: "member"})
 			return err
 		},
 		"join":   func() error { _, err := h.accept(t, waits.Token); return err },

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -17,7 +18,7 @@ import (
 // Refresh trades a refresh token for the next pair. A token that was used before
 // is a stolen one, whoever of the two holders calls: the whole session ends. It
 // refuses with INVALID_TOKEN or TOKEN_EXPIRED.
-func (s *Service) Refresh(ctx context.Context, secret string) (Login, error) {
+func (s *Service) Refresh(ctx context.Context, who actor.Actor, secret string) (Login, error) {
 	if secret == "" {
 		return Login{}, fault.Invalid("/refresh_token", "required", "refresh_token is required.")
 	}
@@ -32,11 +33,12 @@ func (s *Service) Refresh(ctx context.Context, secret string) (Login, error) {
 	if err != nil {
 		return Login{}, fmt.Errorf("account: find refresh token: %w", err)
 	}
+	who.TenantID = found.TenantID
 	var out Login
 	var refusal error
 	err = s.d.DB.InTenant(ctx, found.TenantID, func(tx pgx.Tx) (failed error) {
 		// A refusal is not a failure of the transaction: what it revokes must commit.
-		out, refusal, failed = s.rotate(ctx, tx, hash, found)
+		out, refusal, failed = s.rotate(ctx, tx, who, hash, found)
 		return failed
 	})
 	if err != nil {
@@ -46,14 +48,14 @@ func (s *Service) Refresh(ctx context.Context, secret string) (Login, error) {
 }
 
 // rotate uses the token up and issues the next. Of two racing calls one finds it used.
-func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsqlc.FindRefreshTokenRow) (out Login, refusal, err error) {
+func (s *Service) rotate(ctx context.Context, tx pgx.Tx, who actor.Actor, hash []byte, found dbsqlc.FindRefreshTokenRow) (out Login, refusal, err error) {
 	now := s.now()
 	fresh, err := s.q.UseRefreshToken(ctx, tx, dbsqlc.UseRefreshTokenParams{TokenHash: hash, TenantID: found.TenantID, Now: now})
 	if err != nil {
 		return Login{}, nil, fmt.Errorf("account: use refresh token: %w", err)
 	}
 	if fresh == 0 {
-		err := s.endSession(ctx, tx, found.TenantID, found.SessionID, audit.UserSessionRevoked)
+		err := s.endSession(ctx, tx, who, found.SessionID, audit.UserSessionRevoked)
 		return Login{}, fault.New(fault.CodeInvalidToken, ""), err
 	}
 	session, err := s.q.LockSession(ctx, tx, dbsqlc.LockSessionParams{ID: found.SessionID, TenantID: found.TenantID})
@@ -80,20 +82,20 @@ func (s *Service) rotate(ctx context.Context, tx pgx.Tx, hash []byte, found dbsq
 
 // LogOut ends a session: its tokens are refused from the next call on. Ending one
 // that has ended changes nothing.
-func (s *Service) LogOut(ctx context.Context, tenant, session uuid.UUID) error {
-	return s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		return s.endSession(ctx, tx, tenant, session, audit.UserLoggedOut)
+func (s *Service) LogOut(ctx context.Context, who actor.Actor, session uuid.UUID) error {
+	return s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		return s.endSession(ctx, tx, who, session, audit.UserLoggedOut)
 	})
 }
 
 // endSession revokes a session and records it as action, unless it has ended.
-func (s *Service) endSession(ctx context.Context, tx pgx.Tx, tenant, session uuid.UUID, action audit.Action) error {
-	users, err := s.q.RevokeSession(ctx, tx, dbsqlc.RevokeSessionParams{ID: session, TenantID: tenant, Now: s.now()})
+func (s *Service) endSession(ctx context.Context, tx pgx.Tx, who actor.Actor, session uuid.UUID, action audit.Action) error {
+	users, err := s.q.RevokeSession(ctx, tx, dbsqlc.RevokeSessionParams{ID: session, TenantID: who.TenantID, Now: s.now()})
 	if err != nil {
 		return fmt.Errorf("account: revoke session: %w", err)
 	}
 	for _, user := range users { // one at most
-		if err := audit.Append(ctx, tx, audit.Change(ctx, tenant, action, audit.SubjectUser, user.String())); err != nil {
+		if err := audit.Append(ctx, tx, aboutUser(who, action, user)); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/record/audit"
 )
 
 const (
@@ -41,7 +41,7 @@ type SignedUp struct {
 // SignUp makes a tenant that its caller owns. A known address gets the same answer
 // after the same work and nothing changes; an invited one is free. It refuses with
 // VALIDATION_ERROR or WEAK_PASSWORD.
-func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) {
+func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (SignedUp, error) {
 	email, err := newAddress(in.Email)
 	if err != nil {
 		return SignedUp{}, err
@@ -63,11 +63,11 @@ func (s *Service) SignUp(ctx context.Context, in SignupInput) (SignedUp, error) 
 	if tenantName == "" {
 		tenantName = email
 	}
-	a, b := audit.ActorOf(ctx), &db.Batch{}
+	b := &db.Batch{}
 	db.QueueExec(b, s.q.PresentAddress, email)
 	db.Queue(b, s.q.SignUp, dbsqlc.SignUpParams{
 		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenantName,
-		RecordID: newID(), RequestID: a.RequestID, SourceAddr: a.SourceAddr,
+		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	})
 	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
 		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)

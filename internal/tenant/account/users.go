@@ -11,28 +11,17 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
 
-// Role is what a user may do in his tenant (docs/users-and-roles.md).
-type Role string
+// managesUsers reports whether a user of the role manages others. Only owners manage
+// those.
+func managesUsers(r actor.Role) bool { return r == actor.RoleOwner || r == actor.RoleAdmin }
 
-// The roles, from the one that may most to the one that may least.
-const (
-	RoleOwner    Role = "owner"
-	RoleAdmin    Role = "admin"
-	RoleApprover Role = "approver"
-	RoleMember   Role = "member"
-)
-
-// managesUsers reports whether a user of the role manages others; he himself is
-// managed by owners only.
-func (r Role) managesUsers() bool { return r == RoleOwner || r == RoleAdmin }
-
-func parseRole(s string) (Role, error) {
-	switch r := Role(strings.ToLower(s)); r {
-	case RoleOwner, RoleAdmin, RoleApprover, RoleMember:
+func parseRole(s string) (actor.Role, error) {
+	if r := actor.Role(strings.ToLower(s)); r.Valid() {
 		return r, nil
 	}
 	return "", fault.Invalid("/role", "enum", "role is owner, admin, approver or member.")
@@ -50,7 +39,7 @@ type User struct {
 	ID                  uuid.UUID
 	Email               string
 	Name                string
-	Role                Role
+	Role                actor.Role
 	Status              string
 	CreatedAt           time.Time
 	JoinedAt            *time.Time
@@ -66,7 +55,7 @@ type Invited struct {
 
 func shown(r dbsqlc.GetUserRow) User {
 	u := User{
-		ID: r.ID, Email: r.Email, Name: r.Name, Role: Role(r.Role), Status: UserInvited, CreatedAt: r.CreatedAt.UTC(),
+		ID: r.ID, Email: r.Email, Name: r.Name, Role: actor.Role(r.Role), Status: UserInvited, CreatedAt: r.CreatedAt.UTC(),
 		JoinedAt: db.UTC(r.JoinedAt), InvitationExpiresAt: db.UTC(r.InvitationExpiresAt), RemovedAt: db.UTC(r.RemovedAt),
 	}
 	switch {
@@ -155,8 +144,8 @@ type UserChange struct {
 // ChangeUser changes the role or the name of a user, on behalf of the user actor. It
 // refuses with VALIDATION_ERROR, USER_NOT_FOUND, INSUFFICIENT_PERMISSIONS, and with
 // CONFLICT where no active owner would be left.
-func (s *Service) ChangeUser(ctx context.Context, tenant, actor uuid.UUID, id string, c UserChange) (User, error) {
-	var to *Role
+func (s *Service) ChangeUser(ctx context.Context, who actor.Actor, id string, c UserChange) (User, error) {
+	var to *actor.Role
 	if c.Role != nil {
 		r, err := parseRole(*c.Role)
 		if err != nil {
@@ -169,12 +158,12 @@ func (s *Service) ChangeUser(ctx context.Context, tenant, actor uuid.UUID, id st
 			return User{}, err
 		}
 	}
-	return s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+	return s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
 		return s.changeUser(ctx, tx, m, to, c.Name)
 	})
 }
 
-func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Role, name *string) (User, error) {
+func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *actor.Role, name *string) (User, error) {
 	was, u := m.target, m.target
 	if role != nil {
 		u.Role = *role
@@ -191,12 +180,12 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Ro
 		}
 	}
 	b := &db.Batch{}
-	db.QueueExec(b, s.q.UpdateUser, dbsqlc.UpdateUserParams{TenantID: m.tenant, ID: u.ID, Role: string(u.Role), Name: u.Name})
+	db.QueueExec(b, s.q.UpdateUser, dbsqlc.UpdateUserParams{TenantID: m.who.TenantID, ID: u.ID, Role: string(u.Role), Name: u.Name})
 	if u.Role != was.Role {
-		audit.Queue(b, m.record(ctx, audit.UserRoleChanged).With(map[string]any{"from": was.Role, "to": u.Role}))
+		audit.Queue(b, m.record(audit.UserRoleChanged).With(map[string]any{"from": was.Role, "to": u.Role}))
 	}
 	if u.Name != was.Name {
-		audit.Queue(b, m.record(ctx, audit.UserRenamed))
+		audit.Queue(b, m.record(audit.UserRenamed))
 	}
 	if err := b.SendIn(ctx, tx); err != nil {
 		return User{}, fmt.Errorf("account: change user: %w", err)
@@ -207,15 +196,15 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *Ro
 // RemoveUser ends a user's membership and his sessions, or withdraws an invitation, on
 // behalf of the user actor. The row stays, the address is free. It refuses as
 // ChangeUser does; a second time is USER_NOT_FOUND.
-func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id string) error {
-	_, err := s.manage(ctx, tenant, actor, id, func(tx pgx.Tx, m managed) (User, error) {
+func (s *Service) RemoveUser(ctx context.Context, who actor.Actor, id string) error {
+	_, err := s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
 		if err := s.mayLose(ctx, tx, m, ""); err != nil {
 			return User{}, err
 		}
 		now, b := s.now(), &db.Batch{}
-		db.QueueExec(b, s.q.RemoveUser, dbsqlc.RemoveUserParams{TenantID: m.tenant, ID: m.target.ID, Now: now})
-		db.QueueExec(b, s.q.RevokeSessionsOf, dbsqlc.RevokeSessionsOfParams{TenantID: m.tenant, UserID: m.target.ID, Now: now})
-		audit.Queue(b, m.record(ctx, audit.UserRemoved).With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
+		db.QueueExec(b, s.q.RemoveUser, dbsqlc.RemoveUserParams{TenantID: m.who.TenantID, ID: m.target.ID, Now: now})
+		db.QueueExec(b, s.q.RevokeSessionsOf, dbsqlc.RevokeSessionsOfParams{TenantID: m.who.TenantID, UserID: m.target.ID, Now: now})
+		audit.Queue(b, m.record(audit.UserRemoved).With(map[string]any{"role": m.target.Role, "status": m.target.Status}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: remove user: %w", err)
 		}
@@ -224,36 +213,36 @@ func (s *Service) RemoveUser(ctx context.Context, tenant, actor uuid.UUID, id st
 	return err
 }
 
-// managed is a user about to be changed, and who changes him.
+// managed is a user about to be changed, and who changes them.
 type managed struct {
-	tenant, actor uuid.UUID
-	actorRole     Role // at this moment, whatever it was when the call began
-	target        User
+	who    actor.Actor
+	role   actor.Role // of who at this moment; it may have changed since the call began
+	target User
 }
 
-func (m managed) record(ctx context.Context, action audit.Action) audit.Record {
-	return audit.Change(ctx, m.tenant, action, audit.SubjectUser, m.target.ID.String())
+func (m managed) record(action audit.Action) audit.Record {
+	return aboutUser(m.who, action, m.target.ID)
 }
 
 // manage runs change in a transaction in which no other user of the tenant changes,
 // once it is clear that the actor may change this one.
-func (s *Service) manage(ctx context.Context, tenant, actor uuid.UUID, id string, change func(pgx.Tx, managed) (User, error)) (out User, err error) {
+func (s *Service) manage(ctx context.Context, who actor.Actor, id string, change func(pgx.Tx, managed) (User, error)) (out User, err error) {
 	parsed, err := parseUserID(id)
 	if err != nil {
 		return User{}, err
 	}
-	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		m := managed{tenant: tenant, actor: actor}
-		if m.actorRole, err = s.lockAs(ctx, tx, tenant, actor); err != nil {
+	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		m := managed{who: who}
+		if m.role, err = s.lockAs(ctx, tx, who); err != nil {
 			return err
 		}
-		if m.target, err = s.user(ctx, tx, tenant, parsed); err != nil {
+		if m.target, err = s.user(ctx, tx, who.TenantID, parsed); err != nil {
 			return err
 		}
 		switch {
 		case m.target.Status == UserRemoved:
 			return unknownUser()
-		case m.target.Role.managesUsers() && m.actorRole != RoleOwner && actor != parsed:
+		case managesUsers(m.target.Role) && m.role != actor.RoleOwner && who.ID != parsed:
 			return fault.New(fault.CodeInsufficientPermissions, "Owners and admins are managed by owners: this takes the role owner.")
 		}
 		out, err = change(tx, m)
@@ -264,37 +253,37 @@ func (s *Service) manage(ctx context.Context, tenant, actor uuid.UUID, id string
 
 // lockAs makes changes of the tenant's users take their turn and returns the actor's
 // role as those before have left it.
-func (s *Service) lockAs(ctx context.Context, tx pgx.Tx, tenant, actor uuid.UUID) (Role, error) {
-	if err := s.q.LockUsers(ctx, tx, tenant); err != nil {
+func (s *Service) lockAs(ctx context.Context, tx pgx.Tx, who actor.Actor) (actor.Role, error) {
+	if err := s.q.LockUsers(ctx, tx, who.TenantID); err != nil {
 		return "", fmt.Errorf("account: lock users: %w", err)
 	}
-	role, err := s.q.RoleOfActiveUser(ctx, tx, dbsqlc.RoleOfActiveUserParams{TenantID: tenant, ID: actor})
+	role, err := s.q.RoleOfActiveUser(ctx, tx, dbsqlc.RoleOfActiveUserParams{TenantID: who.TenantID, ID: who.ID})
 	if err != nil && !db.IsNoRows(err) {
 		return "", fmt.Errorf("account: read role: %w", err)
 	}
-	if !Role(role).managesUsers() {
+	if !managesUsers(actor.Role(role)) {
 		return "", fault.New(fault.CodeInsufficientPermissions, "This takes the role owner or admin.")
 	}
-	return Role(role), nil
+	return actor.Role(role), nil
 }
 
 // mayGive reports whether a user of role by may make somebody else's role to.
-func mayGive(by, to Role) error {
-	if to.managesUsers() && by != RoleOwner {
+func mayGive(by, to actor.Role) error {
+	if managesUsers(to) && by != actor.RoleOwner {
 		return fault.New(fault.CodeInsufficientPermissions, "The roles owner and admin are given by owners: this takes the role owner.")
 	}
 	return nil
 }
 
 // mayLose checks that the target may go from his role to another; "" is none.
-func (s *Service) mayLose(ctx context.Context, tx pgx.Tx, m managed, to Role) error {
-	if err := mayGive(m.actorRole, to); err != nil {
+func (s *Service) mayLose(ctx context.Context, tx pgx.Tx, m managed, to actor.Role) error {
+	if err := mayGive(m.role, to); err != nil {
 		return err
 	}
-	if m.target.Role != RoleOwner || m.target.Status != UserActive {
+	if m.target.Role != actor.RoleOwner || m.target.Status != UserActive {
 		return nil
 	}
-	others, err := s.q.CountOtherOwners(ctx, tx, dbsqlc.CountOtherOwnersParams{TenantID: m.tenant, ID: m.target.ID})
+	others, err := s.q.CountOtherOwners(ctx, tx, dbsqlc.CountOtherOwnersParams{TenantID: m.who.TenantID, ID: m.target.ID})
 	switch {
 	case err != nil:
 		return fmt.Errorf("account: count owners: %w", err)

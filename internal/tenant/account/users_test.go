@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/auth"
 )
@@ -19,14 +20,14 @@ import (
 // invite invites on behalf of who.
 func (h *house) invite(t *testing.T, who Login, email, role string) Invited {
 	t.Helper()
-	in, err := h.Invite(t.Context(), who.TenantID, who.UserID, InviteInput{Email: email, Role: role})
+	in, err := h.Invite(t.Context(), as(who), InviteInput{Email: email, Role: role})
 	require.NoError(t, err)
 	return in
 }
 
 func (h *house) accept(t *testing.T, token string) (Login, error) {
 	t.Helper()
-	return h.AcceptInvitation(t.Context(), AcceptInput{Token: token, Password: password, Source: home})
+	return h.AcceptInvitation(t.Context(), from(home), AcceptInput{Token: token, Password: password})
 }
 
 // add is an active user more in the tenant of who.
@@ -38,12 +39,12 @@ func (h *house) add(t *testing.T, who Login, email, role string) Login {
 }
 
 func (h *house) setRole(ctx context.Context, who Login, id uuid.UUID, role string) error {
-	_, err := h.ChangeUser(ctx, who.TenantID, who.UserID, id.String(), UserChange{Role: &role})
+	_, err := h.ChangeUser(ctx, as(who), id.String(), UserChange{Role: &role})
 	return err
 }
 
 func (h *house) remove(ctx context.Context, who Login, id uuid.UUID) error {
-	return h.RemoveUser(ctx, who.TenantID, who.UserID, id.String())
+	return h.RemoveUser(ctx, as(who), id.String())
 }
 
 // authenticate is what the API asks at every call.
@@ -60,7 +61,7 @@ func TestInvitedPersonJoins(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	owner := h.join(t, "ada@example.com")
-	in, err := h.Invite(t.Context(), owner.TenantID, owner.UserID, InviteInput{Email: "Bob@Example.com", Name: "Bob", Role: "Approver"})
+	in, err := h.Invite(t.Context(), as(owner), InviteInput{Email: "Bob@Example.com", Name: "Bob", Role: "Approver"})
 	require.NoError(t, err)
 	require.Equal(t, "bob@example.com", in.Email)
 	require.Equal(t, UserInvited, in.Status)
@@ -79,8 +80,8 @@ func TestInvitedPersonJoins(t *testing.T) {
 	require.Equal(t, "bob@example.com", login.Email)
 	who, err := h.authenticate(t, login.Token)
 	require.NoError(t, err)
-	require.Equal(t, "approver", who.Role)
-	_, err = h.Refresh(t.Context(), login.RefreshToken)
+	require.Equal(t, actor.RoleApprover, who.Role)
+	_, err = h.Refresh(t.Context(), from(home), login.RefreshToken)
 	require.NoError(t, err)
 	_, err = h.logIn(t, "bob@example.com", password)
 	require.NoError(t, err)
@@ -93,9 +94,9 @@ func TestInvitedPersonJoins(t *testing.T) {
 
 	_, err = h.accept(t, in.Token)
 	requireCode(t, fault.CodeInvalidToken, err)
-	_, err = h.InviteAgain(t.Context(), owner.TenantID, owner.UserID, in.ID.String())
+	_, err = h.InviteAgain(t.Context(), as(owner), in.ID.String())
 	requireCode(t, fault.CodeConflict, err)
-	_, err = h.Invite(t.Context(), owner.TenantID, owner.UserID, InviteInput{Email: "bob@example.com", Role: "member"})
+	_, err = h.Invite(t.Context(), as(owner), InviteInput{Email: "bob@example.com", Role: "member"})
 	requireCode(t, fault.CodeConflict, err)
 }
 
@@ -104,7 +105,7 @@ func TestInvitationsEnd(t *testing.T) {
 	h := newHouse(t)
 	owner := h.join(t, "ada@example.com")
 	first := h.invite(t, owner, "bob@example.com", "member")
-	again, err := h.InviteAgain(t.Context(), owner.TenantID, owner.UserID, first.ID.String())
+	again, err := h.InviteAgain(t.Context(), as(owner), first.ID.String())
 	require.NoError(t, err)
 	require.NotEqual(t, first.Token, again.Token)
 	_, err = h.accept(t, first.Token)
@@ -113,13 +114,13 @@ func TestInvitationsEnd(t *testing.T) {
 	h.pass(7 * 24 * time.Hour)
 	_, err = h.accept(t, again.Token)
 	requireCode(t, fault.CodeTokenExpired, err)
-	again, err = h.InviteAgain(t.Context(), owner.TenantID, owner.UserID, first.ID.String())
+	again, err = h.InviteAgain(t.Context(), as(owner), first.ID.String())
 	require.NoError(t, err)
 	h.pass(7*24*time.Hour - time.Second)
 	require.NoError(t, h.remove(t.Context(), owner, first.ID))
 	_, err = h.accept(t, again.Token)
 	requireCode(t, fault.CodeInvalidToken, err)
-	_, err = h.InviteAgain(t.Context(), owner.TenantID, owner.UserID, first.ID.String())
+	_, err = h.InviteAgain(t.Context(), as(owner), first.ID.String())
 	requireCode(t, fault.CodeUserNotFound, err)
 }
 
@@ -134,7 +135,7 @@ func TestInvitationRefusals(t *testing.T) {
 		"unknown role": {Email: "a@example.com", Role: "root"},
 		"long name":    {Email: "a@example.com", Role: "member", Name: strings.Repeat("a", 256)},
 	} {
-		_, err := h.Invite(t.Context(), owner.TenantID, owner.UserID, in)
+		_, err := h.Invite(t.Context(), as(owner), in)
 		require.Equal(t, fault.CodeValidation, fault.As(err).Code, name)
 	}
 	token := h.invite(t, owner, "bob@example.com", "member").Token
@@ -151,7 +152,7 @@ func TestInvitationRefusals(t *testing.T) {
 		"cut token":     {AcceptInput{Token: token[:len(token)-1], Password: password}, fault.CodeInvalidToken},
 		"refresh token": {AcceptInput{Token: owner.RefreshToken, Password: password}, fault.CodeInvalidToken},
 	} {
-		_, err := h.AcceptInvitation(t.Context(), tc.in)
+		_, err := h.AcceptInvitation(t.Context(), from(home), tc.in)
 		require.Equal(t, tc.want, fault.As(err).Code, name)
 	}
 	require.Equal(t, [2]int64{}, h.work.work(), "nothing is hashed for them")
@@ -168,7 +169,7 @@ func TestAcceptanceIsThrottled(t *testing.T) {
 	_, err := h.accept(t, token)
 	requireCode(t, fault.CodeLoginThrottled, err)
 	require.Equal(t, 15*time.Minute, fault.As(err).RetryAfter)
-	_, err = h.AcceptInvitation(t.Context(), AcceptInput{Token: token, Password: password, Source: netip.MustParseAddr("192.0.2.2")})
+	_, err = h.AcceptInvitation(t.Context(), from(netip.MustParseAddr("192.0.2.2")), AcceptInput{Token: token, Password: password})
 	require.NoError(t, err, "others are not held up")
 }
 
@@ -181,7 +182,7 @@ func TestAddressInUseElsewhere(t *testing.T) {
 	known.ID, known.Email, known.Token = unknown.ID, unknown.Email, unknown.Token
 	require.Equal(t, unknown, known, "the same answer")
 
-	again, err := h.InviteAgain(t.Context(), owner.TenantID, owner.UserID, h.find(t, owner, "bob@example.com").ID.String())
+	again, err := h.InviteAgain(t.Context(), as(owner), h.find(t, owner, "bob@example.com").ID.String())
 	require.NoError(t, err)
 	_, err = h.accept(t, again.Token)
 	requireCode(t, fault.CodeConflict, err)
@@ -229,11 +230,11 @@ func TestAnInvitationKeepsNobodyFromSigningUp(t *testing.T) {
 func TestWhoManagesWhom(t *testing.T) {
 	t.Parallel()
 	const denied = fault.CodeInsufficientPermissions
-	manages := map[Role]map[Role]fault.Code{
-		RoleOwner:    {RoleOwner: "", RoleAdmin: "", RoleApprover: "", RoleMember: ""},
-		RoleAdmin:    {RoleOwner: denied, RoleAdmin: denied, RoleApprover: "", RoleMember: ""},
-		RoleApprover: {RoleOwner: denied, RoleAdmin: denied, RoleApprover: denied, RoleMember: denied},
-		RoleMember:   {RoleOwner: denied, RoleAdmin: denied, RoleApprover: denied, RoleMember: denied},
+	manages := map[actor.Role]map[actor.Role]fault.Code{
+		actor.RoleOwner:    {actor.RoleOwner: "", actor.RoleAdmin: "", actor.RoleApprover: "", actor.RoleMember: ""},
+		actor.RoleAdmin:    {actor.RoleOwner: denied, actor.RoleAdmin: denied, actor.RoleApprover: "", actor.RoleMember: ""},
+		actor.RoleApprover: {actor.RoleOwner: denied, actor.RoleAdmin: denied, actor.RoleApprover: denied, actor.RoleMember: denied},
+		actor.RoleMember:   {actor.RoleOwner: denied, actor.RoleAdmin: denied, actor.RoleApprover: denied, actor.RoleMember: denied},
 	}
 	code := func(err error) fault.Code {
 		if f := fault.As(err); f != nil {
@@ -244,25 +245,25 @@ func TestWhoManagesWhom(t *testing.T) {
 	}
 	h := newHouse(t)
 	owner := h.join(t, "ada@example.com")
-	for by, targets := range manages {
-		actor := h.add(t, owner, "by-"+string(by)+"@example.com", string(by))
+	for role, targets := range manages {
+		by := h.add(t, owner, "by-"+string(role)+"@example.com", string(role))
 		for target, want := range targets {
-			where := string(by) + " to " + string(target)
-			address := string(by) + "-" + string(target) + "@example.com"
-			_, err := h.Invite(t.Context(), actor.TenantID, actor.UserID, InviteInput{Email: "by-" + address, Role: string(target)})
+			where := string(role) + " to " + string(target)
+			address := string(role) + "-" + string(target) + "@example.com"
+			_, err := h.Invite(t.Context(), as(by), InviteInput{Email: "by-" + address, Role: string(target)})
 			require.Equal(t, want, code(err), "invite: %s", where)
 
 			waiting := h.invite(t, owner, "waits-"+address, string(target))
-			_, err = h.InviteAgain(t.Context(), actor.TenantID, actor.UserID, waiting.ID.String())
+			_, err = h.InviteAgain(t.Context(), as(by), waiting.ID.String())
 			require.Equal(t, want, code(err), "invite again: %s", where)
 
 			subject := h.add(t, owner, address, "member")
-			require.Equal(t, want, code(h.setRole(t.Context(), actor, subject.UserID, string(target))), "to role: %s", where)
+			require.Equal(t, want, code(h.setRole(t.Context(), by, subject.UserID, string(target))), "to role: %s", where)
 			require.NoError(t, h.setRole(t.Context(), owner, subject.UserID, string(target)))
 			name := "New name"
-			_, err = h.ChangeUser(t.Context(), actor.TenantID, actor.UserID, subject.UserID.String(), UserChange{Name: &name})
+			_, err = h.ChangeUser(t.Context(), as(by), subject.UserID.String(), UserChange{Name: &name})
 			require.Equal(t, want, code(err), "rename: %s", where)
-			require.Equal(t, want, code(h.remove(t.Context(), actor, subject.UserID)), "remove: %s", where)
+			require.Equal(t, want, code(h.remove(t.Context(), by, subject.UserID)), "remove: %s", where)
 		}
 	}
 }
@@ -289,7 +290,7 @@ func TestARoleCountsFromTheNextCallOn(t *testing.T) {
 		require.NoError(t, h.setRole(t.Context(), owner, member.UserID, role))
 		who, err := h.authenticate(t, member.Token)
 		require.NoError(t, err)
-		require.Equal(t, strings.ToLower(role), who.Role)
+		require.Equal(t, actor.Role(strings.ToLower(role)), who.Role)
 	}
 }
 
@@ -301,7 +302,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 	requireCode(t, fault.CodeConflict, h.setRole(t.Context(), owner, owner.UserID, "admin"))
 	requireCode(t, fault.CodeConflict, h.remove(t.Context(), owner, owner.UserID))
 	name := "Ada"
-	_, err := h.ChangeUser(t.Context(), owner.TenantID, owner.UserID, owner.UserID.String(), UserChange{Name: &name})
+	_, err := h.ChangeUser(t.Context(), as(owner), owner.UserID.String(), UserChange{Name: &name})
 	require.NoError(t, err)
 
 	second := h.add(t, owner, "bob@example.com", "owner")
@@ -355,20 +356,20 @@ func TestRemovedUser(t *testing.T) {
 	h := newHouse(t)
 	owner := h.join(t, "ada@example.com")
 	bob := h.add(t, owner, "bob@example.com", "admin")
-	key, err := h.CreateKey(t.Context(), bob.TenantID, bob.UserID, KeyInput{Name: "his"})
+	key, err := h.CreateKey(t.Context(), as(bob), KeyInput{Name: "his"})
 	require.NoError(t, err)
 	require.NoError(t, h.remove(t.Context(), owner, bob.UserID))
 
 	_, err = h.authenticate(t, bob.Token)
 	requireCode(t, fault.CodeInvalidToken, err)
-	_, err = h.Refresh(t.Context(), bob.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), bob.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 	_, err = h.logIn(t, "bob@example.com", password)
 	requireCode(t, fault.CodeInvalidCredentials, err)
 	require.True(t, one[bool](t, h, "select bool_and(revoked_at is not null) from sessions where user_id = $1", bob.UserID))
 	requireCode(t, fault.CodeUserNotFound, h.remove(t.Context(), owner, bob.UserID))
 	requireCode(t, fault.CodeUserNotFound, h.setRole(t.Context(), owner, bob.UserID, "member"))
-	_, err = h.Invite(t.Context(), bob.TenantID, bob.UserID, InviteInput{Email: "x@example.com", Role: "member"})
+	_, err = h.Invite(t.Context(), as(bob), InviteInput{Email: "x@example.com", Role: "member"})
 	requireCode(t, fault.CodeInsufficientPermissions, err)
 
 	was, err := h.User(t.Context(), owner.TenantID, bob.UserID.String())
@@ -392,11 +393,11 @@ func TestSessionsOfRemovedUsersAreDeadWhateverTheySay(t *testing.T) {
 	owner := h.join(t, "ada@example.com")
 	bob := h.add(t, owner, "bob@example.com", "member")
 	require.NoError(t, h.remove(t.Context(), owner, bob.UserID))
-	late, err := h.startSession(t.Context(), bob.TenantID, bob.UserID, bob.Email, make([]byte, 32))
+	late, err := h.startSession(t.Context(), as(bob), bob.Email, make([]byte, 32))
 	require.NoError(t, err)
 	_, err = h.authenticate(t, late.Token)
 	requireCode(t, fault.CodeInvalidToken, err)
-	_, err = h.Refresh(t.Context(), late.RefreshToken)
+	_, err = h.Refresh(t.Context(), from(home), late.RefreshToken)
 	requireCode(t, fault.CodeInvalidToken, err)
 }
 
@@ -441,11 +442,11 @@ func TestForeignUserIsUnknown(t *testing.T) {
 	for _, id := range []string{other.UserID.String(), waits.ID.String(), uuid.NewString(), "x", "", "{" + me.UserID.String() + "}"} {
 		_, err := h.User(t.Context(), me.TenantID, id)
 		requireCode(t, fault.CodeUserNotFound, err)
-		_, err = h.ChangeUser(t.Context(), me.TenantID, me.UserID, id, UserChange{Name: &me.Email})
+		_, err = h.ChangeUser(t.Context(), as(me), id, UserChange{Name: &me.Email})
 		requireCode(t, fault.CodeUserNotFound, err)
-		_, err = h.InviteAgain(t.Context(), me.TenantID, me.UserID, id)
+		_, err = h.InviteAgain(t.Context(), as(me), id)
 		requireCode(t, fault.CodeUserNotFound, err)
-		requireCode(t, fault.CodeUserNotFound, h.RemoveUser(t.Context(), me.TenantID, me.UserID, id))
+		requireCode(t, fault.CodeUserNotFound, h.RemoveUser(t.Context(), as(me), id))
 	}
 	users, _, err := h.ListUsers(t.Context(), me.TenantID, UserFilter{Status: "all", Limit: 100})
 	require.NoError(t, err)
@@ -453,6 +454,6 @@ func TestForeignUserIsUnknown(t *testing.T) {
 	require.Equal(t, before, one[string](t, h, "select jsonb_agg(to_jsonb(u) order by id)::text from users u"))
 
 	// Nor does another tenant's user act in mine.
-	_, err = h.Invite(t.Context(), me.TenantID, other.UserID, InviteInput{Email: "x@example.com", Role: "member"})
+	_, err = h.Invite(t.Context(), asUser(actor.Actor{}, me.TenantID, other.UserID), InviteInput{Email: "x@example.com", Role: "member"})
 	requireCode(t, fault.CodeInsufficientPermissions, err)
 }

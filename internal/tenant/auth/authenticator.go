@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -67,7 +68,7 @@ func (a *Authenticator) Key(ctx context.Context, raw string) (Principal, error) 
 		}
 	}
 	return Principal{
-		Kind: KindKey, TenantID: row.TenantID, Name: row.Name, KeyID: row.ID, Permissions: row.Permissions,
+		Kind: actor.Key, TenantID: row.TenantID, Name: row.Name, KeyID: row.ID, Permissions: row.Permissions,
 		AgentID: db.Text(row.AgentID), IdentityMode: db.Text(row.IdentityMode), AllowedOrigins: row.AllowedOrigins,
 	}, nil
 }
@@ -89,7 +90,7 @@ func (a *Authenticator) Token(ctx context.Context, raw string) (Principal, error
 		return Principal{}, fault.New(fault.CodeInvalidToken, "")
 	}
 	return Principal{
-		Kind: KindUser, TenantID: c.TenantID, Name: row.Name,
-		UserID: c.UserID, SessionID: c.SessionID, Email: row.Email, Role: row.Role,
+		Kind: actor.User, TenantID: c.TenantID, Name: row.Name,
+		UserID: c.UserID, SessionID: c.SessionID, Email: row.Email, Role: actor.Role(row.Role),
 	}, nil
 }

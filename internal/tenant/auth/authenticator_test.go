@@ -2,7 +2,6 @@ package auth_test
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
@@ -45,21 +45,27 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// join signs somebody up and in.
+// stranger returns a caller who is not known yet.
+func stranger() actor.Actor { return actor.Actor{Kind: actor.System, SourceAddr: "192.0.2.1"} }
+
+// owner returns the user who signed up.
+func (h *house) owner() actor.Actor {
+	return actor.Actor{Kind: actor.User, TenantID: h.login.TenantID, ID: h.login.UserID, Role: actor.RoleOwner}
+}
+
+// join signs a user up and in.
 func (h *house) join(t *testing.T, email string) account.Login {
 	t.Helper()
-	_, err := h.accounts.SignUp(t.Context(), account.SignupInput{Email: email, Password: "correct horse", Name: "Ada"})
+	_, err := h.accounts.SignUp(t.Context(), stranger(), account.SignupInput{Email: email, Password: "correct horse", Name: "Ada"})
 	require.NoError(t, err)
-	login, err := h.accounts.LogIn(t.Context(), account.LoginInput{
-		Email: email, Password: "correct horse", Source: netip.MustParseAddr("192.0.2.1"),
-	})
+	login, err := h.accounts.LogIn(t.Context(), stranger(), account.LoginInput{Email: email, Password: "correct horse"})
 	require.NoError(t, err)
 	return login
 }
 
 func (h *house) key(t *testing.T, permissions ...string) account.Key {
 	t.Helper()
-	key, err := h.accounts.CreateKey(t.Context(), h.login.TenantID, h.login.UserID,
+	key, err := h.accounts.CreateKey(t.Context(), h.owner(),
 		account.KeyInput{Name: "test", Permissions: permissions, AllowedOrigins: []string{"https://app.example.com"}})
 	require.NoError(t, err)
 	return key
@@ -81,7 +87,7 @@ func TestKeyAuthenticates(t *testing.T) {
 	who, err := h.auth.Key(t.Context(), key.Secret)
 	require.NoError(t, err)
 	require.Equal(t, auth.Principal{
-		Kind: auth.KindKey, TenantID: h.login.TenantID, Name: "test", KeyID: key.ID,
+		Kind: actor.Key, TenantID: h.login.TenantID, Name: "test", KeyID: key.ID,
 		Permissions:    []string{auth.PermActionsRun, auth.PermActionsCatalog},
 		AllowedOrigins: []string{"https://app.example.com"},
 	}, who)
@@ -90,7 +96,7 @@ func TestKeyAuthenticates(t *testing.T) {
 	_, err = h.auth.Key(t.Context(), unknown)
 	require.Equal(t, fault.CodeInvalidAPIKey, fault.As(err).Code)
 
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.login.TenantID, key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
 	_, err = h.auth.Key(t.Context(), key.Secret)
 	require.Equal(t, fault.CodeAPIKeyRevoked, fault.As(err).Code)
 }
@@ -172,10 +178,10 @@ func TestTokenAuthenticates(t *testing.T) {
 	h := newHouse(t)
 	who, err := h.auth.Token(t.Context(), h.login.Token)
 	require.NoError(t, err)
-	require.Equal(t, auth.KindUser, who.Kind)
+	require.Equal(t, actor.User, who.Kind)
 	require.Equal(t, h.login.TenantID, who.TenantID)
 	require.Equal(t, h.login.UserID, who.UserID)
-	require.Equal(t, "owner", who.Role)
+	require.Equal(t, actor.RoleOwner, who.Role)
 	require.Equal(t, "owner@example.com", who.Email)
 	require.False(t, who.Has(auth.PermActionsRun), "a user holds no key permission")
 
@@ -192,7 +198,7 @@ func TestTokenAuthenticates(t *testing.T) {
 		require.Equal(t, fault.CodeInvalidToken, fault.As(err).Code, name)
 	}
 
-	require.NoError(t, h.accounts.LogOut(t.Context(), who.TenantID, who.SessionID))
+	require.NoError(t, h.accounts.LogOut(t.Context(), who.Actor("", ""), who.SessionID))
 	_, err = h.auth.Token(t.Context(), h.login.Token)
 	require.Equal(t, fault.CodeInvalidToken, fault.As(err).Code, "a logout acts at once")
 	_, err = h.auth.Token(t.Context(), other.Token)
@@ -249,21 +255,21 @@ func TestRevocationReachesEveryProcess(t *testing.T) {
 		return ctx
 	}
 	first, again, elsewhere, other := bind(one, key), bind(one, key), bind(two, key), bind(one, spared)
-	released, stop := one.Bind(t.Context(), auth.Principal{Kind: auth.KindKey, TenantID: h.login.TenantID, KeyID: key.ID})
+	released, stop := one.Bind(t.Context(), auth.Principal{Kind: actor.Key, TenantID: h.login.TenantID, KeyID: key.ID})
 	stop()
 	require.ErrorIs(t, context.Cause(released), context.Canceled)
 
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.login.TenantID, key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
 	for _, ctx := range []context.Context{first, again, elsewhere} {
 		cancelledAsRevoked(t, ctx)
 	}
 	require.NoError(t, other.Err())
 
-	late, stop := one.Bind(t.Context(), auth.Principal{Kind: auth.KindKey, TenantID: h.login.TenantID, KeyID: key.ID})
+	late, stop := one.Bind(t.Context(), auth.Principal{Kind: actor.Key, TenantID: h.login.TenantID, KeyID: key.ID})
 	defer stop()
 	cancelledAsRevoked(t, late)
 
-	user, stopUser := one.Bind(t.Context(), auth.Principal{Kind: auth.KindUser, TenantID: h.login.TenantID})
+	user, stopUser := one.Bind(t.Context(), auth.Principal{Kind: actor.User, TenantID: h.login.TenantID})
 	require.NoError(t, user.Err())
 	stopUser()
 	require.Error(t, user.Err())
@@ -297,7 +303,7 @@ func TestRevocationWhileTheListenerIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	// The notice of this revocation goes to nobody: the listener waits for a new
 	// connection until mayDial.
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.login.TenantID, key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
 	require.NoError(t, ctx.Err())
 	mayDial <- struct{}{}
 	cancelledAsRevoked(t, ctx)

@@ -8,15 +8,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-)
 
-// Kind is the kind of credential that a call was made with.
-type Kind string
-
-// The two kinds of credential.
-const (
-	KindKey  Kind = "key"  // X-API-Key
-	KindUser Kind = "user" // Authorization: Bearer <JWT>
+	"agentruntime/internal/kernel/actor"
 )
 
 // Permissions of API keys. maps:trigger and the manage permissions are given only
@@ -46,21 +39,9 @@ func Permissions() []string {
 	}
 }
 
-// Roles of users, from the one that may most to the one that may least.
-const (
-	RoleOwner    = "owner"
-	RoleAdmin    = "admin"
-	RoleApprover = "approver"
-	RoleMember   = "member"
-)
-
-// Roles lists every role that a user can have, from the one that may most to the
-// one that may least.
-func Roles() []string { return []string{RoleOwner, RoleAdmin, RoleApprover, RoleMember} }
-
 // Principal is an authenticated caller.
 type Principal struct {
-	Kind     Kind
+	Kind     actor.Kind // actor.Key or actor.User
 	TenantID uuid.UUID
 	Name     string // of the key or the user
 
@@ -75,10 +56,20 @@ type Principal struct {
 	UserID    uuid.UUID
 	SessionID uuid.UUID
 	Email     string
-	Role      string // read with the session on each call, so a change acts at once
+	Role      actor.Role // read with the session on each call, so a change acts at once
 }
 
 // Has reports whether a key holds the permission. Users have roles instead.
 func (p Principal) Has(permission string) bool {
-	return p.Kind == KindKey && slices.Contains(p.Permissions, permission)
+	return p.Kind == actor.Key && slices.Contains(p.Permissions, permission)
+}
+
+// Actor returns the caller as domain methods take them. requestID and sourceAddr are those
+// of the call.
+func (p Principal) Actor(requestID, sourceAddr string) actor.Actor {
+	who := actor.Actor{Kind: p.Kind, TenantID: p.TenantID, ID: p.KeyID, Role: p.Role, RequestID: requestID, SourceAddr: sourceAddr}
+	if p.Kind == actor.User {
+		who.ID = p.UserID
+	}
+	return who
 }

@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -71,7 +72,7 @@ func NewRevocations(d RevocationsDeps) (*Revocations, error) {
 // A notice that came between the reading of the key and Bind counts.
 func (r *Revocations) Bind(ctx context.Context, p Principal) (bound context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if p.Kind != KindKey {
+	if p.Kind != actor.Key {
 		return ctx, func() { cancel(nil) }
 	}
 	w := &watch{cancel: cancel}

@@ -1,0 +1,219 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/record/audit"
+)
+
+// A word that two packages both name is declared once. These tests search the product
+// code for second declarations.
+
+// product reports whether the file is part of the service: not a test, not a development
+// tool.
+func (f sourceFile) product() bool {
+	return !f.test() && !strings.HasPrefix(f.pkg, dev[:len(dev)-1]) && f.pkg != "cmd/agentruntime-dev" && f.pkg != "db/dbsqlc"
+}
+
+// parsed returns the syntax of a file.
+func (f sourceFile) parsed(t *testing.T) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, f.path), nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	return file
+}
+
+// texts calls use with each string literal below the node, struct tags aside.
+func texts(node ast.Node, use func(string)) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		if field, ok := n.(*ast.Field); ok {
+			texts(field.Type, use)
+			return false
+		}
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				use(text)
+			}
+		}
+		return true
+	})
+}
+
+func TestRolesAreDeclaredOnceInTheKernel(t *testing.T) {
+	t.Parallel()
+	for _, file := range sourceFiles(t) {
+		// governance reads roles out of stored policies.
+		if !file.product() || file.pkg == "internal/kernel/actor" || file.pkg == "internal/kernel/governance" {
+			continue
+		}
+		texts(file.parsed(t), func(text string) {
+			if actor.Role(text).Valid() {
+				t.Errorf("%s names the role %q: use the constant of internal/kernel/actor", file.path, text)
+			}
+		})
+	}
+}
+
+// Kinds are everyday words, so one of them is no second declaration; two constants of one
+// type are.
+func TestKindsOfActorsAreDeclaredOnceInTheKernel(t *testing.T) {
+	t.Parallel()
+	kinds := []actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}
+	declared := map[string][]string{} // package and type of the constant: values
+	for _, file := range sourceFiles(t) {
+		if !file.product() || file.pkg == "internal/kernel/actor" {
+			continue
+		}
+		ast.Inspect(file.parsed(t), func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) == 0 {
+				return true
+			}
+			kind := "text"
+			if named, ok := spec.Type.(*ast.Ident); ok {
+				kind = named.Name
+			}
+			for _, value := range spec.Values {
+				if lit, ok := value.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(kinds, actor.Kind(text)) {
+						declared[file.pkg+"."+kind] = append(declared[file.pkg+"."+kind], text)
+					}
+				}
+			}
+			return true
+		})
+	}
+	for name, values := range declared {
+		if len(values) > 1 {
+			t.Errorf("%s declares %s: use actor.Kind of internal/kernel/actor", name, strings.Join(values, ", "))
+		}
+	}
+}
+
+// auditHome declares the audit actions.
+const auditHome = "internal/record/audit"
+
+var (
+	dottedWords = regexp.MustCompile(`^[a-z_]+\.[a-z_]*$`)
+	sqlText     = regexp.MustCompile(`'([a-z_]+\.[a-z_]+)'`)
+)
+
+// auditWords knows what looks like an audit action.
+type auditWords struct{ actions, events, subjects map[string]bool }
+
+func newAuditWords() auditWords {
+	w := auditWords{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, row := range audit.Actions() {
+		w.actions[string(row.Action)], w.events[row.Event] = true, true
+		subject, _, _ := strings.Cut(string(row.Action), ".")
+		w.subjects[subject] = true
+	}
+	return w
+}
+
+// looksLike reports whether a text may be an audit action, or the beginning of one. Public
+// events have similar names.
+func (w auditWords) looksLike(text string) bool {
+	subject, _, _ := strings.Cut(text, ".")
+	return dottedWords.MatchString(text) && w.subjects[subject] && !w.events[text]
+}
+
+// Every audit action is a constant of the table. Go code names the constant, never the
+// text, so that a search for the constant finds every place that writes it. SQL can only
+// name the text.
+func TestAuditActionsAreWrittenFromTheTable(t *testing.T) {
+	t.Parallel()
+	words := newAuditWords()
+	values := actionConstants(t)
+	written := map[string]bool{}
+	for _, file := range sourceFiles(t) {
+		if !file.product() || file.pkg == auditHome {
+			continue
+		}
+		syntax := file.parsed(t)
+		texts(syntax, func(text string) {
+			if words.looksLike(text) {
+				t.Errorf("%s contains %q: use the constants of %s/actions.go", file.path, text, auditHome)
+			}
+		})
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			if name := auditName(n); values[name] != "" {
+				written[values[name]] = true
+			}
+			if call, ok := n.(*ast.CallExpr); ok && auditName(call.Fun) == "Action" {
+				t.Errorf("%s makes an audit action of a text: use the constants of %s/actions.go", file.path, auditHome)
+			}
+			return true
+		})
+	}
+	for _, text := range sqlTexts(t) {
+		if words.looksLike(text) {
+			require.True(t, words.actions[text], "SQL writes %q, which has no row in %s/actions.go", text, auditHome)
+			written[text] = true
+		}
+	}
+	for action := range words.actions {
+		require.True(t, written[action], "%s is in the table and is written nowhere", action)
+	}
+}
+
+// auditName returns Name where the node is audit.Name.
+func auditName(n ast.Node) string {
+	sel, ok := n.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	if pkg, ok := sel.X.(*ast.Ident); !ok || pkg.Name != "audit" {
+		return ""
+	}
+	return sel.Sel.Name
+}
+
+// actionConstants returns the values of the constants of type audit.Action.
+func actionConstants(t *testing.T) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	file := sourceFile{path: auditHome + "/actions.go"}.parsed(t)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok {
+			if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Action" {
+				texts(spec, func(text string) { values[spec.Names[0].Name] = text })
+			}
+		}
+		return true
+	})
+	require.Len(t, values, len(audit.Actions()), "each constant has one row in the table")
+	return values
+}
+
+// sqlTexts returns the texts with a dot in the queries and in the functions of the
+// database.
+func sqlTexts(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, pattern := range []string{"queries/*.sql", "db/migrations/*.sql", "db/functions/*.sql"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, path := range files {
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			for _, text := range sqlText.FindAllStringSubmatch(string(raw), -1) {
+				found = append(found, text[1])
+			}
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
