@@ -24,7 +24,7 @@ import (
 	"agentruntime/internal/provider/connectors"
 )
 
-//go:generate go test -count=1 -run 'TestTheErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions' . -update
+//go:generate go test -count=1 -run 'TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions' . -update
 
 var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
 
@@ -51,7 +51,7 @@ The code is stable and meant for programs. The message below is the default; a r
 	return b.String()
 }
 
-func TestTheErrorReferenceIsTheTable(t *testing.T) {
+func TestErrorReferenceIsTheTable(t *testing.T) {
 	t.Parallel()
 	want := errorReference()
 	if *update {
@@ -62,7 +62,7 @@ func TestTheErrorReferenceIsTheTable(t *testing.T) {
 	require.Equal(t, want, string(got), "make gen writes it anew")
 }
 
-func TestTheConfigurationListsEveryVariable(t *testing.T) {
+func TestConfigurationPageListsEveryVariable(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("configuration.md")
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestTheConfigurationListsEveryVariable(t *testing.T) {
 	require.Equal(t, want, rows)
 }
 
-func TestTheArchitectureNamesEveryPackage(t *testing.T) {
+func TestArchitectureNamesEveryPackage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../ARCHITECTURE.md")
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func shop(t *testing.T) map[string]json.RawMessage {
 }
 
 // Calls that the documentation shows are calls that the sandbox takes.
-func TestTheCallsInTheDocumentationFit(t *testing.T) {
+func TestDocumentedCallsFitTheSandbox(t *testing.T) {
 	t.Parallel()
 	schemas := shop(t)
 	var calls []string

@@ -88,7 +88,7 @@ func TestSlugIsAsGitHubMakesIt(t *testing.T) {
 	}
 }
 
-func TestTheReadmeNamesEveryPage(t *testing.T) {
+func TestReadmeNamesEveryPage(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

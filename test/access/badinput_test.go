@@ -115,7 +115,7 @@ func limitOf(op operation) int {
 	return 64 << 10
 }
 
-func TestBodiesThatAreNoJSON(t *testing.T) {
+func TestBodyMalformedIsRefused(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "nojson")
@@ -145,7 +145,7 @@ func TestBodiesThatAreNoJSON(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-func TestRunsAtTheEdge(t *testing.T) {
+func TestRunAtItsLimitsIsAnsweredAsDocumented(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "runs")
@@ -230,7 +230,7 @@ func TestRunsAtTheEdge(t *testing.T) {
 }
 
 // Ids that are odd but good are kept as they are, in paths too.
-func TestOddIDsAreKept(t *testing.T) {
+func TestIDOddButValidIsKept(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "odd")
@@ -270,7 +270,7 @@ func pathEscape(s string) string {
 	return b.String()
 }
 
-func TestPagesThatAreWrong(t *testing.T) {
+func TestPageParameterWrongIsRefused(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "pages")
@@ -298,7 +298,7 @@ func TestPagesThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestMethodsAndPathsThatAreNot(t *testing.T) {
+func TestRouteUnknownIsRefused(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "methods")
@@ -325,7 +325,7 @@ func TestMethodsAndPathsThatAreNot(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreOdd(t *testing.T) {
+func TestHeaderOddIsHandled(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "headers")
@@ -372,7 +372,7 @@ func mapKeys(h http.Header) func(func(string) bool) {
 }
 
 // Preflights carry no credential and are answered for any origin, at any path.
-func TestPreflights(t *testing.T) {
+func TestPreflightWithoutCredentialIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	for _, op := range w.doc.ops {
@@ -388,7 +388,7 @@ func TestPreflights(t *testing.T) {
 
 // What Go's HTTP server itself does not take for a request never reaches us: it is
 // refused without an envelope, and the service goes on.
-func TestWhatIsNoRequest(t *testing.T) {
+func TestRequestMalformedIsRefusedByTheServer(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	address := strings.TrimPrefix(w.APIURL, "http://")
@@ -431,7 +431,7 @@ func raws(t *testing.T, address, raw string) int {
 }
 
 // A body that ends before it is complete is the caller's fault, not ours.
-func TestABodyThatStops(t *testing.T) {
+func TestBodyCutShortIsTheCallersFault(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "stops")

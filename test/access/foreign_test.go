@@ -137,7 +137,7 @@ func unknown(kind string) string {
 	return "beta-none"
 }
 
-func TestAnotherTenantsIDsAreUnknown(t *testing.T) {
+func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": []string{
@@ -216,7 +216,7 @@ func anonymous(a rig.Answer) string {
 
 // The same names in two tenants are two things: neither hides, answers for nor
 // replaces the other.
-func TestTheSameNamesInTwoTenants(t *testing.T) {
+func TestNameInTwoTenantsIsTwoThings(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	c, d := w.newTenant(t, "gamma"), w.newTenant(t, "delta")
@@ -236,7 +236,7 @@ func TestTheSameNamesInTwoTenants(t *testing.T) {
 	require.Contains(t, string(a.Body), `"verb":"delta-shop:list_orders"`)
 }
 
-func TestListsShowNothingOfOthers(t *testing.T) {
+func TestListShowsNothingOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	secret, _ := w.a.newKey(t, map[string]any{"name": "lists", "permissions": []string{
@@ -263,7 +263,7 @@ func TestListsShowNothingOfOthers(t *testing.T) {
 }
 
 // Executions are the key's own: another key of the same tenant does not see them.
-func TestAKeySeesItsOwnExecutions(t *testing.T) {
+func TestKeySeesOnlyItsOwnExecutions(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	other, _ := w.a.newKey(t, map[string]any{"name": "other", "permissions": []string{"actions:run"}})
@@ -309,7 +309,7 @@ func tables(tb testing.TB, conn *pgx.Conn) map[string]string {
 	return out
 }
 
-// rowsOf returns everything that the database holds of a tenant, by table.
+// rowsOf returns everything that the database has of a tenant, by table.
 func (w *world) rowsOf(tb testing.TB, own *tenant) map[string][]string {
 	tb.Helper()
 	conn := w.admin(tb)

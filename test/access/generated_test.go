@@ -24,9 +24,9 @@ type mutation struct {
 // remove is the mark of a member that is left out.
 type remove struct{}
 
-// TestBodiesThatDepartFromTheDocument breaks each member of each body in every way
+// TestBodyAgainstTheDocumentIsRefused breaks each member of each body in every way
 // that the document rules out.
-func TestBodiesThatDepartFromTheDocument(t *testing.T) {
+func TestBodyAgainstTheDocumentIsRefused(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "bodies")
@@ -46,7 +46,7 @@ func TestBodiesThatDepartFromTheDocument(t *testing.T) {
 					require.Contains(t, []int{400, 401, 422}, got.Status, "%s with %s is taken: %s\nsent %s", op.id(), m.name, got.Body, clip(r.body))
 				}
 			}
-			if op.path == "/v1/providers" { // large examples say no more
+			if op.path == "/v1/providers" { // large examples test nothing further
 				break
 			}
 		}
@@ -228,7 +228,7 @@ func anything() []string {
 	}
 }
 
-func TestPathsThatNameNothing(t *testing.T) {
+func TestPathWithUnknownIDIsNotFound(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "paths")
@@ -241,7 +241,7 @@ func TestPathsThatNameNothing(t *testing.T) {
 		_, tail, _ = strings.Cut(tail, "}")
 		for _, id := range anything() {
 			if _, err := url.Parse(w.APIURL + "/" + id); err != nil {
-				continue // no request can be made of it; see TestWhatIsNoRequest
+				continue // no request can be made of it; see TestRequestMalformedIsRefusedByTheServer
 			}
 			r := request{method: op.method, path: start + id + tail, header: own.credentialFor(op)}
 			if bodies := w.doc.body(op); bodies != nil {
@@ -258,7 +258,7 @@ func TestPathsThatNameNothing(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-func TestQueriesThatDepartFromTheDocument(t *testing.T) {
+func TestQueryAgainstTheDocumentIsRefused(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "queries")

@@ -48,7 +48,7 @@ func parameter(schema, more string) string {
 	return openapi(`{"/a":{"get":{"operationId":"a","parameters":[{"name":"p","in":"query","schema":`+schema+`}],"responses":{}}}}`, more)
 }
 
-// wide is a chain of schemas each of which holds the next twice: 2^40 nodes.
+// wide is a chain of schemas, each of which contains the next twice: 2^40 nodes.
 func wide() string {
 	var b strings.Builder
 	for i := range 40 {
@@ -126,7 +126,7 @@ func hostileDocuments(listener string) map[string]hostile {
 	}
 }
 
-func TestHostileDocuments(t *testing.T) {
+func TestImportHostileDocumentDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "hostile")

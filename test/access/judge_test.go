@@ -22,9 +22,9 @@ const canary = "sk_live_c4n4ryC4N4RY"
 // patience is how long any refusal may take.
 const patience = 5 * time.Second
 
-// judge is the transport of every call of this package: it holds each answer
-// against the rules that all answers follow and against the document, and fails
-// the test where one does not.
+// judge is the transport of every call of this package. It checks each answer against
+// the rules for all answers and against the document, and fails the test if one is
+// broken.
 type judge struct {
 	tb   testing.TB
 	doc  *document
@@ -132,8 +132,8 @@ func refusalVerdict(a answer, id string, body []byte) error {
 	return nil
 }
 
-// documented holds the answer against the operation, or against what every path
-// does with other methods, or against what unknown paths do.
+// documented checks the answer against the operation, or against what every path
+// answers to other methods, or against what unknown paths answer.
 func (j judge) documented(r *http.Request, res *http.Response, a answer, body []byte) error {
 	op, methods := j.doc.find(r.Method, r.URL.EscapedPath())
 	switch {

@@ -293,7 +293,7 @@ func together(key, token caller) caller {
 	return key
 }
 
-func TestEveryCredentialAtEveryEndpoint(t *testing.T) {
+func TestEndpointWithEachCredentialAnswersAsDecided(t *testing.T) {
 	t.Parallel()
 	w, table := theWorld(t), decided()
 	for _, op := range w.doc.ops {
@@ -331,9 +331,9 @@ func TestEveryCredentialAtEveryEndpoint(t *testing.T) {
 	t.Logf("%d cells: %d endpoints, %d kinds of credential", cells, len(table), len(callers))
 }
 
-// What is wrong with a call is said in one order: who, whether he may, from where,
-// what the body is like, and only then whether the thing exists.
-func TestTheOrderOfRefusals(t *testing.T) {
+// Refusals come in one order: who calls, whether they may, from where, what the body is
+// like, and only then whether the thing exists.
+func TestRefusalsComeInOneOrder(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	page, _ := w.a.newKey(t, map[string]any{

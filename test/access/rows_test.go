@@ -23,7 +23,7 @@ func ownerless() map[string]string {
 
 // Row-level security alone, without the queries' own conditions: what the service's
 // role sees in every table when it is one tenant, and when it is none.
-func TestRowsOfAnotherTenantAreNotThere(t *testing.T) {
+func TestRowsOfAnotherTenantAreInvisible(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	ctx := context.Background()

@@ -1,6 +1,6 @@
-// Package access looks at the whole surface from outside: who may call what, what
-// one tenant sees of another, and what becomes of bad input. Every answer that any
-// of its calls gets is held against the served document too.
+// Package access tests the whole surface from outside: who may call what, what one
+// tenant sees of another, and how bad input is answered. Each answer to any of its
+// calls is also checked against the served document.
 package access
 
 import (
@@ -59,8 +59,8 @@ type tenant struct {
 	people map[string]person
 }
 
-// person is a user besides the owner. The token is a JWT, of one who is removed by now
-// too; of one who is invited it is the invitation's.
+// person is a user besides the owner. The token is a JWT, also for a user who was
+// removed since; for an invited user it is the invitation's.
 type person struct{ id, email, token string }
 
 // theWorld returns the service that all tests share.
@@ -134,7 +134,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	return own
 }
 
-// decide has a call of the tenant held, and rejects it.
+// decide makes a call that a policy holds, and rejects it.
 func (own *tenant) decide(tb testing.TB) {
 	tb.Helper()
 	verb := own.provider + ":create_ticket"
@@ -144,8 +144,8 @@ func (own *tenant) decide(tb testing.TB) {
 	require.Equal(tb, http.StatusOK, a.Status, "%s after %s", a.Body, held.Body)
 }
 
-// hire gives the tenant a user of each role besides the owner, one who is removed and
-// one who is invited only.
+// hire gives the tenant a user of each role besides the owner, a removed user and an
+// invited one.
 func (w *world) hire(tb testing.TB, own *tenant) {
 	tb.Helper()
 	own.people = map[string]person{"owner": {id: own.ownerID, email: own.email, token: own.token}}

@@ -50,7 +50,7 @@ func (h *history) keys(prefix string) []string {
 	return list
 }
 
-func TestWhatIsKnownOfThePast(t *testing.T) {
+func TestHistoryListsPossibleValues(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	h := history{events: []event{

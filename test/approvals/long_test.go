@@ -26,7 +26,7 @@ func sequencesOf(t *testing.T) int {
 	return n
 }
 
-func TestChaosHeldRunsThroughAnything(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
+func TestChaosHeldRunsRandomStepsKeepPromises(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
 	statuses, first, began := map[string]int{}, seedOf(t), time.Now()
 	for i := range sequencesOf(t) { //nolint:paralleltest // as above
 		t.Run(strconv.Itoa(first+i), func(t *testing.T) {

@@ -61,7 +61,7 @@ func decode(t *testing.T, raw json.RawMessage, into any) {
 // shortMoves is a sequence that fits into the tests.
 const shortMoves = 40
 
-// Random moves, and what has to hold after them.
-func TestHeldRunsThroughAnything(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
+// Random steps, and the promises that must be true after them.
+func TestHeldRunsRandomStepsKeepPromises(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
 	play(t, seedOf(t), shortMoves, map[string]int{})
 }

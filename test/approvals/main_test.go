@@ -12,7 +12,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-// shared holds the stack that the tests of this package have in common.
+// shared is the stack that the tests of this package have in common.
 var shared = rig.NewSuite("approvals")
 
 var sharedStack = sync.OnceValue(func() *rig.Stack { return rig.Split(shared, rig.SplitOptions{}) })

@@ -35,8 +35,7 @@ func (w *world) bounded1(do func(c ctx) error) error {
 	return do(c)
 }
 
-// disorder says where rows and workflows disagree, or who is overdue; nothing where all
-// that waits is waited for.
+// disorder lists where rows and workflows disagree, and what is overdue.
 func (w *world) disorder() []string {
 	w.t.Helper()
 	f := w.read()
@@ -108,7 +107,7 @@ func (w *world) settle() time.Duration {
 	}
 }
 
-// finish ends, each in another way, what still waits: it proves that a workflow listens.
+// finish ends each pending approval, each in another way: so every workflow must listen.
 func (w *world) finish() {
 	w.t.Helper()
 	for i, a := range w.pending() {
@@ -134,8 +133,8 @@ func (w *world) finish() {
 	w.settle()
 }
 
-// check holds everything that is known against the invariants, and returns how many
-// approvals there are of each status.
+// check checks everything that is known against the promises. It returns the number of
+// approvals of each status.
 func (w *world) check(midway bool) map[string]int {
 	w.t.Helper()
 	e := evidence{

@@ -82,8 +82,8 @@ func (w *world) secondApproval(a approval) rig.Answer {
 	return w.decide(w.owner, a.ID, "approve", nil)
 }
 
-// putOff has an approved call put off by the provider, and its approver removed
-// meanwhile: it must not be sent by an approval that counts no more.
+// putOff lets the provider delay an approved call, and removes its approver meanwhile.
+// The call must not be sent by an approval that no longer counts.
 func (w *world) putOff() {
 	w.t.Helper()
 	c := w.newCall(verbRefund, 1, false)
@@ -101,9 +101,9 @@ func (w *world) putOff() {
 	w.waitingFor(c.id)
 }
 
-// TestEveryStatusIsReachedShownAndLeft goes through the statuses one by one. Random
+// TestApprovalEachStatusIsReachedShownAndLeft goes through the statuses one by one. Random
 // sequences come to each only now and then.
-func TestEveryStatusIsReachedShownAndLeft(t *testing.T) { //nolint:paralleltest // others kill what it stands on
+func TestApprovalEachStatusIsReachedShownAndLeft(t *testing.T) { //nolint:paralleltest // others kill what it stands on
 	w := newWorld(t)
 	w.everyStatus()
 	w.settle()
@@ -115,17 +115,17 @@ func TestEveryStatusIsReachedShownAndLeft(t *testing.T) { //nolint:paralleltest 
 	require.Zero(t, w.check(false)["pending"])
 }
 
-// TestAnApprovedCallThatIsPutOffIsCheckedAgain is about what was approved before a pause.
-func TestAnApprovedCallThatIsPutOffIsCheckedAgain(t *testing.T) { //nolint:paralleltest // others kill what it stands on
+// TestApprovedCallDelayedByProviderIsCheckedAgain is about what was approved before a pause.
+func TestApprovedCallDelayedByProviderIsCheckedAgain(t *testing.T) { //nolint:paralleltest // others kill what it stands on
 	w := newWorld(t)
 	w.putOff()
 	w.finish()
 	w.check(false)
 }
 
-// TestAnApprovalSurvivesTheWorker measures how long a held run takes to its end when the
+// TestHeldRunWorkerKilledStillRuns measures how long a held run takes to its end when the
 // worker was killed and is back, and then is approved.
-func TestAnApprovalSurvivesTheWorker(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
+func TestHeldRunWorkerKilledStillRuns(t *testing.T) { //nolint:paralleltest // it kills what the others would stand on
 	w := newWorld(t)
 	require.NotEmpty(t, w.addPolicy(policy{
 		verb: verbChange, action: "require_approval", required: 1, timeout: 3600, onTimeout: "reject", approvers: roles("owner"),

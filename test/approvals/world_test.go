@@ -15,8 +15,8 @@ import (
 	"agentruntime/test/rig"
 )
 
-// callLimit is how long the test waits for one answer: little, as whoever should give
-// it may be dead.
+// callLimit is how long the test waits for one answer. It is short, because the part
+// that should answer may be dead.
 const callLimit = 4 * time.Second
 
 // person is a user of the tenant.

@@ -23,14 +23,14 @@ const (
 
 func victims() []string { return []string{victimWorker, victimAPI, victimTemporal, victimPostgres} }
 
-// points are where runs are held when the kill falls, in the order of a run's life.
+// points are where runs are stopped when the kill falls, in the order of a run's life.
 func points() []string {
 	return []string{
 		"after_claim", "before_sending", "after_sending", inRequest, inResponse, "after_response", "before_record", "after_record",
 	}
 }
 
-// anywhere is the point of runs that were not held.
+// anywhere is the point of runs that were not stopped.
 const anywhere = "anywhere"
 
 // mayBeUnknown reports whether the kill can have left the outcome of a write unknown:
@@ -61,7 +61,7 @@ const (
 
 // observation is all that was seen of one id.
 type observation struct {
-	// victim joins the names of all who were killed by "+".
+	// victim joins the names of all killed parts by "+".
 	id, verb, point, victim string
 	// status is that of the first terminal answer; "" where none came in time.
 	status string
@@ -77,7 +77,7 @@ type observation struct {
 	ends []string
 }
 
-// violations says what an observation breaks; nothing for a sound one.
+// violations lists the promises that the observation breaks.
 func (o observation) violations() []string {
 	var broken []string
 	report := func(format string, args ...any) {
@@ -119,7 +119,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-func TestTheCheckerFindsWhatIsWrong(t *testing.T) {
+func TestObservationOneFaultIsFound(t *testing.T) {
 	t.Parallel()
 	sound := func() observation {
 		return observation{

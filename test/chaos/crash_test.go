@@ -17,7 +17,7 @@ import (
 func allVerbs() []string { return []string{verbWrite, verbKeyed, verbRead} }
 
 // Every part is killed once, with a run of each verb at every point.
-func TestEveryPartIsKilledOnce(t *testing.T) {
+func TestRunsEachPartKilledKeepPromises(t *testing.T) {
 	t.Parallel()
 	c := muster(t, "chaos")
 	defer c.report()
@@ -27,8 +27,8 @@ func TestEveryPartIsKilledOnce(t *testing.T) {
 	require.Empty(t, c.recheck())
 }
 
-// What the rig is worth: without the fence it must find two effects.
-func TestWithoutTheFenceAnEffectIsDoubled(t *testing.T) {
+// Without the fence the rig must find two effects, or it proves nothing.
+func TestRigWithoutFenceFindsTwoEffects(t *testing.T) {
 	t.Parallel()
 	c := muster(t, "chaos,nofence")
 	broken := violations(c.do(strike{victims: []string{victimWorker}, points: []string{"after_response"}, verbs: []string{verbWrite}}))

@@ -214,7 +214,7 @@ func descendants(t *testing.T, pid int) []int {
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		// "pid (name) state ppid …", where the name may hold anything.
+		// "pid (name) state ppid …", where the name may contain anything.
 		rest := string(text[strings.LastIndexByte(string(text), ')')+1:])
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		require.NoError(t, err)

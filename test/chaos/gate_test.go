@@ -12,36 +12,36 @@ import (
 	"agentruntime/test/rig"
 )
 
-// A gate holds what comes by at a named point: the service at its failpoints, the
-// provider in the middle of a body. It is the other end of internal/dev/failpoint.
+// A gate stops what passes a named point: the service at its failpoints, the provider
+// in the middle of a body. It is the other end of internal/dev/failpoint.
 type gate struct {
 	mu sync.Mutex
-	// hold is how many more to hold at a point, held how many are.
-	hold, held map[string]int
-	opened     chan struct{}
+	// armed is how many more to stop at a point, stopped how many are.
+	armed, stopped map[string]int
+	opened         chan struct{}
 }
 
 func newGate() *gate {
-	return &gate{hold: map[string]int{}, held: map[string]int{}, opened: make(chan struct{})}
+	return &gate{armed: map[string]int{}, stopped: map[string]int{}, opened: make(chan struct{})}
 }
 
-// arm has the next n that come by the point held.
+// arm makes the gate stop the next n that pass the point.
 func (g *gate) arm(point string, n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.hold[point] += n
+	g.armed[point] += n
 }
 
-// pass returns at once, or holds until the gate is opened or ctx ends.
+// pass returns at once, or waits at an armed point until the gate opens or ctx ends.
 func (g *gate) pass(ctx context.Context, point string) {
 	g.mu.Lock()
 	opened := g.opened
-	if g.hold[point] == 0 {
+	if g.armed[point] == 0 {
 		g.mu.Unlock()
 		return
 	}
-	g.hold[point]--
-	g.held[point]++
+	g.armed[point]--
+	g.stopped[point]++
 	g.mu.Unlock()
 	select {
 	case <-opened:
@@ -49,22 +49,22 @@ func (g *gate) pass(ctx context.Context, point string) {
 	}
 }
 
-// await waits until n are held at the point.
+// await waits until n are stopped at the point.
 func (g *gate) await(t *testing.T, point string, n int) {
 	t.Helper()
-	rig.Until(t, stagingLimit, "runs are held at "+point, func() bool {
+	rig.Until(t, stagingLimit, "runs are stopped at "+point, func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.held[point] >= n
+		return g.stopped[point] >= n
 	})
 }
 
-// open lets all go on and holds nothing any more until it is armed again.
+// open lets all go on, and stops nothing until the gate is armed again.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.opened)
-	g.hold, g.held, g.opened = map[string]int{}, map[string]int{}, make(chan struct{})
+	g.armed, g.stopped, g.opened = map[string]int{}, map[string]int{}, make(chan struct{})
 }
 
 // ServeHTTP answers a failpoint when it may go on.
@@ -72,7 +72,7 @@ func (g *gate) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	g.pass(r.Context(), r.URL.Query().Get("point"))
 }
 
-func TestTheGateHoldsAsManyAsItWasArmedFor(t *testing.T) {
+func TestGateStopsAsManyAsArmed(t *testing.T) {
 	t.Parallel()
 	g := newGate()
 	g.arm("here", 2)
@@ -92,7 +92,7 @@ func TestTheGateHoldsAsManyAsItWasArmedFor(t *testing.T) {
 		select {
 		case <-through:
 		case <-time.After(stagingLimit):
-			require.FailNow(t, "the open gate still holds")
+			require.FailNow(t, "the open gate still stops")
 		}
 	}
 }

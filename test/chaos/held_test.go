@@ -18,9 +18,9 @@ import (
 	"agentruntime/test/rig"
 )
 
-// What a held run goes through.
+// Fates of a held run.
 const (
-	fateAsked      = "asked"      // the kill falls while it is being held
+	fateAsked      = "asked"      // the kill falls while the run becomes held
 	fateApproved   = "approved"   // while an approval is counted, or after
 	fateRejected   = "rejected"   // while a rejection is counted
 	fateEdited     = "edited"     // while its arguments are replaced
@@ -66,7 +66,7 @@ func (h heldRun) String() string {
 	return fmt.Sprintf("%s: kill of %s at %s, %s", h.id, h.victims, h.point, h.fate)
 }
 
-// violations says what is wrong with the run; nothing for a sound one.
+// violations lists what is wrong with the run.
 func (h heldRun) violations() []string {
 	var broken []string
 	report := func(format string, args ...any) {
@@ -106,7 +106,7 @@ type court struct {
 	all      []heldRun
 }
 
-// convene adds to a crew what held runs need: policies by the id of the call.
+// convene adds to a crew what held runs need: policies that match the id of the call.
 func convene(t *testing.T) *court {
 	t.Helper()
 	c := &court{crew: muster(t, "chaos")}
@@ -142,8 +142,8 @@ func (c *court) hold(prefix string, seconds int) string {
 	return c.tenant.User.NewPolicy(c.t, holding(prefix, seconds))
 }
 
-// try has runs of every fate held at every point, kills the victims, restarts them, and
-// returns what became of the runs.
+// try stops runs of every fate at every point, kills the victims, restarts them, and
+// returns what was seen of the runs.
 func (c *court) try(victims ...string) []heldRun {
 	c.t.Helper()
 	names := strings.Join(victims, "+")
@@ -189,7 +189,7 @@ func (c *court) try(victims ...string) []heldRun {
 	return out
 }
 
-// stage brings the run to its point and has it held there.
+// stage brings the run to its point and stops it there.
 func (c *court) stage(h *heldRun) {
 	c.t.Helper()
 	c.serial++
@@ -226,8 +226,8 @@ func (c *court) callHeld(id string) {
 		map[string]any{"verb": verbWrite, "args": arguments(verbWrite, id), "execution_id": id}, "Prefer: wait=5")
 }
 
-// waitsFor returns the approval that the run waits for, "" where it waits for none or
-// nobody answers.
+// waitsFor returns the approval that the run waits for, or "" if there is none or no
+// answer.
 func (c *court) waitsFor(id string) string {
 	a := c.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&execution_id="+id, nil)
 	var e struct{ Data []struct{ ID string } }
@@ -261,7 +261,7 @@ func (c *court) seeThrough(until time.Time, h *heldRun) {
 		default:
 			h.status = status
 			if status == fateRejected || status == fateExpired {
-				c.callAnew(until, h)
+				c.callAgain(until, h)
 			}
 			return
 		}
@@ -269,8 +269,8 @@ func (c *court) seeThrough(until time.Time, h *heldRun) {
 	}
 }
 
-// goOn decides what the run waits for; of an edited one, somebody else approves what
-// the edit has made of it.
+// goOn decides what the run waits for. If it was edited, another user approves the
+// edited call.
 func (c *court) goOn(h *heldRun) {
 	approval := c.waitsFor(h.id)
 	switch {
@@ -292,7 +292,7 @@ func (c *court) wasEdited(approval string) bool {
 	return a.Err == nil && json.Unmarshal(a.Body, &e) == nil && e.Data.EditedFrom != nil
 }
 
-// statusOf is "" where nobody answers, "unclaimed" where the call never came.
+// statusOf returns "" without an answer, and "unclaimed" if the call never arrived.
 func (c *court) statusOf(id string) string {
 	a := c.tenant.User.Do(http.MethodGet, "/v1/executions/"+id, nil)
 	var e struct{ Data struct{ Status string } }
@@ -307,9 +307,9 @@ func (c *court) statusOf(id string) string {
 	return e.Data.Status
 }
 
-// callAnew calls with the id of a run that ended without being sent, waits until it is
+// callAgain calls with the id of a run that ended without being sent, waits until it is
 // held once more, and cancels it.
-func (c *court) callAnew(until time.Time, h *heldRun) {
+func (c *court) callAgain(until time.Time, h *heldRun) {
 	for time.Now().Before(until) {
 		c.callHeld(h.id)
 		if h.again = c.statusOf(h.id); h.again == "pending_approval" {
@@ -381,8 +381,8 @@ func (c *court) reportHeld() {
 	c.t.Log("the longest from the restart to the end:\n" + strings.Join(lines, "\n"))
 }
 
-// The worker, and then all that could know of a decision, die under held runs.
-func TestHeldRunsSurviveKills(t *testing.T) {
+// The worker is killed under held runs, and then all parts that could know of a decision.
+func TestHeldRunsPartsKilledKeepPromises(t *testing.T) {
 	t.Parallel()
 	c := convene(t)
 	defer c.reportHeld()
@@ -390,7 +390,7 @@ func TestHeldRunsSurviveKills(t *testing.T) {
 	require.Empty(t, heldViolations(c.try(victimTemporal, victimWorker, victimAPI)))
 }
 
-func TestTheCheckerOfHeldRunsFindsWhatIsWrong(t *testing.T) {
+func TestHeldRunOneFaultIsFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		run  heldRun

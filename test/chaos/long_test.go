@@ -28,12 +28,12 @@ func roundsOf(t *testing.T) int {
 	return (runs + abreast - 1) / abreast
 }
 
-// crowd is what is held together: writes, and one of each kind that may be repeated.
+// crowd is what is stopped together: writes, and one of each kind that may be repeated.
 func crowd() []string {
 	return append(slices.Repeat([]string{verbWrite}, abreast), verbKeyed, verbRead)
 }
 
-func TestChaosEveryPointAndVictim(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+func TestChaosRunsEachPartKilledAtEachPoint(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	for range roundsOf(t) {
@@ -47,7 +47,7 @@ func TestChaosEveryPointAndVictim(t *testing.T) { //nolint:paralleltest // a sta
 }
 
 // A power cut: nothing is left running.
-func TestChaosEverythingAtOnce(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+func TestChaosRunsAllPartsKilledAtOnce(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	everything := []string{victimPostgres, victimTemporal, victimWorker, victimAPI}
@@ -57,8 +57,8 @@ func TestChaosEverythingAtOnce(t *testing.T) { //nolint:paralleltest // a stack 
 	require.Empty(t, c.recheck())
 }
 
-// The kill falls wherever a busy service happens to be.
-func TestChaosAtAnyMoment(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+// The kill falls at a random moment of a busy service.
+func TestChaosRunsKilledAtRandomMoments(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	busy := slices.Repeat(crowd(), 8)
@@ -70,9 +70,9 @@ func TestChaosAtAnyMoment(t *testing.T) { //nolint:paralleltest // a stack at a 
 	require.Empty(t, c.recheck())
 }
 
-// A provider that answers only after Temporal has given the step up: the step runs
-// twice at once, and still there is one effect and one end.
-func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+// The provider answers only after Temporal has given the step up. The step runs twice
+// at once, and still there is one effect and one end.
+func TestChaosAnswerSlowerThanTaskHasOneEffect(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	require.Empty(t, violations(c.do(strike{
@@ -83,7 +83,7 @@ func TestChaosASlowAnswerOutlivesTheWorkflowTask(t *testing.T) { //nolint:parall
 }
 
 // The database is gone for longer than any caller waits.
-func TestChaosALongOutage(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+func TestChaosRunsLongOutageEnd(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")
 	defer c.report()
 	for _, victim := range []string{victimPostgres, victimTemporal} {
@@ -92,9 +92,8 @@ func TestChaosALongOutage(t *testing.T) { //nolint:paralleltest // a stack at a 
 	require.Empty(t, c.recheck())
 }
 
-// Held runs, with each part killed alone, what could know of a decision together, and
-// everything.
-func TestChaosHeldRuns(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+// Held runs: each part is killed alone, then all that could know of a decision, then all.
+func TestChaosHeldRunsPartsKilled(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := convene(t)
 	defer c.reportHeld()
 	for range roundsOf(t) {

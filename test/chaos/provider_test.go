@@ -19,21 +19,21 @@ const (
 	verbRead  = "target:read_thing"  // at will
 )
 
-// Points in the middle of a body, where the provider and not the service is held.
+// Points in the middle of a body, where the provider is stopped and not the service.
 const (
 	inRequest  = "in_request"
 	inResponse = "in_response"
 )
 
-// Bodies that are held are larger than what the sockets between the two take, so
-// that the one who writes is truly in the middle.
+// Bodies that are stopped are larger than the buffers of the sockets between the two, so
+// that the writer is really in the middle.
 const (
 	heldBytes   = 400 << 10
 	otherBytes  = 1 << 10
 	socketBytes = 16 << 10
 )
 
-// filler makes a body large where the run, whose id says it, is held in it.
+// filler makes a body large if the run is stopped in it, which its id says.
 func filler(id, point string) string {
 	if strings.Contains(id, point) {
 		return strings.Repeat("x", heldBytes)

@@ -70,7 +70,7 @@ func (j *journey) rejections() {
 	j.becomes("/v1/executions/held-2", "cancelled")
 	j.refused(j.key, 409, "CONFLICT", http.MethodPost, run, call)
 
-	// One more policy holds it by the time that somebody decides.
+	// One more policy holds the call before a user decides.
 	held = j.hold(pay("gated", "held-3", 1))
 	changing := j.policy(requires("Changing", "gated:pay", object{}))
 	j.post(j.user, 200, held+"/approve", nil)
@@ -135,8 +135,8 @@ func (j *journey) batches() {
 }
 
 // closings takes away what a held call needs, and edits it then: the hosts of its
-// credential, the credential, its provider. The service looks for itself every few
-// seconds whether held calls can still be sent; where it was faster, all begins anew.
+// credential, the credential, its provider. The service checks by itself every few
+// seconds whether held calls can still be sent. If it was faster, the test starts again.
 func (j *journey) closings() {
 	n := 0
 	for _, c := range []struct {

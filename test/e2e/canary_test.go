@@ -165,7 +165,7 @@ func echoDocument(scheme map[string]any) json.RawMessage {
 		`"application/json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}`))
 }
 
-func TestTheSearchFindsWhatIsThere(t *testing.T) {
+func TestSearchFindsPlantedSecrets(t *testing.T) {
 	t.Parallel()
 	tag := uuid.NewString()
 	s := newSearch(tag)
@@ -186,9 +186,9 @@ func TestTheSearchFindsWhatIsThere(t *testing.T) {
 	require.Empty(t, s.in([]byte(uuid.NewString()+base64.StdEncoding.EncodeToString([]byte(uuid.NewString())))))
 }
 
-// TestSecretsAreNowhere stores a canary in each type of credential, has providers
-// give it back in every form, and looks for it wherever anything is kept or said.
-func TestSecretsAreNowhere(t *testing.T) {
+// TestSecretsAreStoredAndShownNowhere stores a canary in each type of credential, lets
+// providers return it in every form, and searches everything that is stored or logged.
+func TestSecretsAreStoredAndShownNowhere(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()

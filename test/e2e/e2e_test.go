@@ -11,7 +11,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-func TestTheSandboxFromOutside(t *testing.T) {
+func TestSandboxOrderRepeatedIsCached(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()

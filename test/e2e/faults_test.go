@@ -281,9 +281,9 @@ func faultTable() []faultCase {
 	}
 }
 
-// TestProviderFaults has a provider fail in every way at every kind of verb: each
-// has its documented outcome, and none a second effect.
-func TestProviderFaults(t *testing.T) {
+// TestProviderFaultHasItsDocumentedOutcome lets a provider fail in every way at every
+// kind of verb. Each has its documented outcome, and none a second effect.
+func TestProviderFaultHasItsDocumentedOutcome(t *testing.T) {
 	t.Parallel()
 	s := rig.Dev(t, "PROVIDER_TIMEOUT=2s")
 	tenant := newTenant(s)

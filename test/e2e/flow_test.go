@@ -15,7 +15,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-func TestADuplicateWaitsForTheOriginal(t *testing.T) {
+func TestRepeatWaitsForTheOriginal(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestADuplicateWaitsForTheOriginal(t *testing.T) {
 	})
 }
 
-func TestACallThatOutlastsItsWait(t *testing.T) {
+func TestCallLongerThanItsWaitIsAccepted(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestACallThatOutlastsItsWait(t *testing.T) {
 	})
 }
 
-func TestACallerWhoGoesAwayDoesNotTakeTheRunWithHim(t *testing.T) {
+func TestRunContinuesWhenCallerDisconnects(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestACallerWhoGoesAwayDoesNotTakeTheRunWithHim(t *testing.T) {
 	})
 }
 
-func TestRevocationReachesRequestsInFlight(t *testing.T) {
+func TestRevokedKeyEndsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
@@ -123,9 +123,9 @@ func TestRevocationReachesRequestsInFlight(t *testing.T) {
 	})
 }
 
-// TestNoCallBeginsAfterARevocation revokes keys in the middle of many runs. The
+// TestRevokedKeyBeginsNoCall revokes keys in the middle of many runs. The
 // answer to DELETE means that no run of the key moves to sending any more.
-func TestNoCallBeginsAfterARevocation(t *testing.T) {
+func TestRevokedKeyBeginsNoCall(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -206,7 +206,7 @@ func sentAfter(t *testing.T, s *rig.Stack, executionIDs []string, moment time.Ti
 	return late
 }
 
-func TestTenantsAndKeysAreApart(t *testing.T) {
+func TestTenantSeesOnlyItsOwnRuns(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -231,7 +231,7 @@ func TestTenantsAndKeysAreApart(t *testing.T) {
 	})
 }
 
-func TestCancel(t *testing.T) {
+func TestCancelEndsUnsentRunOnly(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -261,7 +261,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestResolve(t *testing.T) {
+func TestResolveSettlesUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -294,7 +294,7 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-func TestAHighRiskVerbIsBlocked(t *testing.T) {
+func TestHighRiskVerbIsBlocked(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -317,7 +317,7 @@ func TestAHighRiskVerbIsBlocked(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, tenant.Runtime.Do(http.MethodGet, "/v1/approvals/"+e.Error.ApprovalID, nil).Status)
 		require.Equal(t, "blocked", executionOf(t, tenant.Runtime, id).Status)
 		require.Empty(t, g.all())
-		// A refusal is not cached: the same call is judged anew, and one that was
+		// A refusal is not cached: the same call is judged again, and one that was
 		// refused for its arguments runs once they are right.
 		again := requireCode(t, tenant.Runtime.Run("gate:delete_thing", map[string]string{"id": id}, id), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 		require.NotEqual(t, e.Error.ApprovalID, again.Error.ApprovalID)
@@ -329,7 +329,7 @@ func TestAHighRiskVerbIsBlocked(t *testing.T) {
 	})
 }
 
-func TestDryRun(t *testing.T) {
+func TestDryRunWriteIsIntercepted(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -366,7 +366,7 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-func TestNumbersReachTheProviderUnchanged(t *testing.T) {
+func TestNumberReachesTheProviderUnchanged(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -379,7 +379,7 @@ func TestNumbersReachTheProviderUnchanged(t *testing.T) {
 	})
 }
 
-func TestTheIdempotencyKeyHeader(t *testing.T) {
+func TestIdempotencyKeyHeaderNamesTheRun(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
@@ -396,7 +396,7 @@ func TestTheIdempotencyKeyHeader(t *testing.T) {
 		require.Equal(t, "cached", requireRun(t, run(list[0], nil, header)).FenceStatus)
 		requireCode(t, run("other", nil, header), http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED")
 		requireCode(t, run(list[0], map[string]any{"idempotency_key": list[1]}, header), http.StatusBadRequest, "INVALID_IDEMPOTENCY_KEY")
-		// In the body the specification's rule holds: the stored result, and a note.
+		// In the body the rule of the specification applies: the stored result, and a note.
 		var d struct {
 			ArgsMatch   *bool  `json:"args_match"`
 			FenceStatus string `json:"fence_status"`

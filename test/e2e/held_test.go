@@ -41,20 +41,20 @@ func holdGate(timeout int) map[string]any {
 	return rig.RequireApproval("hold", "gate:create_thing", map[string]any{"timeout": timeout, "self_approval": true})
 }
 
-// change replaces the policy, which supersedes what it holds.
+// change replaces the policy, which supersedes the approvals of its held calls.
 func (h heldRun) change(timeout int) {
 	h.t.Helper()
 	before := h.approval()
 	require.Equal(h.t, http.StatusOK, h.tenant.User.ReplacePolicy(h.policy, holdGate(timeout)).Status)
-	rig.Until(h.t, arriveLimit, "it is asked anew", func() bool {
+	rig.Until(h.t, arriveLimit, "a new approval is pending", func() bool {
 		var list []struct{ ID string }
 		h.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&execution_id="+h.id, nil).Data(h.t, &list)
 		return len(list) == 1 && list[0].ID != before
 	})
 }
 
-// heldShapes are the ways of a run that is held: how long its approval waits, what
-// happens to it, and how it ends.
+// heldShapes are the ways of a held run: how long its approval waits, what happens to
+// it, and how it ends.
 var heldShapes = map[string]struct {
 	timeout int
 	dryRun  bool
@@ -82,9 +82,9 @@ var heldShapes = map[string]struct {
 	"dry_run_approved": {3600, true, func(h heldRun) { h.decide(h.approval(), "approve", nil) }, "executed"},
 }
 
-// TestTemporalShowsHeldRunsNoMoreThanOthers holds runs, has each go another way, and
-// looks at what Temporal stores of it as somebody without the codec's key.
-func TestTemporalShowsHeldRunsNoMoreThanOthers(t *testing.T) {
+// TestTemporalHeldRunShowsSummaryOnly makes held runs end in each way, and
+// reads what Temporal stores of them without the codec's key.
+func TestTemporalHeldRunShowsSummaryOnly(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()

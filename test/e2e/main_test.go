@@ -15,8 +15,8 @@ import (
 	"agentruntime/test/rig"
 )
 
-// shared holds the stacks that the tests of this package have in common: starting
-// one takes seconds, and each test signs up a tenant of its own.
+// shared is the stacks that the tests of this package have in common. Starting one
+// takes seconds. Each test signs up a tenant of its own.
 var shared = rig.NewSuite("e2e")
 
 // Every process logs all it can say, for the search for secrets.

@@ -10,9 +10,9 @@ import (
 	"agentruntime/test/rig"
 )
 
-// Each change of a policy acts on the run after it, in every process; what was decided
-// is counted; and a candidate is judged over the runs that there were.
-func TestPoliciesDecideRuns(t *testing.T) {
+// Each change of a policy acts on the next run, in every process. Decisions are counted,
+// and a candidate is judged over the recorded runs.
+func TestPolicyChangeActsOnTheNextRun(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()

@@ -18,9 +18,9 @@ const devMemory = 700 << 20
 // terminalLimit is within which every run has ended after a restart.
 const terminalLimit = 60 * time.Second
 
-// TestTheDevelopmentServerGoesOnFromItsData stops and kills the whole tree and starts
+// TestDevelopmentServerRestartedKeepsItsData stops and kills the whole tree and starts
 // it again on the same data.
-func TestTheDevelopmentServerGoesOnFromItsData(t *testing.T) {
+func TestDevelopmentServerRestartedKeepsItsData(t *testing.T) {
 	t.Parallel()
 	rig.Binary(t, rig.Build{Command: "agentruntime-dev"}) // compiled first: the start alone is timed
 	started := time.Now()

@@ -29,7 +29,7 @@ func newSearch(text string) search {
 	return search{forms}
 }
 
-// in names the forms that data holds.
+// in names the forms that data contains.
 func (s search) in(data []byte) (found []string) {
 	for name, form := range s.forms {
 		if bytes.Contains(data, form) {

@@ -53,9 +53,9 @@ var shapes = map[string]struct {
 	"retried":  {"create_thing", modeLaterOnce, "executed", "gate:create_thing · medium", 1},
 }
 
-// TestTemporalShowsRunsAndTheirSummariesOnly looks at everything that Temporal
-// stores about runs as somebody without the codec's key.
-func TestTemporalShowsRunsAndTheirSummariesOnly(t *testing.T) {
+// TestTemporalRunShowsSummaryOnly reads everything that Temporal
+// stores about runs, without the codec's key.
+func TestTemporalRunShowsSummaryOnly(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
@@ -200,7 +200,7 @@ func recordHistory(t *testing.T, s *rig.Stack, name string, h *historypb.History
 }
 
 // The Temporal UI is part of the development server and shows the same.
-func TestTheTemporalUIAnswers(t *testing.T) {
+func TestTemporalUIAnswers(t *testing.T) {
 	t.Parallel()
 	s := stack(t, eager)
 	res, err := http.Get(s.TemporalUIURL)

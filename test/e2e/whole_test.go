@@ -144,9 +144,9 @@ func (s *stripe) connect(t *testing.T, tenant *rig.Tenant) {
 	require.NotContains(t, string(a.Body), "sk_test_123")
 }
 
-// TestTheWholeWithStripe goes the way of a newcomer: import, credential, catalog,
+// TestStripeFromImportToRepeat takes a newcomer's path: import, credential, catalog,
 // evaluate, run, repeat.
-func TestTheWholeWithStripe(t *testing.T) {
+func TestStripeFromImportToRepeat(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
@@ -345,9 +345,9 @@ func runReads(t *testing.T, provider *stripe, tenant *rig.Tenant) {
 	require.Equal(t, "1700000000", query.Get("created[gte]"))
 }
 
-// TestManyCallersOneEffect races callers for the same ids: one effect each, one
+// TestRacingCallersHaveOneEffect races callers for the same ids: one effect each, one
 // caller executed it, the others read it.
-func TestManyCallersOneEffect(t *testing.T) {
+func TestRacingCallersHaveOneEffect(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()

@@ -21,8 +21,8 @@ type bank struct {
 
 	mu       sync.Mutex
 	requests []request
-	// arrived gets the id of each request; a request whose mode is hold is kept until open
-	// is closed.
+	// arrived gets the id of each request. A request of modeHold waits until open is
+	// closed.
 	arrived chan string
 	open    chan struct{}
 	opened  sync.Once
@@ -39,7 +39,7 @@ type request struct {
 	id     string
 }
 
-// Ways in which a call can ask to be answered, in its argument mode.
+// Values of the argument mode: how the bank answers a call.
 const (
 	modeHold  = "hold"  // wait until the bank opens
 	modeLater = "later" // 429 with Retry-After: 1 the first time

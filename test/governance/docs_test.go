@@ -11,9 +11,9 @@ import (
 	"agentruntime/test/rig"
 )
 
-// TestTheDocumentHasTheSameTable holds the table that docs/governance.md prints against
-// the one that is tried out here.
-func TestTheDocumentHasTheSameTable(t *testing.T) {
+// TestDecisionTableIsTheDocumented compares the table of docs/governance.md with the one
+// that is tested here.
+func TestDecisionTableIsTheDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "governance.md"))
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func (w *world) dryRun(verb string, args any, execution string) (approvalID stri
 	return d.ApprovalID, shown
 }
 
-func TestADryRunOfAReadRuns(t *testing.T) {
+func TestDryRunOfReadRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.send(m{"verb": lowRead, "args": m{"id": "x"}, "dryRun": true})
@@ -41,7 +41,7 @@ func TestADryRunOfAReadRuns(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-func TestAnApprovedDryRunSendsExactlyWhatItShowed(t *testing.T) {
+func TestDryRunApprovedSendsWhatItShowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(slug + ":high_*")
@@ -94,7 +94,7 @@ func TestAnApprovedDryRunSendsExactlyWhatItShowed(t *testing.T) {
 	}
 }
 
-func TestADryRunIsDiscardedSupersededAndBlocked(t *testing.T) {
+func TestDryRunRejectedSupersededOrBlockedIsNotSent(t *testing.T) {
 	t.Parallel()
 	t.Run("rejecting discards it", func(t *testing.T) {
 		t.Parallel()

@@ -33,7 +33,7 @@ func small(most int) []m {
 	return []m{{"field": "args.amount", "operator": "less_or_equal", "value": most}}
 }
 
-func TestAGrantLetsThroughWhatItIsFor(t *testing.T) {
+func TestGrantLetsMatchingCallsThrough(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(slug + ":high_*")
@@ -41,7 +41,7 @@ func TestAGrantLetsThroughWhatItIsFor(t *testing.T) {
 	grant := w.grant(m{"conditions": small(100), "max_uses": 3})
 	w.grant(m{"verb": highOther, "key_id": otherID})
 
-	// What the conditions do not surely hold for is held.
+	// A call is held unless the conditions are certainly true.
 	for name, args := range map[string]string{
 		"above": `{"id":"no","amount":100.01}`, "missing": `{"id":"no"}`, "null": `{"id":"no","amount":null}`, "a string": `{"id":"no","amount":"1"}`,
 	} {
@@ -69,7 +69,7 @@ func TestAGrantLetsThroughWhatItIsFor(t *testing.T) {
 	require.Equal(t, 1, g.Uses)
 }
 
-func TestAGrantIsGoodForItsNumberOfCallsHoweverTheyRace(t *testing.T) {
+func TestGrantRacingCallsUseItNoMoreThanAllowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(highWrite)
@@ -84,7 +84,7 @@ func TestAGrantIsGoodForItsNumberOfCallsHoweverTheyRace(t *testing.T) {
 	require.Equal(t, 5, w.bank.effects())
 }
 
-func TestAGrantEnds(t *testing.T) {
+func TestGrantEndedLetsNothingThrough(t *testing.T) {
 	t.Parallel()
 	t.Run("when it is revoked", func(t *testing.T) {
 		t.Parallel()
@@ -124,9 +124,9 @@ func TestAGrantEnds(t *testing.T) {
 	})
 }
 
-// TestAGrantThatEndsBetweenTwoAttempts is revoked while the provider has the call come
-// back later: the call is held, and runs once a human approves it.
-func TestAGrantThatEndsBetweenTwoAttempts(t *testing.T) {
+// TestGrantRevokedBetweenAttemptsHoldsTheCall revokes it while the provider delays the
+// call: the call is held, and runs once a human approves it.
+func TestGrantRevokedBetweenAttemptsHoldsTheCall(t *testing.T) {
 	t.Parallel()
 	w, execution := newWorld(t), id()
 	w.gate(highWrite)
@@ -143,7 +143,7 @@ func TestAGrantThatEndsBetweenTwoAttempts(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-func TestWhatAGrantDoesNotOpen(t *testing.T) {
+func TestGrantOpensNoBlockAndNoQuorum(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grant(nil)
@@ -159,7 +159,7 @@ func TestWhatAGrantDoesNotOpen(t *testing.T) {
 	a := w.User.ReplacePolicy(gate, with(rule("gate", "require_approval", highWrite), m{"approval": m{"required": 2}}))
 	require.Equal(t, http.StatusOK, a.Status)
 	w.hold(highWrite, m{"id": "x", "amount": 1}, "")
-	// Approvers of whom he is none.
+	// The giver is none of the approvers.
 	a = w.User.ReplacePolicy(gate, with(rule("gate", "require_approval", highWrite),
 		m{"approval": m{"approvers": []m{{"type": "role", "value": "approver"}}}}))
 	require.Equal(t, http.StatusOK, a.Status)
@@ -167,8 +167,8 @@ func TestWhatAGrantDoesNotOpen(t *testing.T) {
 	require.Zero(t, w.bank.effects())
 }
 
-// TestACallThatWaitsIsNotReleasedByAGrant: what a human was asked about, a human decides.
-func TestACallThatWaitsIsNotReleasedByAGrant(t *testing.T) {
+// TestGrantGivenLaterReleasesNoHeldCall: what a human was asked about, a human decides.
+func TestGrantGivenLaterReleasesNoHeldCall(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	w.grant(nil)
@@ -177,7 +177,7 @@ func TestACallThatWaitsIsNotReleasedByAGrant(t *testing.T) {
 	require.Zero(t, w.bank.effects())
 }
 
-func TestWhoMayGrant(t *testing.T) {
+func TestGrantByIneligibleUserIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	gate := w.gate(highWrite)

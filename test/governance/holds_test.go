@@ -31,7 +31,7 @@ func (w *world) superseded(approvalID string) {
 	require.Zero(w.t, w.bank.effects())
 }
 
-func TestAnApprovedCallIsSentOnceAsItWasAskedAbout(t *testing.T) {
+func TestApprovedCallIsSentOnceAsShown(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	require.Equal(t, "pending_approval", w.status(execution))
@@ -53,13 +53,13 @@ func TestAnApprovedCallIsSentOnceAsItWasAskedAbout(t *testing.T) {
 	require.Equal(t, []string{"run.held", "approval.approved", "run.allowed", "run.executed"}, actions(w.audit("execution_id="+execution)))
 }
 
-func TestAChangeOfThePoliciesSupersedesAnApproval(t *testing.T) {
+func TestPolicyChangeSupersedesApproval(t *testing.T) {
 	t.Parallel()
 	gate := m{"name": "gate", "action": m{"type": "require_approval"}, "verbMatchers": []m{{"type": "risk_level", "value": "high"}}}
 	for _, c := range []struct {
 		name   string
 		change func(w *world, policyID string) rig.Answer
-		// again: the call is held anew; else it is blocked.
+		// again: a new approval holds the call; otherwise it is blocked.
 		again bool
 	}{
 		{"another rule for approvers", func(w *world, p string) rig.Answer {
@@ -104,7 +104,7 @@ func TestAChangeOfThePoliciesSupersedesAnApproval(t *testing.T) {
 	}
 }
 
-func TestAChangeOfTheProviderSupersedesAnApproval(t *testing.T) {
+func TestProviderChangeSupersedesApproval(t *testing.T) {
 	t.Parallel()
 	other := func(id, path string, change func(op map[string]any)) map[string]any {
 		paths := bankPaths()
@@ -185,7 +185,7 @@ func (w *world) deleteCredentials() {
 	}
 }
 
-func TestAHeldCallEndsWithWhoAskedForIt(t *testing.T) {
+func TestHeldCallEndsWithItsKeyOrCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("its key is revoked", func(t *testing.T) {
 		t.Parallel()
@@ -234,7 +234,7 @@ func TestAHeldCallEndsWithWhoAskedForIt(t *testing.T) {
 
 var requestID = regexp.MustCompile(`"requestId":"[^"]*"`)
 
-func TestWhoMayDecideAnApproval(t *testing.T) {
+func TestDecisionByIneligibleCallerIsRefused(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	stranger := newWorld(t)
@@ -270,7 +270,7 @@ func TestWhoMayDecideAnApproval(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-func TestAnApprovalReleasesItsOwnRunOnly(t *testing.T) {
+func TestApprovalReleasesItsOwnRunOnly(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	other := id()
@@ -284,7 +284,7 @@ func TestAnApprovalReleasesItsOwnRunOnly(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-func TestARemovedApproverCountsNoMore(t *testing.T) {
+func TestApproverRemovedDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w, execution := newWorld(t), id()
 	w.policy(with(rule("gate", "require_approval", highWrite), m{"approval": m{"required": 2}}))
@@ -303,7 +303,7 @@ func TestARemovedApproverCountsNoMore(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-func TestAnEditAsksAnewAndItsAuthorDoesNotCount(t *testing.T) {
+func TestEditAsksAgainWithoutItsEditor(t *testing.T) {
 	t.Parallel()
 	for _, self := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by default", true: "unless the policy lets him"}[self], func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestAnEditAsksAnewAndItsAuthorDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestAnEditCannotMakeABlockedOrMalformedCall(t *testing.T) {
+func TestEditToBlockedOrMalformedCallIsRefused(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	w.policy(with(rule("large", "block", highWrite), m{"conditions": []m{{"field": "args.amount", "operator": "greater", "value": 1000}}}))
@@ -344,9 +344,9 @@ func TestAnEditCannotMakeABlockedOrMalformedCall(t *testing.T) {
 	require.Zero(t, w.bank.effects())
 }
 
-// TestAPolicyThatCannotBeReadBlocks puts a document into the database that no version
-// of the service can have written.
-func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
+// TestPolicyUnreadableBlocks puts a document into the database that no version of the
+// service can have written.
+func TestPolicyUnreadableBlocks(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{
 		"no policy at all":    `[1, 2]`,
@@ -376,9 +376,9 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 	}
 }
 
-// TestAnApprovalIsNotGoodForALaterChange has the provider ask the approved call to come
-// back, and changes the policies before it does.
-func TestAnApprovalIsNotGoodForALaterChange(t *testing.T) {
+// TestApprovalBeforeLaterChangeDoesNotCount lets the provider delay the approved
+// call, and changes the policies before it is repeated.
+func TestApprovalBeforeLaterChangeDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w, policyID, _, _ := heldWorld(t)
 	execution := id()
@@ -391,9 +391,9 @@ func TestAnApprovalIsNotGoodForALaterChange(t *testing.T) {
 	require.Equal(t, "superseded", w.approval(held).Status)
 }
 
-// TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew: a change of the policies makes a new
-// approval of the edited call, which is still his.
-func TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew(t *testing.T) {
+// TestEditorOfSupersededEditStillDoesNotCount: a change of the policies makes a
+// new approval of the edited call, and its editor stays the editor.
+func TestEditorOfSupersededEditStillDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w, policyID, held, execution := heldWorld(t)
 	editor, _ := w.member("approver")
@@ -403,17 +403,17 @@ func TestAnEditorStaysOneWhenHisEditIsAskedAboutAnew(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	w.superseded(next.ID)
 	rig.Until(t, limit, "the edited call is held anew", func() bool { return w.approval(next.ID).SupersededBy != nil })
-	anew := *w.approval(next.ID).SupersededBy
-	refused(t, editor.Decide(anew, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	renewed := *w.approval(next.ID).SupersededBy
+	refused(t, editor.Decide(renewed, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 	require.Zero(t, w.bank.effects())
-	require.Equal(t, http.StatusOK, w.approve(anew).Status)
+	require.Equal(t, http.StatusOK, w.approve(renewed).Status)
 	w.awaitStatus(execution, "executed")
 	require.Len(t, w.bank.all(), 1)
 }
 
-// TestEachGateNeedsItsOwnApprovers: two policies that hold a call do not share one vote
-// unless it is good for both.
-func TestEachGateNeedsItsOwnApprovers(t *testing.T) {
+// TestPoliciesEachNeedTheirOwnApprovers: one vote counts for two policies only if
+// both accept it.
+func TestPoliciesEachNeedTheirOwnApprovers(t *testing.T) {
 	t.Parallel()
 	w, execution := newWorld(t), id()
 	member, memberID := w.member("member")

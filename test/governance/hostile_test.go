@@ -12,13 +12,13 @@ import (
 )
 
 // scenario is one way to try to get a high-risk write through without an approval of
-// that very call. Whoever tries holds a Runtime key and the session of a member.
+// that very call. The attacker has a runtime key and the session of a member.
 type scenario struct {
 	name, sentence string
 	// effects is how many high-risk writes there may be: those that were approved.
 	effects int
-	// permitted: who tries holds a permission by which he may do what he does; then it is
-	// no way around an approval, and the sentence says why.
+	// permitted: the attacker has a permission for this. Then it is no way around an
+	// approval, and the sentence says why.
 	permitted bool
 	try       func(h *hostile)
 }
@@ -28,11 +28,11 @@ type hostile struct {
 	*world
 
 	gateID string
-	// joined is the member, once he is needed.
+	// joined is the member, made at first use.
 	joined *rig.Client
 }
 
-// member is the user with no power whose session the attacker holds.
+// member is the user with no power whose session the attacker has.
 func (h *hostile) member() *rig.Client {
 	h.t.Helper()
 	if h.joined == nil {
@@ -88,7 +88,7 @@ func scenarios() []scenario {
 	return all
 }
 
-func TestNoWayAroundAnApproval(t *testing.T) {
+func TestHighRiskWriteNeverPassesWithoutApproval(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(scenarios()), 60)
 	for i, s := range scenarios() {

@@ -12,8 +12,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-// shared holds the stack that the tests have in common; each test has a tenant of its
-// own.
+// shared is the stack that the tests have in common. Each test has a tenant of its own.
 var shared = rig.NewSuite("governance")
 
 var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, "LOG_LEVEL=warn") })
@@ -24,8 +23,8 @@ var worlds struct {
 	list []*world
 }
 
-// TestMain holds every provider against the approvals once more when all tests are
-// over: a call that was sent too late for its own test to see would show here.
+// TestMain checks every provider against the approvals again when all tests are over. A
+// call that was sent too late for its own test to see shows here.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	for _, w := range worlds.list {

@@ -22,9 +22,9 @@ func secrets(n int) map[string]string {
 	return s
 }
 
-// TestNoSecretIsShown puts a secret into every place of a call that is known to hold one,
-// makes the call in every way there is, and reads everything there is to read of it.
-func TestNoSecretIsShown(t *testing.T) {
+// TestSensitiveArgumentsAreMaskedEverywhere puts a secret into every sensitive place of a
+// call, makes the call in every way, and reads everything that shows it.
+func TestSensitiveArgumentsAreMaskedEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.User.Do(http.MethodPut, "/v1/governance/masking", m{"paths": []m{{"verb": secretWrite, "path": "args.memo"}, {"verb": secretWrite, "path": "args.nested.memo"}}})
@@ -108,8 +108,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	require.NotContains(t, w.s.Logs(), s["door"])
 }
 
-// TestWhatIsMaskedLaterIsMaskedFromThenOn: no record that was written before is changed.
-func TestWhatIsMaskedLaterIsMaskedFromThenOn(t *testing.T) {
+// TestMaskingChangeActsOnLaterRecords: no record that was written before is changed.
+func TestMaskingChangeActsOnLaterRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(highWrite)

@@ -9,9 +9,9 @@ import (
 	"agentruntime/test/rig"
 )
 
-// TestNothingIsSentWhilePoliciesCannotBeRead takes Postgres away between the hold and
-// the approval, and around calls that need nobody.
-func TestNothingIsSentWhilePoliciesCannotBeRead(t *testing.T) {
+// TestPoliciesUnreadableNothingIsSent takes Postgres away between the hold and
+// the approval, and around calls that need no approval.
+func TestPoliciesUnreadableNothingIsSent(t *testing.T) {
 	t.Parallel()
 	s := rig.Split(t, rig.SplitOptions{Env: []string{"LOG_LEVEL=error"}})
 	w := emptyWorld(t, s)

@@ -54,9 +54,9 @@ func succeededOf(answers []rig.Answer) (n int) {
 	return n
 }
 
-// TestOfApprovalAndRejectionAtOnceOneCounts decides a hundred approvals both ways at the
+// TestApprovalAndRejectionAtOnceOneCounts decides a hundred approvals both ways at the
 // same time.
-func TestOfApprovalAndRejectionAtOnceOneCounts(t *testing.T) {
+func TestApprovalAndRejectionAtOnceOneCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(highWrite)
@@ -93,7 +93,7 @@ func TestOfApprovalAndRejectionAtOnceOneCounts(t *testing.T) {
 	t.Logf("approved %d of %d", approved, rounds)
 }
 
-func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
+func TestTwoApprovalsAtOnceOneCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(highWrite)
@@ -142,10 +142,10 @@ func TestOfTwoApproversAtOnceOneCounts(t *testing.T) {
 	})
 }
 
-// TestApprovalAgainstWhatEndsTheCall approves while the call is cancelled, its key is
-// revoked or its policy changes: either it was sent once or not at all, and what the
-// approval says of it is true.
-func TestApprovalAgainstWhatEndsTheCall(t *testing.T) {
+// TestApprovalRacingTheCallsEndIsConsistent approves while the call is cancelled, its
+// key is revoked or its policy changes. The call is sent once or not at all, and the
+// approval says so.
+func TestApprovalRacingTheCallsEndIsConsistent(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, policyID, execution string) rig.Answer{
 		"cancelled": func(w *world, _, execution string) rig.Answer {
@@ -182,9 +182,9 @@ func TestApprovalAgainstWhatEndsTheCall(t *testing.T) {
 	}
 }
 
-// TestAFloodOfOneCallAroundItsApproval repeats a held call from many sides while it is
+// TestHeldCallRepeatedDuringApprovalIsSentOnce repeats a held call from many sides while it is
 // approved.
-func TestAFloodOfOneCallAroundItsApproval(t *testing.T) {
+func TestHeldCallRepeatedDuringApprovalIsSentOnce(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	calls := []func() rig.Answer{func() rig.Answer { return w.approve(held) }}
@@ -198,9 +198,9 @@ func TestAFloodOfOneCallAroundItsApproval(t *testing.T) {
 	require.Equal(t, 1, w.bank.effects())
 }
 
-// TestAnEditAgainstADecision edits a call while others approve, reject or cancel it: one
+// TestEditRacingDecisionSendsWhatWasApproved edits a call while others approve, reject or cancel it: one
 // of them counts, and what is sent is what was approved.
-func TestAnEditAgainstADecision(t *testing.T) {
+func TestEditRacingDecisionSendsWhatWasApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gate(highWrite)

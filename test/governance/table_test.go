@@ -101,7 +101,7 @@ func cells() []cell {
 	return list
 }
 
-func TestTheDecisionTable(t *testing.T) {
+func TestDecisionForEachRiskAndAction(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, sharedDev().For(t))
 	paths := map[string]any{}
@@ -198,7 +198,7 @@ func (w *world) checkCell(c cell) {
 	}
 }
 
-func TestEachMatcherFindsItsVerbsAndNoOthers(t *testing.T) {
+func TestMatcherFindsItsVerbsOnly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, kind, value string
@@ -235,7 +235,7 @@ func TestEachMatcherFindsItsVerbsAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestShadowPoliciesAreReportedAndNotApplied(t *testing.T) {
+func TestShadowPolicyIsReportedNotApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.policy(with(rule("watched", "block", lowWrite), m{"mode": "shadow"}))

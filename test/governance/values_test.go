@@ -18,10 +18,10 @@ const (
 	above     = "100000000000000000000.0000000001000000001"
 )
 
-// TestArgumentsThatTryToSlipPastAThreshold sends each text as it stands, to evaluate
+// TestArgumentDisguisedDoesNotPassThreshold sends each text as it stands, to evaluate
 // and to run, under a policy that blocks above a threshold. What the policy cannot
 // judge counts as above it.
-func TestArgumentsThatTryToSlipPastAThreshold(t *testing.T) {
+func TestArgumentDisguisedDoesNotPassThreshold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	greater := func(field, value string) m {
@@ -140,9 +140,9 @@ func sentTo(b *bank) []string {
 	return list
 }
 
-// TestNamesThatLookLikeAnotherVerb asks for a blocked verb under every name that might
+// TestVerbNameDisguisedIsNotSent asks for a blocked verb under every name that might
 // be taken for it. None is the verb, and none is sent.
-func TestNamesThatLookLikeAnotherVerb(t *testing.T) {
+func TestVerbNameDisguisedIsNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.policy(rule("no", "block", mediumWrite))
@@ -195,8 +195,8 @@ func lookAlikes(verb string) map[string]string {
 	}
 }
 
-// TestATopLevelNameInAnotherCase is refused: the verb that is judged is the one that runs.
-func TestATopLevelNameInAnotherCase(t *testing.T) {
+// TestRunMemberInAnotherCaseIsRefused is refused: the verb that is judged is the one that runs.
+func TestRunMemberInAnotherCaseIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.policy(rule("no", "block", mediumWrite))

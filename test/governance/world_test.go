@@ -26,10 +26,10 @@ type world struct {
 	t    *testing.T
 	s    *rig.Stack
 	bank *bank
-	// permitted: somebody who may has made high-risk verbs harmless, so their effects
-	// need no approval.
+	// permitted: a permitted user has made high-risk verbs harmless, so their effects need
+	// no approval.
 	permitted bool
-	// leaves: its stack ends with its test, which looks at it for the last time itself.
+	// leaves: the stack ends with its test, which checks it for the last time itself.
 	leaves bool
 }
 
@@ -84,7 +84,7 @@ func (w *world) policy(body m) string {
 // rule is a policy of an action for a verb.
 func rule(name, action, verb string) m { return rig.Policy(name, action, verb, nil) }
 
-// gate has calls of the verb held.
+// gate makes a policy that holds the calls of the verb.
 func (w *world) gate(verb string) string { return w.policy(rule("gate", "require_approval", verb)) }
 
 // with returns the object with more members.

@@ -15,7 +15,7 @@ import (
 // Stack is the whole service, running.
 type Stack struct {
 	Ready
-	// Dir holds everything persistent.
+	// Dir has everything persistent.
 	Dir string
 	// Parts by name: "dev" in one process; postgres, temporal, api and worker when split.
 	Parts map[string]*Process

@@ -1,4 +1,4 @@
-// Package arch holds the rules of who may import whom, as tests. The linter knows
+// Package arch checks which package may import which, as tests. The linter knows
 // most of them too, for the editor; this table is the one that also fails on a
 // package nobody has placed yet. It has no product code.
 package arch
@@ -176,7 +176,7 @@ func TestProductBinaryCarriesNoDevelopmentServer(t *testing.T) {
 	}
 }
 
-// The server takes minutes to compile and every test binary links it anew, so at
+// The server takes minutes to compile and each test binary links it once more, so at
 // most one of them may. Lanes behind a build tag do not count.
 func TestOneTestBinaryLinksTheTemporalServer(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ const (
 	edge = "internal/edge/"
 	// process puts a running program together.
 	process = "internal/process/"
-	// dev holds the development servers and what tests share.
+	// dev has the development servers and what tests share.
 	dev = "internal/dev/"
 )
 

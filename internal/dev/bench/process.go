@@ -83,7 +83,7 @@ func readProcs() map[int]proc {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name is in parentheses and may hold anything; the fields follow the last one.
+		// The name is in parentheses and may contain anything; the fields follow the last one.
 		_, rest, ok := strings.Cut(string(text), ") ")
 		f := strings.Fields(rest)
 		if !ok || len(f) < 22 {

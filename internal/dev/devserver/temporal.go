@@ -41,7 +41,7 @@ const (
 type TemporalConfig struct {
 	// FrontendAddr is the host:port of the gRPC frontend; port 0 picks a free one.
 	FrontendAddr string
-	// Dir holds the main store (SQLite). It is made if missing.
+	// Dir has the main store (SQLite). It is made if missing.
 	Dir string
 	// VisibilityURL is a Postgres database for the visibility records; it doubles
 	// the rate of short workflows. Empty: the main store takes them.

@@ -97,11 +97,11 @@ func serverSettings(stock bool) dynamicconfig.StaticClient {
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 
 		// A wait for a workflow's result was seen to miss its end and to sit till
-		// its expiry, 20 s by default. It asks anew this often instead.
+		// its expiry, 20 s by default. It asks again this often instead.
 		dynamicconfig.HistoryLongPollExpirationInterval.Key(): 2 * time.Second,
 
 		// Each shard's queues are polled at most this often a second, 20 by default,
-		// which is 50 ms for each hop. Somebody waits for the transfer queue; the
+		// which is 50 ms for each hop. A caller waits for the transfer queue; the
 		// others may collect a few tasks for each poll.
 		dynamicconfig.TransferProcessorMaxPollRPS.Key():   1000,
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      100,

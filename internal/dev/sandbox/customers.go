@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Customer is somebody who buys.
+// Customer is a buyer.
 type Customer struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`

@@ -42,11 +42,11 @@ type Server struct {
 	log   *slog.Logger
 	mux   *http.ServeMux
 
-	mu    sync.Mutex // guards store; held for memory work and one append
+	mu    sync.Mutex // guards store, for memory work and one append
 	store *store
 }
 
-// New opens a shop: with the state that Dir holds, else with the seed data.
+// New opens a shop: with the state in Dir, or with the seed data.
 func New(cfg Config) (*Server, error) {
 	if cfg.APIKey == "" {
 		return nil, errors.New("sandbox: an API key is required")

@@ -115,8 +115,8 @@ func openStore(dir string, now time.Time) (*store, error) {
 			st.apply(c)
 		}
 	}
-	// The file is written anew at each start: without what was overwritten, and
-	// without the half line that a crash leaves.
+	// Each start rewrites the file: without what was overwritten, and without the
+	// half line that a crash leaves.
 	if err := st.rewrite(path); err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func (a *App) ready(ctx context.Context) error {
 }
 
 // Run does the process's work until ctx ends, then drains: the API answers what it
-// has taken, the worker finishes the tasks it holds. l is where the API listens, nil
+// has accepted, and the worker finishes its tasks. l is where the API listens, nil
 // for a process without it.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)

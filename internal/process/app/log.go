@@ -12,8 +12,8 @@ import (
 	"agentruntime/internal/process/config"
 )
 
-// Log returns the process's log. Attributes whose names look secret are masked,
-// whoever writes them.
+// Log returns the log of the process. Attributes whose names look secret are masked in
+// all of it.
 func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {

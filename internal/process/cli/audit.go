@@ -13,7 +13,7 @@ import (
 )
 
 // auditCommand works on exported files. It reads no configuration and opens no
-// connection, so that an auditor can run it on a machine of his own.
+// connection, so that auditors can run it on their own machine.
 func auditCommand() *cobra.Command {
 	audit := &cobra.Command{Use: "audit", Short: "Work with exports of the audit trail"}
 	var keyFile string
@@ -36,7 +36,7 @@ it was trusted. It needs neither a database nor the network.`,
 }
 
 func verifyExport(in io.Reader, out io.Writer, file, keyFile string) error {
-	text, err := os.ReadFile(keyFile) //nolint:gosec // whoever runs the command names the file
+	text, err := os.ReadFile(keyFile) //nolint:gosec // the user of the command names the file
 	if err != nil {
 		return fmt.Errorf("read the keys: %w", err)
 	}

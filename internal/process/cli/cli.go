@@ -1,4 +1,4 @@
-// Package cli holds the subcommands of the product binary. The development binary
+// Package cli has the subcommands of the product binary. The development binary
 // runs the same ones as separate processes.
 package cli
 

@@ -3,12 +3,12 @@
 // the process that started it. cmd/agentruntime-dev and tests call it; the
 // product never does.
 //
-// The server listens on 127.0.0.1 only, has no unix socket, and lets nobody in
-// without the random superuser password below its data directory. As root the
-// server runs as the postgres user (else nobody), since Postgres refuses root.
+// The server listens on 127.0.0.1 only and has no unix socket. A login needs the
+// random superuser password below its data directory. Root cannot run Postgres, so
+// for root the server runs as the user postgres, or as the user nobody.
 //
 // What a killed tree left behind (an orphaned server, a zombie, its lock file)
-// is cleared away by the next Start: whoever has the directory's lock owns it.
+// is cleared away by the next Start: the process with the directory's lock owns it.
 package postgres
 
 import (
@@ -49,7 +49,7 @@ const (
 
 // Config says where the server keeps its data and listens.
 type Config struct {
-	// Dir holds everything persistent. It is made if missing.
+	// Dir has everything persistent. It is made if missing.
 	Dir string
 	// Port on 127.0.0.1; 0 picks a free one.
 	Port int

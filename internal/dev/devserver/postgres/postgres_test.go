@@ -201,8 +201,8 @@ func TestKilledParent(t *testing.T) {
 	require.NotEqual(t, fields[1], strconv.Itoa(s.process.child.Pid))
 }
 
-// An orphan that outlived its parent, and after it is ended a zombie, since
-// nobody waits for it: both hold the server's own lock file.
+// First an orphan that outlived its parent. Once ended it is a zombie, since nothing
+// waits for it. Both own the server's lock file.
 func TestOrphanIsEndedAndItsZombieIgnored(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(t *testing.T, orphan *os.Process){
