@@ -39,13 +39,13 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 
 # --- checking it ------------------------------------------------------------
 
-# A test binary that links the embedded Temporal server takes minutes to compile
-# and again twice as long with the race detector, so those run without it. All
-# other packages, which is where our own concurrency lives, run with it. Those with
-# the server go first: the end-to-end tests then find it compiled when they build the
-# development binary, which their time limit would not forgive otherwise.
-# $(call lane,SIGN) lists the packages with tests: ! those without the server in
-# them, and with an empty SIGN those that link it.
+# A test binary that links the embedded Temporal server takes minutes to compile, and
+# twice as long with the race detector. So those run without it, and all other packages
+# with it: our own concurrency is there. Those with the server go first. Then the
+# end-to-end tests find it compiled when they build the development binary, and stay
+# within their time limit.
+# $(call lane,SIGN) lists packages with tests. SIGN ! selects those that do not link the
+# server, an empty SIGN those that do.
 lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
 	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }'
 
@@ -64,7 +64,7 @@ lint: bin/golangci-lint bin/workflowcheck ## run golangci-lint, and workflowchec
 	bin/workflowcheck ./workflows/...
 
 .PHONY: verify
-verify: verify-gen verify-format verify-modules lint ## everything that must hold before a commit, besides the tests
+verify: verify-gen verify-format verify-modules lint ## everything that must pass before a commit, besides the tests
 	$(GO) vet ./...
 
 # Compares the tree with itself before and after, so it works on uncommitted
@@ -99,7 +99,7 @@ bench: ## measure the service against the bare workflow on the same server
 	$(GO) run ./cmd/agentruntime-dev bench $(ARGS)
 
 .PHONY: clean
-clean: ## remove what was built (not .dev, which holds your data)
+clean: ## remove what was built (not .dev, which has your data)
 	rm -rf bin $(NODE_DIR)/node_modules
 
 # --- tools, each from its own module under tools/ ---------------------------

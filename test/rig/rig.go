@@ -1,7 +1,6 @@
-// Package rig runs the real service as processes and drives it from outside: HTTP
-// in, provider calls and database out. The end-to-end, crash and bench suites use
-// it. It builds what it runs and links none of it, so that no test binary but
-// devserver's own has the Temporal server in it.
+// Package rig runs the real service as processes and drives it from outside, over HTTP.
+// All suites in test/ use it. It builds what it runs and links none of it, so that no
+// test binary but devserver's own contains the Temporal server.
 package rig
 
 import (

@@ -230,7 +230,7 @@ func variables() []string {
 	return names
 }
 
-func TestVariablesAreTheConfigurations(t *testing.T) {
+func TestVariablesAreThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	known := variables()
 	require.Contains(t, known, "DATABASE_URL")

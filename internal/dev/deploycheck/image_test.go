@@ -74,12 +74,12 @@ func TestBaseImages(t *testing.T) {
 	require.Equal(t, "scratch", only(t, "FROM"))
 }
 
-func TestImageRunsAsNobodyInParticular(t *testing.T) {
+func TestImageRunsAsUnprivilegedUser(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, only(t, "USER"), "by number: the image has no passwd file")
 }
 
-func TestImageHoldsNoSecretAndNoSource(t *testing.T) {
+func TestImageHasNoSecretAndNoSource(t *testing.T) {
 	t.Parallel()
 	for _, step := range dockerfile(t) {
 		require.NotContains(t, []string{"ENV", "ARG", "ADD"}, step.name, "configuration comes when the container starts")
@@ -116,7 +116,7 @@ func TestBinaryIsStatic(t *testing.T) {
 
 // The build context is a list of what goes in, and a new top-level package must be
 // on it.
-func TestBuildContextHoldsEveryPackageOfTheBinary(t *testing.T) {
+func TestBuildContextHasEveryPackageOfTheBinary(t *testing.T) {
 	t.Parallel()
 	var admitted []string
 	for line := range strings.Lines(read(t, ".dockerignore")) {

@@ -47,7 +47,7 @@ func login(t *testing.T, server *postgres.Server, user, password, database strin
 
 // The roles of the deployment are enough for the migrations and for the service, and
 // no more than that.
-func TestRolesAreEnoughAndNoMore(t *testing.T) {
+func TestDatabaseRolesAreJustEnough(t *testing.T) {
 	t.Parallel()
 	server := rolesServer(t)
 	require.NoError(t, db.Migrate(t.Context(), login(t, server, "agentruntime_owner", "owner", "agentruntime")))

@@ -132,7 +132,7 @@ func finishWaiting(t *testing.T, c client.Client, id string) {
 	}, 10*time.Second, 20*time.Millisecond, "the visibility store shows it")
 }
 
-func TestTemporalGoesOnAfterRestart(t *testing.T) {
+func TestTemporalRestartedContinues(t *testing.T) {
 	t.Parallel()
 	for name, shards := range map[string]int{"visibility in postgres": 4, "visibility in sqlite": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func startHelper(t *testing.T, dir string) (addr string, kill func()) {
 	}
 }
 
-func TestUI(t *testing.T) {
+func TestUIAnswers(t *testing.T) {
 	t.Parallel()
 	server := startTemporal(t, TemporalConfig{Dir: t.TempDir(), Shards: 1})
 	ui, err := StartUI(t.Context(), UIConfig{Addr: "127.0.0.1:0", TemporalAddr: server.Addr, Namespace: namespace})

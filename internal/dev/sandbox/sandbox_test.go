@@ -273,7 +273,7 @@ func TestConcurrentCallsAreCounted(t *testing.T) {
 	require.Equal(t, 1+25, s.total("/tickets"))
 }
 
-func TestRestartGoesOn(t *testing.T) {
+func TestShopRestartedContinues(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "shop")
 	first, s := open(t, dir)

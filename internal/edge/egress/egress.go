@@ -1,9 +1,8 @@
-// Package egress is the way out: the one HTTP client for calls to addresses that
-// a tenant may choose (providers, webhooks, fetched pages, OAuth). It refuses
-// addresses that are not public when it dials, after the name was looked up, so
-// that a name that changes its address between check and use gains nothing. It
-// ignores proxy variables. Redirects are each caller's own affair: the client
-// follows none.
+// Package egress has the one HTTP client for calls to addresses that a tenant may choose
+// (providers, webhooks, fetched pages, OAuth). It refuses addresses that are not public.
+// It does so when it dials, after the name was resolved. So a name that changes its
+// address between check and use gains nothing. The client ignores proxy variables and
+// follows no redirect: each caller decides about those.
 package egress
 
 import (
@@ -57,7 +56,7 @@ func NewClient(cfg Config) *http.Client {
 	}
 }
 
-// NewTransport returns the transport of NewClient, for those who wrap it.
+// NewTransport returns the transport of NewClient, for callers that wrap it.
 func NewTransport(cfg Config) *http.Transport {
 	dialer := &net.Dialer{
 		Timeout:        dialTimeout,

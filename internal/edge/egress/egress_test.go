@@ -29,7 +29,7 @@ func control(t *testing.T, cfg egress.Config) func(address string) error {
 	}
 }
 
-func TestGuard(t *testing.T) {
+func TestGuardNonPublicAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	refused := []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.1.2.3", "169.254.169.254", "172.16.0.1",
@@ -59,9 +59,9 @@ func TestGuard(t *testing.T) {
 	require.ErrorIs(t, egress.Guard(egress.Config{})(t.Context(), "udp4", "8.8.8.8:53", nil), egress.ErrRefused)
 }
 
-// TestClientAtDialTime: the check is of the address that is dialed, however it is
+// TestClientNameOfPrivateAddressIsRefusedAtDial: the check is of the address that is dialed, however it is
 // written and whatever the name said before.
-func TestClientAtDialTime(t *testing.T) {
+func TestClientNameOfPrivateAddressIsRefusedAtDial(t *testing.T) {
 	t.Parallel()
 	hits := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -108,7 +108,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	require.Equal(t, http.StatusFound, resp.StatusCode)
 }
 
-func TestCheckURL(t *testing.T) {
+func TestCheckURLUnsafeIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ public, dev bool }{
 		"https://api.example.com":                        {true, true},

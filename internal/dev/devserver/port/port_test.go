@@ -28,7 +28,7 @@ func TestPickedPortsAreNotThoseOfOutgoingConnections(t *testing.T) {
 	require.Less(t, n, 32768)
 }
 
-func TestATakenPortIsSaidToBe(t *testing.T) {
+func TestPortTakenIsReported(t *testing.T) {
 	t.Parallel()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(port.Loopback)})
 	require.NoError(t, err)

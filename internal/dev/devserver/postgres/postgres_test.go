@@ -179,7 +179,7 @@ func TestClosedParentDirectory(t *testing.T) {
 	}
 }
 
-func TestKilledParent(t *testing.T) {
+func TestServerEndsWithKilledParent(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	parent := exec.Command(os.Args[0])
