@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,6 +24,7 @@ var notYetPlain = []string{
 	"db/",
 	"docs/audit.md",
 	"docs/catalog-and-providers.md",
+	"docs/credentials.md",
 	"docs/users-and-roles.md",
 	"internal/action/approval/",
 	"internal/action/policy/",
@@ -64,6 +66,24 @@ func TestCommentsAndPagesAreInPlainWords(t *testing.T) {
 		}
 		for _, fault := range faults(x) {
 			t.Errorf("%s:%d: %s", x.path, x.line, fault)
+		}
+	}
+}
+
+func TestPagesWrapAt100Columns(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	for _, page := range pages(t) {
+		name := strings.TrimPrefix(path.Join("docs", filepath.ToSlash(page)), "/")
+		if slices.Contains(notYetPlain, name) {
+			continue
+		}
+		// Blank lines take the place of the code, so that lines keep their numbers.
+		text := fences.ReplaceAllStringFunc(read(t, page), func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
+		for i, line := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(line); n > most && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d: %d columns, at most %d", name, i+1, n, most)
+			}
 		}
 	}
 }

@@ -99,9 +99,12 @@ func TestReadmeNamesEveryPage(t *testing.T) {
 	}
 }
 
+// fences is the fenced code of a page.
+var fences = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+
 // withoutFences removes the fenced code of a page.
 func withoutFences(text string) string {
-	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(text, "")
+	return fences.ReplaceAllString(text, "")
 }
 
 // withoutCode removes the fenced code and the code within lines.
