@@ -12,7 +12,7 @@ import (
 // Decision is what governance says of a call.
 type Decision string
 
-// Decisions (spec part 2).
+// Decisions (docs/governance.md).
 const (
 	Allow           Decision = "allow"
 	Block           Decision = "block"
@@ -100,7 +100,7 @@ func (s *Set) Evaluate(c Call) Verdict {
 	return e.verdict()
 }
 
-// registryDefault applies the default of the verb's risk level (spec part 1): low
+// registryDefault applies the default of the verb's risk level (docs/governance.md): low
 // runs, medium runs and notifies, high is blocked until an approval gate is
 // configured. A level it does not know is blocked.
 func registryDefault(c *Call) Verdict {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Policy is one rule of a tenant (spec part 2). It applies to a call that any of its
+// Policy is one rule of a tenant (docs/policies.md). It applies to a call that any of its
 // matchers matches (every call where it has none) and for which all its conditions hold.
 type Policy struct {
 	ID      uuid.UUID

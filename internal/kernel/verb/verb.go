@@ -15,7 +15,7 @@ import (
 // Risk is a verb's risk level as the registry knows it.
 type Risk string
 
-// Risk levels (spec part 1).
+// Risk levels (docs/governance.md).
 const (
 	RiskLow    Risk = "low"
 	RiskMedium Risk = "medium"
@@ -25,7 +25,7 @@ const (
 // Operation is what a verb does to the provider's state.
 type Operation string
 
-// Operation types (spec part 2).
+// Operation types (docs/catalog-and-providers.md).
 const (
 	Read  Operation = "read"
 	Write Operation = "write"
@@ -106,7 +106,7 @@ func Parse(s string) (Name, error) {
 func (n Name) String() string { return n.Provider + ":" + n.Verb }
 
 // ToolName returns the function name of the verb in chat-model tool formats:
-// the colon becomes a double underscore (spec part 4.3).
+// the colon becomes a double underscore, as chat models need it.
 func (n Name) ToolName() string { return n.Provider + "__" + n.Verb }
 
 // Fit shortens a verb name so that the tool name of provider fits

@@ -15,7 +15,7 @@ import (
 // Type is what kind of secret a credential holds.
 type Type string
 
-// The credential types (spec part 5).
+// The credential types (docs/credentials.md).
 const (
 	TypeAPIKey        Type = "api_key"
 	TypeBearer        Type = "bearer"
