@@ -31,19 +31,6 @@ func Migrate(ctx context.Context, url string) error {
 	return nil
 }
 
-// MigrateDown takes the schema back to empty, for tests of the migrations.
-func MigrateDown(ctx context.Context, url string) error {
-	p, done, err := provider(url)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if _, err := p.DownTo(ctx, 0); err != nil {
-		return fmt.Errorf("db: migrate down: %w", err)
-	}
-	return nil
-}
-
 func provider(url string) (*goose.Provider, func(), error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {

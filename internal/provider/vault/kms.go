@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 
@@ -55,15 +54,6 @@ func NewLocalKMS(keys string) (*LocalKMS, error) {
 		return nil, errors.New("vault: no key-encryption key")
 	}
 	return k, nil
-}
-
-// LoadLocalKMS reads the keys of NewLocalKMS from a file.
-func LoadLocalKMS(path string) (*LocalKMS, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, fmt.Errorf("vault: read the key file: %w", err)
-	}
-	return NewLocalKMS(string(text))
 }
 
 // add takes one "id:base64" entry. Its errors never repeat the entry.
