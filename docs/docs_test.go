@@ -99,7 +99,9 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	require.Greater(t, len(packages), 20)
 	for p := range packages {
 		name := "`" + strings.TrimPrefix(p, "../") + "`"
-		require.True(t, strings.Contains(string(text), name), "ARCHITECTURE.md has no row for %s", name)
+		if !strings.Contains(string(text), name) {
+			t.Errorf("ARCHITECTURE.md has no row for %s", name)
+		}
 	}
 }
 

@@ -178,6 +178,9 @@ func wrongHold(sentence string) string {
 	return ""
 }
 
+// firstUnreleased is the number of the first migration that may still be edited.
+const firstUnreleased = "00012"
+
 // texts reads the comments of all Go and SQL files and all pages, but what is generated
 // and the migrations that are released.
 func texts(t *testing.T) []text {
@@ -199,7 +202,7 @@ func texts(t *testing.T) []text {
 		case ".go":
 			list = append(list, goComments(t, file, rel)...)
 		case ".sql":
-			if !(strings.HasPrefix(rel, "db/migrations/") && name < "00012") {
+			if !strings.HasPrefix(rel, "db/migrations/") || name >= firstUnreleased {
 				list = append(list, sqlComments(t, file, rel)...)
 			}
 		case ".md":

@@ -1,8 +1,8 @@
-// Command agentruntime-dev runs the whole service on one machine with no other
-// step: a private Postgres, Temporal with its web interface, the API, a worker
-// and a sandbox provider, in one process tree. Its subcommands run the same parts
-// as separate processes. It is for development only: it knows no production
-// configuration, and provider calls may reach the loopback interface.
+// Command agentruntime-dev runs the whole service on one machine, in one process tree.
+// That is a private Postgres, Temporal with its web interface, the API, a worker and a
+// sandbox provider. Its subcommands run the same parts as separate processes. It is for
+// development only: it has no production configuration, and provider calls may reach
+// the loopback interface.
 package main
 
 import (

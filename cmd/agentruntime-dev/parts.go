@@ -112,9 +112,8 @@ func (s *stack) startSandbox(ctx context.Context, addr string) (string, error) {
 	return s.ready.SandboxURL, nil
 }
 
-// sandboxListener listens where the shop listened last, where addr leaves the port open:
-// an approval is bound to the address that it was asked about, and a restart should not
-// supersede what waits.
+// sandboxListener listens where the shop listened last, if addr leaves the port open. An
+// approval is bound to the provider's address, and a restart should not supersede it.
 func (s *stack) sandboxListener(ctx context.Context, addr string) (net.Listener, error) {
 	lc, remembered := &net.ListenConfig{}, filepath.Join(s.data, "sandbox", "address")
 	open := strings.HasSuffix(addr, ":0")

@@ -1,7 +1,6 @@
-// Package approvals drives held runs through everything that can happen to them, over
-// the real service as processes: random sequences of calls, decisions, signals, changes
-// of what an approval hangs on, and kills. The short form runs with the tests, the
-// long one by make chaos.
+// Package approvals drives held runs of the real service, as processes, through random
+// sequences. A step is a call, a decision, a signal, a change of what an approval
+// depends on, or a kill. The short form runs with the tests, the long one in make chaos.
 package approvals
 
 import (

@@ -19,9 +19,9 @@ import (
 type ctx = context.Context
 
 const (
-	// settleLimit is how long after the last restart everything has to be in order: the
-	// time of an approval, twice, the workflow task that died with its worker, and two
-	// sweeps that look for what nobody waits for.
+	// settleLimit is how long after the last restart everything must be in order. It
+	// covers the time of an approval, twice, the workflow task that died with its worker,
+	// and two sweeps for approvals without a workflow.
 	settleLimit = 90 * time.Second
 	// expireSoon is above the times of the test's policies.
 	expireSoon  = 8 * time.Second

@@ -216,8 +216,8 @@ func readOperations(t *testing.T, document []byte) []operation {
 	return out
 }
 
-// The proxy must be able to find something: an upstream that answers wrongly in
-// body, status or media type, or takes what the document does not, is found out.
+// The proxy must find faults: an upstream that answers with a wrong body, status or media
+// type, and one that accepts what the document does not.
 func testProxy(t *testing.T, document []byte) {
 	t.Helper()
 	wrong := map[string]func(http.ResponseWriter){

@@ -1,6 +1,6 @@
-// Package governance proves from outside that nothing gets past governance: every
+// Package governance proves from outside that nothing gets past governance. Every
 // decision, and every attempt to get around one, is made over HTTP against the whole
-// service, and what counts is what a provider of our own received.
+// service. What counts is what a provider of our own received.
 package governance
 
 import (

@@ -21,10 +21,9 @@ const (
 	blocked  outcome = "block"
 )
 
-// decisions is the table of decisions: what the policies that match a call, taken
-// together, come to at each risk level. decidedBy is the action of the policy that is
-// named; where it is "" (or the registry blocks a high-risk call in spite of the
-// policies) the registry default is.
+// decisions is the table of decisions: the result of all policies that match a call, for
+// each risk level. decidedBy is the action of the policy that is named. The registry
+// default is named where it is "", and where the registry blocks a high-risk call.
 var decisions = []struct {
 	policies          string // actions; "shadow x" and "disabled x" are what they say
 	low, medium, high outcome

@@ -24,9 +24,9 @@ type Past interface {
 }
 
 // Approved judges the promise that nothing is sent that needed an approval and did not
-// have it. It goes by what the provider carried out: each effect must belong to a run of
-// its own with the same arguments, and that run must have been sent under an approval
-// with enough votes or under a grant, unless it needed neither.
+// have it. It starts from what the provider carried out. Each effect must belong to a run
+// of its own with the same arguments. That run must have been sent under an approval with
+// enough votes or under a grant, unless it needed neither.
 //
 // A run needs one that was held, that is a dry run of a write, or whose verb is one of needs. With a
 // past, one that a policy required an approval of then does too, and the voters' roles

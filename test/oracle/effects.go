@@ -3,13 +3,13 @@ package oracle
 import "slices"
 
 // OneEffect judges the promise that no call happens twice, and that the state of a run
-// tells what happened: at most one effect, exactly one for an executed write, and none
-// unless the run is executed or its outcome unknown.
+// is true. There is at most one effect, and exactly one for an executed write. There is
+// none unless the run is executed or its outcome unknown.
 func OneEffect(executionID, state string, write bool, effects int) []string {
 	var found findings
 	switch {
 	case effects > 1:
-		found.report("%s: %d effects of one id", executionID, effects)
+		found.report("%s: %d effects for one id", executionID, effects)
 	case write && state == "executed" && effects != 1:
 		found.report("%s: executed without an effect", executionID)
 	case effects == 1 && !slices.Contains([]string{"executed", "outcome_unknown"}, state):

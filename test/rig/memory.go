@@ -37,9 +37,9 @@ func (p *Process) CPUTime(tb testing.TB) time.Duration {
 // clockTick is the unit of CPU time in /proc (sysconf(_SC_CLK_TCK), 100 on Linux).
 const clockTick = time.Second / 100
 
-// TreeMemory returns how many bytes the process and all its descendants have in
-// memory: resident counts a page in each process that maps it (the sum of VmRSS),
-// proportional counts a shared page once in all (Pss).
+// TreeMemory returns how many bytes the process and all its descendants have in memory.
+// resident counts a page in each process that maps it (the sum of VmRSS). proportional
+// counts a shared page once (Pss).
 func (p *Process) TreeMemory(tb testing.TB) (resident, proportional int64) {
 	tb.Helper()
 	for _, pid := range descendants(tb, p.Pid()) {

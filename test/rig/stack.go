@@ -28,8 +28,8 @@ type Stack struct {
 	service func(tb testing.TB, name, command, listen string) *Process
 }
 
-// For returns the stack for one of several tests that share it: what the test makes
-// with it fails that test, which shows the end of the parts' logs then.
+// For returns the stack for one of several tests that share it. A failure fails that test
+// and logs the end of the parts' logs.
 func (s *Stack) For(tb testing.TB) *Stack {
 	tb.Helper()
 	own := *s

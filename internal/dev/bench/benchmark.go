@@ -85,9 +85,9 @@ type benchmark struct {
 	stored string
 }
 
-// Run measures the service, with load on it, and prints what a request costs beside the
-// floor: the bare workflow with two empty local activities, on the same Temporal server
-// and with the same process layout. A goal that is missed is an error.
+// Run measures the service under load and prints what a request costs beside the floor.
+// The floor is the bare workflow with two empty local activities, on the same Temporal
+// server and with the same process layout. A missed goal is an error.
 func Run(ctx context.Context, cfg Config, deps Deps) error {
 	dir, err := os.MkdirTemp("", "agentruntime-bench-")
 	if err != nil {

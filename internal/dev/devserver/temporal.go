@@ -1,8 +1,7 @@
-// Package devserver runs what the product needs around it inside one process: a
-// Temporal server, its web interface, and the keys of a development
-// installation; package postgres below it runs the database. It is the only
-// package that links the Temporal server (200 MB), so cmd/agentruntime-dev and
-// tests import it and nothing else does.
+// Package devserver runs, inside one process, what the product needs around it: a
+// Temporal server, its web interface, and the keys of a development installation.
+// Package postgres below it runs the database. It is the only package that links the
+// Temporal server (200 MB), so only cmd/agentruntime-dev and tests import it.
 package devserver
 
 import (

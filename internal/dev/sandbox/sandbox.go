@@ -3,9 +3,9 @@
 // examples and in tests, so that a run can be followed to its effect without an
 // account anywhere.
 //
-// The package knows nothing of the runtime: like any provider it is reached over
-// HTTP only, described by the OpenAPI document it serves, and guarded by an API
-// key. Its state survives the death of the process, not that of the machine.
+// The package knows nothing of the runtime. Like any provider it is reached over HTTP
+// only, described by the OpenAPI document it serves, and guarded by an API key. Its
+// state survives the end of the process, not that of the machine.
 package sandbox
 
 import (

@@ -1,6 +1,6 @@
-// Package app is the composition root: it builds the service from its
-// configuration, runs the parts that a process is for, and takes everything down
-// again in reverse order. The commands use it, and nothing else does.
+// Package app is the composition root. It builds the service from its configuration, runs
+// the parts of a process, and takes everything down in reverse order. Only the commands
+// use it.
 package app
 
 import (

@@ -1,5 +1,5 @@
-// Package datadir guards the directory in which a development server keeps what
-// must outlive it: one process at a time has it, and secrets in it are made once.
+// Package datadir guards the directory in which a development server keeps its data. One
+// process at a time uses it, and secrets in it are made once.
 package datadir
 
 import (

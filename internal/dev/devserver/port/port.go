@@ -34,9 +34,9 @@ func Resolve(what, addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// The ports that are picked lie below those that the kernel hands to outgoing
-// connections (32768 and up on Linux): between the answer and the server's own listening
-// another process' connection could take one of those, and Temporal's server ends then.
+// Picked ports lie below those that the kernel gives to outgoing connections (32768 and
+// up on Linux). Another process could take one of those before the server listens, and
+// Temporal's server would end.
 const (
 	lowest  = 15000
 	highest = 32767

@@ -38,10 +38,9 @@ type cluster struct {
 func (c cluster) data() string    { return filepath.Join(c.home, "cluster") }
 func (c cluster) logPath() string { return filepath.Join(c.home, "postgres.log") }
 
-// placeCluster decides where the cluster of dir lives: in dir, or, where the
-// account that runs Postgres cannot enter dir (a checkout below /root), in a
-// directory below systemHome that DIR/location names. It stays where it is once
-// it was made.
+// placeCluster decides where the cluster of dir lives: in dir, if the account that runs
+// Postgres can enter it. Otherwise (a checkout below /root) it is in a directory below
+// systemHome that DIR/location names. Once made, it stays there.
 func placeCluster(ctx context.Context, dir string) (cluster, error) {
 	c := cluster{home: dir}
 	pointer := filepath.Join(dir, "location")
