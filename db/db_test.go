@@ -1,6 +1,8 @@
 package db_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -47,6 +49,36 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	require.GreaterOrEqual(t, tables, 8)
+
+	// Whatever shows a tenant rows that are not its own is in this list, with its reason.
+	known := map[string]string{
+		"api_keys.presented":         "the key whose hash a caller presents",
+		"approvals.approvals_sweep":  "the sweeper reads the pending ones of all tenants",
+		"approvals.platform_pending": "the owner of the tables, when the platform's provider changes",
+		"approvals.platform_recheck": "the owner of the tables, when the platform's provider changes",
+		"refresh_tokens.presented":   "the token whose hash a caller presents",
+		"runs.runs_sweep":            "the sweeper reads the unfinished ones of all tenants",
+		"tenants.tenants_seal":       "the sealer reads which tenants there are",
+		"users.invited":              "the user whose invitation a caller presents",
+		"users.presented":            "the user whose address a caller presents",
+	}
+	rows, err = admin.Query(t.Context(), `
+		SELECT tablename || '.' || policyname FROM pg_policies
+		 WHERE schemaname = 'public' AND NOT (coalesce(qual, '') LIKE '%app_tenant()%' OR coalesce(with_check, '') LIKE '%app_tenant()%') ORDER BY 1`)
+	require.NoError(t, err)
+	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, slices.Sorted(maps.Keys(known)), others)
+
+	// The tables of no tenant are the platform's, and the service's role only reads them.
+	rows, err = admin.Query(t.Context(), `
+		SELECT c.relname FROM pg_class c
+		 WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND c.relname LIKE 'platform\_%'
+		   AND NOT has_table_privilege('agentruntime_app', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')`)
+	require.NoError(t, err)
+	readOnly, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"platform_providers", "platform_verbs", "platform_verb_counts"}, readOnly)
 
 	var open int
 	require.NoError(t, admin.QueryRow(t.Context(), `

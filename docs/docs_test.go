@@ -24,7 +24,7 @@ import (
 	"agentruntime/internal/provider/connectors"
 )
 
-//go:generate go test -count=1 -run 'TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions' . -update
+//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions . -update
 
 var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
 

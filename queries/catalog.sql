@@ -31,46 +31,114 @@ SELECT count_verbs(@tenant_id::uuid, @provider::text);
 -- name: DeleteProvider :execrows
 DELETE FROM providers WHERE tenant_id = @tenant_id AND slug = @slug;
 
+-- The same for the platform's providers; only the role that owns the tables may.
+-- name: UpsertPlatformProvider :one
+INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
+                                imported, degraded, rejected, created_at, updated_at)
+VALUES (@slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash,
+        @imported, @degraded, @rejected, @now, @now)
+ON CONFLICT (slug) DO UPDATE
+   SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
+       auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
+       degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
+RETURNING created_at, updated_at;
+
+-- name: DeletePlatformVerbs :exec
+DELETE FROM platform_verbs WHERE provider = @provider;
+
+-- name: InsertPlatformVerbs :exec
+INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency,
+                            schema_hash, plan_hash, search, schema, plan)
+SELECT @provider, unnest(@names::text[]), unnest(@domains::text[]), unnest(@descriptions::text[]),
+       unnest(@risk_levels::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
+       unnest(@schema_hashes::bytea[]), unnest(@plan_hashes::bytea[]), unnest(@searches::text[]),
+       unnest(@schemas::text[]), unnest(@plans::text[]);
+
+-- name: DeletePlatformCounts :exec
+DELETE FROM platform_verb_counts WHERE provider = @provider;
+
+-- As in count_verbs, '*' means any.
+-- name: CountPlatformVerbs :exec
+INSERT INTO platform_verb_counts (provider, domain, risk_level, n)
+SELECT v.provider, coalesce(v.domain, '*'), coalesce(v.risk_level, '*'), count(*)
+  FROM platform_verbs v WHERE v.provider = @provider
+ GROUP BY v.provider, CUBE (v.domain, v.risk_level);
+
+-- name: DeletePlatformProvider :execrows
+DELETE FROM platform_providers WHERE slug = @slug;
+
+-- Nothing is written where the platform has no such provider, or the tenant has enabled it.
+-- name: EnableProvider :execrows
+INSERT INTO enabled_providers (tenant_id, slug, enabled_at)
+SELECT @tenant_id, p.slug, @now FROM platform_providers p WHERE p.slug = @slug
+ON CONFLICT (tenant_id, slug) DO NOTHING;
+
+-- name: DisableProvider :execrows
+DELETE FROM enabled_providers WHERE tenant_id = @tenant_id AND slug = @slug;
+
+-- name: PlatformHasProvider :one
+SELECT EXISTS (SELECT FROM platform_providers WHERE slug = @slug);
+
 -- name: GetProvider :one
 SELECT sqlc.embed(p),
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM providers p
+  FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
 
 -- The reports are left out: they can be long, and belong to one provider's page.
 -- name: ListProviders :many
-SELECT p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
+SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM providers p
+  FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug > @after
  ORDER BY p.slug
  LIMIT @n;
 
 -- name: ConnectedProviders :many
-SELECT p.slug FROM providers p
+SELECT p.slug FROM visible_providers p
  WHERE p.tenant_id = @tenant_id
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))
  ORDER BY p.slug;
 
+-- The tenant's own provider hides the platform's. The limit ends the statement at the first
+-- half where that has the verb: then the second is not executed.
 -- name: GetVerb :one
-SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema,
+       (k.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = @provider::text
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
- WHERE v.tenant_id = @tenant_id AND v.provider = @provider AND v.name = @name;
+  FROM (
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+      FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+     WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
+    UNION ALL
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+      FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+     WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
+       AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
+ LIMIT 1;
 
 -- What a run and an evaluation need to know of a verb, without its large columns.
 -- name: GetVerbMeta :one
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-       p.base_url, p.auth_type, p.auth,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
- WHERE v.tenant_id = @tenant_id AND v.provider = @provider AND v.name = @name;
+SELECT k.* FROM (
+    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth
+      FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+     WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
+    UNION ALL
+    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth
+      FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+     WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
+       AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
+ LIMIT 1;
 
 -- name: GetVerbArtefacts :one
 SELECT schema_hash, plan_hash, schema, plan
   FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider AND name = @name;
+
+-- name: GetPlatformVerbArtefacts :one
+SELECT schema_hash, plan_hash, schema, plan
+  FROM platform_verbs WHERE provider = @provider AND name = @name;

@@ -78,33 +78,33 @@ SELECT count(*) FROM users
 
 -- name: MissingProviders :many
 SELECT w.slug::text FROM unnest(@slugs::text[]) AS w (slug)
- WHERE NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = w.slug);
+ WHERE NOT EXISTS (SELECT FROM visible_providers p WHERE p.tenant_id = @tenant_id AND p.slug = w.slug);
 
 -- name: MissingDomains :many
 SELECT w.domain::text FROM unnest(@domains::text[]) AS w (domain)
- WHERE NOT EXISTS (SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.domain = w.domain);
+ WHERE NOT EXISTS (SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.domain = w.domain);
 
 -- Patterns as of LIKE. The second array has the provider where the pattern names one:
 -- then only its verbs are looked at.
 -- name: MissingVerbs :many
 SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider) w
  WHERE (w.provider <> '' AND NOT EXISTS (
-           SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
     OR (w.provider = '' AND NOT EXISTS (
-           SELECT FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
+           SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
 
 -- How many verbs the matchers of a policy mean, and how many of them are not high risk.
 -- Only the providers @within are looked at, unless @anywhere.
 -- name: CountMatchedVerbs :one
 SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
-  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+  FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
    AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
         OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]));
 
 -- name: MatchedSchemas :many
 SELECT v.provider, v.name, v.schema
-  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+  FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
    AND (v.provider, v.name) > (@after_provider::text, @after_name::text)
    AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])

@@ -13,9 +13,9 @@ import (
 )
 
 const ConnectedProviders = `-- name: ConnectedProviders :many
-SELECT p.slug FROM providers p
+SELECT p.slug FROM visible_providers p
  WHERE p.tenant_id = $1
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))
  ORDER BY p.slug
 `
@@ -40,6 +40,19 @@ func (q *Queries) ConnectedProviders(ctx context.Context, db DBTX, tenantID uuid
 	return items, nil
 }
 
+const CountPlatformVerbs = `-- name: CountPlatformVerbs :exec
+INSERT INTO platform_verb_counts (provider, domain, risk_level, n)
+SELECT v.provider, coalesce(v.domain, '*'), coalesce(v.risk_level, '*'), count(*)
+  FROM platform_verbs v WHERE v.provider = $1
+ GROUP BY v.provider, CUBE (v.domain, v.risk_level)
+`
+
+// As in count_verbs, '*' means any.
+func (q *Queries) CountPlatformVerbs(ctx context.Context, db DBTX, provider string) error {
+	_, err := db.Exec(ctx, CountPlatformVerbs, provider)
+	return err
+}
+
 const CountVerbs = `-- name: CountVerbs :exec
 SELECT count_verbs($1::uuid, $2::text)
 `
@@ -51,6 +64,36 @@ type CountVerbsParams struct {
 
 func (q *Queries) CountVerbs(ctx context.Context, db DBTX, arg CountVerbsParams) error {
 	_, err := db.Exec(ctx, CountVerbs, arg.TenantID, arg.Provider)
+	return err
+}
+
+const DeletePlatformCounts = `-- name: DeletePlatformCounts :exec
+DELETE FROM platform_verb_counts WHERE provider = $1
+`
+
+func (q *Queries) DeletePlatformCounts(ctx context.Context, db DBTX, provider string) error {
+	_, err := db.Exec(ctx, DeletePlatformCounts, provider)
+	return err
+}
+
+const DeletePlatformProvider = `-- name: DeletePlatformProvider :execrows
+DELETE FROM platform_providers WHERE slug = $1
+`
+
+func (q *Queries) DeletePlatformProvider(ctx context.Context, db DBTX, slug string) (int64, error) {
+	result, err := db.Exec(ctx, DeletePlatformProvider, slug)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const DeletePlatformVerbs = `-- name: DeletePlatformVerbs :exec
+DELETE FROM platform_verbs WHERE provider = $1
+`
+
+func (q *Queries) DeletePlatformVerbs(ctx context.Context, db DBTX, provider string) error {
+	_, err := db.Exec(ctx, DeletePlatformVerbs, provider)
 	return err
 }
 
@@ -85,11 +128,78 @@ func (q *Queries) DeleteVerbs(ctx context.Context, db DBTX, arg DeleteVerbsParam
 	return err
 }
 
+const DisableProvider = `-- name: DisableProvider :execrows
+DELETE FROM enabled_providers WHERE tenant_id = $1 AND slug = $2
+`
+
+type DisableProviderParams struct {
+	TenantID uuid.UUID
+	Slug     string
+}
+
+func (q *Queries) DisableProvider(ctx context.Context, db DBTX, arg DisableProviderParams) (int64, error) {
+	result, err := db.Exec(ctx, DisableProvider, arg.TenantID, arg.Slug)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const EnableProvider = `-- name: EnableProvider :execrows
+INSERT INTO enabled_providers (tenant_id, slug, enabled_at)
+SELECT $1, p.slug, $2 FROM platform_providers p WHERE p.slug = $3
+ON CONFLICT (tenant_id, slug) DO NOTHING
+`
+
+type EnableProviderParams struct {
+	TenantID uuid.UUID
+	Now      time.Time
+	Slug     string
+}
+
+// Nothing is written where the platform has no such provider, or the tenant has enabled it.
+func (q *Queries) EnableProvider(ctx context.Context, db DBTX, arg EnableProviderParams) (int64, error) {
+	result, err := db.Exec(ctx, EnableProvider, arg.TenantID, arg.Now, arg.Slug)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const GetPlatformVerbArtefacts = `-- name: GetPlatformVerbArtefacts :one
+SELECT schema_hash, plan_hash, schema, plan
+  FROM platform_verbs WHERE provider = $1 AND name = $2
+`
+
+type GetPlatformVerbArtefactsParams struct {
+	Provider string
+	Name     string
+}
+
+type GetPlatformVerbArtefactsRow struct {
+	SchemaHash []byte
+	PlanHash   []byte
+	Schema     string
+	Plan       string
+}
+
+func (q *Queries) GetPlatformVerbArtefacts(ctx context.Context, db DBTX, arg GetPlatformVerbArtefactsParams) (GetPlatformVerbArtefactsRow, error) {
+	row := db.QueryRow(ctx, GetPlatformVerbArtefacts, arg.Provider, arg.Name)
+	var i GetPlatformVerbArtefactsRow
+	err := row.Scan(
+		&i.SchemaHash,
+		&i.PlanHash,
+		&i.Schema,
+		&i.Plan,
+	)
+	return i, err
+}
+
 const GetProvider = `-- name: GetProvider :one
-SELECT p.tenant_id, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
+SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM providers p
+  FROM visible_providers p
  WHERE p.tenant_id = $1 AND p.slug = $2
 `
 
@@ -99,38 +209,47 @@ type GetProviderParams struct {
 }
 
 type GetProviderRow struct {
-	Provider  Provider
-	Connected bool
+	VisibleProvider VisibleProvider
+	Connected       bool
 }
 
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParams) (GetProviderRow, error) {
 	row := db.QueryRow(ctx, GetProvider, arg.TenantID, arg.Slug)
 	var i GetProviderRow
 	err := row.Scan(
-		&i.Provider.TenantID,
-		&i.Provider.Slug,
-		&i.Provider.Name,
-		&i.Provider.Domain,
-		&i.Provider.BaseUrl,
-		&i.Provider.AuthType,
-		&i.Provider.Auth,
-		&i.Provider.DocumentHash,
-		&i.Provider.Imported,
-		&i.Provider.Degraded,
-		&i.Provider.Rejected,
-		&i.Provider.CreatedAt,
-		&i.Provider.UpdatedAt,
+		&i.VisibleProvider.TenantID,
+		&i.VisibleProvider.Shared,
+		&i.VisibleProvider.Slug,
+		&i.VisibleProvider.Name,
+		&i.VisibleProvider.Domain,
+		&i.VisibleProvider.BaseUrl,
+		&i.VisibleProvider.AuthType,
+		&i.VisibleProvider.Auth,
+		&i.VisibleProvider.DocumentHash,
+		&i.VisibleProvider.Imported,
+		&i.VisibleProvider.Degraded,
+		&i.VisibleProvider.Rejected,
+		&i.VisibleProvider.CreatedAt,
+		&i.VisibleProvider.UpdatedAt,
 		&i.Connected,
 	)
 	return i, err
 }
 
 const GetVerb = `-- name: GetVerb :one
-SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema,
+       (k.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = $2::text
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
- WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
+  FROM (
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+      FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+     WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
+    UNION ALL
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+      FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+     WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
+       AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
+ LIMIT 1
 `
 
 type GetVerbParams struct {
@@ -152,6 +271,8 @@ type GetVerbRow struct {
 	Connected     bool
 }
 
+// The tenant's own provider hides the platform's. The limit ends the statement at the first
+// half where that has the verb: then the second is not executed.
 func (q *Queries) GetVerb(ctx context.Context, db DBTX, arg GetVerbParams) (GetVerbRow, error) {
 	row := db.QueryRow(ctx, GetVerb, arg.TenantID, arg.Provider, arg.Name)
 	var i GetVerbRow
@@ -201,12 +322,18 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 }
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-       p.base_url, p.auth_type, p.auth,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
- WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth FROM (
+    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth
+      FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+     WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
+    UNION ALL
+    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth
+      FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+     WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
+       AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
+ LIMIT 1
 `
 
 type GetVerbMetaParams struct {
@@ -216,6 +343,7 @@ type GetVerbMetaParams struct {
 }
 
 type GetVerbMetaRow struct {
+	Shared        bool
 	Provider      string
 	Name          string
 	Domain        string
@@ -225,9 +353,7 @@ type GetVerbMetaRow struct {
 	SchemaHash    []byte
 	PlanHash      []byte
 	BaseUrl       string
-	AuthType      string
 	Auth          []byte
-	Connected     bool
 }
 
 // What a run and an evaluation need to know of a verb, without its large columns.
@@ -235,6 +361,7 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 	row := db.QueryRow(ctx, GetVerbMeta, arg.TenantID, arg.Provider, arg.Name)
 	var i GetVerbMetaRow
 	err := row.Scan(
+		&i.Shared,
 		&i.Provider,
 		&i.Name,
 		&i.Domain,
@@ -244,11 +371,51 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.SchemaHash,
 		&i.PlanHash,
 		&i.BaseUrl,
-		&i.AuthType,
 		&i.Auth,
-		&i.Connected,
 	)
 	return i, err
+}
+
+const InsertPlatformVerbs = `-- name: InsertPlatformVerbs :exec
+INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency,
+                            schema_hash, plan_hash, search, schema, plan)
+SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
+       unnest($5::text[]), unnest($6::text[]), unnest($7::text[]),
+       unnest($8::bytea[]), unnest($9::bytea[]), unnest($10::text[]),
+       unnest($11::text[]), unnest($12::text[])
+`
+
+type InsertPlatformVerbsParams struct {
+	Provider       string
+	Names          []string
+	Domains        []string
+	Descriptions   []string
+	RiskLevels     []string
+	OperationTypes []string
+	Idempotencies  []string
+	SchemaHashes   [][]byte
+	PlanHashes     [][]byte
+	Searches       []string
+	Schemas        []string
+	Plans          []string
+}
+
+func (q *Queries) InsertPlatformVerbs(ctx context.Context, db DBTX, arg InsertPlatformVerbsParams) error {
+	_, err := db.Exec(ctx, InsertPlatformVerbs,
+		arg.Provider,
+		arg.Names,
+		arg.Domains,
+		arg.Descriptions,
+		arg.RiskLevels,
+		arg.OperationTypes,
+		arg.Idempotencies,
+		arg.SchemaHashes,
+		arg.PlanHashes,
+		arg.Searches,
+		arg.Schemas,
+		arg.Plans,
+	)
+	return err
 }
 
 const InsertVerbs = `-- name: InsertVerbs :exec
@@ -298,10 +465,10 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 }
 
 const ListProviders = `-- name: ListProviders :many
-SELECT p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
+SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM providers p
+  FROM visible_providers p
  WHERE p.tenant_id = $1 AND p.slug > $2
  ORDER BY p.slug
  LIMIT $3
@@ -314,6 +481,7 @@ type ListProvidersParams struct {
 }
 
 type ListProvidersRow struct {
+	Shared    bool
 	Slug      string
 	Name      string
 	Domain    string
@@ -337,6 +505,7 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 	for rows.Next() {
 		var i ListProvidersRow
 		if err := rows.Scan(
+			&i.Shared,
 			&i.Slug,
 			&i.Name,
 			&i.Domain,
@@ -356,6 +525,68 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 		return nil, err
 	}
 	return items, nil
+}
+
+const PlatformHasProvider = `-- name: PlatformHasProvider :one
+SELECT EXISTS (SELECT FROM platform_providers WHERE slug = $1)
+`
+
+func (q *Queries) PlatformHasProvider(ctx context.Context, db DBTX, slug string) (bool, error) {
+	row := db.QueryRow(ctx, PlatformHasProvider, slug)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const UpsertPlatformProvider = `-- name: UpsertPlatformProvider :one
+INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
+                                imported, degraded, rejected, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7,
+        $8, $9, $10, $11, $11)
+ON CONFLICT (slug) DO UPDATE
+   SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
+       auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
+       degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
+RETURNING created_at, updated_at
+`
+
+type UpsertPlatformProviderParams struct {
+	Slug         string
+	Name         string
+	Domain       string
+	BaseUrl      string
+	AuthType     string
+	Auth         []byte
+	DocumentHash []byte
+	Imported     int32
+	Degraded     []byte
+	Rejected     []byte
+	Now          time.Time
+}
+
+type UpsertPlatformProviderRow struct {
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// The same for the platform's providers; only the role that owns the tables may.
+func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg UpsertPlatformProviderParams) (UpsertPlatformProviderRow, error) {
+	row := db.QueryRow(ctx, UpsertPlatformProvider,
+		arg.Slug,
+		arg.Name,
+		arg.Domain,
+		arg.BaseUrl,
+		arg.AuthType,
+		arg.Auth,
+		arg.DocumentHash,
+		arg.Imported,
+		arg.Degraded,
+		arg.Rejected,
+		arg.Now,
+	)
+	var i UpsertPlatformProviderRow
+	err := row.Scan(&i.CreatedAt, &i.UpdatedAt)
+	return i, err
 }
 
 const UpsertProvider = `-- name: UpsertProvider :one

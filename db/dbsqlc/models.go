@@ -147,6 +147,12 @@ type Credential struct {
 	RotatedAt    *time.Time
 }
 
+type EnabledProvider struct {
+	TenantID  uuid.UUID
+	Slug      string
+	EnabledAt time.Time
+}
+
 type Grant struct {
 	ID         uuid.UUID
 	TenantID   uuid.UUID
@@ -170,6 +176,43 @@ type LoginAttempt struct {
 	Subject      []byte
 	Failures     int32
 	WindowEndsAt time.Time
+}
+
+type PlatformProvider struct {
+	Slug         string
+	Name         string
+	Domain       string
+	BaseUrl      string
+	AuthType     string
+	Auth         []byte
+	DocumentHash []byte
+	Imported     int32
+	Degraded     []byte
+	Rejected     []byte
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+type PlatformVerb struct {
+	Provider      string
+	Name          string
+	Domain        string
+	Description   string
+	RiskLevel     string
+	OperationType string
+	Idempotency   string
+	SchemaHash    []byte
+	PlanHash      []byte
+	Search        string
+	Schema        string
+	Plan          string
+}
+
+type PlatformVerbCount struct {
+	Provider  string
+	Domain    string
+	RiskLevel string
+	N         int64
 }
 
 type Policy struct {
@@ -347,4 +390,31 @@ type VerbCount struct {
 	Domain    string
 	RiskLevel string
 	N         int64
+}
+
+type VisibleProvider struct {
+	TenantID     uuid.UUID
+	Shared       bool
+	Slug         string
+	Name         string
+	Domain       string
+	BaseUrl      string
+	AuthType     string
+	Auth         []byte
+	DocumentHash []byte
+	Imported     int32
+	Degraded     []byte
+	Rejected     []byte
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+type VisibleVerb struct {
+	TenantID      uuid.UUID
+	Provider      string
+	Name          string
+	Domain        string
+	RiskLevel     string
+	OperationType string
+	Schema        string
 }

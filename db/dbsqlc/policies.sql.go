@@ -46,7 +46,7 @@ func (q *Queries) CountEligible(ctx context.Context, db DBTX, arg CountEligibleP
 
 const CountMatchedVerbs = `-- name: CountMatchedVerbs :one
 SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
-  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+  FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
    AND ($4::boolean OR v.provider || ':' || v.name LIKE ANY ($5::text[]) OR v.provider = ANY ($6::text[])
         OR v.risk_level = ANY ($7::text[]) OR v.operation_type = ANY ($8::text[]) OR v.domain = ANY ($9::text[]))
@@ -411,7 +411,7 @@ func (q *Queries) LoadPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID
 
 const MatchedSchemas = `-- name: MatchedSchemas :many
 SELECT v.provider, v.name, v.schema
-  FROM providers p JOIN verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
+  FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
    AND (v.provider, v.name) > ($4::text, $5::text)
    AND ($6::boolean OR v.provider || ':' || v.name LIKE ANY ($7::text[]) OR v.provider = ANY ($8::text[])
@@ -476,7 +476,7 @@ func (q *Queries) MatchedSchemas(ctx context.Context, db DBTX, arg MatchedSchema
 
 const MissingDomains = `-- name: MissingDomains :many
 SELECT w.domain::text FROM unnest($1::text[]) AS w (domain)
- WHERE NOT EXISTS (SELECT FROM verbs v WHERE v.tenant_id = $2 AND v.domain = w.domain)
+ WHERE NOT EXISTS (SELECT FROM visible_verbs v WHERE v.tenant_id = $2 AND v.domain = w.domain)
 `
 
 type MissingDomainsParams struct {
@@ -506,7 +506,7 @@ func (q *Queries) MissingDomains(ctx context.Context, db DBTX, arg MissingDomain
 
 const MissingProviders = `-- name: MissingProviders :many
 SELECT w.slug::text FROM unnest($1::text[]) AS w (slug)
- WHERE NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = $2 AND p.slug = w.slug)
+ WHERE NOT EXISTS (SELECT FROM visible_providers p WHERE p.tenant_id = $2 AND p.slug = w.slug)
 `
 
 type MissingProvidersParams struct {
@@ -537,9 +537,9 @@ func (q *Queries) MissingProviders(ctx context.Context, db DBTX, arg MissingProv
 const MissingVerbs = `-- name: MissingVerbs :many
 SELECT w.pattern::text AS pattern FROM (SELECT unnest($1::text[]) AS pattern, unnest($2::text[]) AS provider) w
  WHERE (w.provider <> '' AND NOT EXISTS (
-           SELECT FROM verbs v WHERE v.tenant_id = $3 AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v WHERE v.tenant_id = $3 AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
     OR (w.provider = '' AND NOT EXISTS (
-           SELECT FROM verbs v WHERE v.tenant_id = $3 AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v WHERE v.tenant_id = $3 AND v.provider || ':' || v.name LIKE w.pattern))
 `
 
 type MissingVerbsParams struct {

@@ -18,6 +18,10 @@ func ownerless() map[string]string {
 	return map[string]string{
 		"goose_db_version": "says which migrations ran; the service's role has no access",
 		"login_attempts":   "counts before a tenant is known; holds keyed hashes only",
+
+		"platform_providers":   "offered to every tenant; the service's role only reads them",
+		"platform_verbs":       "offered to every tenant; the service's role only reads them",
+		"platform_verb_counts": "counts of what is offered to every tenant; the service's role only reads them",
 	}
 }
 

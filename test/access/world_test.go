@@ -89,6 +89,10 @@ func newWorld(tb testing.TB) *world {
 	w.a, w.b = w.newTenant(tb, "alpha"), w.newTenant(tb, "beta")
 	w.hire(tb, w.a)
 	w.hire(tb, w.b)
+	for _, own := range []*tenant{w.a, w.b} {
+		_, err := w.admin(tb).Exec(context.Background(), `INSERT INTO enabled_providers (tenant_id, slug, enabled_at) VALUES ($1, $2, now())`, own.id, own.name+"-shared")
+		require.NoError(tb, err)
+	}
 	return w
 }
 

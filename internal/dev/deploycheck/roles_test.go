@@ -13,6 +13,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/dev/devserver/postgres"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
 )
 
 // rolesServer is a Postgres on which roles.sh ran, as it does in a new container.
@@ -61,6 +63,24 @@ func TestDatabaseRolesAreJustEnough(t *testing.T) {
 	require.ErrorContains(t, err, "permission denied")
 	_, err = service.Exec(t.Context(), "ALTER TABLE tenants DISABLE ROW LEVEL SECURITY")
 	require.ErrorContains(t, err, "must be owner")
+
+	// The operator's commands connect as the owner, and store what the platform offers.
+	for user, password := range map[string]string{"agentruntime_owner": "owner", "agentruntime_service": "app"} {
+		pool, err := db.Open(t.Context(), db.Config{URL: login(t, server, user, password, "agentruntime")})
+		require.NoError(t, err)
+		defer pool.Close()
+		platform, err := catalog.NewPlatform(catalog.Deps{DB: pool})
+		require.NoError(t, err)
+		crm := catalog.Provider{Slug: "crm", AuthType: "none", Auth: []byte("{}")}
+		verbs := []catalog.NewVerb{{Name: "find", Domain: "contacts", Risk: verb.RiskLow, Operation: verb.Read, Idempotency: verb.IdempotencyNone}}
+		_, err = platform.Replace(t.Context(), crm, verbs)
+		if user == "agentruntime_service" {
+			require.ErrorContains(t, err, "permission denied")
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, platform.Delete(t.Context(), "crm"))
+	}
 
 	elsewhere := map[string][2]string{
 		"agentruntime_service": {"app", "temporal"},

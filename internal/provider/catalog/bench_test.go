@@ -13,10 +13,11 @@ import (
 	"agentruntime/internal/provider/catalog"
 )
 
-// fill imports providers of 200 verbs each, with schemas of 1 to 4 KB, and
-// connects every other provider.
-func (r *rig) fill(b *testing.B, verbs int) {
+// fill imports providers of 200 verbs each, with schemas of 1 to 4 KB, and connects every
+// other provider. Shared ones are the platform's, which the tenant enables.
+func (r *rig) fill(b *testing.B, verbs int, shared bool) {
 	b.Helper()
+	platform := r.operator(b)
 	const each = 200
 	for p := range verbs / each {
 		slug := fmt.Sprintf("p%04d", p)
@@ -32,7 +33,13 @@ func (r *rig) fill(b *testing.B, verbs int) {
 			require.NoError(b, err)
 			rows[i].Schema, rows[i].Plan = schema, schema
 		}
-		r.replace(b, r.tenant, provider(slug, "bearer"), rows...)
+		if shared {
+			_, err := platform.Replace(context.Background(), provider(slug, "bearer"), rows)
+			require.NoError(b, err)
+			r.enable(b, r.tenant, slug)
+		} else {
+			r.replace(b, r.tenant, provider(slug, "bearer"), rows...)
+		}
 		if p%2 == 0 {
 			r.connect(b, r.tenant, slug, "active", "")
 		}
@@ -41,9 +48,15 @@ func (r *rig) fill(b *testing.B, verbs int) {
 	require.NoError(b, err)
 }
 
-// BenchmarkList reads pages of 100 verbs. A first page of the large catalog is to
-// take at most twice the time of one of the small, without and with each filter.
-func BenchmarkList(b *testing.B) {
+// BenchmarkList reads pages of 100 verbs of the tenant's own. A first page of the large
+// catalog is to take at most twice the time of one of the small, without and with each filter.
+func BenchmarkList(b *testing.B) { benchmarkList(b, false) }
+
+// BenchmarkListShared reads the same pages where all verbs are the platform's.
+func BenchmarkListShared(b *testing.B) { benchmarkList(b, true) }
+
+func benchmarkList(b *testing.B, shared bool) {
+	b.Helper()
 	filters := []struct {
 		name   string
 		filter catalog.Filter
@@ -60,7 +73,7 @@ func BenchmarkList(b *testing.B) {
 	}
 	for _, size := range []int{1_000, 100_000} {
 		r := newRig(b)
-		r.fill(b, size)
+		r.fill(b, size, shared)
 		for _, f := range filters {
 			b.Run(fmt.Sprintf("%s/%d", f.name, size), func(b *testing.B) {
 				filter := f.filter
@@ -92,12 +105,16 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkMeta is the look-up of a run or an evaluation.
+// BenchmarkMeta is the look-up of a run or an evaluation, of an own and of a shared verb.
 func BenchmarkMeta(b *testing.B) {
-	r := newRig(b)
-	r.fill(b, 1_000)
-	for b.Loop() {
-		_, err := r.meta(b, r.tenant, verb.Name{Provider: "p0002", Verb: "operation_077_of_the_provider"})
-		require.NoError(b, err)
+	for name, shared := range map[string]bool{"own": false, "shared": true} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b)
+			r.fill(b, 1_000, shared)
+			for b.Loop() {
+				_, err := r.meta(b, r.tenant, verb.Name{Provider: "p0002", Verb: "operation_077_of_the_provider"})
+				require.NoError(b, err)
+			}
+		})
 	}
 }

@@ -78,6 +78,7 @@ type Provider struct {
 	Degraded     []Report
 	Rejected     []Report
 	Connected    bool
+	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the last import
 }

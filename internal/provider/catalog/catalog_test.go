@@ -251,7 +251,7 @@ func TestVerb(t *testing.T) {
 	require.Equal(t, catalog.Meta{
 		Name: name, Domain: "orders", Risk: verb.RiskHigh, Operation: verb.Write, Idempotency: verb.IdempotencyNone,
 		SchemaHash: catalog.HashOf(want.Schema), PlanHash: catalog.HashOf(want.Plan), BaseURL: "https://api.shop.test",
-		AuthType: "bearer", Auth: json.RawMessage(`{"type":"bearer"}`), Connected: true,
+		Auth: json.RawMessage(`{"type":"bearer"}`),
 	}, m)
 
 	for _, unknown := range []verb.Name{{Provider: "shop", Verb: "foreign"}, {Provider: "shop", Verb: "nope"}, {Provider: "nope", Verb: "refund"}} {

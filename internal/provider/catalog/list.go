@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -45,7 +44,7 @@ const (
 // List returns a page and its total. It costs one round trip. The total comes from
 // summary counts and the page from an index that fits each single filter, so both
 // take as long in a large catalog as in a small one; only a search (Q) reads
-// through the tenant's verbs.
+// through the verbs that the tenant can call.
 func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
@@ -67,12 +66,6 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 	}
 	out.HasMore = int64(f.Offset)+int64(len(out.Verbs)) < out.Total && len(out.Verbs) > 0
 	return out, nil
-}
-
-// statement is one that List puts together, with its arguments.
-type statement struct {
-	sql  string
-	args []any
 }
 
 func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error) {
@@ -110,99 +103,6 @@ func (f Filter) check() error {
 		return fault.Invalid("query.q", "maxItems", fmt.Sprintf("q has at most %d words.", maxWords))
 	}
 	return nil
-}
-
-// clauses collects conditions and their arguments. The statements are put together
-// here and not in queries/, because a condition that may be absent ($1 IS NULL OR
-// …) keeps Postgres from the index that fits the filter. There are as many texts as
-// combinations of filters, no more: each is prepared once per connection, and no
-// value of a caller is ever part of one.
-type clauses struct {
-	where []string
-	args  []any
-}
-
-// add appends a condition whose %s is the argument's placeholder.
-func (c *clauses) add(condition string, arg any) {
-	c.args = append(c.args, arg)
-	c.where = append(c.where, strings.ReplaceAll(condition, "%s", "$"+strconv.Itoa(len(c.args))))
-}
-
-// connectedSlugs selects the slugs of connected providers; $1 is the tenant.
-const connectedSlugs = `SELECT p.slug FROM providers p WHERE p.tenant_id = $1 AND (p.auth_type = 'none' OR EXISTS (
-	SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL))`
-
-// verbClauses are the conditions on table verbs.
-func (f Filter) verbClauses(tenant uuid.UUID) clauses {
-	var c clauses
-	c.add("v.tenant_id = %s", tenant)
-	if f.Provider != "" {
-		c.add("v.provider = %s", f.Provider)
-	}
-	if f.Domain != "" {
-		c.add("v.domain = %s", f.Domain)
-	}
-	if f.Risk != "" {
-		c.add("v.risk_level = %s", string(f.Risk))
-	}
-	if f.ConnectedOnly {
-		c.where = append(c.where, "v.provider IN ("+connectedSlugs+")")
-	}
-	if words := strings.Fields(strings.ToLower(f.Q)); len(words) > 0 {
-		for i, w := range words {
-			words[i] = "%" + likeLiteral(w) + "%"
-		}
-		c.add("v.search LIKE ALL (%s)", words)
-	}
-	return c
-}
-
-const verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
-
-// deepOffset is from where on a page is found in the index alone before its rows
-// are read: a third of the time at 100,000 verbs, but slower on first pages.
-const deepOffset = 1000
-
-func (f Filter) pageSQL(tenant uuid.UUID) statement {
-	c := f.verbClauses(tenant)
-	n := len(c.args)
-	const order = " ORDER BY v.provider, v.name"
-	tail := fmt.Sprintf(" FROM verbs v WHERE %s%s LIMIT $%d OFFSET $%d", strings.Join(c.where, " AND "), order, n+1, n+2)
-	args := append(c.args, f.Limit, f.Offset)
-	if f.Offset < deepOffset {
-		return statement{"SELECT " + verbColumns + tail, args}
-	}
-	return statement{"SELECT " + verbColumns + " FROM (SELECT v.provider, v.name" + tail + ") k JOIN verbs v ON v.tenant_id = $1 AND v.provider = k.provider AND v.name = k.name" + order, args}
-}
-
-func (f Filter) totalSQL(tenant uuid.UUID) statement {
-	if strings.TrimSpace(f.Q) != "" || f.Provider == anyKey || f.Domain == anyKey {
-		c := f.verbClauses(tenant)
-		return statement{"SELECT count(*) FROM verbs v WHERE " + strings.Join(c.where, " AND "), c.args}
-	}
-	var c clauses
-	c.add("n.tenant_id = %s", tenant)
-	c.add("n.domain = %s", orAny(f.Domain))
-	c.add("n.risk_level = %s", orAny(string(f.Risk)))
-	if f.ConnectedOnly {
-		c.where = append(c.where, "n.provider IN ("+connectedSlugs+")")
-	}
-	if f.Provider != "" || !f.ConnectedOnly {
-		c.add("n.provider = %s", orAny(f.Provider))
-	}
-	return statement{"SELECT coalesce(sum(n.n), 0)::bigint FROM verb_counts n WHERE " + strings.Join(c.where, " AND "), c.args}
-}
-
-func orAny(s string) string {
-	if s == "" {
-		return anyKey
-	}
-	return s
-}
-
-// likeLiteral escapes what LIKE would read as a pattern.
-func likeLiteral(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s)
 }
 
 // Verb returns one verb; VERB_NOT_FOUND.

@@ -26,9 +26,9 @@ type Meta struct {
 	SchemaHash  Hash
 	PlanHash    Hash
 	BaseURL     string
-	AuthType    string
 	Auth        json.RawMessage
-	Connected   bool
+	// Shared says that the verb is of the platform's provider, which the tenant has enabled.
+	Shared bool
 }
 
 // QueueMeta adds the question for a verb to a batch of the tenant. Once the batch was
@@ -49,7 +49,7 @@ func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
 		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
-		BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth, Connected: r.Connected,
+		BaseURL: r.BaseUrl, Auth: r.Auth, Shared: r.Shared,
 	}
 }
 
@@ -74,7 +74,7 @@ type Compiled[T any] struct {
 // artefactKey names a compiled pair by content: a replaced verb has another key, so
 // nothing is ever invalidated.
 type artefactKey struct {
-	tenant       uuid.UUID
+	tenant       uuid.UUID // uuid.Nil for a shared verb, which is compiled once for all tenants
 	schema, plan Hash
 }
 
@@ -95,11 +95,13 @@ func NewCompiled[T any](c *Catalog, most int, compile func(schema, plan json.Raw
 func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, error) {
 	var none T
 	key := artefactKey{tenant: tenant, schema: m.SchemaHash, plan: m.PlanHash}
+	if m.Shared {
+		key.tenant = uuid.Nil
+	}
 	if v, ok := l.cache.Get(key); ok {
 		return v, nil
 	}
-	row, err := l.catalog.q.GetVerbArtefacts(ctx, l.catalog.db.Tenant(tenant),
-		dbsqlc.GetVerbArtefactsParams{TenantID: tenant, Provider: m.Name.Provider, Name: m.Name.Verb})
+	row, err := l.catalog.artefacts(ctx, tenant, m)
 	if err != nil {
 		return none, verbError(err)
 	}
@@ -112,4 +114,13 @@ func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, er
 	}
 	l.cache.Add(key, v)
 	return v, nil
+}
+
+// artefacts reads what Load compiles. Who has read the Meta of a shared verb may call it.
+func (c *Catalog) artefacts(ctx context.Context, tenant uuid.UUID, m Meta) (dbsqlc.GetVerbArtefactsRow, error) {
+	if m.Shared {
+		row, err := c.q.GetPlatformVerbArtefacts(ctx, c.db.Tenant(tenant), dbsqlc.GetPlatformVerbArtefactsParams{Provider: m.Name.Provider, Name: m.Name.Verb})
+		return dbsqlc.GetVerbArtefactsRow(row), err
+	}
+	return c.q.GetVerbArtefacts(ctx, c.db.Tenant(tenant), dbsqlc.GetVerbArtefactsParams{TenantID: tenant, Provider: m.Name.Provider, Name: m.Name.Verb})
 }

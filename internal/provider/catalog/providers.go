@@ -26,10 +26,10 @@ func (c *Catalog) Provider(ctx context.Context, tenant uuid.UUID, slug string) (
 	case err != nil:
 		return Provider{}, fmt.Errorf("catalog: read a provider: %w", err)
 	}
-	r := row.Provider
+	r := row.VisibleProvider
 	p := Provider{
 		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth,
-		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected,
+		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected, Shared: r.Shared,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if err := json.Unmarshal(r.Degraded, &p.Degraded); err != nil {
@@ -53,7 +53,7 @@ func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string,
 	for i, r := range rows {
 		page[i] = Provider{
 			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth, Imported: int(r.Imported),
-			Connected: r.Connected, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+			Connected: r.Connected, Shared: r.Shared, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 		}
 	}
 	return page, more, nil

@@ -31,11 +31,8 @@ const anyKey = "*"
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
 // of the first import.
 func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []NewVerb) (Provider, error) {
-	if !verb.ValidSlug(p.Slug) {
-		return Provider{}, fault.Invalid("/slug", "pattern", "slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
-	}
-	if slices.ContainsFunc(verbs, func(v NewVerb) bool { return v.Domain == anyKey }) {
-		return Provider{}, fault.Invalid("/openapi", "domain", "A verb's domain cannot be \"*\".")
+	if err := p.check(verbs); err != nil {
+		return Provider{}, err
 	}
 	p.Imported = len(verbs)
 	arg, err := p.row(who.TenantID, c.now())
@@ -61,13 +58,22 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 	return p, nil
 }
 
+// check refuses what no provider can have.
+func (p Provider) check(verbs []NewVerb) error {
+	if !verb.ValidSlug(p.Slug) {
+		return fault.Invalid("/slug", "pattern", "slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
+	}
+	if slices.ContainsFunc(verbs, func(v NewVerb) bool { return v.Domain == anyKey }) {
+		return fault.Invalid("/openapi", "domain", "A verb's domain cannot be \"*\".")
+	}
+	return nil
+}
+
 func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []NewVerb) error {
 	if err := c.q.DeleteVerbs(ctx, tx, dbsqlc.DeleteVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 		return fmt.Errorf("catalog: remove the old verbs: %w", err)
 	}
-	// In the order of the pages, so that those read neighbouring rows.
-	sorted := slices.SortedFunc(slices.Values(verbs), func(a, b NewVerb) int { return strings.Compare(a.Name, b.Name) })
-	for rows := range slices.Chunk(sorted, insertRows) {
+	for rows := range slices.Chunk(inPageOrder(verbs), insertRows) {
 		if err := c.q.InsertVerbs(ctx, tx, insertParams(tenant, slug, rows)); err != nil {
 			return fmt.Errorf("catalog: store verbs: %w", err)
 		}
@@ -78,8 +84,13 @@ func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	return nil
 }
 
-// DeleteProvider removes a provider and its verbs; its credentials stay.
-// PROVIDER_NOT_FOUND.
+// inPageOrder sorts verbs so that a page reads neighbouring rows.
+func inPageOrder(verbs []NewVerb) []NewVerb {
+	return slices.SortedFunc(slices.Values(verbs), func(a, b NewVerb) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// DeleteProvider removes a tenant's own provider and its verbs; its credentials stay. A
+// provider of the platform that it hid is visible again. PROVIDER_NOT_FOUND.
 func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string) error {
 	if !verb.ValidSlug(slug) {
 		return fault.New(fault.CodeProviderNotFound, "")

@@ -43,6 +43,8 @@ const (
 
 	ProviderImported Action = "provider.imported"
 	ProviderDeleted  Action = "provider.deleted"
+	ProviderEnabled  Action = "provider.enabled"
+	ProviderDisabled Action = "provider.disabled"
 
 	APIKeyCreated Action = "api_key.created"
 	APIKeyRevoked Action = "api_key.revoked"
@@ -128,6 +130,8 @@ func Actions() []ActionSpec {
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported.", ""},
 		{ProviderDeleted, SubjectProvider, "A provider was removed from the catalog.", ""},
+		{ProviderEnabled, SubjectProvider, "The tenant may call the platform's provider from now on.", ""},
+		{ProviderDisabled, SubjectProvider, "The tenant may no longer call the platform's provider.", ""},
 
 		{APIKeyCreated, SubjectAPIKey, "An API key was created.", ""},
 		{APIKeyRevoked, SubjectAPIKey, "An API key was revoked.", "key.revoked"},
