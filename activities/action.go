@@ -1,6 +1,6 @@
 // Package activities is the thin edge between workflows and the domain: each
-// activity checks its input, calls one domain method and returns a small result.
-// Faults become Temporal application errors here; business outcomes are results.
+// activity calls one domain method and returns a small result. Faults become Temporal
+// application errors here; business outcomes are results.
 package activities
 
 import (
@@ -10,20 +10,21 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 )
 
 // Runs is what the activities of an action run need of the run domain.
 type Runs interface {
-	Govern(ctx context.Context, ref run.Ref) (run.Step, error)
-	Send(ctx context.Context, ref run.Ref) (run.Step, error)
-	Decide(ctx context.Context, ref run.Ref, decision uuid.UUID) (run.Decided, error)
-	RejectByOperator(ctx context.Context, ref run.Ref) error
+	Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error)
+	Send(ctx context.Context, ref flow.RunRef) (flow.Step, error)
+	Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (flow.Decided, error)
+	RejectByOperator(ctx context.Context, ref flow.RunRef) error
+	HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error)
+	LookAt(ctx context.Context, ref flow.RunRef) (flow.Step, error)
 }
 
-// Action holds the activities of an action run.
+// Action contains the activities of an action run.
 type Action struct{ runs Runs }
 
 // NewAction returns the activities over runs, which must not be nil.
@@ -35,70 +36,46 @@ func NewAction(runs Runs) (*Action, error) {
 }
 
 // GovernRun decides about the run and records a refusal.
-func (a *Action) GovernRun(ctx context.Context, in flow.RunInput) (flow.RunStep, error) {
-	return step(ctx, in, a.runs.Govern)
+func (a *Action) GovernRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
+	step, err := a.runs.Govern(ctx, in)
+	return step, applicationError(err)
 }
 
 // SendRun calls the provider at most once for a verb that may not be repeated.
-func (a *Action) SendRun(ctx context.Context, in flow.RunInput) (flow.RunStep, error) {
-	return step(ctx, in, a.runs.Send)
+func (a *Action) SendRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
+	step, err := a.runs.Send(ctx, in)
+	return step, applicationError(err)
 }
 
-// DecideRun counts a decision about a held run.
+// DecideRun counts a decision about a run that waits for approval.
 func (a *Action) DecideRun(ctx context.Context, in flow.DecisionInput) (flow.Decided, error) {
-	ref, err := refOf(in.Run)
-	if err != nil {
-		return flow.Decided{}, err
-	}
-	id, err := uuid.Parse(in.Decision.DecisionID)
-	if err != nil {
-		return flow.Decided{}, malformed("decision_id")
-	}
-	d, err := a.runs.Decide(ctx, ref, id)
-	if err != nil {
-		return flow.Decided{}, applicationError(err)
-	}
-	return flow.Decided{Code: string(d.Code), Closed: d.Closed}, nil
+	decided, err := a.runs.Decide(ctx, in.Run, in.Decision.DecisionID)
+	return decided, applicationError(err)
 }
 
-// RejectRun ends a held run for an operator in the Temporal UI.
-func (a *Action) RejectRun(ctx context.Context, in flow.RunInput) (flow.RunStep, error) {
-	return step(ctx, in, func(ctx context.Context, ref run.Ref) (run.Step, error) {
-		return run.Step{}, a.runs.RejectByOperator(ctx, ref)
-	})
+// RejectRun ends a run that waits for approval, for an operator in the Temporal UI.
+func (a *Action) RejectRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
+	return flow.Step{}, applicationError(a.runs.RejectByOperator(ctx, in))
 }
 
-func step(ctx context.Context, in flow.RunInput, do func(context.Context, run.Ref) (run.Step, error)) (flow.RunStep, error) {
-	ref, err := refOf(in)
-	if err != nil {
-		return flow.RunStep{}, err
-	}
-	s, err := do(ctx, ref)
-	if err != nil {
-		return flow.RunStep{}, applicationError(err)
-	}
-	return flow.RunStep{State: string(s.State), Done: s.Done, After: s.After, ApprovalID: s.ApprovalID}, nil
+// HandOverRun gives a run that has to wait to a workflow of its own.
+func (a *Action) HandOverRun(ctx context.Context, in flow.HandOver) (flow.Step, error) {
+	step, err := a.runs.HandOver(ctx, in.RunRef, in.Parent)
+	return step, applicationError(err)
 }
 
-func refOf(in flow.RunInput) (run.Ref, error) {
-	tenant, err := uuid.Parse(in.TenantID)
-	if err != nil {
-		return run.Ref{}, malformed("tenant_id")
-	}
-	id, err := uuid.Parse(in.RunID)
-	if err != nil {
-		return run.Ref{}, malformed("run_id")
-	}
-	return run.Ref{TenantID: tenant, ID: id, Attempt: in.Attempt}, nil
+// LookAtRun reads how far a run is that another workflow drives.
+func (a *Action) LookAtRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
+	step, err := a.runs.LookAt(ctx, in)
+	return step, applicationError(err)
 }
 
-func malformed(field string) error {
-	return temporal.NewNonRetryableApplicationError("malformed input: "+field, "MALFORMED_INPUT", nil)
-}
-
-// applicationError keeps the code and drops the text: what an error says may hold
+// applicationError keeps the code and drops the text: what an error says may contain
 // what a history must not.
 func applicationError(err error) error {
+	if err == nil {
+		return nil
+	}
 	code := fault.CodeInternal
 	if f := fault.As(err); f != nil {
 		code = f.Code

@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -21,12 +22,12 @@ import (
 
 // Runs is what the run, governance and execution endpoints need of the run domain.
 type Runs interface {
-	Do(ctx context.Context, who run.Caller, req run.Request) (run.Outcome, error)
+	Do(ctx context.Context, who actor.Actor, req run.Request) (run.Outcome, error)
 	Evaluate(ctx context.Context, tenant uuid.UUID, verb string, args, metadata json.RawMessage) (run.Evaluation, error)
-	Get(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
-	List(ctx context.Context, who run.Reader, f run.Filter) ([]run.Run, bool, error)
-	Cancel(ctx context.Context, who run.Reader, executionID string) (run.Run, error)
-	Resolve(ctx context.Context, who run.Reader, executionID string, res run.Resolution) (run.Run, error)
+	Get(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
+	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
+	Cancel(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
+	Resolve(ctx context.Context, who actor.Actor, executionID string, res run.Resolution) (run.Run, error)
 	MaskedArgs(ctx context.Context, r run.Run) json.RawMessage
 }
 
@@ -55,7 +56,7 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	out, err := s.deps.Runs.Do(ctx, run.Caller{TenantID: c.Actor.TenantID, KeyID: c.Actor.ID, RequestID: c.Actor.RequestID, SourceAddr: c.Actor.SourceAddr}, req)
+	out, err := s.deps.Runs.Do(ctx, c.Actor, req)
 	if err != nil {
 		return wire.Reply{}, err
 	}

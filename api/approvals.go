@@ -8,24 +8,23 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/action/approval"
-	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/action/desk"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
 
 // Approvals is what the approval and grant endpoints need.
 type Approvals interface {
-	Get(ctx context.Context, tenant uuid.UUID, id string) (approval.Detailed, error)
-	List(ctx context.Context, tenant uuid.UUID, f approval.Filter) (page []approval.Approval, more bool, err error)
-	Counts(ctx context.Context, tenant uuid.UUID) (map[approval.Status]int64, error)
-	Decide(ctx context.Context, who approval.Approver, id string, in approval.Input) (approval.Detailed, error)
+	Get(ctx context.Context, tenant uuid.UUID, id string) (desk.Detailed, error)
+	List(ctx context.Context, tenant uuid.UUID, f desk.Filter) (page []desk.Approval, more bool, err error)
+	Counts(ctx context.Context, tenant uuid.UUID) (map[governance.ApprovalStatus]int64, error)
+	Decide(ctx context.Context, who actor.Actor, id string, in desk.Input) (desk.Detailed, error)
 
-	CreateGrant(ctx context.Context, who approval.Approver, in approval.NewGrant) (approval.Grant, error)
-	GetGrant(ctx context.Context, tenant, id uuid.UUID) (approval.Grant, error)
-	Grants(ctx context.Context, tenant uuid.UUID, f approval.GrantFilter) (page []approval.Grant, more bool, err error)
-	RevokeGrant(ctx context.Context, who approval.Approver, id uuid.UUID) (approval.Grant, error)
+	CreateGrant(ctx context.Context, who actor.Actor, in desk.NewGrant) (desk.Grant, error)
+	GetGrant(ctx context.Context, tenant, id uuid.UUID) (desk.Grant, error)
+	Grants(ctx context.Context, tenant uuid.UUID, f desk.GrantFilter) (page []desk.Grant, more bool, err error)
+	RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (desk.Grant, error)
 }
 
 // approvalView is an approval as lists show it, without the request and the decisions.
@@ -90,22 +89,22 @@ type decisionView struct {
 	DecidedAt time.Time  `json:"decided_at"`
 }
 
-func viewApproval(tenant uuid.UUID, a approval.Approval) approvalView {
+func viewApproval(tenant uuid.UUID, a desk.Approval) approvalView {
 	v := approvalView{
-		ID: a.ID, Kind: a.Kind, ExecutionID: a.ExecutionID, WorkflowID: flow.RunWorkflowID(tenant.String(), a.ClaimKey),
+		ID: a.ID, Kind: string(a.Kind), ExecutionID: a.ExecutionID, WorkflowID: a.WorkflowID,
 		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
 		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: a.Requester,
 		EditedFrom: a.EditedFrom, EditedBy: a.EditedBy, SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
 		DecidedBy: a.DecidedBy, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
 	}
 	if a.RunState != "" {
-		outcome := run.State(a.RunState).Status()
+		outcome := a.RunState.Status()
 		v.Outcome = &outcome
 	}
 	return v
 }
 
-func detailApproval(tenant uuid.UUID, a approval.Detailed) approvalDetail {
+func detailApproval(tenant uuid.UUID, a desk.Detailed) approvalDetail {
 	d := approvalDetail{
 		approvalView: viewApproval(tenant, a.Approval), Request: a.Request, Details: approvalWhy{a.Explanation},
 		Approvals: tally{a.Tally.Have, a.Tally.Need}, Decisions: make([]decisionView, len(a.Decisions)),
@@ -141,7 +140,7 @@ func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, e
 	return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, last)}, nil
 }
 
-func approvalFilter(c *wire.Call) (f approval.Filter, err error) {
+func approvalFilter(c *wire.Call) (f desk.Filter, err error) {
 	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}
@@ -149,8 +148,8 @@ func approvalFilter(c *wire.Call) (f approval.Filter, err error) {
 		return f, err
 	}
 	var v wire.Validation
-	f.Status = wire.QueryOneOf(&v, c, "status", approval.Statuses()...)
-	f.Kind = wire.QueryOneOf(&v, c, "kind", approval.KindBlock, approval.KindHold, approval.KindDryRun)
+	f.Status = wire.QueryOneOf(&v, c, "status", governance.ApprovalStatuses()...)
+	f.Kind = wire.QueryOneOf(&v, c, "kind", governance.ApprovalKinds()...)
 	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
 	f.Provider, f.ExecutionID = v.QueryText(c, "provider"), v.QueryText(c, "execution_id")
 	if name, given, err := c.QueryVerb(); err != nil {
@@ -187,21 +186,14 @@ func (s *Server) countApprovals(ctx context.Context, c *wire.Call) (wire.Reply, 
 		return wire.Reply{}, err
 	}
 	counts := approvalCounts{
-		Pending: n[approval.StatusPending], Approved: n[approval.StatusApproved], Rejected: n[approval.StatusRejected],
-		Expired: n[approval.StatusExpired], Cancelled: n[approval.StatusCancelled], Superseded: n[approval.StatusSuperseded],
-		Blocked: n[approval.StatusBlocked],
+		Pending: n[governance.ApprovalPending], Approved: n[governance.ApprovalApproved], Rejected: n[governance.ApprovalRejected],
+		Expired: n[governance.ApprovalExpired], Cancelled: n[governance.ApprovalCancelled], Superseded: n[governance.ApprovalSuperseded],
+		Blocked: n[governance.ApprovalBlocked],
 	}
 	for _, some := range n {
 		counts.Total += some
 	}
 	return wire.OK(counts), nil
-}
-
-// approver returns the calling user as the one who decides.
-func approver(c *wire.Call) approval.Approver {
-	return approval.Approver{
-		TenantID: c.Actor.TenantID, UserID: c.Actor.ID, Role: string(c.Actor.Role), RequestID: c.Actor.RequestID, SourceAddr: c.Actor.SourceAddr,
-	}
 }
 
 // maxReason is the most characters of a reason.
@@ -218,7 +210,7 @@ func (s *Server) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	in := approval.Input{Approve: true, Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}
+	in := desk.Input{Approve: true, Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}
 	if len(b.EditedArgs) > 0 && string(b.EditedArgs) != "null" {
 		in.EditedArgs = v.Object("/edited_args", b.EditedArgs, true)
 	}
@@ -235,14 +227,14 @@ func (s *Server) reject(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	return s.decide(ctx, c, approval.Input{Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}, v.Err())
+	return s.decide(ctx, c, desk.Input{Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}, v.Err())
 }
 
-func (s *Server) decide(ctx context.Context, c *wire.Call, in approval.Input, invalid error) (wire.Reply, error) {
+func (s *Server) decide(ctx context.Context, c *wire.Call, in desk.Input, invalid error) (wire.Reply, error) {
 	if invalid != nil {
 		return wire.Reply{}, invalid
 	}
-	a, err := s.deps.Approvals.Decide(ctx, approver(c), c.Param("id"), in)
+	a, err := s.deps.Approvals.Decide(ctx, c.Actor, c.Param("id"), in)
 	if err != nil {
 		return wire.Reply{}, err
 	}

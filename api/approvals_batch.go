@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -50,7 +50,7 @@ type batchView struct {
 // proposal is one decision of a batch, checked.
 type proposal struct {
 	id string
-	in approval.Input
+	in desk.Input
 }
 
 func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -76,7 +76,7 @@ func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply,
 }
 
 func (s *Server) decideOne(ctx context.Context, c *wire.Call, p proposal) batchResult {
-	a, err := s.deps.Approvals.Decide(ctx, approver(c), p.id, p.in)
+	a, err := s.deps.Approvals.Decide(ctx, c.Actor, p.id, p.in)
 	if err != nil {
 		f := c.Fault(err)
 		return batchResult{ID: p.id, Error: &batchError{f.Code, f.Message}}

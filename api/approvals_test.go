@@ -18,20 +18,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
 
-// desk replaces the approval domain. It records the calls that it gets.
-type desk struct {
+// fakeDesk replaces the approval domain. It records the calls that it gets.
+type fakeDesk struct {
 	mu       sync.Mutex
-	approver approval.Approver
-	decided  map[string]approval.Input
-	filter   approval.Filter
-	grants   approval.GrantFilter
-	granted  approval.NewGrant
+	approver actor.Actor
+	decided  map[string]desk.Input
+	filter   desk.Filter
+	grants   desk.GrantFilter
+	granted  desk.NewGrant
 	more     bool
 	err      error
 
@@ -40,31 +41,31 @@ type desk struct {
 	underWay, top int
 }
 
-func someApproval(id string) approval.Approval {
-	return approval.Approval{
-		ID: id, Kind: approval.KindHold, ExecutionID: "e", ClaimKey: "e", Status: approval.StatusPending, Provider: "shop", Verb: "pay",
+func someApproval(id string) desk.Approval {
+	return desk.Approval{
+		ID: id, Kind: governance.ApprovalOfHold, ExecutionID: "e", WorkflowID: "run:e", Status: governance.ApprovalPending, Provider: "shop", Verb: "pay",
 		Args: json.RawMessage(`{"n":1}`), RiskLevel: "high", Explanation: json.RawMessage("[]"), RunState: "claimed", CreatedAt: someday,
 	}
 }
 
-func (*desk) Get(_ context.Context, _ uuid.UUID, id string) (approval.Detailed, error) {
-	return approval.Detailed{Approval: someApproval(id)}, nil
+func (*fakeDesk) Get(_ context.Context, _ uuid.UUID, id string) (desk.Detailed, error) {
+	return desk.Detailed{Approval: someApproval(id)}, nil
 }
 
-func (d *desk) List(_ context.Context, _ uuid.UUID, f approval.Filter) ([]approval.Approval, bool, error) {
+func (d *fakeDesk) List(_ context.Context, _ uuid.UUID, f desk.Filter) ([]desk.Approval, bool, error) {
 	d.filter = f
-	return []approval.Approval{someApproval("appr_2"), someApproval("appr_1")}, d.more, nil
+	return []desk.Approval{someApproval("appr_2"), someApproval("appr_1")}, d.more, nil
 }
 
-func (*desk) Counts(context.Context, uuid.UUID) (map[approval.Status]int64, error) {
-	n := map[approval.Status]int64{}
-	for i, status := range approval.Statuses() {
+func (*fakeDesk) Counts(context.Context, uuid.UUID) (map[governance.ApprovalStatus]int64, error) {
+	n := map[governance.ApprovalStatus]int64{}
+	for i, status := range governance.ApprovalStatuses() {
 		n[status] = int64(i + 1)
 	}
 	return n, nil
 }
 
-func (d *desk) Decide(_ context.Context, who approval.Approver, id string, in approval.Input) (approval.Detailed, error) {
+func (d *fakeDesk) Decide(_ context.Context, who actor.Actor, id string, in desk.Input) (desk.Detailed, error) {
 	d.mu.Lock()
 	d.approver, d.decided[id] = who, in
 	d.underWay++
@@ -80,49 +81,49 @@ func (d *desk) Decide(_ context.Context, who approval.Approver, id string, in ap
 	d.underWay--
 	d.mu.Unlock()
 	a := someApproval(id)
-	a.Status = approval.StatusApproved
+	a.Status = governance.ApprovalApproved
 	switch id {
 	case "appr_gone":
-		return approval.Detailed{}, fault.New(fault.CodeApprovalNotFound, "")
+		return desk.Detailed{}, fault.New(fault.CodeApprovalNotFound, "")
 	case "appr_broken":
-		return approval.Detailed{}, errors.New("what nobody may see")
+		return desk.Detailed{}, errors.New("what nobody may see")
 	}
-	return approval.Detailed{Approval: a}, d.err
+	return desk.Detailed{Approval: a}, d.err
 }
 
-func (d *desk) CreateGrant(_ context.Context, who approval.Approver, in approval.NewGrant) (approval.Grant, error) {
+func (d *fakeDesk) CreateGrant(_ context.Context, who actor.Actor, in desk.NewGrant) (desk.Grant, error) {
 	d.approver, d.granted = who, in
 	return someGrant(), d.err
 }
 
-func (*desk) GetGrant(context.Context, uuid.UUID, uuid.UUID) (approval.Grant, error) {
+func (*fakeDesk) GetGrant(context.Context, uuid.UUID, uuid.UUID) (desk.Grant, error) {
 	return someGrant(), nil
 }
 
-func (d *desk) Grants(_ context.Context, _ uuid.UUID, f approval.GrantFilter) ([]approval.Grant, bool, error) {
+func (d *fakeDesk) Grants(_ context.Context, _ uuid.UUID, f desk.GrantFilter) ([]desk.Grant, bool, error) {
 	d.grants = f
-	return []approval.Grant{someGrant()}, d.more, nil
+	return []desk.Grant{someGrant()}, d.more, nil
 }
 
-func (d *desk) RevokeGrant(_ context.Context, _ approval.Approver, id uuid.UUID) (approval.Grant, error) {
+func (d *fakeDesk) RevokeGrant(_ context.Context, _ actor.Actor, id uuid.UUID) (desk.Grant, error) {
 	if id == uuid.Nil {
-		return approval.Grant{}, fault.New(fault.CodeGrantNotFound, "")
+		return desk.Grant{}, fault.New(fault.CodeGrantNotFound, "")
 	}
 	g := someGrant()
 	g.RevokedAt, g.RevokedBy = &someday, &someUser
 	return g, d.err
 }
 
-func someGrant() approval.Grant {
-	return approval.Grant{
+func someGrant() desk.Grant {
+	return desk.Grant{
 		ID: someKey, Verb: verb.Name{Provider: "shop", Verb: "pay"}, CreatedBy: someUser, CreatedAt: someday,
 		ExpiresAt: someday.Add(time.Hour), MaxUses: 2,
 	}
 }
 
-func newDesk() *desk { return &desk{decided: map[string]approval.Input{}} }
+func newDesk() *fakeDesk { return &fakeDesk{decided: map[string]desk.Input{}} }
 
-func deskServer(d *desk) *Server {
+func deskServer(d *fakeDesk) *Server {
 	who := &door{}
 	s := &Server{deps: Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
@@ -140,29 +141,29 @@ func TestDecisionReachesTheDomain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		path, body string
-		want       approval.Input
+		want       desk.Input
 	}{
-		"approve":                {"approve", `{}`, approval.Input{Approve: true}},
-		"approve without a body": {"approve", ``, approval.Input{Approve: true}},
-		"approve with a reason":  {"approve", `{"reason":"r"}`, approval.Input{Approve: true, Reason: "r"}},
-		"edit to nothing":        {"approve", `{"edited_args":{}}`, approval.Input{Approve: true, EditedArgs: json.RawMessage(`{}`)}},
+		"approve":                {"approve", `{}`, desk.Input{Approve: true}},
+		"approve without a body": {"approve", ``, desk.Input{Approve: true}},
+		"approve with a reason":  {"approve", `{"reason":"r"}`, desk.Input{Approve: true, Reason: "r"}},
+		"edit to nothing":        {"approve", `{"edited_args":{}}`, desk.Input{Approve: true, EditedArgs: json.RawMessage(`{}`)}},
 		"edit as it is written": {
 			"approve", `{"edited_args":{"n":9007199254740993,"N":1.0}}`,
-			approval.Input{Approve: true, EditedArgs: json.RawMessage(`{"n":9007199254740993,"N":1.0}`)},
+			desk.Input{Approve: true, EditedArgs: json.RawMessage(`{"n":9007199254740993,"N":1.0}`)},
 		},
-		"edit of null":          {"approve", `{"edited_args":null}`, approval.Input{Approve: true}},
-		"reject":                {"reject", `{}`, approval.Input{}},
-		"reject without a body": {"reject", ``, approval.Input{}},
-		"reject with a reason":  {"reject", `{"reason":"r"}`, approval.Input{Reason: "r"}},
+		"edit of null":          {"approve", `{"edited_args":null}`, desk.Input{Approve: true}},
+		"reject":                {"reject", `{}`, desk.Input{}},
+		"reject without a body": {"reject", ``, desk.Input{}},
+		"reject with a reason":  {"reject", `{"reason":"r"}`, desk.Input{Reason: "r"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk()
 			w := ask(t, deskServer(d), http.MethodPost, "/v1/approvals/appr_1/"+tc.path, "jwt", tc.body)
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
-			require.Equal(t, map[string]approval.Input{"appr_1": tc.want}, d.decided)
-			require.Equal(t, approval.Approver{
-				TenantID: someTenant, UserID: someUser, Role: "owner", RequestID: "req-1", SourceAddr: "192.0.2.7",
+			require.Equal(t, map[string]desk.Input{"appr_1": tc.want}, d.decided)
+			require.Equal(t, actor.Actor{
+				Kind: actor.User, TenantID: someTenant, ID: someUser, Role: "owner", RequestID: "req-1", SourceAddr: "192.0.2.7",
 			}, d.approver)
 			require.Contains(t, w.Body.String(), `"decisions":[]`)
 			require.Contains(t, w.Body.String(), `"requirements":[]`)
@@ -229,17 +230,17 @@ func TestBatchDecidesEightAtOnceAndAnswersInOrder(t *testing.T) {
 	for i, r := range answer.Data.Results[2:] {
 		require.Equal(t, batchResult{ID: fmt.Sprintf("appr_%d", i), Success: true, Status: "approved"}, r)
 	}
-	require.Equal(t, approval.Input{Approve: true}, d.decided["appr_gone"])
-	require.Equal(t, approval.Input{Reason: "r"}, d.decided["appr_7"])
+	require.Equal(t, desk.Input{Approve: true}, d.decided["appr_gone"])
+	require.Equal(t, desk.Input{Reason: "r"}, d.decided["appr_7"])
 }
 
 func TestApprovalListFilters(t *testing.T) {
 	t.Parallel()
 	until := someday.Add(time.Hour)
-	for query, want := range map[string]approval.Filter{
+	for query, want := range map[string]desk.Filter{
 		"":                              {Limit: 100},
-		"status=PENDING&limit=2":        {Status: approval.StatusPending, Limit: 2},
-		"kind=dry_run&risk_level=High":  {Kind: approval.KindDryRun, RiskLevel: "high", Limit: 100},
+		"status=PENDING&limit=2":        {Status: governance.ApprovalPending, Limit: 2},
+		"kind=dry_run&risk_level=High":  {Kind: governance.ApprovalOfDryRun, RiskLevel: "high", Limit: 100},
 		"verb=shop:pay":                 {Provider: "shop", Verb: "pay", Limit: 100},
 		"provider=shop":                 {Provider: "shop", Limit: 100},
 		"execution_id=e%201":            {ExecutionID: "e 1", Limit: 100},
@@ -296,14 +297,14 @@ func TestGrantReachesTheDomain(t *testing.T) {
 	require.Equal(t, "/v1/grants/"+someKey.String(), w.Header().Get("Location"))
 	require.Contains(t, w.Body.String(), `"conditions":[]`)
 	a, c := "a", "c"
-	want := approval.NewGrant{
+	want := desk.NewGrant{
 		Verb: "shop:pay", Conditions: []governance.Condition{{Field: "args.n", Operator: "in", Value: json.RawMessage(`[{"a":1,"A":2}]`)}},
 		KeyID: &someKey, AgentID: &a, CustomerID: &c, MaxUses: 3, Reason: "r",
 	}
 	require.True(t, d.granted.ExpiresAt.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 	d.granted.ExpiresAt = time.Time{}
 	require.Equal(t, want, d.granted)
-	require.Equal(t, someUser, d.approver.UserID)
+	require.Equal(t, someUser, d.approver.ID)
 
 	w = ask(t, s, http.MethodDelete, "/v1/grants/"+someKey.String(), "jwt", "")
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -311,7 +312,7 @@ func TestGrantReachesTheDomain(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, ask(t, s, http.MethodDelete, "/v1/grants/none", "jwt", "").Code)
 
 	yes, no := true, false
-	for query, want := range map[string]approval.GrantFilter{
+	for query, want := range map[string]desk.GrantFilter{
 		"": {Limit: 100}, "usable=TRUE": {Usable: &yes, Limit: 100}, "usable=false": {Usable: &no, Limit: 100}, "verb=shop:pay": {Provider: "shop", Verb: "pay", Limit: 100},
 	} {
 		require.Equal(t, http.StatusOK, ask(t, s, http.MethodGet, "/v1/grants?"+query, "key", "").Code)

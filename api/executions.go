@@ -10,7 +10,6 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/flow"
 )
 
 // execution is a run as operators and callers read it.
@@ -58,7 +57,7 @@ func (s *Server) view(r run.Run) execution {
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
-		WorkflowID: flow.RunWorkflowID(r.TenantID.String(), r.ClaimKey), Attempt: r.Attempt, Sends: r.Sends,
+		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
@@ -83,15 +82,8 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-// reader returns the caller as a reader of executions.
-func reader(c *wire.Call) run.Reader {
-	r := run.Reader{TenantID: c.Actor.TenantID, RequestID: c.Actor.RequestID, Source: c.Actor.SourceAddr}
-	r.KeyID, r.UserID = c.Actor.KeyID(), c.Actor.UserID()
-	return r
-}
-
 func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	r, err := s.deps.Runs.Get(ctx, reader(c), c.Param("id"))
+	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -103,7 +95,7 @@ func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	runs, more, err := s.deps.Runs.List(ctx, reader(c), f)
+	runs, more, err := s.deps.Runs.List(ctx, c.Actor, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -141,7 +133,7 @@ func executionFilter(c *wire.Call) (f run.Filter, err error) {
 }
 
 func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	r, err := s.deps.Runs.Cancel(ctx, reader(c), c.Param("id"))
+	r, err := s.deps.Runs.Cancel(ctx, c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -171,7 +163,7 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	r, err := s.deps.Runs.Resolve(ctx, reader(c), c.Param("id"), res)
+	r, err := s.deps.Runs.Resolve(ctx, c.Actor, c.Param("id"), res)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -31,7 +31,7 @@ type grantView struct {
 	RevokedBy  *uuid.UUID             `json:"revoked_by"`
 }
 
-func (s *Server) viewGrant(g approval.Grant) grantView {
+func (s *Server) viewGrant(g desk.Grant) grantView {
 	return grantView{
 		ID: g.ID, Status: g.Status(s.deps.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
 		KeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, Reason: g.Reason, CreatedBy: g.CreatedBy, CreatedAt: g.CreatedAt,
@@ -51,9 +51,9 @@ type grantBody struct {
 }
 
 // grant checks the form of the body. The domain judges its content.
-func (b grantBody) grant() (approval.NewGrant, error) {
+func (b grantBody) grant() (desk.NewGrant, error) {
 	var v wire.Validation
-	g := approval.NewGrant{
+	g := desk.NewGrant{
 		Verb: v.Text("/verb", b.Verb, 255), Reason: v.Text("/reason", b.Reason, maxReason),
 		Conditions: make([]governance.Condition, len(b.Conditions)), AgentID: b.AgentID, CustomerID: b.CustomerID,
 	}
@@ -87,7 +87,7 @@ func (s *Server) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	g, err := s.deps.Approvals.CreateGrant(ctx, approver(c), in)
+	g, err := s.deps.Approvals.CreateGrant(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) getGrant(ctx context.Context, c *wire.Call) (wire.Reply, error)
 }
 
 func (s *Server) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	g, err := s.deps.Approvals.RevokeGrant(ctx, approver(c), c.ID())
+	g, err := s.deps.Approvals.RevokeGrant(ctx, c.Actor, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -127,7 +127,7 @@ func (s *Server) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func grantFilter(c *wire.Call) (f approval.GrantFilter, err error) {
+func grantFilter(c *wire.Call) (f desk.GrantFilter, err error) {
 	if f.Limit, err = c.Limit(); err != nil {
 		return f, err
 	}

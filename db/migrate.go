@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -13,8 +14,8 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+//go:embed migrations/*.sql functions/*.sql
+var files embed.FS
 
 // Migrate brings the schema of the database at url to the newest version. url is
 // of the role that owns the schema. Several processes may call it at once: a
@@ -27,6 +28,36 @@ func Migrate(ctx context.Context, url string) error {
 	defer done()
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("db: migrate: %w", err)
+	}
+	return replaceFunctions(ctx, url)
+}
+
+// replaceFunctions creates every function of db/functions as it stands there, all or none.
+func replaceFunctions(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return errors.New("db: functions: cannot connect")
+	}
+	defer conn.Close(ctx)
+	var all []string
+	// Two processes that replace one function at once fail on its catalogue row.
+	all = append(all, "SELECT pg_advisory_xact_lock(hashtextextended('db.functions', 0))")
+	err = fs.WalkDir(files, "functions", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := files.ReadFile(path)
+		all = append(all, string(text))
+		return err
+	})
+	if err == nil {
+		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, strings.Join(all, ";\n"), pgx.QueryExecModeSimpleProtocol)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("db: functions: %w", err)
 	}
 	return nil
 }
@@ -42,7 +73,7 @@ func provider(url string) (*goose.Provider, func(), error) {
 		conn.Close()
 		return nil, nil, fmt.Errorf("db: migration lock: %w", err)
 	}
-	dir, err := fs.Sub(migrations, "migrations")
+	dir, err := fs.Sub(files, "migrations")
 	if err != nil {
 		conn.Close()
 		return nil, nil, fmt.Errorf("db: migrations: %w", err)

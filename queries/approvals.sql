@@ -1,15 +1,15 @@
 -- name: InsertApproval :exec
-INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
+INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
                        credential_id, edited_from, edited_by)
-VALUES (@id, @tenant_id, @run_id, @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
+VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
         @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
 
 -- name: GetApproval :one
--- With what became of the run, where the run is still that of the approval.
-SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+-- With what became of the run, where it is about one that is still the approval's.
+SELECT sqlc.embed(a), coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+  FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = @tenant_id AND a.id = @id;
 
 -- name: ListApprovals :many
@@ -18,8 +18,8 @@ SELECT sqlc.embed(a), r.state AS run_state, r.attempt AS run_attempt, r.claim_ke
 -- known without reading what is measured.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
-       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
-       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
   FROM (SELECT l.*, count(*) OVER () AS found
           FROM (SELECT a.*, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
@@ -37,7 +37,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                    AND (sqlc.narg('until')::timestamptz IS NULL OR a.created_at < sqlc.narg('until'))
                  ORDER BY a.id DESC
                  LIMIT @most) l) p
- CROSS JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+  LEFT JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < @bytes::bigint
  ORDER BY p.id DESC;
 
@@ -45,8 +45,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
 -- ListApprovals for what is asked most, by its own index.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
-       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
-       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
   FROM (SELECT l.*, count(*) OVER () AS found
           FROM (SELECT a.*, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
@@ -54,7 +54,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                  WHERE a.tenant_id = @tenant_id AND a.status = 'pending' AND (sqlc.narg('before')::text IS NULL OR a.id < sqlc.narg('before'))
                  ORDER BY a.id DESC
                  LIMIT @most) l) p
- CROSS JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+  LEFT JOIN LATERAL (SELECT * FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < @bytes::bigint
  ORDER BY p.id DESC;
 
@@ -69,29 +69,34 @@ SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: CloseApproval :execrows
 -- A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
--- recheck stays up over a rejection: where a crash swallows it on its way back, its
--- workflow would wait on for the approval's time.
+-- recheck keeps the sweeper telling the workflow until it has heard: @tell is for a change
+-- that the workflow did not make itself, and for a decision that a crash may swallow on its
+-- way back to the workflow, which would otherwise wait for the approval's time.
 UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(),
-       recheck = (@status = 'rejected')
+       recheck = @tell
  WHERE tenant_id = @tenant_id AND id = @id AND (status = 'pending' OR (status = 'approved' AND @status = 'superseded'));
 
--- name: RequireApprovalIs :exec
+-- name: RequireApprovalIs :one
 -- Undoes the transaction where the approval was decided by another meanwhile, be it in
 -- the same way. now() is the start of the transaction, so only its own change bears it.
 SELECT CASE
     WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status AND a.decided_at = now()) THEN true
     ELSE run_not_changed()
-    END;
+    END::boolean AS changed;
 
 -- name: EscalateApproval :execrows
 UPDATE approvals SET escalated_at = now(), expires_at = @expires_at
  WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending' AND escalated_at IS NULL;
 
--- name: CancelApproval :exec
--- Along with its run, whichever of its approvals it is: an edit may have put another in
--- its place a moment ago. recheck stays up until the workflow has been told.
-UPDATE approvals SET status = 'cancelled', closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(), recheck = true
- WHERE tenant_id = @tenant_id AND run_id = @run_id AND status = 'pending';
+-- name: CloseApprovalsOf :exec
+-- CloseApproval for whichever approval the subject waits for.
+UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(), recheck = true
+ WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
+
+-- name: HandOverApproval :exec
+-- The approvals of a run that another workflow drives from now on.
+UPDATE approvals SET workflow_id = @workflow_id
+ WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
 -- name: ProposeDecision :exec
 INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)
@@ -107,7 +112,7 @@ SELECT * FROM approval_decisions WHERE tenant_id = @tenant_id AND id = @id;
 UPDATE approval_decisions SET counted_at = now() WHERE tenant_id = @tenant_id AND id = @id AND counted_at IS NULL;
 
 -- name: Votes :many
--- The counted approvals, with what the voters are today. Who was removed has no vote.
+-- The counted approvals, with the roles that the voters have today. A removed user has no vote.
 SELECT d.user_id, u.role FROM approval_decisions d
   JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
  WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.decision = 'approve' AND d.counted_at IS NOT NULL
@@ -120,9 +125,10 @@ SELECT d.*, u.email, u.name FROM approval_decisions d
  ORDER BY d.counted_at, d.id;
 
 -- name: LastEdit :many
--- Who made the run's arguments what they are, and from which approval's.
+-- The author of the subject's arguments as they are, and the approval whose arguments they
+-- replaced.
 SELECT edited_from, edited_by FROM approvals
- WHERE tenant_id = @tenant_id AND run_id = @run_id AND attempt = @attempt AND edited_by IS NOT NULL
+ WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND attempt = @attempt AND edited_by IS NOT NULL
  ORDER BY id DESC
  LIMIT 1;
 
@@ -130,21 +136,21 @@ SELECT edited_from, edited_by FROM approvals
 SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at IS NOT NULL AND removed_at IS NULL;
 
 -- name: ApprovalsToRecheck :many
--- Across tenants, under the sweep setting: what hangs on something that changed, and
+-- Across tenants, under the sweep setting: what depends on something that changed, and
 -- what was closed and whose workflow may not know of it a while later. seen is the
 -- version of the row.
-SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE recheck AND (status = 'pending' OR decided_at < @closed_before)
  LIMIT @most;
 
 -- name: ApprovalsOverdue :many
-SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND expires_at < @before
  ORDER BY expires_at
  LIMIT @most;
 
 -- name: ApprovalsUnwatched :many
-SELECT tenant_id, id, run_id FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND watched_at < @before
  ORDER BY watched_at
  LIMIT @most;
@@ -154,7 +160,7 @@ UPDATE approvals SET recheck = true WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalRechecked :exec
 -- Its workflow was told of what the row was marked for when it was read. A mark that was
--- made since, or is in a transaction that this waits for, stays up.
+-- made since, or is in a transaction that this waits for, stays.
 UPDATE approvals SET recheck = (recheck AND xmin::text <> @seen::text), watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalWatched :exec

@@ -8,9 +8,7 @@ SELECT CASE
          WHERE r.tenant_id = @tenant_id AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]))
     THEN 'existing'
-    ELSE claim_run(
-        @tenant_id, @run_id, @execution_id, @keys::text[], @provider, @verb, @args, @fingerprint, @dry_run,
-        sqlc.narg('session_id'), @metadata, sqlc.narg('key_id'), @request_id, @source_addr, @give_up_at)
+    ELSE claim_run(@tenant_id, @keys::text[], @args::text, @fingerprint::bytea, @metadata::json, @call::jsonb)
     END::text AS outcome;
 
 -- name: RunByKey :many
@@ -32,7 +30,8 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
-       finished_at, held, grant_id, (edited_args IS NOT NULL)::boolean AS edited
+       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+       (edited_args IS NOT NULL)::boolean AS edited
   FROM runs
  WHERE tenant_id = @tenant_id
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
@@ -47,8 +46,8 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
  LIMIT @most;
 
 -- name: EnterGate :exec
--- Taken before a run moves to sending. Whoever revokes the key, or changes what the
--- tenant's calls are judged by (CloseGate), takes the same lock exclusively, so a change
+-- Taken before a run moves to sending. The revocation of a key, and every change of what
+-- the tenant's calls are judged by (CloseGate), take the same lock exclusively, so a change
 -- that has committed is seen by the statement after this one. A null key takes no lock.
 SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0));
@@ -62,10 +61,10 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 -- name: MarkSending :many
 -- Commits before the first byte leaves. Not for a run whose key was revoked, that
 -- was cancelled, or that another attempt holds; not if the policies have changed since
--- it was judged; not without the approval that it was held for, which is the one that
--- the caller has held the call against; not with a grant that is no more. A run
--- already in sending is one that a crash interrupted if it has been silent since
--- @silent_since: @resend says whether its verb may be sent again.
+-- it was judged. If the run was held, its approval must be approved and be the one that
+-- the caller compared; if it uses a grant, the grant must still be valid. A run already in
+-- sending is one that a crash interrupted if it has been silent since @silent_since:
+-- @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id')
@@ -82,18 +81,18 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
 RETURNING r.sends, r.maybe_sent;
 
 -- name: MarkAlive :exec
--- Said every now and then by whoever is sending the run.
+-- Said every now and then by the process that is sending the run.
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
--- name: RequireRunChanged :exec
+-- name: RequireRunChanged :one
 -- Undoes the transaction where it did not change the run: an audit record of a change
 -- that another attempt forestalled must not stay. now() is the start of the
 -- transaction, so only its own change bears it.
 SELECT CASE
     WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.updated_at = now()) THEN true
     ELSE run_not_changed()
-    END;
+    END::boolean AS changed;
 
 -- name: BackToClaimed :execrows
 -- Nothing is under way at the provider, and another attempt will follow.
@@ -101,8 +100,8 @@ UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, updat
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: HoldRun :many
--- Stops the run for a human: pending_approval for a call, intercepted for a dry run. A
--- grant that it had taken, and that lets it through no more, is not asked about again.
+-- Stops the run for an approver: pending_approval for a call, intercepted for a dry run. A
+-- grant that it had taken, and that no longer lets it through, is not used again.
 UPDATE runs SET state = @state, held = true, grant_id = NULL, approval_id = @approval_id, result = sqlc.narg('result'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
        reason = @reason, credential_id = sqlc.narg('credential_id'), updated_at = now(),
@@ -111,7 +110,7 @@ UPDATE runs SET state = @state, held = true, grant_id = NULL, approval_id = @app
 RETURNING *;
 
 -- name: ReleaseRun :many
--- Lets a held run go on: to be sent, or to be judged anew where @approval_id is null.
+-- Lets a held run go on: to be sent, or to be judged again where @approval_id is null.
 UPDATE runs SET state = 'claimed', approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
        give_up_at = @give_up_at, updated_at = now(), finished_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
@@ -124,6 +123,13 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state E
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE @error_message END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('pending_approval', 'intercepted')
+RETURNING *;
+
+-- name: HandOverRun :many
+-- Names another workflow as the run's driver. Only the workflow that drives it now may.
+UPDATE runs SET workflow_id = @workflow_id, updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND workflow_id IN (@driver, @workflow_id)
+   AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
 RETURNING *;
 
 -- name: LetThrough :many
@@ -145,7 +151,7 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
 RETURNING *;
 
 -- name: RequestCancel :many
--- A run that has not been sent, one that waits for a human, and a dry run whose request does.
+-- A run that has not been sent, one that is held, and a dry run whose request is.
 UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
@@ -160,7 +166,7 @@ RETURNING *;
 
 -- name: UnfinishedRuns :many
 -- Across tenants, under the sweep setting: what has not moved for a while.
-SELECT id, tenant_id, claim_key, attempt, state, provider, verb FROM runs
+SELECT id, tenant_id FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < @before
  ORDER BY updated_at
  LIMIT @most;

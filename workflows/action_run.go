@@ -1,9 +1,12 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 )
 
@@ -12,16 +15,30 @@ import (
 // What is decided and what is safe stands in the run's row, not here; a crash at any
 // point repeats the step, and the row tells the repeat what has happened. A blocked,
 // rejected or failed call is a result, not an error.
-func ActionRun(ctx workflow.Context, in flow.RunInput) (flow.RunResult, error) {
-	r := actionRun{in: in, mu: workflow.NewMutex(ctx)}
+func ActionRun(ctx workflow.Context, in flow.ActionRunInput) (flow.RunResult, error) {
+	r := actionRun{in: in.RunRef, mu: workflow.NewMutex(ctx)}
 	if err := r.listen(ctx); err != nil {
 		return flow.RunResult{}, err
 	}
-	return r.execute(ctx)
+	out, err := r.execute(ctx)
+	if err == nil && in.Parent != "" {
+		err = tellParent(ctx, in)
+	}
+	return out, err
+}
+
+// tellParent signals the workflow that handed the run over. A parent that has ended
+// itself has nobody to be told.
+func tellParent(ctx workflow.Context, in flow.ActionRunInput) error {
+	err := workflow.SignalExternalWorkflow(ctx, in.Parent, "", flow.SignalRunEnded, in.RunRef).Get(ctx, nil)
+	if _, gone := errors.AsType[*temporal.UnknownExternalWorkflowExecutionError](err); gone {
+		return nil
+	}
+	return err
 }
 
 type actionRun struct {
-	in flow.RunInput
+	in flow.RunRef
 	// governed: the row has been looked at, and waiting is true to it: the approval that
 	// the run waits for, "" while it waits for none.
 	governed bool
@@ -34,20 +51,7 @@ type actionRun struct {
 }
 
 func (r *actionRun) execute(ctx workflow.Context) (flow.RunResult, error) {
-	step, err := r.govern(ctx)
-	for err == nil && !step.Done {
-		if step.ApprovalID != "" {
-			if err = r.awaitHuman(ctx, step); err == nil {
-				step, err = r.govern(ctx)
-			}
-			continue
-		}
-		// Nothing is under way at the provider: the run is new, or the provider was not
-		// reached, or asked us to come back. The send step ends the run when its time is up.
-		if err = pause(ctx, step); err == nil {
-			step, err = r.send(ctx)
-		}
-	}
+	step, err := drive(ctx, r)
 	r.waiting = ""
 	if err == nil {
 		err = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
@@ -55,31 +59,31 @@ func (r *actionRun) execute(ctx workflow.Context) (flow.RunResult, error) {
 	return flow.RunResult{State: step.State}, err
 }
 
-func (r *actionRun) govern(ctx workflow.Context) (flow.RunStep, error) {
+func (r *actionRun) govern(ctx workflow.Context) (flow.Step, error) {
 	step, err := governRun(ctx, r.in)
 	r.governed, r.waiting = true, step.ApprovalID
 	return step, err
 }
 
 // send may find that what the run was judged by has changed, and that it has to wait.
-func (r *actionRun) send(ctx workflow.Context) (flow.RunStep, error) {
+func (r *actionRun) send(ctx workflow.Context) (flow.Step, error) {
 	step, err := sendRun(ctx, r.in)
 	r.waiting = step.ApprovalID
 	return step, err
 }
 
-// pause waits before the next attempt to send.
-func pause(ctx workflow.Context, step flow.RunStep) error {
-	if step.After <= 0 {
-		return nil
+// wait returns when the run no longer waits for approval, or waits for another one.
+func (r *actionRun) wait(ctx workflow.Context, step flow.Step) (flow.Step, error) {
+	if err := r.awaitHuman(ctx, step); err != nil {
+		return step, err
 	}
-	return workflow.Sleep(ctx, step.After)
+	return r.govern(ctx)
 }
 
 // awaitHuman returns when there may be something new about the approval: a decision
 // was counted, an operator rejected the run by signal, its time is over, or something
 // it hangs on has changed. The row says which.
-func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.RunStep) error {
+func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.Step) error {
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
 	var err error
@@ -144,7 +148,7 @@ func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided,
 	defer r.mu.Unlock()
 	if r.mayDecide(ctx, d) != nil {
 		// Another decision, counted while this one stood in line, was the last.
-		return flow.Decided{Code: codeNotPending, Closed: true}, nil
+		return flow.Decided{Code: fault.CodeApprovalNotPending, Closed: true}, nil
 	}
 	out, err := decideRun(ctx, flow.DecisionInput{Run: r.in, Decision: d})
 	if err != nil {

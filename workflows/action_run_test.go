@@ -16,8 +16,8 @@ import (
 
 // steps scripts what the activities answer and counts the calls.
 type steps struct {
-	govern   flow.RunStep
-	send     []flow.RunStep
+	govern   flow.Step
+	send     []flow.Step
 	faults   int
 	governed int
 	sent     int
@@ -27,20 +27,20 @@ func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnviro
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.RegisterActivityWithOptions(func(context.Context, flow.RunInput) (flow.RunStep, error) {
+	env.RegisterActivityWithOptions(func(context.Context, flow.RunRef) (flow.Step, error) {
 		s.governed++
 		return s.govern, nil
-	}, activity.RegisterOptions{Name: flow.ActivityGovernRun})
-	env.RegisterActivityWithOptions(func(_ context.Context, in flow.RunInput) (flow.RunStep, error) {
+	}, activity.RegisterOptions{Name: string(flow.GovernRun)})
+	env.RegisterActivityWithOptions(func(_ context.Context, in flow.RunRef) (flow.Step, error) {
 		require.EqualValues(t, 2, in.Attempt)
 		if s.faults > 0 {
 			s.faults--
-			return flow.RunStep{}, temporal.NewApplicationError("step failed: INTERNAL_ERROR", "INTERNAL_ERROR")
+			return flow.Step{}, temporal.NewApplicationError("step failed: INTERNAL_ERROR", "INTERNAL_ERROR")
 		}
 		s.sent++
 		return s.send[s.sent-1], nil
-	}, activity.RegisterOptions{Name: flow.ActivitySendRun})
-	env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 2})
+	}, activity.RegisterOptions{Name: string(flow.SendRun)})
+	env.ExecuteWorkflow(workflows.ActionRun, flow.ActionRunInput{RunRef: flow.RunRef{Attempt: 2}})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
 	var out flow.RunResult
@@ -50,28 +50,28 @@ func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnviro
 
 func TestABlockedRunIsNotSent(t *testing.T) {
 	t.Parallel()
-	s := &steps{govern: flow.RunStep{State: "blocked", Done: true}}
+	s := &steps{govern: flow.Step{State: "blocked", Done: true}}
 	out, _ := s.run(t)
-	require.Equal(t, "blocked", out.State)
+	require.EqualValues(t, "blocked", out.State)
 	require.Zero(t, s.sent)
 }
 
 func TestAnAllowedRunIsSentOnce(t *testing.T) {
 	t.Parallel()
-	s := &steps{govern: flow.RunStep{State: "claimed"}, send: []flow.RunStep{{State: "executed", Done: true}}}
+	s := &steps{govern: flow.Step{State: "claimed"}, send: []flow.Step{{State: "executed", Done: true}}}
 	out, _ := s.run(t)
-	require.Equal(t, "executed", out.State)
+	require.EqualValues(t, "executed", out.State)
 	require.Equal(t, 1, s.sent)
 }
 
 func TestARunWaitsBeforeItIsSentAgain(t *testing.T) {
 	t.Parallel()
-	s := &steps{govern: flow.RunStep{State: "claimed"}, send: []flow.RunStep{
+	s := &steps{govern: flow.Step{State: "claimed"}, send: []flow.Step{
 		{State: "claimed", After: 10 * time.Second}, {State: "claimed", After: 20 * time.Second}, {State: "executed", Done: true},
 	}}
 	began := time.Now()
 	out, env := s.run(t)
-	require.Equal(t, "executed", out.State)
+	require.EqualValues(t, "executed", out.State)
 	require.Equal(t, 3, s.sent)
 	require.Equal(t, 1, s.governed, "governance is not repeated")
 	require.GreaterOrEqual(t, env.Now().Sub(began), 30*time.Second, "the waits are the workflow's timers")
@@ -79,7 +79,7 @@ func TestARunWaitsBeforeItIsSentAgain(t *testing.T) {
 
 func TestAFaultIsRetried(t *testing.T) {
 	t.Parallel()
-	s := &steps{govern: flow.RunStep{State: "claimed"}, faults: 3, send: []flow.RunStep{{State: "executed", Done: true}}}
+	s := &steps{govern: flow.Step{State: "claimed"}, faults: 3, send: []flow.Step{{State: "executed", Done: true}}}
 	out, _ := s.run(t)
-	require.Equal(t, "executed", out.State)
+	require.EqualValues(t, "executed", out.State)
 }

@@ -1,4 +1,4 @@
-// Package workflows holds the workflow functions, one file each, and nothing that
+// Package workflows contains the workflow functions, one file each, and nothing that
 // does I/O. A stranger should be able to read one file and know what happens.
 // activities.go has the typed stubs, options.go every timeout and retry.
 package workflows
@@ -7,37 +7,35 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 )
 
-// callLocal runs a local activity by name; a wrong input or result type does not compile
-// in its stub.
-func callLocal[I, O any](ctx workflow.Context, name string, opts workflow.LocalActivityOptions, in I) (O, error) {
+// callLocal runs a local activity. Its name carries the types of input and result, and
+// the worker registers it under the same name: a wrong type does not compile.
+func callLocal[I, O any](ctx workflow.Context, a flow.Activity[I, O], opts workflow.LocalActivityOptions, in I) (O, error) {
 	var out O
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, opts), name, in).Get(ctx, &out)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, opts), string(a), in).Get(ctx, &out)
 	return out, err
 }
 
-func governRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
-	return callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivityGovernRun, stepOptions(), in)
+func governRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
+	return callLocal(ctx, flow.GovernRun, stepOptions(), in)
 }
 
-func sendRun(ctx workflow.Context, in flow.RunInput) (flow.RunStep, error) {
-	return callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivitySendRun, sendOptions(), in)
+func sendRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
+	return callLocal(ctx, flow.SendRun, sendOptions(), in)
 }
 
 func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error) {
-	return callLocal[flow.DecisionInput, flow.Decided](ctx, flow.ActivityDecideRun, decideOptions(), in)
+	return callLocal(ctx, flow.DecideRun, decideOptions(), in)
 }
 
-func rejectRun(ctx workflow.Context, in flow.RunInput) error {
-	_, err := callLocal[flow.RunInput, flow.RunStep](ctx, flow.ActivityRejectRun, stepOptions(), in)
+func rejectRun(ctx workflow.Context, in flow.RunRef) error {
+	_, err := callLocal(ctx, flow.RejectRun, stepOptions(), in)
 	return err
 }
 
-// codeNotPending is the code of a decision that comes too late (internal/kernel/fault).
-const codeNotPending = "APPROVAL_NOT_PENDING"
-
 func notPending() error {
-	return temporal.NewApplicationError("the run does not wait for this approval", codeNotPending)
+	return temporal.NewApplicationError("the run does not wait for this approval", string(fault.CodeApprovalNotPending))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -17,49 +18,52 @@ import (
 // heldRun plays the row of a run that waits for a human.
 type heldRun struct {
 	env      *testsuite.TestWorkflowEnvironment
-	approval string // waited for; "" once it is decided
-	need     int    // approvals still missing
-	ended    string // state once the run has ended
+	approval string     // waited for; "" once it is decided
+	need     int        // approvals still missing
+	ended    flow.State // once the run has ended
 	expires  time.Time
-	counted  []string
+	counted  []uuid.UUID
 	governed int
 	sent     int
 	// late, if set, is what comes of the first decision.
 	late func() flow.Decided
 	// broken is a decision that fails however often it is tried.
-	broken string
+	broken uuid.UUID
 }
+
+// decision is the id of the nth decision.
+func decision(n byte) uuid.UUID { return uuid.UUID{15: n} }
 
 func newHeldRun(t *testing.T) *heldRun {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	h := &heldRun{env: suite.NewTestWorkflowEnvironment(), approval: "appr_1", need: 1}
 	h.expires = h.env.Now().Add(time.Hour)
-	h.env.RegisterActivityWithOptions(h.govern, activity.RegisterOptions{Name: flow.ActivityGovernRun})
-	h.env.RegisterActivityWithOptions(h.send, activity.RegisterOptions{Name: flow.ActivitySendRun})
-	h.env.RegisterActivityWithOptions(h.decide, activity.RegisterOptions{Name: flow.ActivityDecideRun})
-	h.env.RegisterActivityWithOptions(h.reject, activity.RegisterOptions{Name: flow.ActivityRejectRun})
+	h.env.RegisterActivityWithOptions(h.govern, activity.RegisterOptions{Name: string(flow.GovernRun)})
+	h.env.RegisterActivityWithOptions(h.send, activity.RegisterOptions{Name: string(flow.SendRun)})
+	h.env.RegisterActivityWithOptions(h.decide, activity.RegisterOptions{Name: string(flow.DecideRun)})
+	h.env.RegisterActivityWithOptions(h.reject, activity.RegisterOptions{Name: string(flow.RejectRun)})
 	return h
 }
 
-func (h *heldRun) govern(context.Context, flow.RunInput) (flow.RunStep, error) {
+func (h *heldRun) govern(context.Context, flow.RunRef) (flow.Step, error) {
 	h.governed++
 	switch left := h.expires.Sub(h.env.Now()); {
 	case h.ended != "":
-		return flow.RunStep{State: h.ended, Done: true}, nil
+		return flow.Step{State: h.ended, Done: true}, nil
 	case h.approval == "":
-		return flow.RunStep{State: "claimed"}, nil
+		return flow.Step{State: "claimed"}, nil
 	case left <= 0:
 		h.ended = "expired"
-		return flow.RunStep{State: h.ended, Done: true}, nil
+		return flow.Step{State: h.ended, Done: true}, nil
 	default:
-		return flow.RunStep{State: "pending_approval", ApprovalID: h.approval, After: left}, nil
+		return flow.Step{State: "pending_approval", ApprovalID: h.approval, After: left}, nil
 	}
 }
 
-func (h *heldRun) send(context.Context, flow.RunInput) (flow.RunStep, error) {
+func (h *heldRun) send(context.Context, flow.RunRef) (flow.Step, error) {
 	h.sent++
-	return flow.RunStep{State: "executed", Done: true}, nil
+	return flow.Step{State: "executed", Done: true}, nil
 }
 
 func (h *heldRun) decide(_ context.Context, in flow.DecisionInput) (flow.Decided, error) {
@@ -79,9 +83,9 @@ func (h *heldRun) decide(_ context.Context, in flow.DecisionInput) (flow.Decided
 	return flow.Decided{Closed: true}, nil
 }
 
-func (h *heldRun) reject(context.Context, flow.RunInput) (flow.RunStep, error) {
+func (h *heldRun) reject(context.Context, flow.RunRef) (flow.Step, error) {
 	h.ended = "rejected"
-	return flow.RunStep{}, nil
+	return flow.Step{}, nil
 }
 
 // answer is what the caller of an update was told.
@@ -91,10 +95,10 @@ type answer struct {
 }
 
 // decideAt sends a decision at a time of the workflow's clock.
-func (h *heldRun) decideAt(after time.Duration, approval, decision string) *answer {
+func (h *heldRun) decideAt(after time.Duration, approval string, decision uuid.UUID) *answer {
 	a := &answer{}
 	h.env.RegisterDelayedCallback(func() {
-		h.env.UpdateWorkflow(flow.UpdateDecide, decision, &testsuite.TestUpdateCallback{
+		h.env.UpdateWorkflow(flow.UpdateDecide, decision.String(), &testsuite.TestUpdateCallback{
 			OnAccept: func() {},
 			OnReject: func(err error) { a.refused = err },
 			OnComplete: func(out any, err error) {
@@ -107,9 +111,9 @@ func (h *heldRun) decideAt(after time.Duration, approval, decision string) *answ
 	return a
 }
 
-func (h *heldRun) run(t *testing.T) string {
+func (h *heldRun) run(t *testing.T) flow.State {
 	t.Helper()
-	h.env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 1})
+	h.env.ExecuteWorkflow(workflows.ActionRun, flow.ActionRunInput{RunRef: flow.RunRef{Attempt: 1}})
 	require.True(t, h.env.IsWorkflowCompleted())
 	require.NoError(t, h.env.GetWorkflowError())
 	var out flow.RunResult
@@ -120,8 +124,8 @@ func (h *heldRun) run(t *testing.T) string {
 func TestAHeldRunIsSentOnceItIsApproved(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
-	first := h.decideAt(time.Minute, "appr_1", "d1")
-	require.Equal(t, "executed", h.run(t))
+	first := h.decideAt(time.Minute, "appr_1", decision(1))
+	require.EqualValues(t, "executed", h.run(t))
 	require.NoError(t, first.refused)
 	require.True(t, first.out.Closed)
 	require.Equal(t, 1, h.sent)
@@ -130,21 +134,21 @@ func TestAHeldRunIsSentOnceItIsApproved(t *testing.T) {
 func TestADecisionAboutAnotherApprovalIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
-	other := h.decideAt(time.Minute, "appr_0", "d0")
-	h.decideAt(2*time.Minute, "appr_1", "d1")
-	require.Equal(t, "executed", h.run(t))
+	other := h.decideAt(time.Minute, "appr_0", decision(0))
+	h.decideAt(2*time.Minute, "appr_1", decision(1))
+	require.EqualValues(t, "executed", h.run(t))
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, other.refused, &refused)
-	require.Equal(t, "APPROVAL_NOT_PENDING", refused.Type())
-	require.Equal(t, []string{"d1"}, h.counted)
+	require.EqualValues(t, "APPROVAL_NOT_PENDING", refused.Type())
+	require.Equal(t, []uuid.UUID{decision(1)}, h.counted)
 }
 
 func TestOfTwoDecisionsAtOnceTheSecondIsNotCounted(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
-	a := h.decideAt(time.Minute, "appr_1", "d1")
-	b := h.decideAt(time.Minute, "appr_1", "d2")
-	require.Equal(t, "executed", h.run(t))
+	a := h.decideAt(time.Minute, "appr_1", decision(1))
+	b := h.decideAt(time.Minute, "appr_1", decision(2))
+	require.EqualValues(t, "executed", h.run(t))
 	require.Len(t, h.counted, 1)
 	require.Empty(t, a.out.Code)
 	require.True(t, b.refused != nil || b.out.Code == "APPROVAL_NOT_PENDING")
@@ -154,17 +158,17 @@ func TestAQuorumIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.need = 2
-	h.decideAt(time.Minute, "appr_1", "d1")
-	h.decideAt(2*time.Minute, "appr_1", "d2")
-	require.Equal(t, "executed", h.run(t))
-	require.Equal(t, []string{"d1", "d2"}, h.counted)
+	h.decideAt(time.Minute, "appr_1", decision(1))
+	h.decideAt(2*time.Minute, "appr_1", decision(2))
+	require.EqualValues(t, "executed", h.run(t))
+	require.Equal(t, []uuid.UUID{decision(1), decision(2)}, h.counted)
 	require.Equal(t, 3, h.governed)
 }
 
 func TestAHeldRunExpires(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
-	require.Equal(t, "expired", h.run(t))
+	require.EqualValues(t, "expired", h.run(t))
 	require.Zero(t, h.sent)
 }
 
@@ -173,7 +177,7 @@ func TestASignalOnlyRejects(t *testing.T) {
 	h := newHeldRun(t)
 	// The Temporal UI sends whatever the operator types, or nothing.
 	h.env.RegisterDelayedCallback(func() { h.env.SignalWorkflow(flow.SignalReject, map[string]any{"approve": true}) }, time.Minute)
-	require.Equal(t, "rejected", h.run(t))
+	require.EqualValues(t, "rejected", h.run(t))
 	require.Zero(t, h.sent)
 }
 
@@ -184,17 +188,17 @@ func TestANudgeHasTheRowLookedAtAgain(t *testing.T) {
 		h.ended = "cancelled"
 		h.env.SignalWorkflow(flow.SignalRecheck, nil)
 	}, time.Minute)
-	require.Equal(t, "cancelled", h.run(t))
+	require.EqualValues(t, "cancelled", h.run(t))
 }
 
 func TestCancellingTheWorkflowRejectsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.env.RegisterDelayedCallback(h.env.CancelWorkflow, time.Minute)
-	h.env.ExecuteWorkflow(workflows.ActionRun, flow.RunInput{TenantID: "t", RunID: "r", Attempt: 1})
+	h.env.ExecuteWorkflow(workflows.ActionRun, flow.ActionRunInput{RunRef: flow.RunRef{Attempt: 1}})
 	require.True(t, h.env.IsWorkflowCompleted())
 	require.Error(t, h.env.GetWorkflowError())
-	require.Equal(t, "rejected", h.ended)
+	require.EqualValues(t, "rejected", h.ended)
 	require.Zero(t, h.sent)
 }
 
@@ -216,12 +220,12 @@ func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
 		<-asked
 		return flow.Decided{Code: "APPROVAL_NOT_PENDING", Closed: true}
 	}
-	first := h.decideAt(time.Minute, "appr_1", "d1")
-	second := h.decideAt(2*time.Minute, "appr_2", "d2")
-	require.Equal(t, "executed", h.run(t))
-	require.Equal(t, "APPROVAL_NOT_PENDING", first.out.Code)
+	first := h.decideAt(time.Minute, "appr_1", decision(1))
+	second := h.decideAt(2*time.Minute, "appr_2", decision(2))
+	require.EqualValues(t, "executed", h.run(t))
+	require.EqualValues(t, "APPROVAL_NOT_PENDING", first.out.Code)
 	require.NoError(t, second.refused)
-	require.Equal(t, []string{"d2"}, h.counted)
+	require.Equal(t, []uuid.UUID{decision(2)}, h.counted)
 }
 
 // A decision that cannot be counted, for a fault of ours, does not keep the next one out
@@ -229,11 +233,11 @@ func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
 func TestADecisionThatCannotBeCountedGivesWay(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
-	h.broken = "d1"
-	h.decideAt(time.Minute, "appr_1", "d1")
-	h.decideAt(10*time.Minute, "appr_1", "d2")
-	require.Equal(t, "executed", h.run(t))
-	require.Equal(t, []string{"d2"}, h.counted)
+	h.broken = decision(1)
+	h.decideAt(time.Minute, "appr_1", decision(1))
+	h.decideAt(10*time.Minute, "appr_1", decision(2))
+	require.EqualValues(t, "executed", h.run(t))
+	require.Equal(t, []uuid.UUID{decision(2)}, h.counted)
 }
 
 // Many changes at once are one reason to look.
@@ -245,6 +249,6 @@ func TestManyNudgesAreOne(t *testing.T) {
 			h.env.SignalWorkflow(flow.SignalRecheck, nil)
 		}
 	}, time.Minute)
-	require.Equal(t, "expired", h.run(t))
+	require.EqualValues(t, "expired", h.run(t))
 	require.LessOrEqual(t, h.governed, 4, "at the start, for the first, for the rest, and at the end")
 }

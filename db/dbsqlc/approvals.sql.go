@@ -23,14 +23,14 @@ type ApprovalRecheckedParams struct {
 }
 
 // Its workflow was told of what the row was marked for when it was read. A mark that was
-// made since, or is in a transaction that this waits for, stays up.
+// made since, or is in a transaction that this waits for, stays.
 func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRecheckedParams) error {
 	_, err := db.Exec(ctx, ApprovalRechecked, arg.Seen, arg.TenantID, arg.ID)
 	return err
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -73,6 +73,9 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.EscalatedAt,
 		&i.Recheck,
 		&i.WatchedAt,
+		&i.SubjectType,
+		&i.SubjectID,
+		&i.WorkflowID,
 	)
 	return i, err
 }
@@ -92,7 +95,7 @@ func (q *Queries) ApprovalWatched(ctx context.Context, db DBTX, arg ApprovalWatc
 }
 
 const ApprovalsOverdue = `-- name: ApprovalsOverdue :many
-SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND expires_at < $1
  ORDER BY expires_at
  LIMIT $2
@@ -104,10 +107,13 @@ type ApprovalsOverdueParams struct {
 }
 
 type ApprovalsOverdueRow struct {
-	TenantID uuid.UUID
-	ID       string
-	RunID    uuid.UUID
-	Seen     string
+	TenantID    uuid.UUID
+	ID          string
+	SubjectType string
+	SubjectID   string
+	RunID       *uuid.UUID
+	WorkflowID  string
+	Seen        string
 }
 
 func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOverdueParams) ([]ApprovalsOverdueRow, error) {
@@ -122,7 +128,10 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 		if err := rows.Scan(
 			&i.TenantID,
 			&i.ID,
+			&i.SubjectType,
+			&i.SubjectID,
 			&i.RunID,
+			&i.WorkflowID,
 			&i.Seen,
 		); err != nil {
 			return nil, err
@@ -136,7 +145,7 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 }
 
 const ApprovalsToRecheck = `-- name: ApprovalsToRecheck :many
-SELECT tenant_id, id, run_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE recheck AND (status = 'pending' OR decided_at < $1)
  LIMIT $2
 `
@@ -147,13 +156,16 @@ type ApprovalsToRecheckParams struct {
 }
 
 type ApprovalsToRecheckRow struct {
-	TenantID uuid.UUID
-	ID       string
-	RunID    uuid.UUID
-	Seen     string
+	TenantID    uuid.UUID
+	ID          string
+	SubjectType string
+	SubjectID   string
+	RunID       *uuid.UUID
+	WorkflowID  string
+	Seen        string
 }
 
-// Across tenants, under the sweep setting: what hangs on something that changed, and
+// Across tenants, under the sweep setting: what depends on something that changed, and
 // what was closed and whose workflow may not know of it a while later. seen is the
 // version of the row.
 func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg ApprovalsToRecheckParams) ([]ApprovalsToRecheckRow, error) {
@@ -168,7 +180,10 @@ func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg Approvals
 		if err := rows.Scan(
 			&i.TenantID,
 			&i.ID,
+			&i.SubjectType,
+			&i.SubjectID,
 			&i.RunID,
+			&i.WorkflowID,
 			&i.Seen,
 		); err != nil {
 			return nil, err
@@ -182,7 +197,7 @@ func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg Approvals
 }
 
 const ApprovalsUnwatched = `-- name: ApprovalsUnwatched :many
-SELECT tenant_id, id, run_id FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE status = 'pending' AND watched_at < $1
  ORDER BY watched_at
  LIMIT $2
@@ -194,9 +209,13 @@ type ApprovalsUnwatchedParams struct {
 }
 
 type ApprovalsUnwatchedRow struct {
-	TenantID uuid.UUID
-	ID       string
-	RunID    uuid.UUID
+	TenantID    uuid.UUID
+	ID          string
+	SubjectType string
+	SubjectID   string
+	RunID       *uuid.UUID
+	WorkflowID  string
+	Seen        string
 }
 
 func (q *Queries) ApprovalsUnwatched(ctx context.Context, db DBTX, arg ApprovalsUnwatchedParams) ([]ApprovalsUnwatchedRow, error) {
@@ -208,7 +227,15 @@ func (q *Queries) ApprovalsUnwatched(ctx context.Context, db DBTX, arg Approvals
 	items := []ApprovalsUnwatchedRow{}
 	for rows.Next() {
 		var i ApprovalsUnwatchedRow
-		if err := rows.Scan(&i.TenantID, &i.ID, &i.RunID); err != nil {
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.ID,
+			&i.SubjectType,
+			&i.SubjectID,
+			&i.RunID,
+			&i.WorkflowID,
+			&i.Seen,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -219,52 +246,31 @@ func (q *Queries) ApprovalsUnwatched(ctx context.Context, db DBTX, arg Approvals
 	return items, nil
 }
 
-const CancelApproval = `-- name: CancelApproval :exec
-UPDATE approvals SET status = 'cancelled', closed_reason = $1, decided_by = $2, decided_at = now(), recheck = true
- WHERE tenant_id = $3 AND run_id = $4 AND status = 'pending'
-`
-
-type CancelApprovalParams struct {
-	ClosedReason string
-	DecidedBy    *uuid.UUID
-	TenantID     uuid.UUID
-	RunID        uuid.UUID
-}
-
-// Along with its run, whichever of its approvals it is: an edit may have put another in
-// its place a moment ago. recheck stays up until the workflow has been told.
-func (q *Queries) CancelApproval(ctx context.Context, db DBTX, arg CancelApprovalParams) error {
-	_, err := db.Exec(ctx, CancelApproval,
-		arg.ClosedReason,
-		arg.DecidedBy,
-		arg.TenantID,
-		arg.RunID,
-	)
-	return err
-}
-
 const CloseApproval = `-- name: CloseApproval :execrows
 UPDATE approvals SET status = $1, closed_reason = $2, decided_by = $3, decided_at = now(),
-       recheck = ($1 = 'rejected')
- WHERE tenant_id = $4 AND id = $5 AND (status = 'pending' OR (status = 'approved' AND $1 = 'superseded'))
+       recheck = $4
+ WHERE tenant_id = $5 AND id = $6 AND (status = 'pending' OR (status = 'approved' AND $1 = 'superseded'))
 `
 
 type CloseApprovalParams struct {
 	Status       string
 	ClosedReason string
 	DecidedBy    *uuid.UUID
+	Tell         bool
 	TenantID     uuid.UUID
 	ID           string
 }
 
 // A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
-// recheck stays up over a rejection: where a crash swallows it on its way back, its
-// workflow would wait on for the approval's time.
+// recheck keeps the sweeper telling the workflow until it has heard: @tell is for a change
+// that the workflow did not make itself, and for a decision that a crash may swallow on its
+// way back to the workflow, which would otherwise wait for the approval's time.
 func (q *Queries) CloseApproval(ctx context.Context, db DBTX, arg CloseApprovalParams) (int64, error) {
 	result, err := db.Exec(ctx, CloseApproval,
 		arg.Status,
 		arg.ClosedReason,
 		arg.DecidedBy,
+		arg.Tell,
 		arg.TenantID,
 		arg.ID,
 	)
@@ -272,6 +278,33 @@ func (q *Queries) CloseApproval(ctx context.Context, db DBTX, arg CloseApprovalP
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const CloseApprovalsOf = `-- name: CloseApprovalsOf :exec
+UPDATE approvals SET status = $1, closed_reason = $2, decided_by = $3, decided_at = now(), recheck = true
+ WHERE tenant_id = $4 AND subject_type = $5 AND subject_id = $6 AND status = 'pending'
+`
+
+type CloseApprovalsOfParams struct {
+	Status       string
+	ClosedReason string
+	DecidedBy    *uuid.UUID
+	TenantID     uuid.UUID
+	SubjectType  string
+	SubjectID    string
+}
+
+// CloseApproval for whichever approval the subject waits for.
+func (q *Queries) CloseApprovalsOf(ctx context.Context, db DBTX, arg CloseApprovalsOfParams) error {
+	_, err := db.Exec(ctx, CloseApprovalsOf,
+		arg.Status,
+		arg.ClosedReason,
+		arg.DecidedBy,
+		arg.TenantID,
+		arg.SubjectType,
+		arg.SubjectID,
+	)
+	return err
 }
 
 const CountApprovals = `-- name: CountApprovals :many
@@ -402,8 +435,8 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, r.error_code AS run_error_code
-  FROM approvals a JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+  FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = $1 AND a.id = $2
 `
 
@@ -416,12 +449,10 @@ type GetApprovalRow struct {
 	Approval      Approval
 	RunState      string
 	RunAttempt    int32
-	ClaimKey      string
 	RunApprovalID *string
-	RunErrorCode  string
 }
 
-// With what became of the run, where the run is still that of the approval.
+// With what became of the run, where it is about one that is still the approval's.
 func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParams) (GetApprovalRow, error) {
 	row := db.QueryRow(ctx, GetApproval, arg.TenantID, arg.ID)
 	var i GetApprovalRow
@@ -457,11 +488,12 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.EscalatedAt,
 		&i.Approval.Recheck,
 		&i.Approval.WatchedAt,
+		&i.Approval.SubjectType,
+		&i.Approval.SubjectID,
+		&i.Approval.WorkflowID,
 		&i.RunState,
 		&i.RunAttempt,
-		&i.ClaimKey,
 		&i.RunApprovalID,
-		&i.RunErrorCode,
 	)
 	return i, err
 }
@@ -494,19 +526,45 @@ func (q *Queries) GetDecision(ctx context.Context, db DBTX, arg GetDecisionParam
 	return i, err
 }
 
+const HandOverApproval = `-- name: HandOverApproval :exec
+UPDATE approvals SET workflow_id = $1
+ WHERE tenant_id = $2 AND subject_type = $3 AND subject_id = $4 AND status = 'pending'
+`
+
+type HandOverApprovalParams struct {
+	WorkflowID  string
+	TenantID    uuid.UUID
+	SubjectType string
+	SubjectID   string
+}
+
+// The approvals of a run that another workflow drives from now on.
+func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApprovalParams) error {
+	_, err := db.Exec(ctx, HandOverApproval,
+		arg.WorkflowID,
+		arg.TenantID,
+		arg.SubjectType,
+		arg.SubjectID,
+	)
+	return err
+}
+
 const InsertApproval = `-- name: InsertApproval :exec
-INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
+INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
                        credential_id, edited_from, edited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        $12, $13, $14, $15, $16, $17, $18, $19::uuid[],
-        $20, $21, $22, $23, $24)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+        $15, $16, $17, $18, $19, $20, $21, $22::uuid[],
+        $23, $24, $25, $26, $27)
 `
 
 type InsertApprovalParams struct {
 	ID           string
 	TenantID     uuid.UUID
-	RunID        uuid.UUID
+	SubjectType  string
+	SubjectID    string
+	WorkflowID   string
+	RunID        *uuid.UUID
 	ExecutionID  string
 	Status       string
 	Provider     string
@@ -534,6 +592,9 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 	_, err := db.Exec(ctx, InsertApproval,
 		arg.ID,
 		arg.TenantID,
+		arg.SubjectType,
+		arg.SubjectID,
+		arg.WorkflowID,
 		arg.RunID,
 		arg.ExecutionID,
 		arg.Status,
@@ -562,15 +623,16 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 
 const LastEdit = `-- name: LastEdit :many
 SELECT edited_from, edited_by FROM approvals
- WHERE tenant_id = $1 AND run_id = $2 AND attempt = $3 AND edited_by IS NOT NULL
+ WHERE tenant_id = $1 AND subject_type = $2 AND subject_id = $3 AND attempt = $4 AND edited_by IS NOT NULL
  ORDER BY id DESC
  LIMIT 1
 `
 
 type LastEditParams struct {
-	TenantID uuid.UUID
-	RunID    uuid.UUID
-	Attempt  int32
+	TenantID    uuid.UUID
+	SubjectType string
+	SubjectID   string
+	Attempt     int32
 }
 
 type LastEditRow struct {
@@ -578,9 +640,15 @@ type LastEditRow struct {
 	EditedBy   *uuid.UUID
 }
 
-// Who made the run's arguments what they are, and from which approval's.
+// The author of the subject's arguments as they are, and the approval whose arguments they
+// replaced.
 func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]LastEditRow, error) {
-	rows, err := db.Query(ctx, LastEdit, arg.TenantID, arg.RunID, arg.Attempt)
+	rows, err := db.Query(ctx, LastEdit,
+		arg.TenantID,
+		arg.SubjectType,
+		arg.SubjectID,
+		arg.Attempt,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -602,10 +670,10 @@ func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]
 const ListApprovals = `-- name: ListApprovals :many
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
-       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
-       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1
@@ -621,7 +689,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                    AND ($11::timestamptz IS NULL OR a.created_at < $11)
                  ORDER BY a.id DESC
                  LIMIT $12) l) p
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $13::bigint
  ORDER BY p.id DESC
 `
@@ -646,7 +714,7 @@ type ListApprovalsRow struct {
 	ID            string
 	Kind          string
 	ExecutionID   string
-	RunID         uuid.UUID
+	RunID         *uuid.UUID
 	Status        string
 	Provider      string
 	Verb          string
@@ -665,9 +733,11 @@ type ListApprovalsRow struct {
 	DecidedAt     *time.Time
 	EscalatedAt   *time.Time
 	Attempt       int32
+	SubjectType   string
+	SubjectID     string
+	WorkflowID    string
 	RunState      string
 	RunAttempt    int32
-	ClaimKey      string
 	RunApprovalID *string
 	Found         int64
 }
@@ -721,9 +791,11 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 			&i.DecidedAt,
 			&i.EscalatedAt,
 			&i.Attempt,
+			&i.SubjectType,
+			&i.SubjectID,
+			&i.WorkflowID,
 			&i.RunState,
 			&i.RunAttempt,
-			&i.ClaimKey,
 			&i.RunApprovalID,
 			&i.Found,
 		); err != nil {
@@ -738,7 +810,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -781,6 +853,9 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.EscalatedAt,
 		&i.Recheck,
 		&i.WatchedAt,
+		&i.SubjectType,
+		&i.SubjectID,
+		&i.WorkflowID,
 	)
 	return i, err
 }
@@ -788,16 +863,16 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 const PendingApprovals = `-- name: PendingApprovals :many
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
-       p.expires_at, p.decided_at, p.escalated_at, p.attempt,
-       r.state AS run_state, r.attempt AS run_attempt, r.claim_key, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+       p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
                  ORDER BY a.id DESC
                  LIMIT $3) l) p
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $4::bigint
  ORDER BY p.id DESC
 `
@@ -813,7 +888,7 @@ type PendingApprovalsRow struct {
 	ID            string
 	Kind          string
 	ExecutionID   string
-	RunID         uuid.UUID
+	RunID         *uuid.UUID
 	Status        string
 	Provider      string
 	Verb          string
@@ -832,9 +907,11 @@ type PendingApprovalsRow struct {
 	DecidedAt     *time.Time
 	EscalatedAt   *time.Time
 	Attempt       int32
+	SubjectType   string
+	SubjectID     string
+	WorkflowID    string
 	RunState      string
 	RunAttempt    int32
-	ClaimKey      string
 	RunApprovalID *string
 	Found         int64
 }
@@ -877,9 +954,11 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 			&i.DecidedAt,
 			&i.EscalatedAt,
 			&i.Attempt,
+			&i.SubjectType,
+			&i.SubjectID,
+			&i.WorkflowID,
 			&i.RunState,
 			&i.RunAttempt,
-			&i.ClaimKey,
 			&i.RunApprovalID,
 			&i.Found,
 		); err != nil {
@@ -939,11 +1018,11 @@ func (q *Queries) RecheckApproval(ctx context.Context, db DBTX, arg RecheckAppro
 	return err
 }
 
-const RequireApprovalIs = `-- name: RequireApprovalIs :exec
+const RequireApprovalIs = `-- name: RequireApprovalIs :one
 SELECT CASE
     WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3 AND a.decided_at = now()) THEN true
     ELSE run_not_changed()
-    END
+    END::boolean AS changed
 `
 
 type RequireApprovalIsParams struct {
@@ -954,9 +1033,11 @@ type RequireApprovalIsParams struct {
 
 // Undoes the transaction where the approval was decided by another meanwhile, be it in
 // the same way. now() is the start of the transaction, so only its own change bears it.
-func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) error {
-	_, err := db.Exec(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
-	return err
+func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
+	var changed bool
+	err := row.Scan(&changed)
+	return changed, err
 }
 
 const RoleOf = `-- name: RoleOf :one
@@ -992,7 +1073,7 @@ type VotesRow struct {
 	Role   string
 }
 
-// The counted approvals, with what the voters are today. Who was removed has no vote.
+// The counted approvals, with the roles that the voters have today. A removed user has no vote.
 func (q *Queries) Votes(ctx context.Context, db DBTX, arg VotesParams) ([]VotesRow, error) {
 	rows, err := db.Query(ctx, Votes, arg.TenantID, arg.ApprovalID)
 	if err != nil {

@@ -30,7 +30,7 @@ type ApiKey struct {
 type Approval struct {
 	ID           string
 	TenantID     uuid.UUID
-	RunID        uuid.UUID
+	RunID        *uuid.UUID
 	ExecutionID  string
 	Status       string
 	Provider     string
@@ -59,6 +59,9 @@ type Approval struct {
 	EscalatedAt  *time.Time
 	Recheck      bool
 	WatchedAt    time.Time
+	SubjectType  string
+	SubjectID    string
+	WorkflowID   string
 }
 
 type ApprovalDecision struct {
@@ -330,6 +333,13 @@ type Run struct {
 	Held            bool
 	GrantID         *uuid.UUID
 	EditedArgs      *string
+	Origin          string
+	UserID          *uuid.UUID
+	AgentID         *uuid.UUID
+	CustomerID      *uuid.UUID
+	ParentID        *string
+	Step            *string
+	WorkflowID      string
 }
 
 type RunKey struct {

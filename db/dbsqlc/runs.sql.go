@@ -46,9 +46,7 @@ SELECT CASE
          WHERE r.tenant_id = $5 AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $5 AND k.key = ($1::text[])[1]))
     THEN 'existing'
-    ELSE claim_run(
-        $5, $6, $7, $1::text[], $2, $3, $8, $9, $4,
-        $10, $11, $12, $13, $14, $15)
+    ELSE claim_run($5, $1::text[], $6::text, $7::bytea, $8::json, $9::jsonb)
     END::text AS outcome
 `
 
@@ -58,16 +56,10 @@ type ClaimRunParams struct {
 	Verb        string
 	DryRun      bool
 	TenantID    uuid.UUID
-	RunID       uuid.UUID
-	ExecutionID string
 	Args        string
 	Fingerprint []byte
-	SessionID   *string
 	Metadata    []byte
-	KeyID       *uuid.UUID
-	RequestID   string
-	SourceAddr  string
-	GiveUpAt    time.Time
+	Call        []byte
 }
 
 // A plain repeat, by one key of a run that stands, is told apart before claim_run is
@@ -79,16 +71,10 @@ func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (st
 		arg.Verb,
 		arg.DryRun,
 		arg.TenantID,
-		arg.RunID,
-		arg.ExecutionID,
 		arg.Args,
 		arg.Fingerprint,
-		arg.SessionID,
 		arg.Metadata,
-		arg.KeyID,
-		arg.RequestID,
-		arg.SourceAddr,
-		arg.GiveUpAt,
+		arg.Call,
 	)
 	var outcome string
 	err := row.Scan(&outcome)
@@ -113,7 +99,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type CloseHeldRunParams struct {
@@ -185,6 +171,13 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -206,8 +199,8 @@ type EnterGateParams struct {
 	TenantID string
 }
 
-// Taken before a run moves to sending. Whoever revokes the key, or changes what the
-// tenant's calls are judged by (CloseGate), takes the same lock exclusively, so a change
+// Taken before a run moves to sending. The revocation of a key, and every change of what
+// the tenant's calls are judged by (CloseGate), take the same lock exclusively, so a change
 // that has committed is seen by the statement after this one. A null key takes no lock.
 func (q *Queries) EnterGate(ctx context.Context, db DBTX, arg EnterGateParams) error {
 	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID)
@@ -221,7 +214,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
        reason = $14, updated_at = now(), finished_at = now()
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type FinishRunParams struct {
@@ -316,6 +309,13 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -328,7 +328,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -382,8 +382,107 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.Held,
 		&i.GrantID,
 		&i.EditedArgs,
+		&i.Origin,
+		&i.UserID,
+		&i.AgentID,
+		&i.CustomerID,
+		&i.ParentID,
+		&i.Step,
+		&i.WorkflowID,
 	)
 	return i, err
+}
+
+const HandOverRun = `-- name: HandOverRun :many
+UPDATE runs SET workflow_id = $1, updated_at = now()
+ WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
+   AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+`
+
+type HandOverRunParams struct {
+	WorkflowID string
+	TenantID   uuid.UUID
+	ID         uuid.UUID
+	Attempt    int32
+	Driver     string
+}
+
+// Names another workflow as the run's driver. Only the workflow that drives it now may.
+func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParams) ([]Run, error) {
+	rows, err := db.Query(ctx, HandOverRun,
+		arg.WorkflowID,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+		arg.Driver,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const HoldRun = `-- name: HoldRun :many
@@ -392,7 +491,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, resu
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type HoldRunParams struct {
@@ -410,8 +509,8 @@ type HoldRunParams struct {
 	Attempt       int32
 }
 
-// Stops the run for a human: pending_approval for a call, intercepted for a dry run. A
-// grant that it had taken, and that lets it through no more, is not asked about again.
+// Stops the run for an approver: pending_approval for a call, intercepted for a dry run. A
+// grant that it had taken, and that no longer lets it through, is not used again.
 func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, HoldRun,
 		arg.State,
@@ -477,6 +576,13 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -507,7 +613,7 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type LetThroughParams struct {
@@ -575,6 +681,13 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -591,7 +704,8 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
-       finished_at, held, grant_id, (edited_args IS NOT NULL)::boolean AS edited
+       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+       (edited_args IS NOT NULL)::boolean AS edited
   FROM runs
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
@@ -659,6 +773,13 @@ type ListRunsRow struct {
 	FinishedAt      *time.Time
 	Held            bool
 	GrantID         *uuid.UUID
+	Origin          string
+	UserID          *uuid.UUID
+	AgentID         *uuid.UUID
+	CustomerID      *uuid.UUID
+	ParentID        *string
+	Step            *string
+	WorkflowID      string
 	Edited          bool
 }
 
@@ -723,6 +844,13 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.FinishedAt,
 			&i.Held,
 			&i.GrantID,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 			&i.Edited,
 		); err != nil {
 			return nil, err
@@ -736,7 +864,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -791,6 +919,13 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.Held,
 		&i.GrantID,
 		&i.EditedArgs,
+		&i.Origin,
+		&i.UserID,
+		&i.AgentID,
+		&i.CustomerID,
+		&i.ParentID,
+		&i.Step,
+		&i.WorkflowID,
 	)
 	return i, err
 }
@@ -806,7 +941,7 @@ type MarkAliveParams struct {
 	Attempt  int32
 }
 
-// Said every now and then by whoever is sending the run.
+// Said every now and then by the process that is sending the run.
 func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) error {
 	_, err := db.Exec(ctx, MarkAlive, arg.TenantID, arg.ID, arg.Attempt)
 	return err
@@ -847,10 +982,10 @@ type MarkSendingRow struct {
 
 // Commits before the first byte leaves. Not for a run whose key was revoked, that
 // was cancelled, or that another attempt holds; not if the policies have changed since
-// it was judged; not without the approval that it was held for, which is the one that
-// the caller has held the call against; not with a grant that is no more. A run
-// already in sending is one that a crash interrupted if it has been silent since
-// @silent_since: @resend says whether its verb may be sent again.
+// it was judged. If the run was held, its approval must be approved and be the one that
+// the caller compared; if it uses a grant, the grant must still be valid. A run already in
+// sending is one that a crash interrupted if it has been silent since @silent_since:
+// @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
@@ -893,7 +1028,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
        give_up_at = $3, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type ReleaseRunParams struct {
@@ -905,7 +1040,7 @@ type ReleaseRunParams struct {
 	Attempt    int32
 }
 
-// Lets a held run go on: to be sent, or to be judged anew where @approval_id is null.
+// Lets a held run go on: to be sent, or to be judged again where @approval_id is null.
 func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, ReleaseRun,
 		arg.ApprovalID,
@@ -965,6 +1100,13 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -981,7 +1123,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type RequestCancelParams struct {
@@ -989,7 +1131,7 @@ type RequestCancelParams struct {
 	ID       uuid.UUID
 }
 
-// A run that has not been sent, one that waits for a human, and a dry run whose request does.
+// A run that has not been sent, one that is held, and a dry run whose request is.
 func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelParams) ([]Run, error) {
 	rows, err := db.Query(ctx, RequestCancel, arg.TenantID, arg.ID)
 	if err != nil {
@@ -1042,6 +1184,13 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -1053,11 +1202,11 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 	return items, nil
 }
 
-const RequireRunChanged = `-- name: RequireRunChanged :exec
+const RequireRunChanged = `-- name: RequireRunChanged :one
 SELECT CASE
     WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.updated_at = now()) THEN true
     ELSE run_not_changed()
-    END
+    END::boolean AS changed
 `
 
 type RequireRunChangedParams struct {
@@ -1068,16 +1217,18 @@ type RequireRunChangedParams struct {
 // Undoes the transaction where it did not change the run: an audit record of a change
 // that another attempt forestalled must not stay. now() is the start of the
 // transaction, so only its own change bears it.
-func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) error {
-	_, err := db.Exec(ctx, RequireRunChanged, arg.TenantID, arg.ID)
-	return err
+func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireRunChanged, arg.TenantID, arg.ID)
+	var changed bool
+	err := row.Scan(&changed)
+	return changed, err
 }
 
 const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
 `
 
 type ResolveRunParams struct {
@@ -1152,6 +1303,13 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -1164,7 +1322,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -1227,6 +1385,13 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.Held,
 			&i.GrantID,
 			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}
@@ -1239,7 +1404,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 }
 
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
-SELECT id, tenant_id, claim_key, attempt, state, provider, verb FROM runs
+SELECT id, tenant_id FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < $1
  ORDER BY updated_at
  LIMIT $2
@@ -1253,11 +1418,6 @@ type UnfinishedRunsParams struct {
 type UnfinishedRunsRow struct {
 	ID       uuid.UUID
 	TenantID uuid.UUID
-	ClaimKey string
-	Attempt  int32
-	State    string
-	Provider string
-	Verb     string
 }
 
 // Across tenants, under the sweep setting: what has not moved for a while.
@@ -1270,15 +1430,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 	items := []UnfinishedRunsRow{}
 	for rows.Next() {
 		var i UnfinishedRunsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.ClaimKey,
-			&i.Attempt,
-			&i.State,
-			&i.Provider,
-			&i.Verb,
-		); err != nil {
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

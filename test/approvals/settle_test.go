@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/oracle"
 	"agentruntime/test/rig"
 )
@@ -51,7 +50,7 @@ func (w *world) disorder() []string {
 			report("%s waits for no approval", r.ExecutionID)
 		case pending >= 0:
 			a := f.Approvals[pending]
-			id := flow.RunWorkflowID(w.tenant, r.ClaimKey)
+			id := r.WorkflowID
 			waiting[id] = true
 			if r.State != "pending_approval" && r.State != "intercepted" || r.ApprovalID == nil || *r.ApprovalID != a.ID {
 				report("%s is pending, and its run %s is %s", a.ID, r.ExecutionID, r.State)
@@ -71,7 +70,7 @@ func (w *world) disorder() []string {
 	}
 	for _, r := range f.Runs {
 		// Not by Temporal's list, which lags behind.
-		if id := flow.RunWorkflowID(w.tenant, r.ClaimKey); !waiting[id] && w.open(id) {
+		if id := r.WorkflowID; !waiting[id] && w.open(id) {
 			report("the workflow of %s is open and waits for nobody: the run is %s", r.ExecutionID, r.State)
 		}
 	}

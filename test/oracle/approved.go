@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -157,7 +158,7 @@ func (j *judge) votes(q governance.Requirement, a Approval, at time.Time) int {
 		}
 		self := a.EditedBy != nil && *a.EditedBy == *d.UserID
 		for _, role := range j.past.Roles(*d.UserID, at.Add(-roleSlack), at) {
-			v := governance.Voter{UserID: *d.UserID, Role: role, Self: self}
+			v := governance.Voter{UserID: *d.UserID, Role: actor.Role(role), Self: self}
 			users[*d.UserID] = users[*d.UserID] || role != "" && q.MayDecide(v, a.EscalatedAt != nil)
 		}
 	}

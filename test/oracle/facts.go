@@ -27,7 +27,7 @@ type Facts struct {
 type Run struct {
 	ID          uuid.UUID
 	ExecutionID string
-	ClaimKey    string
+	WorkflowID  string
 	State       string
 	Verb        string
 	Args        string
@@ -103,7 +103,7 @@ func Read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error
 		}
 	}
 	read(func() (err error) {
-		f.Runs, err = rows[Run](ctx, tx, tenantID, `SELECT id, execution_id, claim_key, state, provider || ':' || verb, args, edited_args,
+		f.Runs, err = rows[Run](ctx, tx, tenantID, `SELECT id, execution_id, workflow_id, state, provider || ':' || verb, args, edited_args,
 			dry_run, held, approval_id, grant_id, sent_at FROM runs WHERE tenant_id = $1 ORDER BY id`)
 		return err
 	})

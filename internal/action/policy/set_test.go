@@ -85,7 +85,7 @@ func TestWithoutTheDatabaseNothingIsJudged(t *testing.T) {
 	b.db.Close()
 	masked := b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, json.RawMessage(`{"limit":1}`))
 	require.JSONEq(t, `{"limit":0}`, string(masked), "nobody knows what may be shown")
-	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"})
+	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, "")
 	require.Error(t, err)
 	_, err = sets.Load(t.Context(), b.ours, 2)
 	require.Error(t, err)

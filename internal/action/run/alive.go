@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/flow"
 )
 
 // A step that Temporal has given up (it was away for longer than a workflow task may
@@ -38,18 +39,18 @@ func (s *Service) keepAlive(ctx context.Context, r Run) (stop func()) {
 func (s *Service) markAlive(ctx context.Context, r Run) {
 	ctx, cancel := context.WithTimeout(ctx, aliveEvery)
 	defer cancel()
-	err := dbsqlc.New().MarkAlive(ctx, s.DB.Tenant(r.TenantID), dbsqlc.MarkAliveParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	err := s.q.MarkAlive(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.MarkAliveParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
 	if err != nil {
-		s.Log.WarnContext(ctx, "a call under way could not be marked as alive", "run_id", r.ID, "error", err)
+		s.d.Log.WarnContext(ctx, "a call under way could not be marked as alive", "run_id", r.ID, "error", err)
 	}
 }
 
 // underWay reports whether somebody else may still be sending the run, and when to
 // look again.
-func (s *Service) underWay(r Run) (again Step, yes bool) {
-	silent := s.Now().Sub(r.UpdatedAt)
+func (s *Service) underWay(r Run) (again flow.Step, yes bool) {
+	silent := s.d.Now().Sub(r.UpdatedAt)
 	if r.State != StateSending || silent >= lostAfter {
-		return Step{}, false
+		return flow.Step{}, false
 	}
-	return Step{State: StateSending, After: min(lostAfter-silent, lostAfter)}, true
+	return flow.Step{State: StateSending, After: min(lostAfter-silent, lostAfter)}, true
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/flow"
 )
 
 // Temporal gives a step up while its call is at the provider, and runs it again.
@@ -27,7 +28,7 @@ func TestACallUnderWayIsWaitedFor(t *testing.T) {
 			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
 			require.NoError(t, err)
 			<-sent
-			ref := run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}
+			ref := flow.RunRef{TenantID: r.tenant, RunID: out.Run.ID, Attempt: 1}
 			governed, err := r.Govern(t.Context(), ref)
 			require.NoError(t, err)
 			require.False(t, governed.Done)

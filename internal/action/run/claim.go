@@ -6,36 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/verb"
 )
 
-// Caller is who asks for a run.
-type Caller struct {
-	TenantID   uuid.UUID
-	KeyID      uuid.UUID
-	RequestID  string
-	SourceAddr string
-}
-
 // Request asks for one run.
 type Request struct {
 	Verb string
 	Args json.RawMessage
-	// ExecutionID and IdempotencyKey are the caller's; either may be empty.
+	// Origin of a step of an agent or a Map; the zero Origin for a call over HTTP, whose
+	// origin is the actor.
+	Origin Origin
+	// ExecutionID and IdempotencyKey are the caller's; either may be empty. A step has
+	// the key that StepKey makes, and neither of these.
 	ExecutionID    string
 	IdempotencyKey string
 	// KeyByHeader: IdempotencyKey came by the Idempotency-Key header, whose repeats
 	// with other arguments are refused.
 	KeyByHeader bool
+	StepKey     string
 	SessionID   string
 	Metadata    json.RawMessage
 	DryRun      bool
@@ -53,7 +53,7 @@ type Outcome struct {
 	ArgsDiffer string
 }
 
-// outcomes of claim_run, see the migration that defines it.
+// Outcomes of claim_run; see db/functions/claim_run.sql.
 const (
 	claimFresh       = "fresh"
 	claimReclaimed   = "reclaimed"
@@ -66,63 +66,162 @@ const (
 // startLimit bounds one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
-// Do claims the run and waits for its end, at most req.Wait. A run that a call
-// before this one claimed is waited for and read, never executed again. Refusals
-// are faults; the run itself may have ended in any state, see Run.Fault.
-func (s *Service) Do(ctx context.Context, who Caller, req Request) (Outcome, error) {
-	name, err := verb.Parse(req.Verb)
+// stepPrefix begins the fence keys that we derive. Callers' keys are visible ASCII, so no
+// caller can claim a key with this character.
+const stepPrefix = "\x1f"
+
+// StepKey returns the fence key of a step of another execution: the same step, iteration
+// and attempt always get the same key, and callers cannot claim it. The attempt rises only
+// after an end that provably had no effect.
+func StepKey(executionID, path string, iteration, attempt int) string {
+	return stepPrefix + executionID + stepPrefix + path + stepPrefix + strconv.Itoa(iteration) + stepPrefix + strconv.Itoa(attempt)
+}
+
+// Claimed is a run as its claim found it.
+type Claimed struct {
+	Outcome
+	// Fresh: this call claimed the run, so it must be driven or started.
+	Fresh bool
+	// giveUp is until when the caller waits.
+	giveUp time.Time
+}
+
+// Ref names the run for the workflow that drives it.
+func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
+
+// Do claims the run, has its workflow started and waits for its end, at most req.Wait. A
+// run that a call before this one claimed is waited for and read, never executed again.
+// Refusals are faults; the run itself may have ended in any state, see Run.Fault.
+func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	id := uuid.Must(uuid.NewV7())
+	// Waiting begins before the claim, so its end cannot be missed.
+	waiter := s.hub.join(id)
+	defer s.hub.leave(id, waiter)
+	c, err := s.claim(ctx, id, who, req)
 	if err != nil {
 		return Outcome{}, err
+	}
+	if c.Run.ID != id {
+		waiter = s.hub.join(c.Run.ID)
+		defer s.hub.leave(c.Run.ID, waiter)
+	}
+	if c.Fresh {
+		c.Run, err = s.startAndWait(ctx, c.Run, waiter, c.giveUp)
+		return c.Outcome, err
+	}
+	if !c.Run.State.Answers() {
+		s.startAgain(ctx, c.Run)
+		c.Run, err = s.await(ctx, c.Run, waiter, c.giveUp)
+	}
+	return c.Outcome, err
+}
+
+// Claim takes the names of the call in the fence, or finds the run that has them. It
+// starts nothing: a step's run is driven by the workflow that its origin names, which may
+// repeat the claim after a crash. Refusals are faults.
+func (s *Service) Claim(ctx context.Context, who actor.Actor, req Request) (Claimed, error) {
+	return s.claim(ctx, uuid.Must(uuid.NewV7()), who, req)
+}
+
+// Await waits for the run's answer, at most until the time given, and returns the run as
+// it then stands.
+func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error) {
+	if r.State.Answers() {
+		return r, nil
+	}
+	waiter := s.hub.join(r.ID)
+	defer s.hub.leave(r.ID, waiter)
+	return s.await(ctx, r, waiter, until)
+}
+
+func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req Request) (Claimed, error) {
+	name, err := verb.Parse(req.Verb)
+	if err != nil {
+		return Claimed{}, err
 	}
 	print, err := fingerprint(name, req.Args, req.DryRun)
 	if err != nil {
-		return Outcome{}, err
+		return Claimed{}, err
 	}
-	began := s.Now()
-	wait := s.cfg.DefaultWait
-	if req.Wait != nil {
-		wait = min(*req.Wait, s.cfg.MaxWait)
-	}
-	id := uuid.Must(uuid.NewV7())
-	p := s.claimParams(who, req, name, id, print, began.Add(wait))
-	// Waiting begins before the claim: its end cannot be missed.
-	waiter := s.hub.join(id)
-	defer s.hub.leave(id, waiter)
-	outcome, r, err := s.claim(ctx, p)
+	keys, execution, err := names(id, req)
 	if err != nil {
-		return Outcome{}, err
+		return Claimed{}, err
 	}
+	out := Claimed{giveUp: s.d.Now().Add(s.waitOf(req))}
+	call := claimedCall{
+		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
+		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: out.giveUp,
+	}
+	outcome, r, err := s.claimRow(ctx, dbsqlc.ClaimRunParams{
+		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
+		Args: string(req.Args), Fingerprint: print, Metadata: req.Metadata, Call: mustJSON(call),
+	})
+	if err != nil {
+		return Claimed{}, err
+	}
+	out.Run = r
 	switch outcome {
 	case claimUnknownVerb:
-		return Outcome{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists what there is.")
+		return Claimed{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists what there is.")
 	case claimConflict:
-		return Outcome{}, fault.New(fault.CodeIdempotencyConflict, "")
+		return Claimed{}, fault.New(fault.CodeIdempotencyConflict, "")
 	case claimMismatch:
-		return Outcome{}, reused(r, "another verb, or a dry run against a real one")
-	case claimFresh:
+		return Claimed{}, reused(r, "another verb, or a dry run against a real one")
+	case claimFresh, claimReclaimed:
+		out.Fresh = true
 		failpoint.Hit("after_claim")
-		r, err = s.startAndWait(ctx, r, waiter, began.Add(wait))
-		return Outcome{Run: r}, err
+		return out, nil
 	}
-	if r.ID != id {
-		s.hub.leave(id, waiter)
-		id = r.ID
-		waiter = s.hub.join(id)
-		defer s.hub.leave(id, waiter)
+	out.Cached, out.ArgsDiffer = true, argsDiffer(r, req.Args, print)
+	if out.ArgsDiffer != "" && req.KeyByHeader {
+		return Claimed{}, reused(r, "other arguments ("+out.ArgsDiffer+")")
 	}
-	if outcome == claimReclaimed {
-		r, err = s.startAndWait(ctx, r, waiter, began.Add(wait))
-		return Outcome{Run: r}, err
+	return out, nil
+}
+
+func (s *Service) waitOf(req Request) time.Duration {
+	if req.Wait == nil {
+		return s.cfg.DefaultWait
 	}
-	differ := argsDiffer(r, req.Args, print)
-	if differ != "" && req.KeyByHeader {
-		return Outcome{}, reused(r, "other arguments ("+differ+")")
+	return min(*req.Wait, s.cfg.MaxWait)
+}
+
+// originOf completes the origin of a call. A call over HTTP has its actor as origin, and a
+// workflow of its own, which is named after the key that was claimed first.
+func originOf(who actor.Actor, o Origin, key string) Origin {
+	if o.Kind == "" {
+		o = Origin{Kind: who.Kind}
 	}
-	if !r.State.Answers() {
-		s.startAgain(ctx, r)
-		r, err = s.await(ctx, r, waiter, began.Add(wait))
+	if o.KeyID == nil && o.UserID == nil {
+		o.KeyID, o.UserID = who.KeyID(), who.UserID()
 	}
-	return Outcome{Run: r, Cached: true, ArgsDiffer: differ}, err
+	if o.WorkflowID == "" {
+		o.WorkflowID = flow.RunWorkflowID(who.TenantID, key)
+	}
+	return o
+}
+
+// names returns the keys to claim and the execution id of the call.
+func names(id uuid.UUID, req Request) (keys []string, execution string, err error) {
+	execution = req.ExecutionID
+	if execution == "" {
+		execution = "exec_" + id.String()
+	}
+	if req.StepKey != "" {
+		return []string{req.StepKey}, execution, nil
+	}
+	for _, k := range []string{req.ExecutionID, req.IdempotencyKey} {
+		if strings.HasPrefix(k, stepPrefix) {
+			return nil, "", fault.New(fault.CodeInvalidIdempotencyKey, "")
+		}
+		if k != "" && !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		keys = []string{execution}
+	}
+	return keys, execution, nil
 }
 
 func reused(r Run, how string) error {
@@ -131,54 +230,23 @@ func reused(r Run, how string) error {
 	return f
 }
 
-func (s *Service) claimParams(who Caller, req Request, name verb.Name, id uuid.UUID, print []byte, giveUp time.Time) dbsqlc.ClaimRunParams {
-	var keys []string
-	for _, k := range []string{req.ExecutionID, req.IdempotencyKey} {
-		if k != "" && !slices.Contains(keys, k) {
-			keys = append(keys, k)
-		}
+// claimRow asks the fence and reads the run that the keys name: one round trip.
+func (s *Service) claimRow(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
+	b := &db.Batch{}
+	claimed := db.Queue(b, s.q.ClaimRun, p)
+	rows := db.Queue(b, s.q.RunByKey, dbsqlc.RunByKeyParams{TenantID: p.TenantID, Key: p.Keys[0]})
+	if err := s.d.DB.Send(ctx, p.TenantID, b); err != nil {
+		return "", Run{}, fmt.Errorf("run: claim: %w", err)
 	}
-	execution := req.ExecutionID
-	if execution == "" {
-		execution = "exec_" + id.String()
-	}
-	if len(keys) == 0 {
-		keys = []string{execution}
-	}
-	p := dbsqlc.ClaimRunParams{
-		TenantID: who.TenantID, RunID: id, ExecutionID: execution, Keys: keys, Provider: name.Provider, Verb: name.Verb,
-		Args: string(req.Args), Fingerprint: print, DryRun: req.DryRun, Metadata: req.Metadata, KeyID: &who.KeyID,
-		RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: giveUp,
-	}
-	if req.SessionID != "" {
-		p.SessionID = &req.SessionID
-	}
-	return p
+	r, _ = oneOf(rows.Value)
+	return claimed.Value, r, nil
 }
 
-// claim asks the fence and reads the run that the keys name: one round trip.
-func (s *Service) claim(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
-	b := &pgx.Batch{}
-	// In the order of dbsqlc.ClaimRunParams.
-	b.Queue(dbsqlc.ClaimRun, p.Keys, p.Provider, p.Verb, p.DryRun, p.TenantID, p.RunID, p.ExecutionID, p.Args,
-		p.Fingerprint, p.SessionID, p.Metadata, p.KeyID, p.RequestID, p.SourceAddr, p.GiveUpAt)
-	b.Queue(dbsqlc.RunByKey, p.TenantID, p.Keys[0])
-	err = s.DB.Batch(ctx, p.TenantID, b, func(res pgx.BatchResults) error {
-		if err := res.QueryRow().Scan(&outcome); err != nil {
-			return fmt.Errorf("run: claim: %w", err)
-		}
-		var err error
-		r, _, err = oneRow(res)
-		return err
-	})
-	return outcome, r, err
-}
-
-// startAndWait has the workflow started and waits for the row to end. The start is
-// not tied to the caller: one who goes away does not take the run with him.
+// startAndWait has the workflow started and waits for the row to end. The start does not
+// depend on the caller: the run continues when the caller disconnects.
 func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
 	if s.cfg.OneProcess {
-		s.prepared.add(prepared{run: r})
+		s.carried.addClaim(r)
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -193,7 +261,7 @@ func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.
 		return done, nil
 	case err := <-failed:
 		// The claim stands: the sweeper or a repeat of the call starts it.
-		s.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
+		s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
 		f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The call is claimed: repeat it with the same id.").Because(err)
 		f.ExecutionID, f.Retryable = r.ExecutionID, true
 		return r, f
@@ -207,24 +275,26 @@ func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.
 }
 
 func (s *Service) start(ctx context.Context, r Run) error {
-	return s.Engine.StartRun(ctx, r.ref(), r.ClaimKey, flow.RunSummary(r.Verb.String(), string(r.Risk)))
+	in := flow.ActionRunInput{RunRef: r.ref()}
+	return s.d.Engine.StartRun(ctx, in, r.WorkflowID, flow.RunSummary(r.Verb.String(), string(r.Risk)))
 }
 
 // graceForStarter is how long a claim may be without a workflow while its caller's
 // process is still at it.
 const graceForStarter = time.Second
 
-// startAgain repairs a claim whose process died before it started the workflow. A
-// start that was made is told apart by the engine, so a needless one does nothing.
+// startAgain repairs a claim whose process died before it started the workflow. The engine
+// recognises a start that was made, so a needless one does nothing. A run that another
+// workflow drives is started by none.
 func (s *Service) startAgain(ctx context.Context, r Run) {
-	if r.State != StateClaimed || s.Now().Sub(r.UpdatedAt) < graceForStarter {
+	if r.State != StateClaimed || r.WorkflowID != r.ownWorkflow() || s.d.Now().Sub(r.UpdatedAt) < graceForStarter {
 		return
 	}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 		defer cancel()
 		if err := s.start(ctx, r); err != nil {
-			s.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
+			s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
 		}
 	}()
 }
@@ -264,7 +334,7 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, until time.Time) (
 }
 
 func (s *Service) get(ctx context.Context, tenant, id uuid.UUID) (Run, error) {
-	row, err := dbsqlc.New().GetRun(ctx, s.DB.Tenant(tenant), dbsqlc.GetRunParams{TenantID: tenant, ID: id})
+	row, err := s.q.GetRun(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetRunParams{TenantID: tenant, ID: id})
 	if err != nil {
 		return Run{}, fmt.Errorf("run: get: %w", err)
 	}

@@ -4,34 +4,34 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )
 
-// Reader is who looks at executions: a key sees its own, a user all of the tenant's.
-type Reader struct {
-	TenantID  uuid.UUID
-	KeyID     *uuid.UUID
-	UserID    *uuid.UUID
-	RequestID string
-	Source    string
-}
-
-func (r Reader) sees(run Run) bool {
-	return r.KeyID == nil || run.KeyID != nil && *run.KeyID == *r.KeyID
+// sees reports whether the actor may see the run: a key sees its own, a user all of the
+// tenant's.
+func sees(who actor.Actor, r Run) bool {
+	key := who.KeyID()
+	return key == nil || r.KeyID != nil && *r.KeyID == *key
 }
 
 // Get returns an execution by its execution_id or any key that was bound to it.
-// One that the reader may not see is unknown to him.
-func (s *Service) Get(ctx context.Context, who Reader, executionID string) (Run, error) {
-	rows, err := dbsqlc.New().RunByKey(ctx, s.DB.Tenant(who.TenantID),
+// One that the actor may not see is unknown to them, and so is a key that we derive.
+func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Run, error) {
+	if strings.HasPrefix(executionID, stepPrefix) {
+		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
+	}
+	rows, err := s.q.RunByKey(ctx, s.d.DB.Tenant(who.TenantID),
 		dbsqlc.RunByKeyParams{TenantID: who.TenantID, Key: executionID})
 	if err != nil {
 		return Run{}, fmt.Errorf("run: get: %w", err)
@@ -40,7 +40,7 @@ func (s *Service) Get(ctx context.Context, who Reader, executionID string) (Run,
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
 	r := fromRow(rows[0])
-	if !who.sees(r) {
+	if !sees(who, r) {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
 	return r, nil
@@ -59,62 +59,43 @@ type Filter struct {
 	Limit  int
 }
 
-// StatesOf returns the states that a public status stands for; ok is false for a
-// status that does not exist.
-func StatesOf(status string) (states []string, ok bool) {
-	for _, s := range []State{
-		StateClaimed, StateSending, StateExecuted, StateFailed, StateOutcomeUnknown,
-		StateBlocked, StateRefused, StateIntercepted, StateCancelled, StatePending, StateRejected, StateExpired,
-	} {
-		if s.Status() == status {
-			states = append(states, string(s))
-		}
-	}
-	return states, len(states) > 0
-}
-
 // List returns the newest executions first, without their arguments and results, and
 // whether there are more.
-func (s *Service) List(ctx context.Context, who Reader, f Filter) (runs []Run, more bool, err error) {
+func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []Run, more bool, err error) {
 	p := dbsqlc.ListRunsParams{
-		TenantID: who.TenantID, KeyID: who.KeyID, Before: f.Before, Since: f.Since, Until: f.Until,
-		Provider: optional(f.Provider), Verb: optional(f.Verb), SessionID: optional(f.SessionID), Most: int32(f.Limit + 1),
+		TenantID: who.TenantID, KeyID: who.KeyID(), Before: f.Before, Since: f.Since, Until: f.Until,
+		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),
 	}
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}
-	rows, err := dbsqlc.New().ListRuns(ctx, s.DB.Tenant(who.TenantID), p)
+	rows, err := s.q.ListRuns(ctx, s.d.DB.Tenant(who.TenantID), p)
 	if err != nil {
 		return nil, false, fmt.Errorf("run: list: %w", err)
 	}
-	more = len(rows) > f.Limit
-	for _, row := range rows[:min(len(rows), f.Limit)] {
+	rows, more = db.Page(rows, f.Limit)
+	for _, row := range rows {
 		runs = append(runs, fromListed(row))
 	}
 	return runs, more, nil
 }
 
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 // Cancel ends a run that has not been sent, one that waits for a human too, and takes
 // its approval back. One that was sent, or has ended, is CONFLICT.
-func (s *Service) Cancel(ctx context.Context, who Reader, executionID string) (Run, error) {
+func (s *Service) Cancel(ctx context.Context, who actor.Actor, executionID string) (Run, error) {
 	r, err := s.Get(ctx, who, executionID)
 	if err != nil {
 		return Run{}, err
 	}
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.RequestCancel, r.TenantID, r.ID)
-	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	b.Queue(dbsqlc.CancelApproval, "The execution was cancelled.", who.UserID, r.TenantID, r.ID)
-	audit.QueueRaw(b, who.record(r, audit.RunCancelled, StateCancelled))
-	done, err := s.change(ctx, r, b)
-	if isNotOurs(err) {
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.RequestCancel, dbsqlc.RequestCancelParams{TenantID: r.TenantID, ID: r.ID})
+	s.requireChanged(b, r)
+	approval.CloseOf(b, r.subject(), approval.Closing{
+		Status: governance.ApprovalCancelled, Reason: "The execution was cancelled.", By: who.UserID(),
+	})
+	audit.Queue(b, recordBy(who, r, audit.RunCancelled, StateCancelled))
+	done, found, err := s.change(ctx, r, b, changed)
+	if err == nil && !found {
 		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
 	}
 	if err == nil && done.ApprovalID != nil {
@@ -131,47 +112,42 @@ type Resolution struct {
 }
 
 // Resolve settles an outcome_unknown. Any other state is CONFLICT.
-func (s *Service) Resolve(ctx context.Context, who Reader, executionID string, res Resolution) (Run, error) {
+func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID string, res Resolution) (Run, error) {
 	r, err := s.Get(ctx, who, executionID)
 	if err != nil {
 		return Run{}, err
 	}
 	p := dbsqlc.ResolveRunParams{
-		TenantID: r.TenantID, ID: r.ID, State: string(StateExecuted), Reason: res.Reason, ResolvedBy: who.UserID,
+		TenantID: r.TenantID, ID: r.ID, State: string(StateExecuted), Reason: res.Reason, ResolvedBy: who.UserID(),
 	}
 	switch {
 	case !res.Executed:
 		p.State, p.ErrorCode = string(StateFailed), string(fault.CodeProviderError)
 		p.ErrorMessage = "An operator settled this run as failed: " + res.Reason
 	case res.Result != nil:
-		p.Result = optional(string(res.Result))
+		p.Result = db.Optional(string(res.Result))
 	default:
-		p.Result = optional("{}")
+		p.Result = db.Optional("{}")
 	}
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.ResolveRun, p.State, p.Result, p.Reason, p.ResolvedBy, p.ErrorCode, p.ErrorMessage, p.TenantID, p.ID)
-	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	rec := who.record(r, audit.RunResolved, State(p.State))
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.ResolveRun, p)
+	s.requireChanged(b, r)
+	rec := recordBy(who, r, audit.RunResolved, State(p.State))
 	rec.Details = mustJSON(map[string]string{"reason": res.Reason})
-	audit.QueueRaw(b, rec)
-	done, err := s.change(ctx, r, b)
-	if isNotOurs(err) {
+	audit.Queue(b, rec)
+	done, found, err := s.change(ctx, r, b, changed)
+	if err == nil && !found {
 		return Run{}, fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))
 	}
 	return done, err
 }
 
-// change applies a batch whose first statement returns the changed run.
-func (s *Service) change(ctx context.Context, r Run, b *pgx.Batch) (Run, error) {
-	done, found, err := s.apply(ctx, r, b)
-	switch {
-	case err != nil:
-		return Run{}, err
-	case !found:
-		return Run{}, errNotOurs
+// change applies a batch that a person or a key asked for, and tells those who wait.
+func (s *Service) change(ctx context.Context, r Run, b *db.Batch, changed *db.Answer[[]dbsqlc.Run]) (done Run, found bool, err error) {
+	if done, found, err = s.apply(ctx, r, b, changed); found {
+		s.ended(done)
 	}
-	s.ended(done)
-	return done, nil
+	return done, found, err
 }
 
 func (s *Service) statusNow(ctx context.Context, r Run) string {
@@ -181,22 +157,16 @@ func (s *Service) statusNow(ctx context.Context, r Run) string {
 	return r.State.Status()
 }
 
-func (r Reader) record(run Run, action audit.Action, outcome State) audit.Record {
-	rec := audit.Record{
-		TenantID: run.TenantID, Action: action, Provider: run.Verb.Provider, Verb: run.Verb.Verb, RiskLevel: string(run.Risk),
-		Decision: run.Decision, Outcome: string(outcome), ExecutionID: run.ExecutionID, SessionID: run.SessionID,
-		RequestID: r.RequestID, SourceAddr: r.Source,
+// recordBy is the audit record of what an actor did with the run.
+func recordBy(who actor.Actor, r Run, action audit.Action, outcome State) audit.Record {
+	return audit.Record{
+		TenantID: r.TenantID, ActorType: who.Kind, ActorID: who.IDText(), Action: action,
+		Provider: r.Verb.Provider, Verb: r.Verb.Verb, RiskLevel: string(r.Risk), Decision: r.Decision, Outcome: string(outcome),
+		ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	}
-	switch {
-	case r.UserID != nil:
-		rec.ActorType, rec.ActorID = actor.User, r.UserID.String()
-	case r.KeyID != nil:
-		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
-	}
-	return rec
 }
 
 // MaskedArgs returns the run's arguments as they may be shown.
 func (s *Service) MaskedArgs(ctx context.Context, r Run) json.RawMessage {
-	return s.Targets.Mask(ctx, r.TenantID, r.Verb, r.Effective())
+	return s.d.Targets.Mask(ctx, r.TenantID, r.Verb, r.Effective())
 }

@@ -3,29 +3,38 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
+	"time"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )
 
-// errNotOurs rolls the batch back: the row was not in a state to be ended by this
-// attempt, so its audit record must not be written either.
-var errNotOurs = errors.New("run: the row belongs to another attempt")
-
-func isNotOurs(err error) bool { return errors.Is(err, errNotOurs) }
-
 func isMissing(err error) bool { return db.IsNoRows(err) }
 
-// endsFrom lists the states that a run may be ended from. A call that was sent and
-// answered late still settles what a crash had left unknown.
+// ending is how a run ends.
+type ending struct {
+	state      State
+	result     json.RawMessage
+	status     int // the provider's
+	code       fault.Code
+	message    string
+	details    []fault.Detail
+	retryable  bool
+	retryAfter time.Duration
+	approvalID *string
+	// fromSending: a refusal of a call that had moved to sending and had no effect.
+	fromSending bool
+}
+
+// endsFrom lists the states that a run may be ended from; see moves. A call that was sent
+// and answered late still settles what a crash had left unknown.
 func endsFrom(e ending) []string {
 	if e.fromSending {
 		return []string{string(StateSending)}
@@ -40,6 +49,29 @@ func endsFrom(e ending) []string {
 	}
 }
 
+// finish commits the end of the run, its audit record and what more belongs to it
+// in one transaction and round trip, then tells those who wait. A row that another
+// attempt or a person ended meanwhile is left as it is.
+func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit.Action, more ...func(*db.Batch)) (flow.Step, error) {
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, e))
+	s.requireChanged(b, p.run)
+	for _, queue := range more {
+		queue(b)
+	}
+	p.note(b, action, string(e.state), auditDetails(e))
+	done, found, err := s.apply(ctx, p.run, b, changed)
+	if err != nil {
+		return flow.Step{}, err
+	}
+	s.carried.forget(p.run.ref())
+	if !found {
+		return s.movedOn(ctx, p.run.ref())
+	}
+	s.ended(done)
+	return flow.Step{State: done.State, Done: true}, nil
+}
+
 func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 	p := dbsqlc.FinishRunParams{
 		State: string(e.state), ProviderStatus: int32(e.status), ErrorCode: string(e.code), ErrorMessage: e.message,
@@ -48,7 +80,7 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
 	if p.ApprovalID == nil {
-		p.ApprovalID = r.ApprovalID // of a run that a human released
+		p.ApprovalID = r.ApprovalID // of a run that an approver released
 	}
 	if e.result != nil {
 		text := string(e.result)
@@ -60,58 +92,56 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 	return p
 }
 
-// apply sends a batch whose first statement returns the changed run; found is false,
-// and nothing is changed, where the row was not in a state for it.
-func (s *Service) apply(ctx context.Context, r Run, b *pgx.Batch) (done Run, found bool, err error) {
-	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
-		var err error
-		if done, found, err = oneRow(res); err != nil {
-			return err
-		}
-		if !found {
-			return errNotOurs
-		}
-		return nil
-	})
-	if err != nil && !isNotOurs(err) {
+// block ends the run as blocked, with a closed approval record that says why.
+func (s *Service) block(ctx context.Context, p prepared) (flow.Step, error) {
+	id := approval.NewID()
+	p.run.Decision = string(governance.Block)
+	record := p.approval(id, governance.ApprovalOfBlock)
+	e := ending{state: StateBlocked, code: fault.CodeGovernanceBlocked, message: p.verdict.Reason, approvalID: &id}
+	return s.finish(ctx, p, e, audit.RunBlocked, func(b *db.Batch) { approval.RecordBlock(b, record) }, p.queueMatches)
+}
+
+// refuse ends the run before anything was sent; its id may be used again.
+func (s *Service) refuse(ctx context.Context, p prepared, f *fault.Error) (flow.Step, error) {
+	return s.finish(ctx, p, ending{state: StateRefused, code: f.Code, message: f.Message, details: f.Details}, audit.RunRefused)
+}
+
+// requireChanged undoes the batch where it did not change the run.
+func (s *Service) requireChanged(b *db.Batch, r Run) {
+	db.Queue(b, s.q.RequireRunChanged, dbsqlc.RequireRunChangedParams{TenantID: r.TenantID, ID: r.ID})
+}
+
+// apply sends a batch that requires the run to change; found is false, and nothing was
+// changed, where the row was not in a state for it.
+func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Answer[[]dbsqlc.Run]) (done Run, found bool, err error) {
+	err = s.d.DB.Send(ctx, r.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
+		return Run{}, false, nil
+	case err != nil:
 		return Run{}, false, fmt.Errorf("run: change: %w", err)
 	}
+	done, found = oneOf(changed.Value)
 	return done, found, nil
 }
 
-// record starts an audit record about the run.
-func (p prepared) record(action audit.Action) audit.Record {
-	r := p.run
-	rec := audit.Record{
-		TenantID: r.TenantID, ActorType: actor.Workflow, ActorID: r.ID.String(), Action: action,
-		Provider: r.Verb.Provider, Verb: r.Verb.Verb, RiskLevel: string(r.Risk), Decision: r.Decision,
-		ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
+// movedOn is the step of a run that another process or a person changed first. One that has
+// ended is done; any other goes on, and the send step looks at what it is now. A workflow
+// that ended here would leave its approval without one.
+func (s *Service) movedOn(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	s.carried.forget(ref)
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	if err != nil {
+		return flow.Step{}, err
 	}
-	if r.KeyID != nil {
-		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
+	waits := r.State == StateIntercepted && r.ApprovalID != nil
+	if r.Attempt != ref.Attempt || r.State.Ended() && !waits {
+		return flow.Step{State: r.State, Done: true}, nil
 	}
-	if p.target != nil {
-		rec.Input = p.target.Mask(r.Effective())
-	}
-	return rec
+	return flow.Step{State: r.State, After: lookAgain}, nil
 }
 
-// auditDetails says how a run ended, without the provider's answer.
-func auditDetails(e ending) json.RawMessage {
-	d := map[string]any{}
-	if e.code != "" {
-		d["code"], d["message"] = e.code, e.message
-	}
-	if e.status != 0 {
-		d["provider_status"] = e.status
-	}
-	if e.approvalID != nil {
-		d["approval_id"] = *e.approvalID
-	}
-	return mustJSON(d)
-}
-
-// mustJSON encodes values of this package's own types, which cannot fail.
+// mustJSON encodes values of this package's own types, which always encode.
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -24,7 +25,7 @@ func TestOnlyWhatWasCheckedUnderTheApprovalIsSent(t *testing.T) {
 	require.Empty(t, r.decide(x, first, "approve").Code)
 	step, err := r.Govern(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateClaimed}, step)
+	require.Equal(t, flow.Step{State: run.StateClaimed}, step)
 
 	other := r.another()
 	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, first)
@@ -53,14 +54,14 @@ func TestAVerbThatGoesWhileTheGateIsShutEndsTheRun(t *testing.T) {
 	require.NoError(t, err)
 	r.policies(rule(governance.ActionBlock, "read"))
 	r.targets.gone.Store(true)
-	var step run.Step
+	var step flow.Step
 	for range 3 { // as Temporal repeats a step that failed
 		if step, err = r.Send(t.Context(), ref(out.Run)); err == nil {
 			break
 		}
 	}
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateRefused, Done: true}, step)
+	require.Equal(t, flow.Step{State: run.StateRefused, Done: true}, step)
 }
 
 // The giver of a grant lost his role while the provider had us wait.
@@ -84,7 +85,7 @@ func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	}
 	step, err := r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateClaimed, After: time.Second}, step)
+	require.Equal(t, flow.Step{State: run.StateClaimed, After: time.Second}, step)
 	r.admin(`UPDATE users SET role = 'member' WHERE id = $1`, giver)
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
@@ -115,7 +116,7 @@ func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
 	r.targets.schema.Store(&hash)
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateOutcomeUnknown, Done: true}, step)
+	require.Equal(t, flow.Step{State: run.StateOutcomeUnknown, Done: true}, step)
 	require.EqualValues(t, 2, r.provider.effects.Load())
 }
 
@@ -140,7 +141,7 @@ func TestACallThatMeetsAChangeOfPoliciesIsJudgedAnew(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `INSERT INTO policy_sets (tenant_id, version) VALUES ($1, 1)`, r.tenant)
 	require.NoError(t, err)
 	r.targets.policies.Store(governance.Compile(1, []governance.Policy{rule(governance.ActionBlock, "pay")}))
-	sent := make(chan run.Step, 1)
+	sent := make(chan flow.Step, 1)
 	go func() {
 		step, err := r.Send(t.Context(), ref(out.Run))
 		if err == nil {
@@ -152,6 +153,6 @@ func TestACallThatMeetsAChangeOfPoliciesIsJudgedAnew(t *testing.T) {
 		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
-	require.Equal(t, run.Step{State: run.StateBlocked, Done: true}, <-sent)
+	require.Equal(t, flow.Step{State: run.StateBlocked, Done: true}, <-sent)
 	require.Zero(t, r.provider.effects.Load())
 }

@@ -7,14 +7,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
 )
 
 // useGrant looks for a standing approval of the call and takes one use of it. A grant
-// stands for the approval of the one who gave it: it lets through what he alone could
-// approve today, and never a run that was held already or a block.
+// stands for the approval of its giver: it lets through what the giver alone could approve
+// today, and never a run that was held already or a block.
 func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err error) {
 	r := p.run
 	if r.GrantID != nil {
@@ -25,7 +27,7 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 		return false, nil
 	}
 	q := dbsqlc.New()
-	grants, err := q.UsableGrants(ctx, s.DB.Tenant(r.TenantID),
+	grants, err := q.UsableGrants(ctx, s.d.DB.Tenant(r.TenantID),
 		dbsqlc.UsableGrantsParams{TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb})
 	if err != nil {
 		return false, fmt.Errorf("run: grants: %w", err)
@@ -42,10 +44,10 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	return false, nil
 }
 
-// grantFits holds the call against the grant: whom it is for, its conditions, and
+// grantFits reports whether the grant covers the call: whom it is for, its conditions, and
 // whether its giver alone could approve the call.
 func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
-	about := governance.ContextOf(p.run.Metadata)
+	about := p.run.about()
 	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || !fits(g.CustomerID, about.CustomerID) {
 		return false
 	}
@@ -53,20 +55,20 @@ func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	if json.Unmarshal(g.Conditions, &list) != nil {
 		return false
 	}
-	giver := []governance.Voter{{UserID: g.CreatedBy, Role: g.Role}}
+	giver := []governance.Voter{{UserID: g.CreatedBy, Role: actor.Role(g.Role)}}
 	if _, enough := governance.Count(p.verdict.Requirements, giver, false); !enough {
 		return false
 	}
-	return p.target.Hold(list, p.run.Effective(), about)
+	return p.target.Meets(list, p.run.Effective(), about)
 }
 
-// fits: a grant that names nobody is for everybody.
+// fits reports whether the grant is for the actual one. A grant that names none is for all.
 func fits(wanted, actual *string) bool { return wanted == nil || actual != nil && *wanted == *actual }
 
 // takeGrant counts the use and names the grant in the run's row, together or not at all.
 func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGrantsRow) (taken bool, err error) {
 	r := p.run
-	err = s.DB.InTenant(ctx, r.TenantID, func(tx pgx.Tx) error {
+	err = s.d.DB.InTenant(ctx, r.TenantID, func(tx pgx.Tx) error {
 		q := dbsqlc.New()
 		n, err := q.UseGrant(ctx, tx, dbsqlc.UseGrantParams{TenantID: r.TenantID, ID: g.ID})
 		if err != nil || n == 0 {
@@ -77,7 +79,7 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 		case err != nil:
 			return err
 		case len(rows) == 0:
-			return errNotOurs
+			return db.ErrNotChanged
 		}
 		taken = true
 		p.run.GrantID = &g.ID
@@ -87,7 +89,7 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 		return audit.Append(ctx, tx, rec)
 	})
 	switch {
-	case isNotOurs(err):
+	case db.IsNotChanged(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("run: use a grant: %w", err)
@@ -95,14 +97,14 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 	return taken, nil
 }
 
-// dropGrant forgets a grant that the run took when it needed one, so that its end does
-// not keep the run back.
+// dropGrant forgets a grant that the run took when it needed one, so that the grant's end
+// does not keep the run back.
 func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
 	r := p.run
 	if r.GrantID == nil {
 		return nil
 	}
-	_, err := dbsqlc.New().LetThrough(ctx, s.DB.Tenant(r.TenantID), dbsqlc.LetThroughParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	_, err := s.q.LetThrough(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.LetThroughParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
 	if err != nil {
 		return fmt.Errorf("run: drop a grant: %w", err)
 	}
@@ -113,7 +115,7 @@ func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
 // stillGranted reports whether the grant that the run has taken a use of still stands,
 // and lets the call through as it is judged now.
 func (s *Service) stillGranted(ctx context.Context, p *prepared) (bool, error) {
-	grants, err := dbsqlc.New().TakenGrant(ctx, s.DB.Tenant(p.run.TenantID),
+	grants, err := s.q.TakenGrant(ctx, s.d.DB.Tenant(p.run.TenantID),
 		dbsqlc.TakenGrantParams{TenantID: p.run.TenantID, ID: *p.run.GrantID})
 	if err != nil {
 		return false, fmt.Errorf("run: the grant: %w", err)

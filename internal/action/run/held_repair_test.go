@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -39,7 +41,7 @@ func TestARunThatLostItsGrantIsSentOnceItIsApproved(t *testing.T) {
 	require.NoError(t, err)
 	step, err := r.Govern(t.Context(), ref(out.Run))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateClaimed}, step, "the grant lets it through")
+	require.Equal(t, flow.Step{State: run.StateClaimed}, step, "the grant lets it through")
 	r.admin(`UPDATE grants SET revoked_at = now()`)
 	step, err = r.Send(t.Context(), ref(out.Run))
 	require.NoError(t, err)
@@ -47,7 +49,7 @@ func TestARunThatLostItsGrantIsSentOnceItIsApproved(t *testing.T) {
 	require.True(t, r.decide(r.read(out.Run), r.user("approver"), "approve").Closed)
 	step, err = r.Send(t.Context(), ref(out.Run))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateExecuted, Done: true}, step)
+	require.Equal(t, flow.Step{State: run.StateExecuted, Done: true}, step)
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'grant_id' IS NULL AND details->>'approval_id' <> ''`))
 }
 
@@ -64,10 +66,10 @@ func TestAnApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	require.True(t, r.decide(x, u, "approve").Closed)
 	step, err := r.Govern(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateClaimed}, step)
+	require.Equal(t, flow.Step{State: run.StateClaimed}, step)
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.Step{State: run.StateClaimed, After: time.Second}, step)
+	require.Equal(t, flow.Step{State: run.StateClaimed, After: time.Second}, step)
 	r.admin(`UPDATE users SET removed_at = now(), password_hash = NULL WHERE id = $1`, u)
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
@@ -111,11 +113,11 @@ func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 			x := r.held("refund", "a", `{}`)
 			missed(r, x)
 			r.ahead.Store(int64(time.Minute))
-			require.NoError(t, r.SweepOnce(t.Context()))
+			require.NoError(t, r.Sweep(t.Context()))
 			require.Positive(t, r.engine.nudged.Load())
 			told := r.engine.nudged.Load()
 			if r.read(x).State != run.StateClaimed {
-				require.NoError(t, r.SweepOnce(t.Context()))
+				require.NoError(t, r.Sweep(t.Context()))
 				require.Equal(t, told, r.engine.nudged.Load(), "once is enough")
 			}
 		})
@@ -132,7 +134,7 @@ func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
 	r.engine.open.Store(x.ClaimKey, false)
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
 	r.ahead.Store(int64(time.Minute))
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	require.Zero(t, r.count(`SELECT count(*) FROM approvals WHERE recheck`))
 	require.Equal(t, "rejected", r.status(*x.ApprovalID))
 }
@@ -152,7 +154,7 @@ func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
 	require.NoError(t, err)
 	cancelled := make(chan error, 1)
 	go func() {
-		_, err := r.Cancel(t.Context(), run.Reader{TenantID: r.tenant, UserID: &r.tenant}, x.ExecutionID)
+		_, err := r.Cancel(t.Context(), actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant}, x.ExecutionID)
 		cancelled <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -160,8 +162,8 @@ func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
 	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the edit")
 	for _, sql := range []string{
 		`UPDATE approvals SET status = 'superseded', decided_at = now()`,
-		`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind)
-		 SELECT 'appr_next', tenant_id, run_id, execution_id, 'pending', provider, verb, args, risk_level, policy_name, reason, expires_at, kind FROM approvals`,
+		`INSERT INTO approvals (id, tenant_id, run_id, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind)
+		 SELECT 'appr_next', tenant_id, run_id, subject_id, execution_id, 'pending', provider, verb, args, risk_level, policy_name, reason, expires_at, kind FROM approvals`,
 		`UPDATE runs SET approval_id = 'appr_next'`,
 	} {
 		_, err = edit.Exec(t.Context(), sql)
@@ -183,10 +185,10 @@ func TestAChangeWhileAWorkflowIsToldIsNotLost(t *testing.T) {
 	r.admin(`UPDATE approvals SET recheck = true`)
 	change := func() { r.admin(`UPDATE approvals SET recheck = true`) }
 	r.engine.telling.Store(&change)
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	require.EqualValues(t, 1, r.engine.nudged.Load())
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	require.EqualValues(t, 2, r.engine.nudged.Load())
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	require.EqualValues(t, 2, r.engine.nudged.Load(), "once each is enough")
 }

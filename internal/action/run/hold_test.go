@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -57,10 +59,12 @@ func (r *rig) held(verbName, id, args string, more ...func(*run.Request)) run.Ru
 	return out.Run
 }
 
-func ref(x run.Run) run.Ref { return run.Ref{TenantID: x.TenantID, ID: x.ID, Attempt: x.Attempt} }
+func ref(x run.Run) flow.RunRef {
+	return flow.RunRef{TenantID: x.TenantID, RunID: x.ID, Attempt: x.Attempt}
+}
 
 // decide proposes a decision about the run's approval as it stands and has it counted.
-func (r *rig) decide(x run.Run, user uuid.UUID, decision string, edited ...string) run.Decided {
+func (r *rig) decide(x run.Run, user uuid.UUID, decision string, edited ...string) flow.Decided {
 	r.t.Helper()
 	id := uuid.New()
 	var args *string
@@ -86,7 +90,7 @@ func (r *rig) wake(x run.Run) run.Run {
 
 func (r *rig) read(x run.Run) run.Run {
 	r.t.Helper()
-	now, err := r.Get(r.t.Context(), run.Reader{TenantID: r.tenant}, x.ExecutionID)
+	now, err := r.Get(r.t.Context(), actor.SystemOf(r.tenant), x.ExecutionID)
 	require.NoError(r.t, err)
 	return now
 }
@@ -353,7 +357,7 @@ func TestCancellingAHeldRunTakesItsApprovalBack(t *testing.T) {
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
 	for _, dry := range []bool{false, true} {
 		x := r.held("pay", strconv.FormatBool(dry), `{}`, func(q *run.Request) { q.DryRun = dry })
-		done, err := r.Cancel(t.Context(), run.Reader{TenantID: r.tenant, UserID: &r.tenant}, x.ExecutionID)
+		done, err := r.Cancel(t.Context(), actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant}, x.ExecutionID)
 		require.NoError(t, err)
 		require.Equal(t, run.StateCancelled, done.State)
 		require.Equal(t, "cancelled", r.status(*x.ApprovalID))
@@ -368,10 +372,10 @@ func TestAnApprovalWithoutAWorkflowIsClosed(t *testing.T) {
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
 	x, dry := r.held("pay", "one", `{}`), r.held("pay", "two", `{}`, func(q *run.Request) { q.DryRun = true })
-	r.engine.open.Store(x.ClaimKey, false)
-	r.engine.open.Store(dry.ClaimKey, false)
+	r.engine.open.Store(x.WorkflowID, false)
+	r.engine.open.Store(dry.WorkflowID, false)
 	r.admin(`UPDATE approvals SET watched_at = now() - interval '1 hour'`)
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	require.Equal(t, "cancelled", r.status(*x.ApprovalID))
 	require.Equal(t, "cancelled", r.status(*dry.ApprovalID))
 	require.Equal(t, run.StateRefused, r.read(x).State)
@@ -383,7 +387,7 @@ func TestAnOperatorAtTemporalCanOnlyReject(t *testing.T) {
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
 	x := r.held("pay", "one", `{}`)
-	require.NoError(t, r.RejectByOperator(context.Background(), run.Ref{TenantID: r.tenant, ID: uuid.New(), Attempt: 1}), "of a row that is gone")
+	require.NoError(t, r.RejectByOperator(context.Background(), flow.RunRef{TenantID: r.tenant, RunID: uuid.New(), Attempt: 1}), "of a row that is gone")
 	require.NoError(t, r.RejectByOperator(context.Background(), ref(x)))
 	require.Equal(t, run.StateRejected, r.wake(x).State)
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'approval.rejected' AND actor_type = 'operator'`))

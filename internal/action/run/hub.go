@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
-	"agentruntime/db/dbsqlc"
 )
 
 // waiter receives the ended run, once.
@@ -105,7 +104,7 @@ func (s *Service) ended(r Run) {
 // Announce sends the notices of ended runs until ctx ends. A process whose
 // workflows end runs must run it.
 func (s *Service) Announce(ctx context.Context) {
-	connection := db.Connection{Dial: s.DB.Dial, Log: s.Log, Purpose: "announce ended runs"}
+	connection := db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "announce ended runs"}
 	// A lost notice costs a waiter one poll; a flushed commit costs every caller.
 	prepare := func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "set synchronous_commit = off")
@@ -127,7 +126,7 @@ func (s *Service) announce(ctx context.Context, conn *pgx.Conn) error {
 			}
 		}
 		if ids := s.hub.take(); len(ids) > 0 {
-			if err := dbsqlc.New().NotifyFinished(ctx, conn, ids); err != nil {
+			if err := s.q.NotifyFinished(ctx, conn, ids); err != nil {
 				return err
 			}
 		}
@@ -148,7 +147,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // until ctx ends. It looks up nothing that it may have missed: waiters poll too.
 func (s *Service) Listen(ctx context.Context) {
 	listener := db.Listener{
-		Connection: db.Connection{Dial: s.DB.Dial, Log: s.Log, Purpose: "hear of ended runs"},
+		Connection: db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "hear of ended runs"},
 		Channel:    finishedChannel,
 		Hear:       s.hear,
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -22,12 +23,12 @@ func TestAListReadsNoArgumentsAndNoResults(t *testing.T) {
 	_, err = r.do("pay", "three", `{"bad":true}`)
 	require.NoError(t, err)
 
-	list, more, err := r.List(t.Context(), run.Reader{TenantID: r.tenant}, run.Filter{Limit: 10})
+	list, more, err := r.List(t.Context(), actor.SystemOf(r.tenant), run.Filter{Limit: 10})
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Len(t, list, 3)
 	for i, id := range []string{"three", "two", "one"} {
-		want, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, id)
+		want, err := r.Get(t.Context(), actor.SystemOf(r.tenant), id)
 		require.NoError(t, err)
 		require.NotEmpty(t, want.Args)
 		want.Args, want.Result = json.RawMessage{}, nil

@@ -1,6 +1,13 @@
 package run
 
-import "agentruntime/internal/record/audit"
+import (
+	"encoding/json"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/audit"
+)
 
 // endedAction returns the action of a run that ended in a state after it was sent, or
 // that was refused at that moment.
@@ -19,13 +26,70 @@ func endedAction(s State) audit.Action {
 
 // closedAction returns the action of an approval that was closed with a status and
 // without a decision.
-func closedAction(status string) audit.Action {
+func closedAction(status governance.ApprovalStatus) audit.Action {
 	switch status {
-	case approvalSuperseded:
+	case governance.ApprovalSuperseded:
 		return audit.ApprovalSuperseded
-	case approvalExpired:
+	case governance.ApprovalExpired:
 		return audit.ApprovalExpired
 	default:
 		return audit.ApprovalCancelled
 	}
+}
+
+// record starts an audit record about the run.
+func (p prepared) record(action audit.Action) audit.Record {
+	r := p.run
+	rec := audit.Record{
+		TenantID: r.TenantID, ActorType: actor.Workflow, ActorID: r.ID.String(), Action: action,
+		Provider: r.Verb.Provider, Verb: r.Verb.Verb, RiskLevel: string(r.Risk), Decision: r.Decision,
+		ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
+	}
+	switch {
+	case r.KeyID != nil:
+		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
+	case r.UserID != nil:
+		rec.ActorType, rec.ActorID = actor.User, r.UserID.String()
+	}
+	if p.target != nil {
+		rec.Input = p.target.Mask(r.Effective())
+	}
+	return rec
+}
+
+// note queues the record of what the run's workflow did with the run.
+func (p prepared) note(b *db.Batch, action audit.Action, outcome string, details json.RawMessage) {
+	rec := p.record(action)
+	rec.Outcome, rec.Details = outcome, details
+	audit.Queue(b, rec)
+}
+
+// noteApproval queues the record of what the service did, by itself, with the approval that
+// the run has.
+func (p prepared) noteApproval(b *db.Batch, action audit.Action, id, outcome string, details map[string]any) {
+	audit.Queue(b, p.approvalRecord(action, id, outcome, details))
+}
+
+func (p prepared) approvalRecord(action audit.Action, id, outcome string, details map[string]any) audit.Record {
+	rec := p.record(action)
+	rec.ActorType, rec.ActorID = actor.System, ""
+	rec.Outcome, rec.SubjectType, rec.SubjectID = outcome, audit.SubjectApproval, id
+	details["approval_id"] = id
+	rec.Details = mustJSON(details)
+	return rec
+}
+
+// auditDetails says how a run ended, without the provider's answer.
+func auditDetails(e ending) json.RawMessage {
+	d := map[string]any{}
+	if e.code != "" {
+		d["code"], d["message"] = e.code, e.message
+	}
+	if e.status != 0 {
+		d["provider_status"] = e.status
+	}
+	if e.approvalID != nil {
+		d["approval_id"] = *e.approvalID
+	}
+	return mustJSON(d)
 }

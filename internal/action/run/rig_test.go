@@ -15,7 +15,9 @@ import (
 
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -84,9 +86,12 @@ func (r *rig) admin(sql string, args ...any) {
 	require.NoError(r.t, err)
 }
 
-func (r *rig) caller() run.Caller {
-	return run.Caller{TenantID: r.tenant, KeyID: r.key, RequestID: "req_test", SourceAddr: "192.0.2.1"}
+func (r *rig) caller() actor.Actor {
+	return actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: r.key, RequestID: "req_test", SourceAddr: "192.0.2.1"}
 }
+
+// workflow is the id of the workflow of the run that first claimed key.
+func (r *rig) workflow(key string) string { return flow.RunWorkflowID(r.tenant, key) }
 
 func (r *rig) do(verbName, id, args string, more ...func(*run.Request)) (run.Outcome, error) {
 	req := run.Request{Verb: "shop:" + verbName, Args: json.RawMessage(args), ExecutionID: id, Metadata: json.RawMessage(`{}`)}
@@ -120,28 +125,28 @@ type engine struct {
 	starts  atomic.Int64
 	// dead drops starts, as a process does that dies after the claim.
 	dead    atomic.Bool
-	started sync.Map // run.Ref
-	open    sync.Map // claim key → whether the workflow is open
+	started sync.Map // flow.RunRef
+	open    sync.Map // workflow id → whether the workflow is open
 	nudged  atomic.Int64
 	// telling happens once, while a workflow is told to look at its row.
 	telling atomic.Pointer[func()]
 }
 
-func (e *engine) StartRun(ctx context.Context, ref run.Ref, claimKey, _ string) error {
+func (e *engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, _ string) error {
 	if e.dead.Load() {
 		return nil
 	}
-	if _, started := e.started.LoadOrStore(ref, true); started {
+	if _, started := e.started.LoadOrStore(in.RunRef, true); started {
 		return nil
 	}
 	e.starts.Add(1)
-	e.open.Store(claimKey, true)
-	go e.walk(context.WithoutCancel(ctx), ref, claimKey)
+	e.open.Store(workflowID, true)
+	go e.walk(context.WithoutCancel(ctx), in.RunRef, workflowID)
 	return nil
 }
 
-// walk goes on until the run ends or waits for a human; wake goes on from there.
-func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
+// walk goes on until the run ends or waits for approval.
+func (e *engine) walk(ctx context.Context, ref flow.RunRef, workflowID string) {
 	step, err := e.service.Govern(ctx, ref)
 	for err == nil && !step.Done {
 		if step.ApprovalID != "" {
@@ -152,20 +157,20 @@ func (e *engine) walk(ctx context.Context, ref run.Ref, claimKey string) {
 			<-time.After(min(step.After, 5*time.Millisecond))
 		}
 	}
-	e.open.Store(claimKey, false)
+	e.open.Store(workflowID, false)
 }
 
-func (e *engine) Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error) {
+func (e *engine) Nudge(ctx context.Context, workflowID string) (open bool, err error) {
 	e.nudged.Add(1)
 	if f := e.telling.Swap(nil); f != nil {
 		(*f)()
 	}
-	open, _, err = e.RunOpen(ctx, tenant, claimKey)
+	open, _, err = e.IsOpen(ctx, workflowID)
 	return open, err
 }
 
-func (e *engine) RunOpen(_ context.Context, _ uuid.UUID, claimKey string) (open, found bool, err error) {
-	v, found := e.open.Load(claimKey)
+func (e *engine) IsOpen(_ context.Context, workflowID string) (open, found bool, err error) {
+	v, found := e.open.Load(workflowID)
 	if !found {
 		return false, false, nil
 	}
@@ -188,13 +193,13 @@ type targets struct {
 	provider *provider
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
-	// meanwhile happens once, between the reading of a run and of what it hangs on.
+	// meanwhile happens once, between the reading of a run and of what it depends on.
 	meanwhile atomic.Pointer[func()]
-	// gone: the catalog has no verb any more.
+	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
 }
 
-func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name) (run.Target, error) {
+func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, _ string) (run.Target, error) {
 	if f := t.meanwhile.Swap(nil); f != nil {
 		(*f)()
 	}
@@ -247,7 +252,7 @@ func (t target) Judge(args json.RawMessage, about governance.Context) governance
 	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})
 }
 
-func (t target) Hold([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
+func (t target) Meets([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
 
 func (t target) Check(args json.RawMessage) []fault.Detail {
 	if string(args) == `{"bad":true}` {

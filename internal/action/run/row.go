@@ -2,22 +2,169 @@ package run
 
 import (
 	"encoding/json"
-	"fmt"
+	"reflect"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/approval"
 )
+
+// Origin says where a run comes from and for whom it acts.
+type Origin struct {
+	// Kind is actor.Key or actor.User for a call over HTTP, actor.Agent or actor.Map for a
+	// step of theirs.
+	Kind actor.Kind `json:"origin"`
+	// KeyID or UserID is the key or the user for which the run acts, also where an agent
+	// or a Map makes the call for them.
+	KeyID  *uuid.UUID `json:"key_id,omitempty"`
+	UserID *uuid.UUID `json:"user_id,omitempty"`
+	// AgentID and CustomerID are set by our own agents and Maps. A caller over HTTP names
+	// theirs in the run's metadata.
+	AgentID    *uuid.UUID `json:"agent_id,omitempty"`
+	CustomerID *uuid.UUID `json:"customer_id,omitempty"`
+	// ParentID is the execution that the run is a step of, Step the path of the step in it.
+	// Both or neither are set.
+	ParentID *string `json:"parent_id,omitempty"`
+	Step     *string `json:"step,omitempty"`
+	// WorkflowID is the workflow that drives the run.
+	WorkflowID string `json:"workflow_id"`
+}
+
+// claimedCall has the small columns of a new run, by the names of the columns. claim_run
+// reads it; see db/functions/claim_run.sql.
+type claimedCall struct {
+	Origin
+	ID          uuid.UUID `json:"id"`
+	ExecutionID string    `json:"execution_id"`
+	Provider    string    `json:"provider"`
+	Verb        string    `json:"verb"`
+	DryRun      bool      `json:"dry_run"`
+	SessionID   string    `json:"session_id,omitempty"`
+	RequestID   string    `json:"request_id"`
+	SourceAddr  string    `json:"source_addr"`
+	GiveUpAt    time.Time `json:"give_up_at"`
+}
+
+// Run is one run as it stands in the database.
+type Run struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	ExecutionID string
+	ClaimKey    string
+	Attempt     int32
+	State       State
+	Verb        verb.Name
+	Args        json.RawMessage
+	Fingerprint []byte
+	DryRun      bool
+	SessionID   *string
+	Metadata    json.RawMessage
+	Origin
+	RequestID    string
+	SourceAddr   string
+	GiveUpAt     time.Time
+	Risk         verb.Risk
+	Operation    verb.Operation
+	Decision     string
+	PolicyName   string
+	Reason       string
+	ApprovalID   *string
+	CredentialID *uuid.UUID
+	// Held: an approval was asked for, and nothing else releases the run.
+	Held bool
+	// GrantID names the standing approval that let the run through.
+	GrantID *uuid.UUID
+	// EditedArgs are the arguments that an approver put in the place of Args; nil where
+	// none did.
+	EditedArgs json.RawMessage
+	Sends      int32
+	// MaybeSent: a write of which an attempt may have had its effect.
+	MaybeSent      bool
+	Result         json.RawMessage
+	ProviderStatus int
+	ErrorCode      fault.Code
+	ErrorMessage   string
+	ErrorDetails   []fault.Detail
+	Retryable      bool
+	RetryAfter     time.Duration
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	SentAt         *time.Time
+	FinishedAt     *time.Time
+}
+
+func (r Run) ref() flow.RunRef {
+	return flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}
+}
+
+// ownWorkflow is the id of the ActionRun workflow that drives the run where no other
+// workflow does.
+func (r Run) ownWorkflow() string { return flow.RunWorkflowID(r.TenantID, r.ClaimKey) }
+
+// subject is the run as an approval knows it.
+func (r Run) subject() approval.Subject {
+	return approval.OfRun(r.TenantID, r.ID, r.Attempt, r.ExecutionID, r.WorkflowID)
+}
+
+// about says what conditions may ask about the run besides its arguments. Our own agents
+// and Maps are trusted to name agent and customer; of a caller over HTTP the metadata is
+// the source.
+func (r Run) about() governance.Context {
+	if r.Kind != actor.Agent && r.Kind != actor.Map {
+		return governance.ContextOf(r.Metadata)
+	}
+	return governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
+}
+
+// customer is the customer whose own credential comes first; "" for none.
+func (r Run) customer() string {
+	if id := r.about().CustomerID; id != nil {
+		return *id
+	}
+	return ""
+}
+
+func idText(id *uuid.UUID) *string {
+	if id == nil {
+		return nil
+	}
+	text := id.String()
+	return &text
+}
+
+// Effective are the arguments that are judged and sent.
+func (r Run) Effective() json.RawMessage {
+	if r.EditedArgs != nil {
+		return r.EditedArgs
+	}
+	return r.Args
+}
+
+// Took is how long the run took, up to now while it runs.
+func (r Run) Took(now time.Time) time.Duration {
+	if r.FinishedAt != nil {
+		now = *r.FinishedAt
+	}
+	return max(0, now.Sub(r.CreatedAt))
+}
 
 // fromRow turns a row into a Run; rows do not leave the package.
 func fromRow(r dbsqlc.Run) Run {
 	out := Run{
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt,
 		State: State(r.State), Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: json.RawMessage(r.Args),
-		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata, KeyID: r.KeyID,
+		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
+		Origin: Origin{
+			Kind: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, AgentID: r.AgentID, CustomerID: r.CustomerID,
+			ParentID: r.ParentID, Step: r.Step, WorkflowID: r.WorkflowID,
+		},
 		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
 		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
@@ -41,15 +188,13 @@ func fromRow(r dbsqlc.Run) Run {
 // fromListed is fromRow for the columns that a list has. The arguments and the result of
 // a listed run are empty; EditedArgs is not nil where there are some.
 func fromListed(r dbsqlc.ListRunsRow) Run {
-	row := dbsqlc.Run{
-		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt, State: r.State,
-		Provider: r.Provider, Verb: r.Verb, Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
-		KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, RiskLevel: r.RiskLevel,
-		OperationType: r.OperationType, Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason, ApprovalID: r.ApprovalID,
-		CredentialID: r.CredentialID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: r.ProviderStatus, ErrorCode: r.ErrorCode,
-		ErrorMessage: r.ErrorMessage, ErrorDetails: r.ErrorDetails, Retryable: r.Retryable, RetryAfterMs: r.RetryAfterMs,
-		ResolvedBy: r.ResolvedBy, CancelRequested: r.CancelRequested, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt,
-		FinishedAt: r.FinishedAt, Held: r.Held, GrantID: r.GrantID,
+	var row dbsqlc.Run
+	to := reflect.ValueOf(&row).Elem()
+	from := reflect.ValueOf(r)
+	for i := range from.NumField() {
+		if field := to.FieldByName(from.Type().Field(i).Name); field.IsValid() {
+			field.Set(from.Field(i))
+		}
 	}
 	if r.Edited {
 		row.EditedArgs = new(string)
@@ -57,15 +202,10 @@ func fromListed(r dbsqlc.ListRunsRow) Run {
 	return fromRow(row)
 }
 
-// oneRow reads the single row of a batched query; found is false where it gave none.
-func oneRow(res pgx.BatchResults) (r Run, found bool, err error) {
-	rows, err := res.Query()
-	if err != nil {
-		return Run{}, false, fmt.Errorf("run: read: %w", err)
+// oneOf returns the run of a query that returns one row or none.
+func oneOf(rows []dbsqlc.Run) (r Run, found bool) {
+	if len(rows) == 0 {
+		return Run{}, false
 	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dbsqlc.Run])
-	if err != nil || len(all) == 0 {
-		return Run{}, false, err
-	}
-	return fromRow(all[0]), true, nil
+	return fromRow(rows[0]), true
 }

@@ -1,7 +1,7 @@
 // Package run is the heart of the service: one governed action run. It claims an
 // id in the fence, has a workflow started, decides about the call, sends it at most
-// once where it may not be repeated, and tells every waiting caller what came of it.
-// The api package and the activities call it; it reaches the workflow engine, the
+// once where it may not be repeated, and tells every waiting caller the outcome.
+// The api package and the activities call it. It reaches the workflow engine, the
 // catalog, the vault and the provider through interfaces that it declares.
 package run
 
@@ -15,115 +15,13 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/approval"
 )
-
-// State of a run's row.
-type State string
-
-// The states. claimed → sending → executed | failed | outcome_unknown, with
-// pending_approval before sending where a human has to release the run; blocked,
-// refused, rejected, expired, intercepted and cancelled end a run before anything was
-// sent. All of these but the last two free the id: the same call may run later under
-// it. An intercepted run (a dry run of a write) can still be released by a human.
-const (
-	StateClaimed        State = "claimed"
-	StatePending        State = "pending_approval"
-	StateSending        State = "sending"
-	StateExecuted       State = "executed"
-	StateFailed         State = "failed"
-	StateOutcomeUnknown State = "outcome_unknown"
-	StateBlocked        State = "blocked"
-	StateRefused        State = "refused"
-	StateIntercepted    State = "intercepted"
-	StateCancelled      State = "cancelled"
-	StateRejected       State = "rejected"
-	StateExpired        State = "expired"
-)
-
-// Ended reports whether nothing more will happen to the run by itself.
-func (s State) Ended() bool { return s != StateClaimed && s != StateSending && s != StatePending }
-
-// Answers reports whether a caller is told the state rather than kept waiting: it has
-// ended, or a human has to be waited for.
-func (s State) Answers() bool { return s.Ended() || s == StatePending }
-
-// Status is the public name of the state.
-func (s State) Status() string {
-	switch s {
-	case StateClaimed, StateSending:
-		return "running"
-	case StateRefused:
-		return "failed"
-	default:
-		return string(s)
-	}
-}
-
-// Run is one run as it stands in the database.
-type Run struct {
-	ID           uuid.UUID
-	TenantID     uuid.UUID
-	ExecutionID  string
-	ClaimKey     string
-	Attempt      int32
-	State        State
-	Verb         verb.Name
-	Args         json.RawMessage
-	Fingerprint  []byte
-	DryRun       bool
-	SessionID    *string
-	Metadata     json.RawMessage
-	KeyID        *uuid.UUID
-	RequestID    string
-	SourceAddr   string
-	GiveUpAt     time.Time
-	Risk         verb.Risk
-	Operation    verb.Operation
-	Decision     string
-	PolicyName   string
-	Reason       string
-	ApprovalID   *string
-	CredentialID *uuid.UUID
-	// Held: a human's approval was asked for, and nothing else releases the run.
-	Held bool
-	// GrantID names the standing approval that let the run through.
-	GrantID *uuid.UUID
-	// EditedArgs are what an approver made of Args; nil where nobody did.
-	EditedArgs json.RawMessage
-	Sends      int32
-	// MaybeSent: a write of which an attempt may have had its effect.
-	MaybeSent      bool
-	Result         json.RawMessage
-	ProviderStatus int
-	ErrorCode      fault.Code
-	ErrorMessage   string
-	ErrorDetails   []fault.Detail
-	Retryable      bool
-	RetryAfter     time.Duration
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	SentAt         *time.Time
-	FinishedAt     *time.Time
-}
-
-// Effective are the arguments that are judged and sent.
-func (r Run) Effective() json.RawMessage {
-	if r.EditedArgs != nil {
-		return r.EditedArgs
-	}
-	return r.Args
-}
-
-// Took is how long the run took, up to now while it runs.
-func (r Run) Took(now time.Time) time.Duration {
-	if r.FinishedAt != nil {
-		now = *r.FinishedAt
-	}
-	return max(0, now.Sub(r.CreatedAt))
-}
 
 // Fault returns how the run is answered where it did not run to a result; nil for
 // executed, intercepted and running ones.
@@ -162,26 +60,6 @@ func (r Run) governed() *fault.Error {
 	return f
 }
 
-// Ref names a claim of a run: the row and the attempt that a workflow acts for.
-type Ref struct {
-	TenantID uuid.UUID
-	ID       uuid.UUID
-	Attempt  int32
-}
-
-func (r Run) ref() Ref { return Ref{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt} }
-
-// Step is what a step of the workflow came to.
-type Step struct {
-	State State
-	// Done: the run ended, or is not this attempt's any more.
-	Done bool
-	// After is how long to wait before the next attempt to send, or for a human.
-	After time.Duration
-	// ApprovalID is the approval that is waited for; "" where none is.
-	ApprovalID string
-}
-
 // Target is a verb of the tenant, ready to be judged and called.
 type Target interface {
 	Risk() verb.Risk
@@ -197,12 +75,12 @@ type Target interface {
 	SchemaHash() []byte
 	// Judge decides about a call of the verb by the tenant's policies as they stand.
 	Judge(args json.RawMessage, about governance.Context) governance.Verdict
-	// Hold reports whether the conditions of a grant hold for a call; what cannot be
-	// judged does not.
-	Hold(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool
+	// Meets reports whether the conditions of a grant are true for a call; one that
+	// cannot be judged is not.
+	Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool
 	// PolicyVersion is that of the policies which Judge goes by; 0 where there are none.
 	PolicyVersion() int64
-	// Check holds the arguments against the verb's schema.
+	// Check returns where the arguments do not fit the verb's schema.
 	Check(args json.RawMessage) []fault.Detail
 	// Mask returns the arguments as they may be shown and stored.
 	Mask(args json.RawMessage) json.RawMessage
@@ -215,32 +93,33 @@ type Call interface {
 	// Preview is the request of args as it would be sent, masked.
 	Preview(args json.RawMessage) json.RawMessage
 	// Send makes exactly one attempt. key is the idempotency key for providers that
-	// take one, else ignored. The answer holds no secret.
+	// take one, else ignored. The answer contains no secret.
 	Send(ctx context.Context, key string) Answer
 }
 
 // Targets finds a verb; VERB_NOT_FOUND where the tenant has none.
 type Targets interface {
-	Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (Target, error)
+	// Target returns the verb with the credential that a call of it uses: the customer's
+	// own where there is one, else the tenant's. customer is "" where the call is for none.
+	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (Target, error)
 	// Mask returns arguments as they may be shown, also those of a verb that the tenant
-	// has no more.
+	// no longer has.
 	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage
 }
 
-// Engine runs workflows.
+// Engine runs workflows. They are named by their ids.
 type Engine interface {
 	// StartRun makes sure that a workflow of the claim runs; a start that was made
 	// before is not an error. summary is what operators read.
-	StartRun(ctx context.Context, ref Ref, claimKey, summary string) error
-	// RunOpen reports whether the workflow of the claim is open; found is false
-	// where the engine knows none.
-	RunOpen(ctx context.Context, tenant uuid.UUID, claimKey string) (open, found bool, err error)
-	// Nudge has the workflow of the claim look at its row again; open is false where
-	// none is open.
-	Nudge(ctx context.Context, tenant uuid.UUID, claimKey string) (open bool, err error)
+	StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error
+	// IsOpen reports whether the workflow is open; found is false where the engine knows
+	// none.
+	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
+	// Nudge has the workflow look at its row again; open is false where none is open.
+	Nudge(ctx context.Context, workflowID string) (open bool, err error)
 }
 
-// Config holds the times of the service; zero values take the defaults.
+// Config has the times of the service; zero values take the defaults.
 type Config struct {
 	// DefaultWait and MaxWait bound how long a call waits for its run (30 s, 60 s).
 	DefaultWait, MaxWait time.Duration
@@ -280,10 +159,13 @@ type Deps struct {
 
 // Service runs actions.
 type Service struct {
-	Deps
-	cfg      Config
-	hub      *hub
-	prepared *preparedRuns
+	d       Deps
+	q       *dbsqlc.Queries
+	cfg     Config
+	hub     *hub
+	carried *carried
+	// approvals has the workflows of held runs notice what has changed.
+	approvals *approval.Sweeper
 }
 
 // New checks the collaborators.
@@ -294,5 +176,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Service{Deps: d, cfg: cfg.withDefaults(), hub: newHub(), prepared: newPreparedRuns()}, nil
+	s := &Service{d: d, q: dbsqlc.New(), cfg: cfg.withDefaults(), hub: newHub(), carried: newCarried()}
+	var err error
+	s.approvals, err = approval.NewSweeper(approval.SweeperDeps{
+		DB: d.DB, Workflows: d.Engine, Owners: map[approval.SubjectType]approval.Owner{approval.SubjectRun: s}, Log: d.Log, Now: d.Now,
+	})
+	return s, err
 }

@@ -7,28 +7,28 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 )
 
-// Send makes one attempt at the provider. The row moves to sending, and that
-// commits, before the first byte leaves; whoever finds it there already, and silent,
-// knows that a crash came between, and sends again only what may be repeated.
-func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
-	p, known := s.prepared.cache.Get(ref)
-	if !known || p.target == nil {
+// Send makes one attempt at the provider. The row moves to sending, and that commits,
+// before the first byte leaves. A step that finds it there already, and silent, knows that
+// a crash came between, and sends again only what may be repeated. Its input is what
+// Govern found out in this process (carry.go), else the row as it stands.
+func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	p, known := s.carried.judgement(ref)
+	if !known {
 		// Another process governed it, or a crash came between: it is judged here.
-		var step Step
-		var cleared bool
-		var err error
-		if p, step, cleared, err = s.admit(ctx, ref); !cleared {
-			return step, err
+		n, err := s.admit(ctx, ref)
+		if err != nil || n.send == nil {
+			return n.step, err
 		}
+		p = *n.send
 	}
 	if again, yes := s.underWay(p.run); yes {
 		return again, nil
@@ -42,11 +42,11 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 		return s.unprepared(ctx, p, f)
 	}
 	if err != nil {
-		return Step{}, err
+		return flow.Step{}, err
 	}
 	sends, maybeSent, err := s.markSending(ctx, p, resend)
 	if err != nil {
-		return Step{}, err
+		return flow.Step{}, err
 	}
 	if sends == 0 {
 		return s.notSendable(ctx, ref)
@@ -57,19 +57,19 @@ func (s *Service) Send(ctx context.Context, ref Ref) (Step, error) {
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while: the
 	// step's own time limit is the bound.
-	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.Now())))
+	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.d.Now())))
 }
 
 // becameAnother ends a run that may have been sent under an approval and would be
 // another request by now than the one that was approved. Policies and votes are not
 // asked again: the call has begun.
-func (s *Service) becameAnother(ctx context.Context, p prepared) (step Step, other bool, err error) {
+func (s *Service) becameAnother(ctx context.Context, p prepared) (step flow.Step, other bool, err error) {
 	if !p.run.Held || p.run.State != StateSending && !p.run.MaybeSent {
-		return Step{}, false, nil
+		return flow.Step{}, false, nil
 	}
-	h, err := s.readHeld(ctx, p.run)
-	if err != nil || p.rebuilt(h) == "" {
-		return Step{}, false, err
+	a, _, err := s.readApproval(ctx, p.run)
+	if err != nil || p.rebuilt(a.Bound) == "" {
+		return flow.Step{}, false, err
 	}
 	step, err = s.giveUpUnknown(ctx, p)
 	return step, true, err
@@ -77,7 +77,7 @@ func (s *Service) becameAnother(ctx context.Context, p prepared) (step Step, oth
 
 // unprepared ends a run whose request cannot be built: refused where nothing was
 // sent, unknown where a crash came after the send had begun.
-func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (Step, error) {
+func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (flow.Step, error) {
 	if p.run.State == StateSending || p.run.MaybeSent {
 		return s.giveUpUnknown(ctx, p)
 	}
@@ -90,54 +90,50 @@ func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (S
 func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, maybeSent bool, err error) {
 	failpoint.Hit("before_sending")
 	r := p.run
-	b := &pgx.Batch{}
-	var key *string
+	b := &db.Batch{}
+	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String()}
 	if r.KeyID != nil {
 		text := r.KeyID.String()
-		key = &text
+		gate.KeyID = &text
 	}
-	b.Queue(dbsqlc.EnterGate, key, r.TenantID.String())
-	b.Queue(dbsqlc.MarkSending, p.target.CredentialID(), r.TenantID, r.ID, r.Attempt, resend, s.Now().Add(-lostAfter), p.target.PolicyVersion(), r.ApprovalID)
-	b.Queue(dbsqlc.RequireRunChanged, r.TenantID, r.ID)
-	rec := p.record(audit.RunAllowed)
-	if p.verdict.Notify {
-		rec.Action = audit.RunNotified
-	}
-	rec.Details = p.letThroughBy()
-	audit.QueueRaw(b, rec)
-	p.queueMatches(b)
-	err = s.DB.Batch(ctx, r.TenantID, b, func(res pgx.BatchResults) error {
-		if _, err := res.Exec(); err != nil {
-			return err
-		}
-		err := res.QueryRow().Scan(&sends, &maybeSent)
-		if isMissing(err) {
-			return errNotOurs
-		}
-		return err
+	db.QueueExec(b, s.q.EnterGate, gate)
+	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
+		CredentialID: p.target.CredentialID(), TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
+		SilentSince: s.d.Now().Add(-lostAfter), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 	})
-	if err != nil && !isNotOurs(err) {
+	s.requireChanged(b, r)
+	action := audit.RunAllowed
+	if p.verdict.Notify {
+		action = audit.RunNotified
+	}
+	p.note(b, action, "", p.letThroughBy())
+	p.queueMatches(b)
+	err = s.d.DB.Send(ctx, r.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
+		return 0, false, nil
+	case err != nil:
 		return 0, false, fmt.Errorf("run: mark sending: %w", err)
 	}
-	return sends, maybeSent, nil
+	return sent.Value[0].Sends, sent.Value[0].MaybeSent, nil
 }
 
-// lookAgain is the pause before a run is judged anew because something changed
+// lookAgain is the pause before a run is judged again because something changed
 // between its judgement and its sending.
 const lookAgain = 50 * time.Millisecond
 
 // notSendable finds out why the gate was shut: the run ended meanwhile, a crash
 // left it in sending, its key was revoked, or what it was judged by has changed.
-func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
+func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// First, so that a step that fails here is repeated with what there is then.
-	s.prepared.cache.Remove(ref)
+	s.carried.forget(ref)
 	p, mine, err := s.load(ctx, ref)
 	if err != nil {
-		return Step{}, err
+		return flow.Step{}, err
 	}
 	switch {
 	case !mine:
-		return Step{State: p.run.State, Done: true}, nil
+		return flow.Step{State: p.run.State, Done: true}, nil
 	case p.run.State == StateSending:
 		if again, yes := s.underWay(p.run); yes {
 			return again, nil
@@ -146,7 +142,7 @@ func (s *Service) notSendable(ctx context.Context, ref Ref) (Step, error) {
 	}
 	revoked, err := s.keyRevoked(ctx, p.run)
 	if err != nil {
-		return Step{}, err
+		return flow.Step{}, err
 	}
 	if revoked || p.run.MaybeSent {
 		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
@@ -162,7 +158,7 @@ func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
 	if r.KeyID == nil {
 		return false, nil
 	}
-	revoked, err := dbsqlc.New().KeyRevoked(ctx, s.DB.Tenant(r.TenantID), dbsqlc.KeyRevokedParams{TenantID: r.TenantID, KeyID: *r.KeyID})
+	revoked, err := s.q.KeyRevoked(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.KeyRevokedParams{TenantID: r.TenantID, KeyID: *r.KeyID})
 	if err != nil {
 		return false, fmt.Errorf("run: is the key revoked: %w", err)
 	}
@@ -170,7 +166,7 @@ func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
 }
 
 // giveUpUnknown ends a run that was sent before a crash and may not be sent again.
-func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (Step, error) {
+func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (flow.Step, error) {
 	code, message := unknownOutcome()
 	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, audit.RunOutcomeUnknown)
 }
@@ -180,7 +176,7 @@ const recordEvery = 250 * time.Millisecond
 
 // recordAnswer commits what came of the attempt and does not let go of it while the
 // step may run.
-func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (Step, error) {
+func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (flow.Step, error) {
 	failpoint.Hit("before_record")
 	for {
 		step, err := s.recordOnce(ctx, p, st)
@@ -188,37 +184,37 @@ func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (
 			failpoint.Hit("after_record")
 			return step, nil
 		}
-		s.Log.WarnContext(ctx, "recording a provider's answer failed, trying again", "run_id", p.run.ID, "error", err)
+		s.d.Log.WarnContext(ctx, "recording a provider's answer failed, trying again", "run_id", p.run.ID, "error", err)
 		select {
 		case <-ctx.Done():
-			return Step{}, err
+			return flow.Step{}, err
 		case <-time.After(recordEvery):
 		}
 	}
 }
 
-func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (Step, error) {
+func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (flow.Step, error) {
 	if !st.again {
 		return s.finish(ctx, p, st.end, endedAction(st.end.state))
 	}
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write
-	n, err := dbsqlc.New().BackToClaimed(ctx, s.DB.Tenant(r.TenantID),
+	n, err := s.q.BackToClaimed(ctx, s.d.DB.Tenant(r.TenantID),
 		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
 	if err != nil {
-		return Step{}, fmt.Errorf("run: back to claimed: %w", err)
+		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}
 	if n == 0 {
-		return Step{State: r.State, Done: true}, nil
+		return flow.Step{State: r.State, Done: true}, nil
 	}
 	p.run.MaybeSent = r.MaybeSent || maybeSent
 	if r.Held || r.GrantID != nil {
-		// Its approval, or the grant, has to hold at the next attempt too.
-		s.prepared.cache.Remove(r.ref())
+		// Its approval, or the grant, must still be valid at the next attempt.
+		s.carried.forget(r.ref())
 	} else {
-		s.prepared.add(p)
+		s.carried.addJudgement(p)
 	}
-	return Step{State: StateClaimed, After: st.after}, nil
+	return flow.Step{State: StateClaimed, After: st.after}, nil
 }
 
 // providerKey is the idempotency key that the provider gets: the same over all

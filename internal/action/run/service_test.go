@@ -14,7 +14,9 @@ import (
 
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -167,7 +169,7 @@ func TestAWriteWithoutAnswerIsUnknownAndNotRepeated(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 
 	user := uuid.New()
-	who := run.Reader{TenantID: r.tenant, UserID: &user}
+	who := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: user}
 	settled, err := r.Resolve(t.Context(), who, "e1", run.Resolution{Executed: true, Result: json.RawMessage(`{"id":"ch_1"}`), Reason: "seen at the provider"})
 	require.NoError(t, err)
 	require.Equal(t, run.StateExecuted, settled.State)
@@ -206,7 +208,7 @@ func TestAClaimWithoutAWorkflowIsRepaired(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, run.StateClaimed, out.Run.State)
 	r.engine.dead.Store(false)
-	require.NoError(t, r.SweepOnce(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
 	out, err = r.do("pay", "e1", `{}`)
 	require.NoError(t, err)
 	require.Equal(t, run.StateExecuted, out.Run.State)
@@ -222,15 +224,15 @@ func TestARowWhoseWorkflowEndedIsRepaired(t *testing.T) {
 	for _, id := range []string{"claimed", "sending"} {
 		_, err := r.do("pay", id, `{}`, func(q *run.Request) { q.Wait = &zero })
 		require.NoError(t, err)
-		r.engine.open.Store(id, false)
+		r.engine.open.Store(r.workflow(id), false)
 	}
 	r.admin(`UPDATE runs SET state = 'sending', updated_at = now() - interval '1 minute' WHERE execution_id = 'sending'`)
-	require.NoError(t, r.SweepOnce(t.Context()))
-	require.NoError(t, r.SweepOnce(t.Context()))
-	out, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, "sending")
+	require.NoError(t, r.Sweep(t.Context()))
+	require.NoError(t, r.Sweep(t.Context()))
+	out, err := r.Get(t.Context(), actor.SystemOf(r.tenant), "sending")
 	require.NoError(t, err)
 	require.Equal(t, run.StateOutcomeUnknown, out.State)
-	out, err = r.Get(t.Context(), run.Reader{TenantID: r.tenant}, "claimed")
+	out, err = r.Get(t.Context(), actor.SystemOf(r.tenant), "claimed")
 	require.NoError(t, err)
 	require.Equal(t, run.StateRefused, out.State)
 	require.Zero(t, r.provider.effects.Load())
@@ -255,8 +257,8 @@ func TestACrashedSendIsNotRepeated(t *testing.T) {
 			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
 			require.NoError(t, err)
 			r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now(), updated_at = now() - interval '1 minute'`)
-			r.engine.walk(t.Context(), run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}, "e1")
-			got, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, "e1")
+			r.engine.walk(t.Context(), flow.RunRef{TenantID: r.tenant, RunID: out.Run.ID, Attempt: 1}, r.workflow("e1"))
+			got, err := r.Get(t.Context(), actor.SystemOf(r.tenant), "e1")
 			require.NoError(t, err)
 			require.Equal(t, want.state, got.State)
 			require.Equal(t, want.effects, r.provider.effects.Load())
@@ -272,8 +274,8 @@ func TestARevokedKeySendsNothing(t *testing.T) {
 	out, err := r.do("pay", "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
 	require.NoError(t, err)
 	r.admin(`UPDATE api_keys SET revoked_at = now()`)
-	r.engine.walk(t.Context(), run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}, "e1")
-	got, err := r.Get(t.Context(), run.Reader{TenantID: r.tenant}, "e1")
+	r.engine.walk(t.Context(), flow.RunRef{TenantID: r.tenant, RunID: out.Run.ID, Attempt: 1}, r.workflow("e1"))
+	got, err := r.Get(t.Context(), actor.SystemOf(r.tenant), "e1")
 	require.NoError(t, err)
 	require.Equal(t, fault.CodeAPIKeyRevoked, got.ErrorCode)
 	require.Zero(t, r.provider.effects.Load())
@@ -286,12 +288,12 @@ func TestACancelledRunSendsNothing(t *testing.T) {
 	zero := time.Duration(0)
 	out, err := r.do("pay", "e1", `{}`, func(q *run.Request) { q.Wait = &zero })
 	require.NoError(t, err)
-	who := run.Reader{TenantID: r.tenant, KeyID: &r.key}
+	who := actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: r.key}
 	_, err = r.Cancel(t.Context(), who, "e1")
 	require.NoError(t, err)
 	_, err = r.Cancel(t.Context(), who, "e1")
 	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
-	r.engine.walk(t.Context(), run.Ref{TenantID: r.tenant, ID: out.Run.ID, Attempt: 1}, "e1")
+	r.engine.walk(t.Context(), flow.RunRef{TenantID: r.tenant, RunID: out.Run.ID, Attempt: 1}, r.workflow("e1"))
 	require.Zero(t, r.provider.effects.Load())
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.cancelled'`))
 }
@@ -308,14 +310,14 @@ func TestWhatMayHaveBeenSentIsNotCalledUnsent(t *testing.T) {
 		out, _ := r.do("keyed", "e1", `{}`)
 		answered <- out
 	}()
-	who := run.Reader{TenantID: r.tenant, KeyID: &r.key}
+	who := actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: r.key}
 	var claimed run.Run
 	require.Eventually(t, func() bool {
 		var err error
 		claimed, err = r.Get(t.Context(), who, "e1")
 		return err == nil
 	}, 10*time.Second, 5*time.Millisecond)
-	ref := run.Ref{TenantID: r.tenant, ID: claimed.ID, Attempt: 1}
+	ref := flow.RunRef{TenantID: r.tenant, RunID: claimed.ID, Attempt: 1}
 	step, err := r.Send(t.Context(), ref)
 	require.NoError(t, err)
 	require.Positive(t, step.After)
@@ -353,7 +355,9 @@ func TestAnotherTenantAndAnotherKeySeeNothing(t *testing.T) {
 	_, err := r.do("pay", "e1", `{}`)
 	require.NoError(t, err)
 	other := uuid.New()
-	for name, who := range map[string]run.Reader{"tenant": {TenantID: other}, "key": {TenantID: r.tenant, KeyID: &other}} {
+	for name, who := range map[string]actor.Actor{
+		"tenant": actor.SystemOf(other), "key": {Kind: actor.Key, TenantID: r.tenant, ID: other},
+	} {
 		_, err := r.Get(t.Context(), who, "e1")
 		require.True(t, fault.HasCode(err, fault.CodeExecutionNotFound), "%s: %v", name, err)
 		list, _, err := r.List(t.Context(), who, run.Filter{Limit: 10})

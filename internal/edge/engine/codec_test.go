@@ -16,7 +16,7 @@ func TestPayloadsAreUnreadable(t *testing.T) {
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
 	for name, v := range map[string]any{
-		"struct":                 flow.RunInput{TenantID: "canary", RunID: "canary"},
+		"struct":                 flow.Decision{ApprovalID: "canary"},
 		"text":                   "canary",
 		"text like a summary":    "sandbox:canary · low and more",
 		"text with a secret end": "sandbox:pay · canary",
@@ -65,10 +65,10 @@ func TestATamperedPayloadIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := dc.ToPayload(flow.RunInput{TenantID: "t"})
+			p, err := dc.ToPayload(flow.Decision{ApprovalID: "t"})
 			require.NoError(t, err)
 			spoil(p)
-			var out flow.RunInput
+			var out flow.Decision
 			require.Error(t, dc.FromPayload(p, &out))
 		})
 	}

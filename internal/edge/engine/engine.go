@@ -120,7 +120,7 @@ func (e *Engine) AwaitReady(ctx context.Context) error {
 }
 
 // Waits for an older workflow of the same id to close before a refused id starts
-// anew: its row ends a few milliseconds before it does.
+// again: its row ends a few milliseconds before it does.
 const (
 	closingPoll = 10 * time.Millisecond
 	closingWait = 3 * time.Second
@@ -129,9 +129,9 @@ const (
 // StartRun starts the workflow of a claim. The first attempt of an id never starts
 // twice, not even after the first workflow closed. Later attempts, for which the
 // fence found that nothing had been sent, may follow a closed one.
-func (e *Engine) StartRun(ctx context.Context, in flow.RunInput, claimKey, summary string) error {
+func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error {
 	opts := client.StartWorkflowOptions{
-		ID:                       flow.RunWorkflowID(in.TenantID, claimKey),
+		ID:                       workflowID,
 		TaskQueue:                flow.QueueActions,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
@@ -159,7 +159,7 @@ func (e *Engine) StartRun(ctx context.Context, in flow.RunInput, claimKey, summa
 	}
 }
 
-func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in flow.RunInput) error {
+func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in flow.ActionRunInput) error {
 	if e.lane == LaneEager {
 		opts.EnableEagerStart = true
 		_, err := e.client.ExecuteWorkflow(ctx, opts, flow.WorkflowActionRun, in)
@@ -186,10 +186,10 @@ func reached(err error) bool {
 	return !errors.As(err, &unavailable)
 }
 
-// RunOpen reports whether the newest workflow of the claim is open, and whether
-// Temporal knows one at all.
-func (e *Engine) RunOpen(ctx context.Context, tenantID, claimKey string) (open, found bool, err error) {
-	d, err := e.client.DescribeWorkflowExecution(ctx, flow.RunWorkflowID(tenantID, claimKey), "")
+// IsOpen reports whether the newest workflow of the id is open, and whether Temporal knows
+// one at all.
+func (e *Engine) IsOpen(ctx context.Context, workflowID string) (open, found bool, err error) {
+	d, err := e.client.DescribeWorkflowExecution(ctx, workflowID, "")
 	var missing *serviceerror.NotFound
 	switch {
 	case errors.As(err, &missing):
@@ -201,10 +201,10 @@ func (e *Engine) RunOpen(ctx context.Context, tenantID, claimKey string) (open, 
 	}
 }
 
-// Nudge has the newest workflow of the claim look at its row again; open is false where
-// none is open.
-func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open bool, err error) {
-	err = e.client.SignalWorkflow(ctx, flow.RunWorkflowID(tenantID, claimKey), "", flow.SignalRecheck, nil)
+// Nudge has the newest workflow of the id look at its row again; open is false where none
+// is open.
+func (e *Engine) Nudge(ctx context.Context, workflowID string) (open bool, err error) {
+	err = e.client.SignalWorkflow(ctx, workflowID, "", flow.SignalRecheck, nil)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		return false, nil
 	}
@@ -216,29 +216,30 @@ func (e *Engine) Nudge(ctx context.Context, tenantID, claimKey string) (open boo
 const decideLimit = 20 * time.Second
 
 // Decide hands a decision to the workflow that waits for it and returns what became of
-// it; APPROVAL_NOT_PENDING where none waits.
-func (e *Engine) Decide(ctx context.Context, tenantID, claimKey string, d flow.Decision) (out flow.Decided, err error) {
+// it; APPROVAL_NOT_PENDING where the workflow waits for another or has ended. open is false
+// where no workflow of the id is open.
+func (e *Engine) Decide(ctx context.Context, workflowID string, d flow.Decision) (out flow.Decided, open bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, decideLimit)
 	defer cancel()
 	h, err := e.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: flow.RunWorkflowID(tenantID, claimKey), UpdateName: flow.UpdateDecide, UpdateID: d.DecisionID,
+		WorkflowID: workflowID, UpdateName: flow.UpdateDecide, UpdateID: d.DecisionID.String(),
 		Args: []any{d}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = h.Get(ctx, &out)
 	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
-		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
+		return flow.Decided{}, false, nil
 	}
 	if app, refused := errors.AsType[*temporal.ApplicationError](err); refused && app.Type() == string(fault.CodeApprovalNotPending) {
-		return flow.Decided{}, fault.New(fault.CodeApprovalNotPending, "")
+		return flow.Decided{Code: fault.CodeApprovalNotPending, Closed: true}, true, nil
 	}
 	if _, late := errors.AsType[*client.WorkflowUpdateServiceTimeoutOrCanceledError](err); late {
 		f := fault.New(fault.CodeServiceUnavailable, "No worker has taken the decision yet. It may still be counted: read the approval before you decide again.")
 		f.Retryable = true
-		return out, f.Because(err)
+		return out, true, f.Because(err)
 	}
-	return out, unavailable(err)
+	return out, true, unavailable(err)
 }
 
 // unavailable turns any failure to start or ask into a fault that may be repeated.

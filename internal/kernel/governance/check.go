@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -157,9 +158,7 @@ func (c *checker) approval(r ApprovalRule) {
 func (c *checker) approver(path string, a Approver) {
 	switch a.Type {
 	case ApproverRole:
-		switch a.Value {
-		case roleOwner, roleAdmin, "approver", "member":
-		default:
+		if !actor.Role(a.Value).Valid() {
 			c.fail(path+"/value", ruleEnum, "must be owner, admin, approver or member")
 		}
 	case ApproverUser:

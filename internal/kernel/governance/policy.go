@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/actor"
 )
 
 // Policy is one rule of a tenant (docs/policies.md). It applies to a call that any of its
@@ -143,7 +145,8 @@ func DefaultApproval() ApprovalRule {
 	return ApprovalRule{
 		Required: 1,
 		Approvers: []Approver{
-			{Type: ApproverRole, Value: "owner"}, {Type: ApproverRole, Value: "admin"}, {Type: ApproverRole, Value: "approver"},
+			{Type: ApproverRole, Value: string(actor.RoleOwner)}, {Type: ApproverRole, Value: string(actor.RoleAdmin)},
+			{Type: ApproverRole, Value: string(actor.RoleApprover)},
 		},
 		TimeoutSeconds: int64(DefaultApprovalTimeout / time.Second),
 		OnTimeout:      OnTimeoutReject,

@@ -4,36 +4,32 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/actor"
 )
 
 // Voter is a person who decides about an approval.
 type Voter struct {
 	UserID uuid.UUID
-	Role   string
-	// Self: asked for the call or edited its arguments.
+	Role   actor.Role
+	// Self: the voter asked for the call or edited its arguments.
 	Self bool
 }
 
-// Roles that an escalation turns to.
-const (
-	roleOwner = "owner"
-	roleAdmin = "admin"
-)
-
 // MayDecide reports whether the requirement lets v decide: v's role or v is listed, or
-// v is an owner or admin of an approval that was escalated. Who decides about a call
-// of one's own needs SelfApproval besides, escalated or not.
+// v is an owner or admin of an approval that was escalated. To decide about a call of
+// their own, voters also need SelfApproval, escalated or not.
 func (r Requirement) MayDecide(v Voter, escalated bool) bool {
 	if v.Self && !r.Rule.SelfApproval {
 		return false
 	}
-	if escalated && (v.Role == roleOwner || v.Role == roleAdmin) {
+	if escalated && (v.Role == actor.RoleOwner || v.Role == actor.RoleAdmin) {
 		return true
 	}
 	for _, a := range r.Rule.Approvers {
 		switch a.Type {
 		case ApproverRole:
-			if a.Value != "" && a.Value == v.Role {
+			if a.Value != "" && a.Value == string(v.Role) {
 				return true
 			}
 		case ApproverUser:
@@ -58,7 +54,7 @@ func MayDecide(reqs []Requirement, v Voter, escalated bool) bool {
 // Tally is how many approvals the requirement has that lacks most, and how many it needs.
 type Tally struct{ Have, Need int32 }
 
-// Count holds votes for an approval against what it needs. A requirement needs the
+// Count compares the votes for an approval with what it needs. A requirement needs the
 // votes of as many different users as its rule says (one at least), and a vote counts
 // for every requirement that lets its voter decide. enough is true where each
 // requirement has what it needs; no requirements are never enough.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -18,7 +19,7 @@ func needs(required int32, roles ...string) governance.Requirement {
 	return r
 }
 
-func voter(role string) governance.Voter {
+func voter(role actor.Role) governance.Voter {
 	return governance.Voter{UserID: uuid.Must(uuid.NewV7()), Role: role}
 }
 

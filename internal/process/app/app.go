@@ -19,7 +19,7 @@ import (
 	"agentruntime/activities"
 	"agentruntime/api"
 	"agentruntime/db"
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
@@ -28,6 +28,7 @@ import (
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/connectors"
 	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/tenant/account"
@@ -151,7 +152,7 @@ func (a *App) buildRuns() (err error) {
 	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets}); err != nil {
 		return err
 	}
-	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: starter{a.engine}, Log: a.log})
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Log: a.log})
 	return err
 }
 
@@ -172,7 +173,9 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	approvals, err := approval.New(approval.Deps{DB: a.pool, Workflows: starter{a.engine}, Edits: a.runs})
+	approvals, err := desk.New(desk.Deps{
+		DB: a.pool, Workflows: a.engine, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs},
+	})
 	if err != nil {
 		return err
 	}
@@ -249,15 +252,16 @@ func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
 	// The notices of ended runs must still go out while the worker drains.
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { a.runs.Announce(lasting); return nil })
-	g.Go(func() error { a.runs.Sweep(ctx); return nil })
-	g.Go(func() error { a.trail.SealForever(ctx); return nil })
+	for _, j := range a.workerJobs() {
+		g.Go(func() error { a.repeat(ctx, j); return nil })
+	}
 	g.Go(func() error {
 		defer stop()
 		if err := a.engine.AwaitReady(ctx); err != nil {
 			return err
 		}
 		if err := w.Start(); err != nil {
-			return fmt.Errorf("app: start the worker: %w", err)
+			return err
 		}
 		<-ctx.Done()
 		w.Stop()

@@ -24,7 +24,12 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			ctx, stop := context.WithCancel(context.Background())
 			sealing := make(chan struct{})
-			go func() { a.SealForever(ctx); close(sealing) }()
+			go func() {
+				defer close(sealing)
+				for ctx.Err() == nil {
+					_ = a.SealDue(ctx) // it ends with ctx
+				}
+			}()
 			var n atomic.Int64
 			b.SetParallelism(8) // times GOMAXPROCS
 			b.ResetTimer()

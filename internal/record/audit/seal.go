@@ -15,25 +15,12 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// SealForever seals what was appended, and signs checkpoints, until ctx ends. Any
-// number of processes may do so at once; who appends never waits for them.
-func (t *Trail) SealForever(ctx context.Context) {
-	tick := time.NewTicker(t.cfg.SealEvery)
-	defer tick.Stop()
-	for {
-		if err := t.SealDue(ctx); err != nil && ctx.Err() == nil {
-			t.d.Log.WarnContext(ctx, "sealing the audit trail failed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
+// SealEvery is how often SealDue is due.
+func (t *Trail) SealEvery() time.Duration { return t.cfg.SealEvery }
 
-// SealDue seals once what there is of every tenant, and signs the checkpoints that are
-// due. A tenant that another process is sealing is left to it, and one that fails does
+// SealDue seals once what was appended, of every tenant, and signs the checkpoints that are
+// due. Any number of processes may do so at once, and appending never waits for them. A
+// tenant that another process is sealing is left to it, and one that fails does
 // not keep the others waiting.
 func (t *Trail) SealDue(ctx context.Context) error {
 	due, err := dbsqlc.New().AuditDue(ctx, t.d.DB.Presenting(db.SettingSeal, "on"), t.now().Add(-t.cfg.CheckpointEvery))

@@ -92,20 +92,20 @@ const replacedTries = 3
 // Target finds a verb with its credential, and the tenant's policies as they stand, in
 // one round trip once verb and policies have been compiled. VERB_NOT_FOUND where the
 // tenant has none of the name.
-func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name) (run.Target, error) {
-	return d.target(ctx, tenant, name)
+func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (run.Target, error) {
+	return d.target(ctx, tenant, name, customer)
 }
 
 // Subject implements policy.Subjects.
 func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
-	return d.target(ctx, tenant, name)
+	return d.target(ctx, tenant, name, "")
 }
 
 // Mask implements run.Targets. Of a verb that is gone from the catalog the schema is
 // unknown, so its arguments are masked by their names and by what the tenant wants
 // masked. Where that cannot be found out, all of them are.
 func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
-	t, err := d.target(ctx, tenant, name)
+	t, err := d.target(ctx, tenant, name, "")
 	if err == nil {
 		return t.Mask(args)
 	}
@@ -119,10 +119,10 @@ func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name,
 	return masked
 }
 
-func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name) (*target, error) {
+func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (*target, error) {
 	for range replacedTries {
 		t := &target{d: d, tenant: tenant}
-		if err := d.read(ctx, t, name); err != nil {
+		if err := d.read(ctx, t, name, customer); err != nil {
 			return nil, err
 		}
 		var err error
@@ -141,10 +141,10 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
 }
 
-func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name) error {
+func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string) error {
 	b := &db.Batch{}
 	meta := catalog.QueueMeta(b, t.tenant, name)
-	newest := vault.QueueNewest(b, t.tenant, name.Provider, "")
+	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
 	version := policy.QueueVersion(b, t.tenant)
 	err := d.DB.Send(ctx, t.tenant, b)
 	if err != nil {

@@ -88,8 +88,8 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 	}
 }
 
-// Hold implements run.Target.
-func (t *target) Hold(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
+// Meets implements run.Target.
+func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
 	compiled, err := governance.CompileConditions(conditions)
 	return err == nil && compiled.Hold(t.Call(args, about))
 }

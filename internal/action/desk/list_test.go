@@ -1,4 +1,4 @@
-package approval_test
+package desk_test
 
 import (
 	"fmt"
@@ -7,18 +7,19 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
+	"agentruntime/internal/kernel/governance"
 )
 
 // approvals stores n approvals of calls whose masked arguments are of size bytes, and
 // whose requests are three times that.
 func (o *office) approvals(n, size int) {
 	run := uuid.New()
-	o.exec(`INSERT INTO runs (id, tenant_id, execution_id, claim_key, state, provider, verb, args, fingerprint, dry_run, metadata, request_id, source_addr, give_up_at)
-	        VALUES ($1, $2, $3, $3, 'pending_approval', 'shop', 'refund', '{}', '\x00', false, '{}', '', '', now())`, run, o.who.TenantID, run.String())
+	o.exec(`INSERT INTO runs (id, tenant_id, execution_id, claim_key, state, provider, verb, args, fingerprint, dry_run, metadata, request_id, source_addr, give_up_at, workflow_id)
+	        VALUES ($1, $2, $3, $3, 'pending_approval', 'shop', 'refund', '{}', '\x00', false, '{}', '', '', now(), 'w')`, run, o.who.TenantID, run.String())
 	for i := range n {
-		o.exec(`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind, request)
-		        SELECT $1, $2, $3, '', 'pending', 'shop', 'refund', to_json(repeat(md5($1), $4 / 32))::text, 'high', 'p', 'r', now() + interval '1 day', 'hold',
+		o.exec(`INSERT INTO approvals (id, tenant_id, run_id, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind, request)
+		        SELECT $1, $2, $3::uuid, $3::uuid::text, '', 'pending', 'shop', 'refund', to_json(repeat(md5($1), $4 / 32))::text, 'high', 'p', 'r', now() + interval '1 day', 'hold',
 		               to_json(repeat(md5($1), $4 * 3 / 32))`, fmt.Sprintf("appr_%03d", i), o.who.TenantID, run, size)
 	}
 }
@@ -29,12 +30,12 @@ func TestAPageOfApprovalsIsBounded(t *testing.T) {
 	o := newOffice(t)
 	const n, size = 20, 1 << 20
 	o.approvals(n, size)
-	for name, f := range map[string]approval.Filter{
-		"pending": {Status: approval.StatusPending, Limit: 500}, "all": {Limit: 500}, "by three": {Limit: 3},
+	for name, f := range map[string]desk.Filter{
+		"pending": {Status: governance.ApprovalPending, Limit: 500}, "all": {Limit: 500}, "by three": {Limit: 3},
 	} {
 		var seen []string
 		for more := true; more; {
-			var page []approval.Approval
+			var page []desk.Approval
 			var err error
 			page, more, err = o.List(t.Context(), o.who.TenantID, f)
 			require.NoError(t, err)
@@ -52,7 +53,7 @@ func TestAPageOfApprovalsIsBounded(t *testing.T) {
 		require.Equal(t, "appr_019", seen[0])
 		require.IsDecreasing(t, seen, name)
 	}
-	none, more, err := o.List(t.Context(), o.foreign.TenantID, approval.Filter{Limit: 500})
+	none, more, err := o.List(t.Context(), o.foreign.TenantID, desk.Filter{Limit: 500})
 	require.NoError(t, err)
 	require.Empty(t, none)
 	require.False(t, more)
@@ -63,7 +64,7 @@ func TestShortPagesOfApprovalsAreWhole(t *testing.T) {
 	o := newOffice(t)
 	o.approvals(7, 64)
 	for limit, want := range map[int]bool{6: true, 7: false, 8: false} {
-		for _, f := range []approval.Filter{{Limit: limit}, {Limit: limit, Status: approval.StatusPending}} {
+		for _, f := range []desk.Filter{{Limit: limit}, {Limit: limit, Status: governance.ApprovalPending}} {
 			page, more, err := o.List(t.Context(), o.who.TenantID, f)
 			require.NoError(t, err)
 			require.Len(t, page, min(limit, 7))
@@ -77,8 +78,8 @@ func TestAPageOfApprovalsReadsItsTenantsOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for name, tenant := range map[string]uuid.UUID{"appr_a": o.who.TenantID, "appr_b": o.foreign.TenantID} {
-		o.exec(`INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, kind)
-		        SELECT $1 || n, $2, $2, '', 'approved', 'shop', 'refund', '{}', 'high', 'p', 'r', 'hold' FROM generate_series(1, 10000) n`, name, tenant)
+		o.exec(`INSERT INTO approvals (id, tenant_id, run_id, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, kind)
+		        SELECT $1 || n, $2::uuid, $2::uuid, $2::uuid::text, '', 'approved', 'shop', 'refund', '{}', 'high', 'p', 'r', 'hold' FROM generate_series(1, 10000) n`, name, tenant)
 	}
 	o.exec(`ANALYZE approvals`)
 	plan := o.text(`EXPLAIN (FORMAT JSON) SELECT id FROM approvals WHERE tenant_id = '` + o.who.TenantID.String() + `' ORDER BY id DESC LIMIT 101`)

@@ -1,4 +1,4 @@
-package approval_test
+package desk_test
 
 import (
 	"context"
@@ -10,10 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/action/approval"
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -21,8 +23,8 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // office is two tenants with a verb, an owner and an active key each; the first has a
 // revoked key besides.
 type office struct {
-	*approval.Service
-	who, foreign         approval.Approver
+	*desk.Desk
+	who, foreign         actor.Actor
 	key, revoked, others uuid.UUID
 	exec                 func(sql string, args ...any)
 	text                 func(sql string) string
@@ -31,12 +33,12 @@ type office struct {
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	db := testkit.Database(t)
-	s, err := approval.New(approval.Deps{DB: db.Pool, Workflows: struct{ approval.Workflows }{}, Edits: struct{ approval.Edits }{}})
+	s, err := desk.New(desk.Deps{DB: db.Pool, Workflows: struct{ desk.Workflows }{}, Subjects: map[approval.SubjectType]desk.Subjects{}})
 	require.NoError(t, err)
 	conn, err := pgx.Connect(t.Context(), db.AdminURL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	o := &office{Service: s, exec: func(sql string, args ...any) {
+	o := &office{Desk: s, exec: func(sql string, args ...any) {
 		_, err := conn.Exec(t.Context(), sql, args...)
 		require.NoError(t, err)
 	}, text: func(sql string) (out string) {
@@ -50,7 +52,7 @@ func newOffice(t *testing.T) *office {
 	return o
 }
 
-func (o *office) tenant(t *testing.T) (approval.Approver, uuid.UUID) {
+func (o *office) tenant(t *testing.T) (actor.Actor, uuid.UUID) {
 	t.Helper()
 	id := uuid.New()
 	o.exec(`INSERT INTO tenants (id, name) VALUES ($1, 'test')`, id)
@@ -60,7 +62,7 @@ func (o *office) tenant(t *testing.T) (approval.Approver, uuid.UUID) {
 	        VALUES ($1, 'shop', 'Shop', 'shop', 'http://shop', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`, id)
 	o.exec(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
 	        VALUES ($1, 'shop', 'refund', 'shop', '', 'high', 'write', 'none', '\x00', '\x00', '', '{}', '{}')`, id)
-	return approval.Approver{TenantID: id, UserID: id, Role: "owner"}, o.apiKey(id)
+	return actor.Actor{Kind: actor.User, TenantID: id, ID: id, Role: actor.RoleOwner}, o.apiKey(id)
 }
 
 func (o *office) apiKey(tenant uuid.UUID) uuid.UUID {
@@ -70,37 +72,37 @@ func (o *office) apiKey(tenant uuid.UUID) uuid.UUID {
 	return id
 }
 
-func good() approval.NewGrant {
-	return approval.NewGrant{Verb: "shop:refund", Reason: "r", ExpiresAt: time.Now().Add(time.Hour), MaxUses: 1, Conditions: []governance.Condition{}}
+func good() desk.NewGrant {
+	return desk.NewGrant{Verb: "shop:refund", Reason: "r", ExpiresAt: time.Now().Add(time.Hour), MaxUses: 1, Conditions: []governance.Condition{}}
 }
 
 func TestWhatMayBeGranted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for name, tc := range map[string]struct {
-		change func(*approval.Approver, *approval.NewGrant)
+		change func(*actor.Actor, *desk.NewGrant)
 		code   fault.Code
 		path   string
 	}{
-		"all in order": {func(*approval.Approver, *approval.NewGrant) {}, "", ""},
-		"an own key":   {func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.key }, "", ""},
-		"an approver":  {func(w *approval.Approver, _ *approval.NewGrant) { w.Role = "approver" }, "", ""},
-		"a member":     {func(w *approval.Approver, _ *approval.NewGrant) { w.Role = "member" }, fault.CodeApproverNotEligible, ""},
+		"all in order": {func(*actor.Actor, *desk.NewGrant) {}, "", ""},
+		"an own key":   {func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.key }, "", ""},
+		"an approver":  {func(w *actor.Actor, _ *desk.NewGrant) { w.Role = "approver" }, "", ""},
+		"a member":     {func(w *actor.Actor, _ *desk.NewGrant) { w.Role = "member" }, fault.CodeApproverNotEligible, ""},
 		"another tenant's key": {
-			func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.others }, fault.CodeValidation, "/key_id",
+			func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.others }, fault.CodeValidation, "/key_id",
 		},
-		"a revoked key": {func(_ *approval.Approver, g *approval.NewGrant) { g.KeyID = &o.revoked }, fault.CodeValidation, "/key_id"},
+		"a revoked key": {func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.revoked }, fault.CodeValidation, "/key_id"},
 		"an unknown verb": {
-			func(_ *approval.Approver, g *approval.NewGrant) { g.Verb = "shop:none" }, fault.CodeVerbNotFound, "",
+			func(_ *actor.Actor, g *desk.NewGrant) { g.Verb = "shop:none" }, fault.CodeVerbNotFound, "",
 		},
-		"no verb":     {func(_ *approval.Approver, g *approval.NewGrant) { g.Verb = "refund" }, fault.CodeInvalidVerb, ""},
-		"no use":      {func(_ *approval.Approver, g *approval.NewGrant) { g.MaxUses = 0 }, fault.CodeValidation, "/max_uses"},
-		"in the past": {func(_ *approval.Approver, g *approval.NewGrant) { g.ExpiresAt = time.Now() }, fault.CodeValidation, "/expires_at"},
+		"no verb":     {func(_ *actor.Actor, g *desk.NewGrant) { g.Verb = "refund" }, fault.CodeInvalidVerb, ""},
+		"no use":      {func(_ *actor.Actor, g *desk.NewGrant) { g.MaxUses = 0 }, fault.CodeValidation, "/max_uses"},
+		"in the past": {func(_ *actor.Actor, g *desk.NewGrant) { g.ExpiresAt = time.Now() }, fault.CodeValidation, "/expires_at"},
 		"for too long": {
-			func(_ *approval.Approver, g *approval.NewGrant) { g.ExpiresAt = time.Now().Add(91 * 24 * time.Hour) }, fault.CodeValidation, "/expires_at",
+			func(_ *actor.Actor, g *desk.NewGrant) { g.ExpiresAt = time.Now().Add(91 * 24 * time.Hour) }, fault.CodeValidation, "/expires_at",
 		},
 		"a condition that is none": {
-			func(_ *approval.Approver, g *approval.NewGrant) {
+			func(_ *actor.Actor, g *desk.NewGrant) {
 				g.Conditions = []governance.Condition{{Field: "args.n", Operator: "bigger", Value: json.RawMessage("1")}}
 			}, fault.CodeValidation, "/conditions/0/operator",
 		},
@@ -135,7 +137,7 @@ func TestGrantsEnd(t *testing.T) {
 	o.exec(`UPDATE grants SET expires_at = now() WHERE id = $1`, ids[1])
 	g, err := o.RevokeGrant(t.Context(), o.who, ids[2])
 	require.NoError(t, err)
-	require.Equal(t, o.who.UserID, *g.RevokedBy)
+	require.Equal(t, o.who.ID, *g.RevokedBy)
 	_, err = o.RevokeGrant(t.Context(), o.who, ids[2])
 	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "a second time")
 	_, err = o.RevokeGrant(t.Context(), o.foreign, ids[3])
@@ -152,7 +154,7 @@ func TestGrantsEnd(t *testing.T) {
 		{&yes, []string{"active"}},
 		{&no, []string{"revoked", "expired", "used_up"}},
 	} {
-		page, more, err := o.Grants(t.Context(), o.who.TenantID, approval.GrantFilter{Usable: tc.usable, Limit: 10})
+		page, more, err := o.Grants(t.Context(), o.who.TenantID, desk.GrantFilter{Usable: tc.usable, Limit: 10})
 		require.NoError(t, err)
 		require.False(t, more)
 		var got []string

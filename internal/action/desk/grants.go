@@ -1,4 +1,4 @@
-package approval
+package desk
 
 import (
 	"context"
@@ -58,7 +58,7 @@ const (
 	grantMostUses = 100_000
 )
 
-// NewGrant is what somebody grants.
+// NewGrant is a grant to give.
 type NewGrant struct {
 	Verb       string
 	Conditions []governance.Condition
@@ -72,13 +72,12 @@ type NewGrant struct {
 
 // mayGrant lists the roles whose holders can approve by default. A policy that names
 // others decides at each use whether a grant of theirs counts.
-func mayGrant(role string) bool {
-	r := actor.Role(role)
-	return r == actor.RoleOwner || r == actor.RoleAdmin || r == actor.RoleApprover
+func mayGrant(role actor.Role) bool {
+	return role == actor.RoleOwner || role == actor.RoleAdmin || role == actor.RoleApprover
 }
 
 // CreateGrant stores a grant. VERB_NOT_FOUND, VALIDATION_ERROR, APPROVER_NOT_ELIGIBLE.
-func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (Grant, error) {
+func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (Grant, error) {
 	if !mayGrant(who.Role) {
 		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are given by owners, admins and approvers.")
 	}
@@ -86,15 +85,15 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 	if err != nil {
 		return Grant{}, err
 	}
-	if err := in.check(s.Now()); err != nil {
+	if err := in.check(s.d.Now()); err != nil {
 		return Grant{}, err
 	}
 	conditions, err := json.Marshal(in.Conditions)
 	if err != nil {
-		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+		return Grant{}, fmt.Errorf("desk: grant: %w", err)
 	}
 	var row dbsqlc.Grant
-	err = s.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if _, err := s.q.GetVerbMeta(ctx, tx, dbsqlc.GetVerbMetaParams{TenantID: who.TenantID, Provider: name.Provider, Name: name.Verb}); err != nil {
 			if db.IsNoRows(err) {
 				return fault.New(fault.CodeVerbNotFound, "")
@@ -107,7 +106,7 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 		var err error
 		row, err = s.q.InsertGrant(ctx, tx, dbsqlc.InsertGrantParams{
 			ID: uuid.Must(uuid.NewV7()), TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
-			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: in.Reason, CreatedBy: who.UserID,
+			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: in.Reason, CreatedBy: who.ID,
 			ExpiresAt: in.ExpiresAt, MaxUses: in.MaxUses,
 		})
 		if err != nil {
@@ -116,13 +115,13 @@ func (s *Service) CreateGrant(ctx context.Context, who Approver, in NewGrant) (G
 		return audit.Append(ctx, tx, grantRecord(who, audit.GrantCreated, row))
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+		return Grant{}, fmt.Errorf("desk: grant: %w", err)
 	}
 	return grantOf(row)
 }
 
 // checkKey refuses a grant for a key that makes no calls.
-func (s *Service) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
+func (s *Desk) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
 	if id == nil {
 		return nil
 	}
@@ -155,11 +154,10 @@ func (in NewGrant) check(now time.Time) error {
 	return nil
 }
 
-func grantRecord(who Approver, action audit.Action, g dbsqlc.Grant) audit.Record {
-	by := actor.Actor{Kind: actor.User, TenantID: who.TenantID, ID: who.UserID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
-	rec := audit.Change(by, action, audit.SubjectGrant, g.ID.String())
+func grantRecord(who actor.Actor, action audit.Action, g dbsqlc.Grant) audit.Record {
+	rec := audit.Change(who, action, audit.SubjectGrant, g.ID.String())
 	rec.Provider, rec.Verb = g.Provider, g.Verb
-	// The texts are the granter's own; conditions are as he wrote them, like a policy's.
+	// The texts are the giver's own; conditions are as the giver wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
 		"conditions": json.RawMessage(g.Conditions), "expires_at": g.ExpiresAt.UTC(), "max_uses": g.MaxUses, "uses": g.Uses,
 		"key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
@@ -168,13 +166,13 @@ func grantRecord(who Approver, action audit.Action, g dbsqlc.Grant) audit.Record
 }
 
 // GetGrant returns the tenant's grant; GRANT_NOT_FOUND.
-func (s *Service) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, error) {
-	row, err := s.q.GetGrant(ctx, s.DB.Tenant(tenant), dbsqlc.GetGrantParams{TenantID: tenant, ID: id})
+func (s *Desk) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, error) {
+	row, err := s.q.GetGrant(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetGrantParams{TenantID: tenant, ID: id})
 	switch {
 	case db.IsNoRows(err):
 		return Grant{}, fault.New(fault.CodeGrantNotFound, "")
 	case err != nil:
-		return Grant{}, fmt.Errorf("approval: grant: %w", err)
+		return Grant{}, fmt.Errorf("desk: grant: %w", err)
 	}
 	return grantOf(row)
 }
@@ -189,33 +187,34 @@ type GrantFilter struct {
 }
 
 // Grants returns the newest grants first and whether there are more.
-func (s *Service) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
-	rows, err := s.q.ListGrants(ctx, s.DB.Tenant(tenant), dbsqlc.ListGrantsParams{
-		TenantID: tenant, Before: f.Before, Provider: optional(f.Provider), Verb: optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
+func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
+	rows, err := s.q.ListGrants(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListGrantsParams{
+		TenantID: tenant, Before: f.Before, Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("approval: grants: %w", err)
+		return nil, false, fmt.Errorf("desk: grants: %w", err)
 	}
+	rows, more = db.Page(rows, f.Limit)
 	page = []Grant{}
-	for _, row := range rows[:min(len(rows), f.Limit)] {
+	for _, row := range rows {
 		g, err := grantOf(row)
 		if err != nil {
 			return nil, false, err
 		}
 		page = append(page, g)
 	}
-	return page, len(rows) > f.Limit, nil
+	return page, more, nil
 }
 
 // RevokeGrant ends a grant at once: no call that has not been marked as sending by then
 // runs under it. Any owner, admin or approver may; a second time is GRANT_NOT_FOUND.
-func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (Grant, error) {
+func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (Grant, error) {
 	if !mayGrant(who.Role) {
 		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are revoked by owners, admins and approvers.")
 	}
 	var row dbsqlc.Grant
-	err := s.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
-		rows, err := s.q.RevokeGrant(ctx, tx, dbsqlc.RevokeGrantParams{RevokedBy: &who.UserID, TenantID: who.TenantID, ID: id})
+	err := s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		rows, err := s.q.RevokeGrant(ctx, tx, dbsqlc.RevokeGrantParams{RevokedBy: who.UserID(), TenantID: who.TenantID, ID: id})
 		switch {
 		case err != nil:
 			return err
@@ -229,7 +228,7 @@ func (s *Service) RevokeGrant(ctx context.Context, who Approver, id uuid.UUID) (
 		return s.q.CloseGate(ctx, tx, who.TenantID.String())
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("approval: revoke a grant: %w", err)
+		return Grant{}, fmt.Errorf("desk: revoke a grant: %w", err)
 	}
 	return grantOf(row)
 }
@@ -238,10 +237,10 @@ func grantOf(r dbsqlc.Grant) (Grant, error) {
 	g := Grant{
 		ID: r.ID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, KeyID: r.KeyID, AgentID: r.AgentID, CustomerID: r.CustomerID,
 		Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), MaxUses: r.MaxUses,
-		Uses: r.Uses, RevokedAt: utc(r.RevokedAt), RevokedBy: r.RevokedBy,
+		Uses: r.Uses, RevokedAt: db.UTC(r.RevokedAt), RevokedBy: r.RevokedBy,
 	}
 	if err := json.Unmarshal(r.Conditions, &g.Conditions); err != nil {
-		return Grant{}, fmt.Errorf("approval: conditions of a grant: %w", err)
+		return Grant{}, fmt.Errorf("desk: conditions of a grant: %w", err)
 	}
 	return g, nil
 }

@@ -1,0 +1,107 @@
+-- claim_run is the fence. It returns
+--   fresh         the keys are new; the run exists now, in state claimed
+--   reclaimed     the id was refused before anything was sent; it runs again
+--   existing      the run that the keys name answers this call
+--   mismatch      the keys name a run of another verb, or dry run against real
+--   conflict      the keys belong to two different runs
+--   unknown_verb  the keys are new and the catalog has no such verb; nothing was written
+-- A repeat of a finished run writes nothing. There are one or two keys, and keys[1]
+-- names the workflow of a run that has one of its own. Callers racing for one key wait on
+-- its primary key, so exactly one is fresh.
+--
+-- p_call has the small columns of the run by their names; see claimedCall in
+-- internal/action/run/row.go. The three large ones are parameters, since a text that is
+-- packed into JSON is copied twice.
+CREATE OR REPLACE FUNCTION claim_run(
+    p_tenant uuid, p_keys text[], p_args text, p_fingerprint bytea, p_metadata json, p_call jsonb
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    c      runs := jsonb_populate_record(NULL::runs, p_call);
+    owners uuid[];
+    owner  uuid; -- of the run that answers, once it is known
+    old    record;
+    known  record;
+    ours   integer := 0; -- keys that this call inserted
+BEGIN
+    SELECT v.risk_level, v.operation_type INTO known
+      FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = c.provider AND v.name = c.verb;
+    IF cardinality(p_keys) = 2 OR known IS NULL THEN
+        owners := run_owners(p_tenant, p_keys);
+    END IF;
+    IF coalesce(owners[1], owners[2]) IS NULL THEN
+        IF known IS NULL THEN
+            RETURN 'unknown_verb';
+        END IF;
+        IF cardinality(p_keys) = 1 THEN
+            INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, p_keys[1], c.id)
+                ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+        ELSE
+            -- In one order everywhere, so that two callers with the same two keys cannot deadlock.
+            INSERT INTO run_keys (tenant_id, key, run_id)
+                SELECT p_tenant, k, c.id FROM unnest(p_keys) AS k ORDER BY k
+                ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+        END IF;
+        GET DIAGNOSTICS ours = ROW_COUNT;
+        IF ours = cardinality(p_keys) THEN
+            INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
+                              session_id, metadata, request_id, source_addr, give_up_at, risk_level, operation_type,
+                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id)
+                VALUES (c.id, p_tenant, c.execution_id, p_keys[1], c.provider, c.verb, p_args, p_fingerprint, c.dry_run,
+                        c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at,
+                        known.risk_level, known.operation_type,
+                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id);
+            -- A generated execution_id is a name of the run too.
+            IF c.execution_id <> ALL (p_keys) THEN
+                INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, c.execution_id, c.id)
+                    ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+            END IF;
+            RETURN 'fresh';
+        END IF;
+        owners := run_owners(p_tenant, p_keys);
+        -- A racing caller took some of the keys: one that was inserted here joins its run.
+        owner := (array_remove(owners, c.id))[1];
+        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = c.id;
+        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[2] AND k.run_id = c.id;
+        owners := array_replace(owners, c.id, owner);
+    END IF;
+    owner := coalesce(owners[1], owners[2]);
+    IF owners[2] <> owner THEN
+        RETURN 'conflict';
+    END IF;
+
+    SELECT r.id, r.provider, r.verb, r.dry_run, r.state INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
+    IF old.provider <> c.provider OR old.verb <> c.verb OR old.dry_run <> c.dry_run THEN
+        RETURN 'mismatch';
+    END IF;
+    IF array_position(owners, NULL) IS NOT NULL THEN
+        INSERT INTO run_keys (tenant_id, key, run_id)
+            SELECT p_tenant, k, owner FROM unnest(p_keys) AS k ORDER BY k
+            ON CONFLICT ON CONSTRAINT run_keys_pkey DO NOTHING;
+        IF owner <> ANY (run_owners(p_tenant, p_keys)) THEN
+            RETURN 'conflict';
+        END IF;
+    END IF;
+    IF old.state IN ('blocked', 'refused', 'rejected', 'expired') THEN
+        IF known IS NULL THEN
+            RETURN 'unknown_verb';
+        END IF;
+        -- A run of its own keeps its workflow's name, which is made of the key claimed first.
+        UPDATE runs r SET state = 'claimed', attempt = r.attempt + 1, args = p_args, fingerprint = p_fingerprint,
+               session_id = c.session_id, metadata = p_metadata, request_id = c.request_id,
+               source_addr = c.source_addr, give_up_at = c.give_up_at, risk_level = known.risk_level,
+               operation_type = known.operation_type, decision = '',
+               origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
+               parent_id = c.parent_id, step = c.step,
+               workflow_id = CASE WHEN c.parent_id IS NULL THEN r.workflow_id ELSE c.workflow_id END,
+               policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
+               error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, sent_at = NULL, provider_status = 0,
+               retryable = false, retry_after_ms = 0, result = NULL, held = false, grant_id = NULL, edited_args = NULL, updated_at = now(), finished_at = NULL
+         WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.state IN ('blocked', 'refused', 'rejected', 'expired');
+        IF FOUND THEN
+            RETURN 'reclaimed';
+        END IF;
+    END IF;
+    RETURN 'existing';
+END
+$$;

@@ -1,0 +1,22 @@
+-- recheck_approvals marks the pending approvals that depend on a changed row, in the
+-- transaction of the change. The sweeper then has their workflows look again.
+CREATE OR REPLACE FUNCTION recheck_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'policies' THEN
+        UPDATE approvals a SET recheck = true
+         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.policy_ids @> ARRAY[NEW.id];
+    ELSIF TG_TABLE_NAME = 'api_keys' THEN
+        UPDATE approvals a SET recheck = true
+         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.requester = NEW.id;
+    ELSIF TG_TABLE_NAME = 'credentials' THEN
+        UPDATE approvals a SET recheck = true
+         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
+           AND a.provider = coalesce(NEW.provider, OLD.provider);
+    ELSE
+        UPDATE approvals a SET recheck = true
+         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
+           AND a.provider = coalesce(NEW.slug, OLD.slug);
+    END IF;
+    RETURN NULL;
+END
+$$;

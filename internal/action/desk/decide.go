@@ -1,0 +1,150 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
+)
+
+// Input is a decision to make.
+type Input struct {
+	Approve bool
+	Reason  string
+	// EditedArgs replace the call's arguments; nil leaves them as they are.
+	EditedArgs json.RawMessage
+}
+
+// reasonMost is the most characters of a reason.
+const reasonMost = 2000
+
+// Decide has a user's decision counted and returns the approval as it then stands; after an
+// edit that is the one which replaced it. It refuses with APPROVAL_NOT_FOUND,
+// APPROVAL_NOT_PENDING (also where it was decided a moment ago), APPROVER_NOT_ELIGIBLE,
+// CONFLICT (the same user has approved already), VALIDATION_ERROR (no reason where the
+// policy wants one) and, for edited arguments, what CheckEdit says.
+func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input) (Detailed, error) {
+	a, err := s.Get(ctx, who.TenantID, id)
+	if err != nil {
+		return Detailed{}, err
+	}
+	if len([]rune(in.Reason)) > reasonMost {
+		return Detailed{}, fault.Invalid("/reason", "length", fmt.Sprintf("reason has at most %d characters.", reasonMost))
+	}
+	vote := governance.Vote{Voter: a.asked.Voter(who.ID, who.Role), Approve: in.Approve, Reason: in.Reason}
+	if code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code != "" {
+		return Detailed{}, s.refusal(a.Approval, code)
+	}
+	subjects, known := s.d.Subjects[a.SubjectType]
+	if !known {
+		return Detailed{}, fmt.Errorf("desk: no domain decides subjects of type %q", a.SubjectType)
+	}
+	if in.EditedArgs != nil {
+		if err := subjects.CheckEdit(ctx, who.TenantID, a.SubjectID, in.EditedArgs); err != nil {
+			return Detailed{}, err
+		}
+	}
+	p := approval.Proposal{
+		ID: uuid.Must(uuid.NewV7()), ApprovalID: a.ID, By: who, Approve: in.Approve, Reason: in.Reason, EditedArgs: in.EditedArgs,
+	}
+	if err := s.decide(ctx, a.Approval, subjects, p); err != nil {
+		return Detailed{}, err
+	}
+	return s.after(ctx, who.TenantID, a.ID, in)
+}
+
+// decide stores the decision and has it counted. One that does not count is withdrawn.
+func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) error {
+	tx := s.d.DB.Tenant(p.By.TenantID)
+	if err := approval.Propose(ctx, tx, p); err != nil {
+		return err
+	}
+	out, err := s.count(ctx, a, subjects, p)
+	if err != nil && s.closedByOthers(ctx, p) {
+		// The workflow ended with the decision on its way to it.
+		out, err = flow.Decided{Code: fault.CodeApprovalNotPending}, nil
+	}
+	switch {
+	case err != nil:
+		// It may have reached the workflow: the proposal stays, and what became of it
+		// shows in the approval.
+		return err
+	case out.Code != "":
+		if err := approval.Withdraw(ctx, tx, p.By.TenantID, p.ID); err != nil {
+			return err
+		}
+		return s.refusal(Approval{Status: a.Status}, out.Code)
+	}
+	return nil
+}
+
+// count hands the decision to the run's own workflow, which counts one after the other.
+// Every other subject's decision is counted in its rows, and so is one about a run whose
+// workflow has not been started yet.
+func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) (flow.Decided, error) {
+	if flow.IsActionRun(a.WorkflowID) {
+		out, open, err := s.d.Workflows.Decide(ctx, a.WorkflowID, flow.Decision{ApprovalID: a.ID, DecisionID: p.ID})
+		if err != nil || open {
+			return out, err
+		}
+		if _, ended, err := s.d.Workflows.IsOpen(ctx, a.WorkflowID); err != nil || ended {
+			return flow.Decided{Code: fault.CodeApprovalNotPending}, err
+		}
+	}
+	out, err := subjects.Count(ctx, p.By.TenantID, a.SubjectID, p.ID)
+	if err == nil && out.Code == "" && a.WorkflowID != "" && !flow.IsActionRun(a.WorkflowID) {
+		_, err = s.d.Workflows.Nudge(ctx, a.WorkflowID)
+	}
+	return out, err
+}
+
+// closedByOthers reports whether the approval is closed and this user's decision is not
+// among the counted ones.
+func (s *Desk) closedByOthers(ctx context.Context, p approval.Proposal) bool {
+	now, err := s.Get(ctx, p.By.TenantID, p.ApprovalID)
+	return err == nil && now.Status != governance.ApprovalPending &&
+		!slices.ContainsFunc(now.Decisions, func(d Decision) bool { return d.UserID != nil && *d.UserID == p.By.ID })
+}
+
+// refusal words why a decision does not count.
+func (s *Desk) refusal(a Approval, code fault.Code) error {
+	switch code {
+	case fault.CodeApprovalNotPending:
+		if status := s.shownStatus(a); status != governance.ApprovalPending {
+			return fault.Newf(code, "The approval does not wait for a decision: it is %s.", status)
+		}
+		return fault.New(code, "")
+	case fault.CodeConflict:
+		return fault.New(code, "You have approved this call already; it waits for others.")
+	case fault.CodeValidation:
+		return fault.Invalid("/reason", "required", "The policy asks for a reason when a call is rejected.")
+	default:
+		return fault.New(code, "")
+	}
+}
+
+// shownStatus names an approval expired whose time is over, also before its workflow has
+// said so.
+func (s *Desk) shownStatus(a Approval) governance.ApprovalStatus {
+	if a.Status == governance.ApprovalPending && a.ExpiresAt != nil && !s.d.Now().Before(*a.ExpiresAt) {
+		return governance.ApprovalExpired
+	}
+	return a.Status
+}
+
+// after reads what the decision came to.
+func (s *Desk) after(ctx context.Context, tenant uuid.UUID, id string, in Input) (Detailed, error) {
+	a, err := s.Get(ctx, tenant, id)
+	if err == nil && in.EditedArgs != nil && a.SupersededBy != nil {
+		return s.Get(ctx, tenant, *a.SupersededBy)
+	}
+	return a, err
+}

@@ -1,0 +1,279 @@
+// Package desk is where people deal with approvals: they look at them, decide them, and
+// give standing approvals, grants. The api package calls it. The domain that asks for an
+// approval writes it, through internal/record/approval. A decision is stored here as a
+// proposal, and counted by the subject's workflow or, where none counts, by its domain.
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
+)
+
+// Approval is one asking of a human, or the record of a block.
+type Approval struct {
+	ID          string
+	Kind        governance.ApprovalKind
+	ExecutionID string
+	SubjectType approval.SubjectType
+	SubjectID   string
+	// WorkflowID is the workflow that waits for the decision; "" where none does.
+	WorkflowID string
+	Status     governance.ApprovalStatus
+	Provider   string
+	Verb       string
+	Args       json.RawMessage // masked
+	RiskLevel  string
+	PolicyName string
+	Reason     string
+	// Explanation are the policies that matched ([]governance.Match).
+	Explanation json.RawMessage
+	// Request is what would be sent, masked; nil for a block.
+	Request      json.RawMessage
+	Requirements []governance.Requirement
+	Requester    *uuid.UUID // the API key or user that called
+	EditedFrom   *string
+	EditedBy     *uuid.UUID
+	SupersededBy *string
+	// ClosedReason is why it was rejected, cancelled or superseded.
+	ClosedReason string
+	DecidedBy    *uuid.UUID
+	CreatedAt    time.Time
+	ExpiresAt    *time.Time
+	DecidedAt    *time.Time
+	EscalatedAt  *time.Time
+	// RunState is the state of the run today, "" where the approval is no longer its own or
+	// is not about a run.
+	RunState flow.State
+}
+
+// Decision is a counted decision about an approval.
+type Decision struct {
+	UserID    *uuid.UUID // nil: an operator at Temporal
+	Email     string
+	Name      string
+	Decision  string
+	Reason    string
+	Edited    bool
+	DecidedAt time.Time
+}
+
+// Detailed is an approval with the decisions so far.
+type Detailed struct {
+	Approval
+	Decisions []Decision
+	Tally     governance.Tally
+	// asked is the approval as the rule of who may decide sees it.
+	asked approval.Asked
+}
+
+// Workflows reaches the workflows that wait for decisions.
+type Workflows interface {
+	// Decide hands a proposed decision to the workflow and returns what became of it. open
+	// is false where no workflow of the id is open.
+	Decide(ctx context.Context, workflowID string, d flow.Decision) (out flow.Decided, open bool, err error)
+	// IsOpen reports whether the workflow is open; found is false where the engine knows
+	// none.
+	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
+	// Nudge has a workflow look again; open is false where none is open.
+	Nudge(ctx context.Context, workflowID string) (open bool, err error)
+}
+
+// Subjects is the domain that asks for approvals of one type of subject.
+type Subjects interface {
+	// CheckEdit judges arguments that an approver wants to put in the place of the
+	// subject's, before the decision is stored.
+	CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error
+	// Count counts a decision in the rows, where no workflow does.
+	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)
+}
+
+// Deps are the collaborators; all are required but Now.
+type Deps struct {
+	DB        *db.Pool
+	Workflows Workflows
+	// Subjects has the domain of every type of subject.
+	Subjects map[approval.SubjectType]Subjects
+	Now      func() time.Time
+}
+
+// Desk reads and decides approvals.
+type Desk struct {
+	d Deps
+	q *dbsqlc.Queries
+}
+
+// New checks the collaborators.
+func New(d Deps) (*Desk, error) {
+	if d.DB == nil || d.Workflows == nil || d.Subjects == nil {
+		return nil, errors.New("desk: database, workflows and subjects are required")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return &Desk{d: d, q: dbsqlc.New()}, nil
+}
+
+// Get returns the tenant's approval with its decisions; APPROVAL_NOT_FOUND for any
+// other id.
+func (s *Desk) Get(ctx context.Context, tenant uuid.UUID, id string) (Detailed, error) {
+	b := &db.Batch{}
+	row := db.Queue(b, s.q.GetApproval, dbsqlc.GetApprovalParams{TenantID: tenant, ID: id})
+	decisions := db.Queue(b, s.q.Decisions, dbsqlc.DecisionsParams{TenantID: tenant, ApprovalID: id})
+	reading := approval.QueueRead(b, tenant, id)
+	err := s.d.DB.Send(ctx, tenant, b)
+	switch {
+	case db.IsNoRows(err):
+		return Detailed{}, fault.New(fault.CodeApprovalNotFound, "")
+	case err != nil:
+		return Detailed{}, fmt.Errorf("desk: get: %w", err)
+	}
+	a, err := fromRow(row.Value)
+	if err != nil {
+		return Detailed{}, err
+	}
+	out := Detailed{Approval: a, Decisions: []Decision{}}
+	if out.asked, err = reading.Asked(); err != nil {
+		return Detailed{}, err
+	}
+	for _, d := range decisions.Value {
+		out.Decisions = append(out.Decisions, decisionOf(d))
+	}
+	out.Tally, _ = out.asked.Tally()
+	return out, nil
+}
+
+func decisionOf(d dbsqlc.DecisionsRow) Decision {
+	out := Decision{UserID: d.UserID, Decision: d.Decision, Reason: d.Reason, Edited: d.EditedArgs != nil, DecidedAt: d.CountedAt.UTC()}
+	if d.Email != nil {
+		out.Email = *d.Email
+	}
+	if d.Name != nil {
+		out.Name = *d.Name
+	}
+	return out
+}
+
+// Filter narrows a list; zero fields do not.
+type Filter struct {
+	Status      governance.ApprovalStatus
+	Kind        governance.ApprovalKind
+	Provider    string
+	Verb        string // without the provider
+	RiskLevel   string
+	PolicyID    *uuid.UUID
+	ExecutionID string
+	Since       *time.Time
+	Until       *time.Time
+	// Before continues after the approval with this id.
+	Before string
+	Limit  int
+}
+
+// pageBytes is what the arguments on a page of approvals come to at most, but for the
+// last of them, which may be 1 MiB. It is above that of 500 calls as they commonly are.
+const pageBytes = 4 << 20
+
+// List returns the newest approvals first and whether there are more, without what only
+// Get shows: Explanation and Request. A page is shorter than f.Limit where it comes to
+// pageBytes.
+func (s *Desk) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Approval, more bool, err error) {
+	rows, err := s.rows(ctx, tenant, f)
+	if err != nil {
+		return nil, false, fmt.Errorf("desk: list: %w", err)
+	}
+	page = []Approval{}
+	shown, _ := db.Page(rows, f.Limit)
+	for _, row := range shown {
+		a, err := fromListed(row)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, a)
+	}
+	return page, len(rows) > 0 && rows[0].Found > int64(len(page)), nil
+}
+
+func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.ListApprovalsRow, error) {
+	var out []dbsqlc.ListApprovalsRow
+	only := Filter{Status: governance.ApprovalPending, Before: f.Before, Limit: f.Limit}
+	if f == only {
+		rows, err := s.q.PendingApprovals(ctx, s.d.DB.Tenant(tenant), dbsqlc.PendingApprovalsParams{
+			TenantID: tenant, Before: db.Optional(f.Before), Most: int32(f.Limit + 1), Bytes: pageBytes,
+		})
+		for _, row := range rows {
+			out = append(out, dbsqlc.ListApprovalsRow(row))
+		}
+		return out, err
+	}
+	return s.q.ListApprovals(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListApprovalsParams{
+		TenantID: tenant, Before: db.Optional(f.Before), Status: db.Optional(string(f.Status)), Kind: db.Optional(string(f.Kind)),
+		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), RiskLevel: db.Optional(f.RiskLevel), PolicyID: f.PolicyID,
+		ExecutionID: db.Optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,
+	})
+}
+
+// fromListed is fromRow for the columns that a list has.
+func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
+	return fromRow(dbsqlc.GetApprovalRow{
+		Approval: dbsqlc.Approval{
+			ID: r.ID, Kind: r.Kind, ExecutionID: r.ExecutionID, SubjectType: r.SubjectType, SubjectID: r.SubjectID, WorkflowID: r.WorkflowID,
+			RunID: r.RunID, Status: r.Status, Provider: r.Provider, Verb: r.Verb,
+			Args: r.Args, RiskLevel: r.RiskLevel, PolicyName: r.PolicyName, Reason: r.Reason, Requester: r.Requester,
+			Requirements: r.Requirements, EditedFrom: r.EditedFrom, EditedBy: r.EditedBy, ClosedReason: r.ClosedReason,
+			DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt, EscalatedAt: r.EscalatedAt,
+			Attempt: r.Attempt,
+		},
+		RunState: r.RunState, RunAttempt: r.RunAttempt, RunApprovalID: r.RunApprovalID,
+	})
+}
+
+// Counts says how many approvals of each status the tenant has; every status is there.
+func (s *Desk) Counts(ctx context.Context, tenant uuid.UUID) (map[governance.ApprovalStatus]int64, error) {
+	rows, err := s.q.CountApprovals(ctx, s.d.DB.Tenant(tenant), tenant)
+	if err != nil {
+		return nil, fmt.Errorf("desk: count: %w", err)
+	}
+	out := map[governance.ApprovalStatus]int64{}
+	for _, status := range governance.ApprovalStatuses() {
+		out[status] = 0
+	}
+	for _, row := range rows {
+		out[governance.ApprovalStatus(row.Status)] = row.N
+	}
+	return out, nil
+}
+
+func fromRow(row dbsqlc.GetApprovalRow) (Approval, error) {
+	r := row.Approval
+	a := Approval{
+		ID: r.ID, Kind: governance.ApprovalKind(r.Kind), ExecutionID: r.ExecutionID, SubjectType: approval.SubjectType(r.SubjectType),
+		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Status: governance.ApprovalStatus(r.Status),
+		Provider: r.Provider, Verb: r.Verb, Args: json.RawMessage(r.Args), RiskLevel: r.RiskLevel, PolicyName: r.PolicyName,
+		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Requester: r.Requester, EditedFrom: r.EditedFrom,
+		EditedBy: r.EditedBy, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),
+		ExpiresAt: db.UTC(r.ExpiresAt), DecidedAt: db.UTC(r.DecidedAt), EscalatedAt: db.UTC(r.EscalatedAt),
+	}
+	sameAttempt := row.RunAttempt == r.Attempt
+	switch {
+	case sameAttempt && row.RunApprovalID != nil && *row.RunApprovalID == r.ID:
+		a.RunState = flow.State(row.RunState)
+	case sameAttempt && a.Status == governance.ApprovalSuperseded:
+		a.SupersededBy = row.RunApprovalID
+	}
+	if err := json.Unmarshal(r.Requirements, &a.Requirements); err != nil {
+		return Approval{}, fmt.Errorf("desk: requirements: %w", err)
+	}
+	return a, nil
+}

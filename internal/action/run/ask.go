@@ -1,0 +1,167 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
+)
+
+// hold stops the run until an approver releases it: StatePending for a call,
+// StateIntercepted for a dry run. The approval shows the exact request that would be sent.
+// How long it waits is the policies' to say; see governance.MergedRule.
+func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step, error) {
+	call, err := p.target.Prepare(ctx, p.run.Effective())
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
+		return s.refuse(ctx, p, f)
+	}
+	if err != nil {
+		return flow.Step{}, err
+	}
+	if p.run.EditedArgs != nil {
+		if p.edit, err = approval.LastEdit(ctx, s.d.DB.Tenant(p.run.TenantID), p.run.subject()); err != nil {
+			return flow.Step{}, err
+		}
+	}
+	a := p.asking(approval.NewID(), state, call.Preview(p.run.Effective()), s.d.Now())
+	b := &db.Batch{}
+	changed := p.queueHold(b, a, state)
+	approval.Ask(b, a)
+	p.queueMatches(b)
+	action := audit.RunHeld
+	if state == StateIntercepted {
+		action = audit.RunIntercepted
+	}
+	rec := p.record(action)
+	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), audit.SubjectApproval, a.ID
+	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
+	audit.Queue(b, rec)
+	failpoint.Hit("before_hold")
+	done, found, err := s.apply(ctx, p.run, b, changed)
+	failpoint.Hit("after_hold")
+	switch {
+	case err != nil:
+		return flow.Step{}, err
+	case !found:
+		return s.movedOn(ctx, p.run.ref())
+	}
+	s.carried.forget(p.run.ref())
+	s.ended(done)
+	return waiting(done, a.ID, a.ExpiresAt, s.d.Now()), nil
+}
+
+// waiting is the step of a run that waits for an approval until the time given.
+func waiting(r Run, approvalID string, until, now time.Time) flow.Step {
+	// A little later than the row says: the clocks of Temporal and Postgres may differ.
+	return flow.Step{State: r.State, ApprovalID: approvalID, After: max(time.Second, until.Sub(now)+100*time.Millisecond)}
+}
+
+// requirements are the approvals that the call needs: the policies'. A dry run, and a call
+// that was held before and that no policy holds any longer, need one by any approver.
+func (p prepared) requirements() []governance.Requirement {
+	if len(p.verdict.Requirements) > 0 {
+		return p.verdict.Requirements
+	}
+	return []governance.Requirement{{Rule: governance.DefaultApproval()}}
+}
+
+// approval starts the record of an asking, or of a block.
+func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New {
+	r := p.run
+	requester := r.KeyID
+	if requester == nil {
+		requester = r.UserID
+	}
+	return approval.New{
+		ID: id, Subject: r.subject(), Kind: kind, Provider: r.Verb.Provider, Verb: r.Verb.Verb,
+		Args: p.target.Mask(r.Effective()), RiskLevel: string(r.Risk), PolicyName: r.PolicyName, Reason: r.Reason,
+		Matches: p.verdict.Matches, Requester: requester,
+	}
+}
+
+// asking is the record of an asking, bound to the call, its schema, the credential
+// and the versions of the policies that hold it.
+func (p prepared) asking(id string, state State, preview json.RawMessage, now time.Time) approval.New {
+	kind := governance.ApprovalOfHold
+	if state == StateIntercepted {
+		kind = governance.ApprovalOfDryRun
+	}
+	a := p.approval(id, kind)
+	a.Requirements, a.Request, a.Edited = p.requirements(), preview, p.edit
+	timeout, _, _ := governance.MergedRule(a.Requirements)
+	a.ExpiresAt = now.Add(timeout)
+	a.Bound = approval.Binding{CallHash: p.callHash(), SchemaHash: p.target.SchemaHash(), CredentialID: p.target.CredentialID()}
+	return a
+}
+
+// callHash is the fingerprint of the call as it would be sent.
+func (p prepared) callHash() []byte {
+	print, err := fingerprint(p.run.Verb, p.run.Effective(), p.run.DryRun)
+	if err != nil {
+		// The arguments passed the strict reader when they came in.
+		panic(err)
+	}
+	return print
+}
+
+func (p prepared) queueHold(b *db.Batch, a approval.New, state State) *db.Answer[[]dbsqlc.Run] {
+	r := p.run
+	q := dbsqlc.New()
+	params := dbsqlc.HoldRunParams{
+		State: string(state), ApprovalID: &a.ID, RiskLevel: string(r.Risk), OperationType: string(r.Operation),
+		Decision: string(governance.PendingApproval), PolicyName: r.PolicyName, Reason: r.Reason, CredentialID: a.Bound.CredentialID,
+		TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt,
+	}
+	if state == StateIntercepted {
+		shown := string(a.Request)
+		params.Result, params.Decision = &shown, r.Decision
+	}
+	changed := db.Queue(b, q.HoldRun, params)
+	db.Queue(b, q.RequireRunChanged, dbsqlc.RequireRunChangedParams{TenantID: r.TenantID, ID: r.ID})
+	return changed
+}
+
+// queueMatches notes which policies matched, for their coverage.
+func (p prepared) queueMatches(b *db.Batch) {
+	r := p.run
+	for _, m := range p.verdict.Matches {
+		db.QueueExec(b, dbsqlc.New().InsertPolicyMatch, dbsqlc.InsertPolicyMatchParams{
+			TenantID: r.TenantID, PolicyID: m.PolicyID, RunID: r.ID, Attempt: r.Attempt, PolicyVersion: m.Version, Mode: string(m.Mode),
+			Action: string(m.Action), Decided: m.Decided, Decision: r.Decision, Shadow: string(p.verdict.ShadowDecision),
+		})
+	}
+}
+
+// explained adds to what an audit record says the policies that matched.
+func (p prepared) explained(d map[string]any) json.RawMessage {
+	if len(p.verdict.Matches) > 0 {
+		d["policies"] = p.verdict.Matches
+	}
+	if p.verdict.ShadowDecision != "" && p.verdict.ShadowDecision != p.verdict.Decision {
+		d["shadow_decision"] = p.verdict.ShadowDecision
+	}
+	if len(d) == 0 {
+		return nil
+	}
+	return mustJSON(d)
+}
+
+// letThroughBy says under which approval or grant a run is sent.
+func (p prepared) letThroughBy() json.RawMessage {
+	d := map[string]any{}
+	if p.run.GrantID != nil {
+		d["grant_id"] = *p.run.GrantID
+	}
+	if p.run.ApprovalID != nil {
+		d["approval_id"] = *p.run.ApprovalID
+	}
+	return p.explained(d)
+}

@@ -1,0 +1,69 @@
+package run
+
+import (
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"agentruntime/internal/kernel/flow"
+)
+
+// carried saves a step the reads that the step before it has made. The next step nearly
+// always follows in the same process within milliseconds: Govern after the claim, where
+// API and worker share a process, and Send after Govern. What is carried may be stale, so
+// every step that writes asks the row itself for its state. A lost entry costs a read.
+type carried struct {
+	// claims are rows as their claim left them, for Govern.
+	claims *lru.Cache[flow.RunRef, Run]
+	// judgements are rows with their verb and verdict, for Send.
+	judgements *lru.Cache[flow.RunRef, prepared]
+}
+
+// carriedMost is above the number of runs that one worker has in flight. carriedArgs, in
+// bytes, keeps what is carried from growing with their arguments.
+const (
+	carriedMost = 2048
+	carriedArgs = 32 << 10
+)
+
+func newCarried() *carried {
+	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared]()}
+}
+
+func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
+	cache, err := lru.New[flow.RunRef, T](carriedMost)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return cache
+}
+
+// addClaim hands a claimed row to Govern.
+func (c *carried) addClaim(r Run) {
+	if len(r.Args) <= carriedArgs {
+		c.claims.Add(r.ref(), r)
+	}
+}
+
+// takeClaim returns the row that a claim left, once: a step that is repeated reads the row.
+func (c *carried) takeClaim(ref flow.RunRef) (Run, bool) {
+	r, known := c.claims.Get(ref)
+	if known {
+		c.claims.Remove(ref)
+	}
+	return r, known
+}
+
+// addJudgement hands a judged run to Send, however often Send is repeated.
+func (c *carried) addJudgement(p prepared) {
+	if len(p.run.Args) <= carriedArgs {
+		c.judgements.Add(p.run.ref(), p)
+	}
+}
+
+// judgement returns what Govern found out about the run.
+func (c *carried) judgement(ref flow.RunRef) (prepared, bool) { return c.judgements.Get(ref) }
+
+// forget drops what is known of the run: its row has changed.
+func (c *carried) forget(ref flow.RunRef) {
+	c.claims.Remove(ref)
+	c.judgements.Remove(ref)
+}

@@ -1,0 +1,140 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
+)
+
+// editedCall is the call as an approver edited it, judged and built.
+type editedCall struct {
+	next    prepared
+	preview json.RawMessage
+}
+
+// CheckEdit implements desk.Subjects. The refusal says what is wrong with the arguments.
+func (s *Service) CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error {
+	r, err := s.ofSubject(ctx, tenant, subjectID)
+	if err != nil {
+		return err
+	}
+	_, err = s.judgeEdit(ctx, r, args)
+	return err
+}
+
+// ofSubject returns the run that an approval is about.
+func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subjectID string) (Run, error) {
+	id, err := uuid.Parse(subjectID)
+	if err != nil {
+		return Run{}, fmt.Errorf("run: subject of an approval: %w", err)
+	}
+	return s.get(ctx, tenant, id)
+}
+
+// readEdit prepares the edit of a decision; nil where it edits nothing. It is done before
+// the transaction, which must not wait for another connection.
+func (s *Service) readEdit(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (*editedCall, error) {
+	d, err := approval.ReadDecision(ctx, s.d.DB.Tenant(ref.TenantID), ref.TenantID, decision)
+	if err != nil || d.EditedArgs == nil || d.Counted {
+		return nil, err
+	}
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.judgeEdit(ctx, r, d.EditedArgs)
+	if err != nil {
+		return nil, err
+	}
+	p.edit = &approval.Edit{From: d.ApprovalID, By: d.By.ID}
+	call, err := p.target.Prepare(ctx, d.EditedArgs)
+	if err != nil {
+		return nil, err
+	}
+	return &editedCall{next: p, preview: call.Preview(d.EditedArgs)}, nil
+}
+
+// judgeEdit judges the run with other arguments: is the call blocked, do they fit the
+// schema, is the provider connected.
+func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (prepared, error) {
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
+	if err != nil {
+		return prepared{}, err
+	}
+	r.EditedArgs = args
+	p := prepared{run: r, target: t}
+	p.judge()
+	if p.verdict.Decision == governance.Block {
+		f := fault.New(fault.CodeGovernanceBlocked, "The edited call is blocked: "+p.verdict.Reason)
+		f.Decision = string(governance.Block)
+		return prepared{}, f
+	}
+	if details := t.Check(args); len(details) > 0 {
+		f := fault.New(fault.CodeInvalidArgs, "")
+		for _, d := range details {
+			d.Path = "/edited_" + strings.TrimPrefix(d.Path, "/")
+			f.Details = append(f.Details, d)
+		}
+		return prepared{}, f
+	}
+	if f := t.Connected(); f != nil {
+		return prepared{}, f
+	}
+	return p, nil
+}
+
+// edit puts other arguments in the place of those that were asked about: the approval
+// is superseded by one of the edited call. The edit counts as its author's approval where
+// the policies let them approve what they edited.
+func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
+	edited, state := d.edited.next, d.p.run.State
+	superseded := flow.Decided{Closed: true}
+	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalSuperseded, Reason: "An approver edited the arguments."}); err != nil {
+		return superseded, nil, err
+	}
+	a := edited.asking(approval.NewID(), state, d.edited.preview, d.s.d.Now())
+	b := &db.Batch{}
+	db.Queue(b, d.s.q.ReleaseRun, edited.releaseParams(nil, d.s.d.Now()))
+	d.s.requireChanged(b, edited.run)
+	edited.queueHold(b, a, state)
+	approval.Ask(b, a)
+	rec := d.record(audit.ApprovalEdited, "", map[string]any{
+		"superseded_by": a.ID, "reason": d.Decision.Reason, "original_args": d.Asked.Args,
+	})
+	rec.Input = edited.target.Mask(edited.run.EditedArgs)
+	audit.Queue(b, rec)
+	// The workflow waits for what was superseded until it hears of the edit, and a crash
+	// may swallow that: the sweeper tells it too.
+	approval.Recheck(b, a.TenantID, a.ID)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return superseded, nil, err
+	}
+	return superseded, nil, d.carryVote(ctx, tx, a.ID)
+}
+
+// carryVote counts the editor among those who approved the edited call, where they may.
+func (d *deciding) carryVote(ctx context.Context, tx pgx.Tx, approvalID string) error {
+	counting, err := d.Carry(ctx, tx, approvalID)
+	if err != nil || counting == nil {
+		return err
+	}
+	row, err := d.s.q.GetRun(ctx, tx, dbsqlc.GetRunParams{TenantID: d.p.run.TenantID, ID: d.p.run.ID})
+	if err != nil {
+		return err
+	}
+	carried := deciding{Counting: counting, s: d.s, p: prepared{run: fromRow(row)}}
+	_, err = carried.approve(ctx, tx)
+	return err
+}

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/record/approval"
+)
+
+// HandOver gives a run that has to wait, for people or for long, to an ActionRun workflow
+// of its own, and returns how far the run is. parent is the workflow that drove the run
+// and waits for its end; it is signalled then. The step can be repeated at any time: a run
+// that was handed over stays so, and one that has ended is only read.
+func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error) {
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	switch {
+	case isMissing(err):
+		return s.rowMissing(ctx, ref), nil
+	case err != nil:
+		return flow.Step{}, err
+	case r.Attempt != ref.Attempt:
+		return flow.Step{State: r.State, Done: true}, nil
+	}
+	own := r.ownWorkflow()
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.HandOverRun, dbsqlc.HandOverRunParams{
+		WorkflowID: own, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Driver: parent,
+	})
+	approval.HandOver(b, r.subject(), own)
+	failpoint.Hit("before_hand_over")
+	if err := s.d.DB.Send(ctx, r.TenantID, b); err != nil {
+		return flow.Step{}, fmt.Errorf("run: hand over: %w", err)
+	}
+	failpoint.Hit("after_hand_over")
+	s.carried.forget(ref)
+	now, found := oneOf(changed.Value)
+	if !found {
+		return s.LookAt(ctx, ref)
+	}
+	in := flow.ActionRunInput{RunRef: ref, Parent: parent}
+	if err := s.d.Engine.StartRun(ctx, in, own, flow.RunSummary(r.Verb.String(), string(r.Risk))); err != nil {
+		return flow.Step{}, err
+	}
+	return flow.Step{State: now.State}, nil
+}
+
+// LookAt returns how far a run is that another workflow drives. It changes nothing.
+func (s *Service) LookAt(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	switch {
+	case isMissing(err):
+		return s.rowMissing(ctx, ref), nil
+	case err != nil:
+		return flow.Step{}, err
+	}
+	// An intercepted run may still be released, but its caller has its answer.
+	return flow.Step{State: r.State, Done: r.State.Ended() || r.Attempt != ref.Attempt}, nil
+}

@@ -1,0 +1,229 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
+)
+
+// recheck says what follows from the approval that the run has: it may be sent, must
+// continue to wait, or its approval falls because something it was bound to has changed.
+func (s *Service) recheck(ctx context.Context, p prepared) (next, error) {
+	a, keyRevoked, err := s.readApproval(ctx, p.run)
+	if err != nil {
+		return next{}, err
+	}
+	if a.Status != governance.ApprovalPending && (a.Status != governance.ApprovalApproved || p.run.State != StateClaimed) {
+		// The run may have been read before the decision that its approval shows.
+		moved, err := s.moved(ctx, p.run)
+		switch {
+		case err != nil:
+			return next{}, err
+		case moved:
+			return s.admit(ctx, p.run.ref())
+		}
+	}
+	if a.Status != governance.ApprovalPending && a.Status != governance.ApprovalApproved {
+		// Its end was recorded together with the run's.
+		return stop(flow.Step{State: p.run.State, Done: true}, nil)
+	}
+	if keyRevoked {
+		f := fault.New(fault.CodeAPIKeyRevoked, "")
+		return stop(s.closeHeld(ctx, p, closing{
+			status: governance.ApprovalCancelled, state: StateRefused, code: f.Code, message: f.Message,
+			reason: "The API key that asked for the call was revoked.",
+		}))
+	}
+	if why := p.drift(a); why != "" {
+		return s.supersede(ctx, p, a.ID, why)
+	}
+	_, enough := a.Tally()
+	switch {
+	case a.Status == governance.ApprovalApproved && p.run.State == StateClaimed && enough:
+		return next{send: &p}, nil
+	case a.Status == governance.ApprovalApproved:
+		return s.supersede(ctx, p, a.ID, "A user who approved may no longer approve.")
+	case s.d.Now().Before(a.ExpiresAt):
+		return stop(waiting(p.run, a.ID, a.ExpiresAt, s.d.Now()), nil)
+	}
+	return stop(s.timeOut(ctx, p, a))
+}
+
+// moved reports whether the held run's row is another than when it was read.
+func (s *Service) moved(ctx context.Context, r Run) (bool, error) {
+	now, err := s.get(ctx, r.TenantID, r.ID)
+	if err != nil {
+		return false, err
+	}
+	return now.State != r.State || now.Attempt != r.Attempt || now.ApprovalID == nil || *now.ApprovalID != *r.ApprovalID, nil
+}
+
+// readApproval reads the approval that the run has, and whether its key was revoked.
+func (s *Service) readApproval(ctx context.Context, r Run) (a approval.Asked, keyRevoked bool, err error) {
+	b := &db.Batch{}
+	reading := approval.QueueRead(b, r.TenantID, *r.ApprovalID)
+	revoked := &db.Answer[bool]{}
+	if r.KeyID != nil {
+		revoked = db.Queue(b, s.q.KeyRevoked, dbsqlc.KeyRevokedParams{TenantID: r.TenantID, KeyID: *r.KeyID})
+	}
+	if err := s.d.DB.Send(ctx, r.TenantID, b); err != nil {
+		return approval.Asked{}, false, fmt.Errorf("run: read the approval: %w", err)
+	}
+	a, err = reading.Asked()
+	return a, revoked.Value, err
+}
+
+// drift returns which binding of the approval no longer matches the call, or "".
+func (p prepared) drift(a approval.Asked) string {
+	switch why := p.rebuilt(a.Bound); {
+	case why != "":
+		return why
+	case p.verdict.Decision == governance.Block:
+		return "The call is blocked now: " + p.verdict.Reason
+	case !slices.EqualFunc(p.requirements(), a.Requirements, sameRequirement):
+		return "The policies that hold the call have changed."
+	}
+	return ""
+}
+
+// rebuilt returns why the request would be another than the one that was asked about, or
+// "".
+func (p prepared) rebuilt(bound approval.Binding) string {
+	switch {
+	case !bytes.Equal(p.callHash(), bound.CallHash):
+		return "The call is not the one that was asked about."
+	case !bytes.Equal(p.target.SchemaHash(), bound.SchemaHash):
+		return "The verb has changed: its schema, or the request that is made of it."
+	case p.target.Connected() != nil, !sameID(p.target.CredentialID(), bound.CredentialID):
+		return "The provider's credential has changed."
+	}
+	return ""
+}
+
+func sameID(a, b *uuid.UUID) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func sameRequirement(a, b governance.Requirement) bool {
+	return sameID(a.PolicyID, b.PolicyID) && a.Version == b.Version
+}
+
+// supersede closes an approval that no longer fits and judges the call again.
+func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (next, error) {
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.ReleaseRun, p.releaseParams(nil, s.d.Now().Add(s.cfg.DefaultWait)))
+	s.requireChanged(b, p.run)
+	approval.Close(b, p.run.TenantID, id, approval.Closing{Status: governance.ApprovalSuperseded, Reason: why})
+	p.noteApproval(b, audit.ApprovalSuperseded, id, string(governance.ApprovalSuperseded), map[string]any{"reason": why})
+	failpoint.Hit("before_supersede")
+	done, found, err := s.apply(ctx, p.run, b, changed)
+	failpoint.Hit("after_supersede")
+	switch {
+	case err != nil:
+		return next{}, err
+	case !found:
+		return stop(s.movedOn(ctx, p.run.ref()))
+	}
+	p.run.State, p.run.ApprovalID, p.run.Held, p.run.GiveUpAt = done.State, nil, done.Held, done.GiveUpAt
+	return s.clear(ctx, p)
+}
+
+// releaseParams put the run back among the claimed, with the approval that released it, or
+// none where it is judged again.
+func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.ReleaseRunParams {
+	params := dbsqlc.ReleaseRunParams{
+		ApprovalID: approvalID, GiveUpAt: giveUp, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
+	}
+	if p.run.EditedArgs != nil {
+		text := string(p.run.EditedArgs)
+		params.EditedArgs = &text
+	}
+	return params
+}
+
+// timeOut ends an approval that was not decided in time, or turns once to the owners
+// and admins, for the same time again.
+func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (flow.Step, error) {
+	timeout, onTimeout, _ := governance.MergedRule(a.Requirements)
+	if onTimeout != governance.OnTimeoutEscalate || a.Escalated {
+		return s.closeHeld(ctx, p, closing{
+			status: governance.ApprovalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
+			message: "Nobody approved the call in time. Nothing was sent; the id may be used again.", reason: "Nobody decided in time.",
+		})
+	}
+	until := s.d.Now().Add(timeout)
+	err := s.d.DB.InTenant(ctx, p.run.TenantID, func(tx pgx.Tx) error {
+		escalated, err := approval.Escalate(ctx, tx, p.run.TenantID, a.ID, until)
+		if err != nil || !escalated {
+			return err
+		}
+		return audit.Append(ctx, tx, p.approvalRecord(audit.ApprovalEscalated, a.ID, "", map[string]any{"expires_at": until.UTC()}))
+	})
+	if err != nil {
+		return flow.Step{}, fmt.Errorf("run: escalate: %w", err)
+	}
+	return waiting(p.run, a.ID, until, s.d.Now()), nil
+}
+
+// closing is how a held run ends without being sent.
+type closing struct {
+	status  governance.ApprovalStatus // of the approval
+	state   State                     // of the run; a dry run stays intercepted
+	code    fault.Code
+	message string // for the caller
+	reason  string // for the people who look at the approval
+}
+
+// closeHeld ends a held run and its approval in one transaction.
+func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (flow.Step, error) {
+	r := p.run
+	end := approval.Closing{Status: c.status, Reason: c.reason}
+	if r.State == StateClaimed {
+		// Approved, and not sent yet: the decision stays, unless it fell with what it was about.
+		var more []func(*db.Batch)
+		if c.status == governance.ApprovalSuperseded {
+			more = append(more, func(b *db.Batch) { approval.Close(b, r.TenantID, *r.ApprovalID, end) })
+		}
+		return s.finish(ctx, p, ending{state: StateRefused, code: c.code, message: c.message}, audit.RunRefused, more...)
+	}
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.CloseHeldRun, closeParams(r, c.state, c.code, c.message))
+	s.requireChanged(b, r)
+	approval.Close(b, r.TenantID, *r.ApprovalID, end)
+	p.noteApproval(b, closedAction(c.status), *r.ApprovalID, string(c.status), map[string]any{"reason": c.reason})
+	failpoint.Hit("before_close")
+	done, found, err := s.apply(ctx, r, b, changed)
+	failpoint.Hit("after_close")
+	if err != nil {
+		return flow.Step{}, err
+	}
+	s.carried.forget(r.ref())
+	if !found {
+		return s.movedOn(ctx, r.ref())
+	}
+	s.ended(done)
+	return flow.Step{State: done.State, Done: true}, nil
+}
+
+func closeParams(r Run, state State, code fault.Code, message string) dbsqlc.CloseHeldRunParams {
+	return dbsqlc.CloseHeldRunParams{
+		State: string(state), ErrorCode: string(code), ErrorMessage: message, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt,
+	}
+}

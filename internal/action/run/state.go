@@ -1,0 +1,68 @@
+package run
+
+import "agentruntime/internal/kernel/flow"
+
+// State of a run's row; see the flow package.
+type State = flow.State
+
+// The states by the names that the rest of the package uses.
+const (
+	StateClaimed        = flow.StateClaimed
+	StatePending        = flow.StatePending
+	StateSending        = flow.StateSending
+	StateExecuted       = flow.StateExecuted
+	StateFailed         = flow.StateFailed
+	StateOutcomeUnknown = flow.StateOutcomeUnknown
+	StateBlocked        = flow.StateBlocked
+	StateRefused        = flow.StateRefused
+	StateIntercepted    = flow.StateIntercepted
+	StateCancelled      = flow.StateCancelled
+	StateRejected       = flow.StateRejected
+	StateExpired        = flow.StateExpired
+)
+
+// StatesOf returns the states that a public status stands for; ok is false for a
+// status that does not exist.
+func StatesOf(status string) (states []string, ok bool) {
+	for _, s := range flow.States() {
+		if s.Status() == status {
+			states = append(states, string(s))
+		}
+	}
+	return states, len(states) > 0
+}
+
+// A move is a change of state, and the query in queries/runs.sql that makes it.
+type move struct {
+	query    string
+	from, to []State
+}
+
+// moves is the whole state machine. A test checks the queries and the diagram in
+// docs/runs-and-the-fence.md against it.
+func moves() []move {
+	unsent := []State{StateBlocked, StateRefused}
+	return []move{
+		// claim_run: an id that was refused before anything was sent runs again.
+		{"ClaimRun", []State{StateBlocked, StateRefused, StateRejected, StateExpired}, []State{StateClaimed}},
+		// A crash can leave sending behind; a call that may be repeated is sent again.
+		{"MarkSending", []State{StateClaimed, StateSending}, []State{StateSending}},
+		{"BackToClaimed", []State{StateSending}, []State{StateClaimed}},
+		{"HoldRun", []State{StateClaimed}, []State{StatePending, StateIntercepted}},
+		{"ReleaseRun", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateClaimed}},
+		// A dry run that is discarded stays intercepted.
+		{"CloseHeldRun", []State{StatePending, StateIntercepted}, []State{StateRefused, StateRejected, StateExpired, StateIntercepted}},
+		{"LetThrough", []State{StateClaimed}, []State{StateClaimed}},
+		{"RequestCancel", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateCancelled}},
+		{"ResolveRun", []State{StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},
+		// FinishRun takes the states to come from as a parameter; see endsFrom.
+		{"FinishRun", []State{StateClaimed}, unsent},
+		// The provider was not reached, or its rate limit refused the call.
+		{"FinishRun", []State{StateSending}, []State{StateRefused}},
+		// A late answer settles what a crash had left unknown.
+		{"FinishRun", []State{StateSending, StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},
+		{"FinishRun", []State{StateSending, StateClaimed}, []State{StateOutcomeUnknown}},
+		{"HandOverRun", []State{StateClaimed, StateSending, StatePending, StateIntercepted}, nil},
+		{"MarkAlive", []State{StateSending}, nil},
+	}
+}

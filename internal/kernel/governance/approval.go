@@ -1,0 +1,106 @@
+package governance
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/fault"
+)
+
+// ApprovalStatus is where an approval stands. Rows store it as text.
+type ApprovalStatus string
+
+// The statuses. A pending approval is decided, expires, is cancelled with its subject, or
+// is superseded because something it was bound to has changed. A blocked one is the record
+// of a block, closed from the start.
+const (
+	ApprovalPending    ApprovalStatus = "pending"
+	ApprovalApproved   ApprovalStatus = "approved"
+	ApprovalRejected   ApprovalStatus = "rejected"
+	ApprovalExpired    ApprovalStatus = "expired"
+	ApprovalCancelled  ApprovalStatus = "cancelled"
+	ApprovalSuperseded ApprovalStatus = "superseded"
+	ApprovalBlocked    ApprovalStatus = "blocked"
+)
+
+// ApprovalStatuses lists every status.
+func ApprovalStatuses() []ApprovalStatus {
+	return []ApprovalStatus{
+		ApprovalPending, ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalSuperseded, ApprovalBlocked,
+	}
+}
+
+// Valid reports whether the status exists.
+func (s ApprovalStatus) Valid() bool { return slices.Contains(ApprovalStatuses(), s) }
+
+// ApprovalKind is what an approval record tells of. Rows store it as text.
+type ApprovalKind string
+
+// The kinds: a call that was blocked, a call that is held, and the request of a dry run.
+const (
+	ApprovalOfBlock  ApprovalKind = "block"
+	ApprovalOfHold   ApprovalKind = "hold"
+	ApprovalOfDryRun ApprovalKind = "dry_run"
+)
+
+// ApprovalKinds lists every kind.
+func ApprovalKinds() []ApprovalKind {
+	return []ApprovalKind{ApprovalOfHold, ApprovalOfDryRun, ApprovalOfBlock}
+}
+
+// Valid reports whether the kind exists.
+func (k ApprovalKind) Valid() bool { return slices.Contains(ApprovalKinds(), k) }
+
+// Asking is an approval that people decide about, with what it has gathered so far.
+type Asking struct {
+	Status       ApprovalStatus
+	ExpiresAt    time.Time
+	Requirements []Requirement
+	// Votes are the counted approvals.
+	Votes []Voter
+	// Escalated: owners and admins may decide too.
+	Escalated bool
+}
+
+// Tally returns how many approvals the asking has and needs, and whether these are enough.
+func (a Asking) Tally() (t Tally, enough bool) { return Count(a.Requirements, a.Votes, a.Escalated) }
+
+// Vote is one decision about an asking.
+type Vote struct {
+	// Voter is the zero Voter for an operator of Temporal, who is not known and can only
+	// reject.
+	Voter   Voter
+	Approve bool
+	Reason  string
+}
+
+// Refusal returns why the vote does not count at the time now, "" where it does:
+//
+//	APPROVAL_NOT_PENDING   the asking is closed, or its time is over
+//	APPROVER_NOT_ELIGIBLE  the requirements do not let the voter decide, or the voter is no
+//	                       active user
+//	CONFLICT               the voter has approved already
+//	VALIDATION_ERROR       a rejection without the reason that a requirement asks for
+//
+// It is the one rule of who may decide. The desk asks it before a decision is stored, and
+// the counting asks it again of the rows as they stand then.
+func Refusal(a Asking, v Vote, now time.Time) fault.Code {
+	operator := v.Voter.UserID == uuid.Nil && !v.Approve
+	approved := func(one Voter) bool { return one.UserID == v.Voter.UserID }
+	_, _, reasonRequired := MergedRule(a.Requirements)
+	switch {
+	case a.Status != ApprovalPending || !now.Before(a.ExpiresAt):
+		return fault.CodeApprovalNotPending
+	case operator:
+		return ""
+	case !v.Voter.Role.Valid() || !MayDecide(a.Requirements, v.Voter, a.Escalated):
+		return fault.CodeApproverNotEligible
+	case v.Approve && slices.ContainsFunc(a.Votes, approved):
+		return fault.CodeConflict
+	case !v.Approve && reasonRequired && v.Reason == "":
+		return fault.CodeValidation
+	}
+	return ""
+}

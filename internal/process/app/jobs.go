@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+	"time"
+)
+
+// A job is work that a process repeats for as long as it runs. Any number of processes may
+// do the same job at once.
+type job struct {
+	name  string
+	every time.Duration
+	once  func(context.Context) error
+}
+
+// workerJobs are the jobs of a process that runs workflows.
+func (a *App) workerJobs() []job {
+	return []job{
+		{"repair runs and approvals", a.runs.SweepEvery(), a.runs.Sweep},
+		{"seal the audit trail", a.trail.SealEvery(), a.trail.SealDue},
+	}
+}
+
+// repeat does the job until ctx ends. A pass that fails is logged, and the next one tries
+// again.
+func (a *App) repeat(ctx context.Context, j job) {
+	tick := time.NewTicker(j.every)
+	defer tick.Stop()
+	for {
+		if err := j.once(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "periodic job failed", "job", j.name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

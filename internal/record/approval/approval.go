@@ -1,0 +1,200 @@
+// Package approval owns the approvals: what people are asked, what they said, and how an
+// asking ends. A domain package asks for one, counts decisions about it and closes it,
+// each inside the transaction of its own change; the desk lists approvals and takes
+// decisions from people. It never decides what follows from a decision: that is the
+// subject's domain's to do.
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/governance"
+)
+
+// SubjectType is the kind of thing that an approval is asked for. Each belongs to one
+// domain. Rows store it as text, so a value is never renamed.
+type SubjectType string
+
+// SubjectRun is a run of an action. Its subject id is the run's id.
+const SubjectRun SubjectType = "run"
+
+// Subject names what an approval is asked for.
+type Subject struct {
+	TenantID uuid.UUID
+	Type     SubjectType
+	ID       string
+	// RunID is set for a run, nil for every other subject.
+	RunID *uuid.UUID
+	// Attempt counts how often the subject was claimed; 1 where it cannot be.
+	Attempt int32
+	// ExecutionID is the public name of the execution that waits.
+	ExecutionID string
+	// WorkflowID names the workflow that waits for the decision. It may not exist yet; ""
+	// where decisions are counted without one.
+	WorkflowID string
+}
+
+// OfRun returns the subject that stands for a run.
+func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string) Subject {
+	return Subject{
+		TenantID: tenant, Type: SubjectRun, ID: run.String(), RunID: &run, Attempt: attempt,
+		ExecutionID: executionID, WorkflowID: workflowID,
+	}
+}
+
+// Binding is what an approval is bound to: where one of these changes, it no longer counts.
+type Binding struct {
+	CallHash, SchemaHash []byte
+	CredentialID         *uuid.UUID
+}
+
+// Edit says whose arguments an approval asks about, where an approver edited them.
+type Edit struct {
+	// From is the approval whose arguments they replaced.
+	From string
+	By   uuid.UUID
+}
+
+// New is an approval to ask for, or the record of a block.
+type New struct {
+	ID string
+	Subject
+	Kind       governance.ApprovalKind
+	Provider   string
+	Verb       string
+	RiskLevel  string
+	PolicyName string
+	Reason     string
+	// Args and Request are masked. Request is what would be sent, nil for a block.
+	Args, Request json.RawMessage
+	Matches       []governance.Match
+	// Requester is the API key that called, nil where none did.
+	Requester    *uuid.UUID
+	Requirements []governance.Requirement
+	Bound        Binding
+	Edited       *Edit
+	// ExpiresAt is the zero time for a block.
+	ExpiresAt time.Time
+}
+
+// NewID returns a new approval id.
+func NewID() string { return "appr_" + uuid.Must(uuid.NewV7()).String() }
+
+// Ask queues a pending approval into the transaction that holds its subject.
+func Ask(b *db.Batch, n New) { insert(b, n, governance.ApprovalPending) }
+
+// RecordBlock queues the record of a block: closed from the start, for people to read.
+func RecordBlock(b *db.Batch, n New) { insert(b, n, governance.ApprovalBlocked) }
+
+func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
+	p := dbsqlc.InsertApprovalParams{
+		ID: n.ID, TenantID: n.TenantID, SubjectType: string(n.Type), SubjectID: n.Subject.ID, WorkflowID: n.WorkflowID, RunID: n.RunID,
+		ExecutionID: n.ExecutionID, Status: string(status), Kind: string(n.Kind), Attempt: n.Attempt, Provider: n.Provider, Verb: n.Verb,
+		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, Requester: n.Requester,
+		Explanation: encode(n.Matches), Request: n.Request, Requirements: encode(n.Requirements), PolicyIds: []uuid.UUID{},
+		CallHash: n.Bound.CallHash, SchemaHash: n.Bound.SchemaHash, CredentialID: n.Bound.CredentialID,
+	}
+	if !n.ExpiresAt.IsZero() {
+		p.ExpiresAt = &n.ExpiresAt
+	}
+	for _, r := range n.Requirements {
+		if r.PolicyID != nil {
+			p.PolicyIds = append(p.PolicyIds, *r.PolicyID)
+		}
+	}
+	if p.CallHash == nil {
+		p.CallHash, p.SchemaHash = []byte{}, []byte{}
+	}
+	if n.Edited != nil {
+		p.EditedFrom, p.EditedBy = &n.Edited.From, &n.Edited.By
+	}
+	db.QueueExec(b, dbsqlc.New().InsertApproval, p)
+}
+
+// encode writes a list of this package's stored forms, [] for none. These types always
+// encode.
+func encode[T any](list []T) []byte {
+	if list == nil {
+		return []byte("[]")
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// Asked is an approval as its rows stand, with the votes so far.
+type Asked struct {
+	ID string
+	governance.Asking
+	Kind   governance.ApprovalKind
+	Args   json.RawMessage // masked
+	Bound  Binding
+	Edited *Edit
+}
+
+// Voter returns the user as a voter on this approval. The editor of the arguments is
+// marked as self.
+func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
+	return governance.Voter{UserID: user, Role: role, Self: a.Edited != nil && a.Edited.By == user}
+}
+
+// Reading is an approval that a batch reads.
+type Reading struct {
+	rows  *db.Answer[dbsqlc.Approval]
+	votes *db.Answer[[]dbsqlc.VotesRow]
+}
+
+// QueueRead adds the reading of an approval and its votes to a batch.
+func QueueRead(b *db.Batch, tenant uuid.UUID, id string) Reading {
+	q := dbsqlc.New()
+	return Reading{
+		rows:  db.Queue(b, q.ApprovalRow, dbsqlc.ApprovalRowParams{TenantID: tenant, ID: id}),
+		votes: db.Queue(b, q.Votes, dbsqlc.VotesParams{TenantID: tenant, ApprovalID: id}),
+	}
+}
+
+// Asked returns what the batch read, once it was sent.
+func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Value) }
+
+func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
+	a := Asked{
+		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args),
+		Bound: Binding{CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID},
+	}
+	a.Status, a.Escalated = governance.ApprovalStatus(row.Status), row.EscalatedAt != nil
+	if row.ExpiresAt != nil {
+		a.ExpiresAt = *row.ExpiresAt
+	}
+	if row.EditedBy != nil && row.EditedFrom != nil {
+		a.Edited = &Edit{From: *row.EditedFrom, By: *row.EditedBy}
+	}
+	for _, v := range votes {
+		a.Votes = append(a.Votes, a.Voter(*v.UserID, actor.Role(v.Role)))
+	}
+	if err := json.Unmarshal(row.Requirements, &a.Requirements); err != nil {
+		return Asked{}, fmt.Errorf("approval: requirements of %s: %w", row.ID, err)
+	}
+	return a, nil
+}
+
+// LastEdit returns who edited the subject's arguments last, nil where nobody did. The
+// editor stays the editor however often the call is asked about again.
+func LastEdit(ctx context.Context, tx dbsqlc.DBTX, s Subject) (*Edit, error) {
+	rows, err := dbsqlc.New().LastEdit(ctx, tx, dbsqlc.LastEditParams{
+		TenantID: s.TenantID, SubjectType: string(s.Type), SubjectID: s.ID, Attempt: s.Attempt,
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &Edit{From: *rows[0].EditedFrom, By: *rows[0].EditedBy}, nil
+}

@@ -1,0 +1,172 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+)
+
+// Proposal is a decision that was made and not counted yet.
+type Proposal struct {
+	ID         uuid.UUID
+	ApprovalID string
+	// By is who decides. An operator can only reject.
+	By      actor.Actor
+	Approve bool
+	Reason  string
+	// EditedArgs replace the call's arguments; nil leaves them as they are.
+	EditedArgs json.RawMessage
+}
+
+// Stored words of a decision.
+const (
+	decidedApprove = "approve"
+	decidedReject  = "reject"
+)
+
+// Propose stores a decision. It decides nothing until it is counted.
+func Propose(ctx context.Context, tx dbsqlc.DBTX, p Proposal) error {
+	row := dbsqlc.ProposeDecisionParams{
+		ID: p.ID, TenantID: p.By.TenantID, ApprovalID: p.ApprovalID, UserID: p.By.UserID(), Decision: decidedReject, Reason: p.Reason,
+		RequestID: p.By.RequestID, SourceAddr: p.By.SourceAddr,
+	}
+	if p.Approve {
+		row.Decision = decidedApprove
+	}
+	if p.EditedArgs != nil {
+		text := string(p.EditedArgs)
+		row.EditedArgs = &text
+	}
+	if err := dbsqlc.New().ProposeDecision(ctx, tx, row); err != nil {
+		return fmt.Errorf("approval: propose: %w", err)
+	}
+	return nil
+}
+
+// Withdraw removes a decision that was not counted.
+func Withdraw(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) error {
+	if err := dbsqlc.New().WithdrawDecision(ctx, tx, dbsqlc.WithdrawDecisionParams{TenantID: tenant, ID: decision}); err != nil {
+		return fmt.Errorf("approval: withdraw: %w", err)
+	}
+	return nil
+}
+
+// Decision is a stored decision.
+type Decision struct {
+	Proposal
+	// Counted: it was counted before, by a step that a crash interrupted.
+	Counted bool
+}
+
+// ReadDecision returns a stored decision; the error is db.IsNoRows where it was withdrawn.
+func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (Decision, error) {
+	row, err := dbsqlc.New().GetDecision(ctx, tx, dbsqlc.GetDecisionParams{TenantID: tenant, ID: id})
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Counted: row.CountedAt != nil}
+	d.ID, d.ApprovalID, d.Approve, d.Reason = row.ID, row.ApprovalID, row.Decision == decidedApprove, row.Reason
+	d.By = actor.Actor{Kind: actor.Operator, TenantID: tenant, RequestID: row.RequestID, SourceAddr: row.SourceAddr}
+	if row.UserID != nil {
+		d.By.Kind, d.By.ID = actor.User, *row.UserID
+	}
+	if row.EditedArgs != nil {
+		d.EditedArgs = json.RawMessage(*row.EditedArgs)
+	}
+	return d, nil
+}
+
+// Counting is a decision on its way into the rows of its approval.
+type Counting struct {
+	Decision Decision
+	Asked    Asked
+	Voter    governance.Voter
+}
+
+// Open reads a decision and locks its approval, in a transaction that has locked the
+// subject already: every change of both takes the two locks in this order.
+func Open(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) (*Counting, error) {
+	d, err := ReadDecision(ctx, tx, tenant, decision)
+	if err != nil {
+		return nil, err
+	}
+	c := &Counting{Decision: d}
+	if c.Asked, err = lock(ctx, tx, tenant, d.ApprovalID); err != nil {
+		return nil, err
+	}
+	user := d.By.UserID()
+	if user == nil {
+		return c, nil
+	}
+	role, err := dbsqlc.New().RoleOf(ctx, tx, dbsqlc.RoleOfParams{TenantID: tenant, ID: *user})
+	if err != nil && !db.IsNoRows(err) {
+		return nil, err
+	}
+	// A user who was removed has no role, and with that no vote.
+	c.Voter = c.Asked.Voter(*user, actor.Role(role))
+	return c, nil
+}
+
+func lock(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, id string) (Asked, error) {
+	q := dbsqlc.New()
+	row, err := q.LockApproval(ctx, tx, dbsqlc.LockApprovalParams{TenantID: tenant, ID: id})
+	if err != nil {
+		return Asked{}, err
+	}
+	votes, err := q.Votes(ctx, tx, dbsqlc.VotesParams{TenantID: tenant, ApprovalID: id})
+	if err != nil {
+		return Asked{}, err
+	}
+	return asked(row, votes)
+}
+
+// Refusal returns why the decision does not count now, "" where it does; see
+// governance.Refusal.
+func (c *Counting) Refusal(now time.Time) fault.Code {
+	return governance.Refusal(c.Asked.Asking, governance.Vote{Voter: c.Voter, Approve: c.Decision.Approve, Reason: c.Decision.Reason}, now)
+}
+
+// Take counts the decision and reports whether it had not been counted before. An approval
+// joins the votes.
+func (c *Counting) Take(ctx context.Context, tx dbsqlc.DBTX) (bool, error) {
+	n, err := dbsqlc.New().CountDecision(ctx, tx, dbsqlc.CountDecisionParams{TenantID: c.Decision.By.TenantID, ID: c.Decision.ID})
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if c.Decision.Approve {
+		c.Asked.Votes = append(c.Asked.Votes, c.Voter)
+	}
+	return true, nil
+}
+
+// Carry counts an approval of another asking by the same user: the author of an edit
+// approves what they edited, where the requirements let them. It returns nil where they do
+// not.
+func (c *Counting) Carry(ctx context.Context, tx dbsqlc.DBTX, approvalID string) (*Counting, error) {
+	tenant := c.Decision.By.TenantID
+	to, err := lock(ctx, tx, tenant, approvalID)
+	if err != nil {
+		return nil, err
+	}
+	next := &Counting{Decision: c.Decision, Asked: to, Voter: to.Voter(c.Voter.UserID, c.Voter.Role)}
+	next.Decision.ID, next.Decision.ApprovalID, next.Decision.EditedArgs = uuid.Must(uuid.NewV7()), approvalID, nil
+	if !governance.MayDecide(to.Requirements, next.Voter, false) {
+		return nil, nil
+	}
+	if err := Propose(ctx, tx, next.Decision.Proposal); err != nil {
+		return nil, err
+	}
+	if _, err := next.Take(ctx, tx); err != nil {
+		return nil, err
+	}
+	return next, nil
+}

@@ -1,0 +1,42 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+)
+
+// A driver is a workflow that drives a claimed run. Its steps are local activities.
+type driver interface {
+	govern(ctx workflow.Context) (flow.Step, error)
+	send(ctx workflow.Context) (flow.Step, error)
+	// wait is called with a step that waits for approval, and returns the step that
+	// follows.
+	wait(ctx workflow.Context, step flow.Step) (flow.Step, error)
+}
+
+// drive takes a claimed run to its end: it is governed, waits for approval where a policy
+// asks for one, and is sent, again for as long as that is known to be safe.
+func drive(ctx workflow.Context, d driver) (flow.Step, error) {
+	step, err := d.govern(ctx)
+	for err == nil && !step.Done {
+		if step.ApprovalID != "" {
+			step, err = d.wait(ctx, step)
+			continue
+		}
+		// Nothing is under way at the provider: the run is new, or the provider was not
+		// reached, or asked us to come back. The send step ends the run when its time is up.
+		if err = pause(ctx, step); err == nil {
+			step, err = d.send(ctx)
+		}
+	}
+	return step, err
+}
+
+// pause waits before the next attempt to send.
+func pause(ctx workflow.Context, step flow.Step) error {
+	if step.After <= 0 {
+		return nil
+	}
+	return workflow.Sleep(ctx, step.After)
+}
