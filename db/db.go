@@ -27,7 +27,7 @@ type Config struct {
 }
 
 // Pool is a connection pool whose every access names a tenant, or the secret or
-// address that a caller presents before his tenant is known.
+// address that a caller presents before their tenant is known.
 type Pool struct{ pool *pgxpool.Pool }
 
 // Open connects and pings.

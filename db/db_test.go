@@ -24,7 +24,7 @@ func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 }
 
 // Each table with a tenant has row-level security, enabled and forced, and each
-// view runs with the rights of whoever asks.
+// view runs with the rights of the role that asks.
 func TestEveryTenantTableIsGuarded(t *testing.T) {
 	t.Parallel()
 	d := testkit.Database(t)

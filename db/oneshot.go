@@ -11,8 +11,8 @@ import (
 
 // oneShot runs each statement together with the setting that row-level security
 // reads. The extended protocol treats all statements up to a Sync as one implicit
-// transaction, so the local setting holds for the statement and is gone after it:
-// an own transaction in one round trip.
+// transaction. So the local setting is in force for the statement and gone after it:
+// a transaction in one round trip.
 type oneShot struct {
 	pool    *pgxpool.Pool
 	setting Setting
@@ -75,7 +75,7 @@ func (o oneShot) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 	return shotRow{row: s.res.QueryRow(), shot: s}
 }
 
-// shot is one batch under way and the connection it holds.
+// shot is one batch under way and its connection.
 type shot struct {
 	conn   *pgxpool.Conn
 	res    pgx.BatchResults

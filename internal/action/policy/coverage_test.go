@@ -28,7 +28,7 @@ func TestCoverage(t *testing.T) {
 	b.ran(t, b.them, day(1), "shop:list_orders", `{}`, `{}`)
 	match(p.ID, one, 1, 1, "shadow", false, "allow", "block", day(1))
 	match(p.ID, two, 1, 1, "shadow", false, "allow", "block", day(1))
-	match(p.ID, two, 2, 2, "enforce", true, "block", "block", day(1)) // decided anew: the last counts
+	match(p.ID, two, 2, 2, "enforce", true, "block", "block", day(1)) // decided again: the last one counts
 	match(p.ID, three, 1, 1, "shadow", false, "pending_approval", "block", day(2))
 	match(p.ID, old, 1, 1, "shadow", false, "allow", "block", day(8))
 	match(other.ID, one, 1, 1, "enforce", true, "block", "block", day(1))

@@ -108,8 +108,8 @@ func (s *Service) Masking(ctx context.Context, tenant uuid.UUID) ([]MaskPath, er
 	return readMasks(rows[0]), nil
 }
 
-// SetMasking replaces the tenant's masks. They hold for what is shown and stored from
-// now on; what audit records and approvals hold already stays as it is.
+// SetMasking replaces the tenant's masks. They apply to what is shown and stored from
+// now on. Audit records and approvals that exist stay as they are.
 func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskPath) ([]MaskPath, error) {
 	if paths == nil {
 		paths = []MaskPath{}

@@ -1,9 +1,8 @@
-// Package policy keeps the rules of each tenant: its policies with all their
-// versions, what is masked besides what looks secret, and both in compiled form for
-// the run path. It says what is odd about a policy (Warning), what one would have
-// changed (Simulate) and how often one matched (Coverage). The api package manages
-// policies through it and internal/service/dispatch takes the compiled sets; it judges no call
-// by itself, which is what internal/kernel/governance is for.
+// Package policy keeps the rules of each tenant: its policies with all their versions,
+// and its masks. It compiles both for the run path. It warns about a policy that looks
+// wrong (Warning), says what one would have changed (Simulate), and how often one matched
+// (Coverage). The api package manages policies through it, and internal/service/dispatch
+// takes the compiled sets. It never judges a call: internal/kernel/governance does.
 package policy
 
 import (
@@ -69,7 +68,7 @@ type Version struct {
 	ChangedBy string
 }
 
-// Subject is a verb as it stands today, for calls that are judged without being made.
+// Subject is a verb as it is now, for calls that are judged and not sent.
 type Subject interface {
 	// Call is a call of the verb, to be judged.
 	Call(args json.RawMessage, about governance.Context) governance.Call

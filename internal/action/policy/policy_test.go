@@ -62,7 +62,7 @@ func TestAnotherTenantsPoliciesAreNotThere(t *testing.T) {
 	require.Equal(t, governance.Block, b.decide(t, "shop:list_orders").Decision)
 }
 
-func TestVersionsSayWhoAndWhat(t *testing.T) {
+func TestPolicyVersionsNameActorAndChange(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	ctx, user, key := t.Context(), by(b.ours), by(b.ours)
@@ -106,7 +106,7 @@ func TestVersionsSayWhoAndWhat(t *testing.T) {
 	require.Equal(t, []string{"policy.created " + id + by, "policy.updated " + id + by, "policy.deleted " + id + by}, records)
 }
 
-func TestOfTwoChangesOfOneVersionOneWins(t *testing.T) {
+func TestConcurrentPolicyChangesOfOneVersionSucceedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.create(t, block("One", "*"))
@@ -163,9 +163,9 @@ func TestAPolicyThatCannotBeReadBlocks(t *testing.T) {
 	require.Equal(t, governance.Allow, b.decide(t, "shop:list_orders").Decision)
 }
 
-// A run on its way to sending holds the gate until that is committed, so nothing begins
-// under the old policies once a change has answered. Another tenant's gate is another.
-func TestAChangeWaitsForCallsThatAreBeginning(t *testing.T) {
+// A run that is about to be sent locks the gate until that is committed. So no call begins
+// under the old policies once a change was answered. Each tenant has its own gate.
+func TestPolicyChangeWaitsForCallsThatAreBeginning(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.create(t, block("Nothing", "*"))

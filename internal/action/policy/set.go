@@ -20,9 +20,8 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Set is what a tenant has decided about calls, as of one version: its enabled
-// policies, compiled, and what it has masked. It is immutable and safe for concurrent
-// use; nil is that of a tenant that never decided anything.
+// Set is one version of a tenant's rules: its enabled policies, compiled, and its masks.
+// It is immutable and safe for concurrent use. nil is the set of a tenant without rules.
 type Set struct {
 	// Policies judges calls.
 	Policies *governance.Set
@@ -67,10 +66,9 @@ const (
 // loadLimit bounds the read that several calls may wait for.
 const loadLimit = 10 * time.Second
 
-// Sets keeps the sets of the tenants that were used last. A set is kept by its version,
-// which every change counts up in the transaction of the change, and every call asks for
-// the version as it stands: a change acts on the next call in every process, and
-// nothing has to be invalidated.
+// Sets keeps the sets of the tenants that were used last, by version. Every change counts
+// the version up in its own transaction, and every call reads the current version. So a
+// change acts on the next call in every process, without any invalidation.
 type Sets struct {
 	db *db.Pool
 	q  *dbsqlc.Queries
@@ -109,8 +107,8 @@ func QueueVersion(b *db.Batch, tenant uuid.UUID) func() int64 {
 }
 
 // Load returns the tenant's set of the version that was read, or of a later one: from
-// memory, else with one round trip. Where it cannot be read there is no set, and so no
-// call: the error is the caller's to fail with.
+// memory, otherwise with one round trip. If it returns an error, the caller must fail: no
+// call is made without its policies.
 func (s *Sets) Load(ctx context.Context, tenant uuid.UUID, version int64) (*Set, error) {
 	if version == 0 {
 		return nil, nil //nolint:nilnil // no set judges by the registry defaults
@@ -118,8 +116,8 @@ func (s *Sets) Load(ctx context.Context, tenant uuid.UUID, version int64) (*Set,
 	if set := s.get(tenant, version); set != nil {
 		return set, nil
 	}
-	// The one that loads does it for all who wait, so its own caller's going away must not
-	// end it. Who asks for a later version starts a later read.
+	// One load serves all waiters, so it must survive its caller's cancellation. A request
+	// for a newer version starts a new load.
 	key := tenant.String() + "/" + strconv.FormatInt(version, 10)
 	done := s.loading.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
@@ -208,8 +206,8 @@ func load(ctx context.Context, q *dbsqlc.Queries, on dbsqlc.DBTX, tenant uuid.UU
 	return policies, readMasks(rows[0].MaskPaths), rows[0].Version, nil
 }
 
-// policy reads the document. One that cannot be read was about nobody knows which
-// calls, so it blocks every call until it is replaced or deleted.
+// policy reads the document. An unreadable policy could match any call, so it blocks all
+// calls until it is replaced or deleted.
 func (s stored) policy() governance.Policy {
 	p, err := decode(s.Document)
 	if err != nil {

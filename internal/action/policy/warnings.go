@@ -39,7 +39,7 @@ const (
 
 // Bounds of the work that warnings may take.
 const (
-	// maxSchemas is how many schemas conditions are held against; a policy about more verbs
+	// maxSchemas is how many schemas conditions are checked against. A policy about more verbs
 	// gets no warning about its arguments.
 	maxSchemas    = 500
 	schemasAtOnce = 50

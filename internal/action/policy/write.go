@@ -15,7 +15,7 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Create stores a policy. It decides from the next run on, in every process. What is
+// Create stores a policy. It applies from the next run on, in every process. What is
 // wrong with the draft is VALIDATION_ERROR; more than MaxPolicies is CONFLICT.
 func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy, []Warning, error) {
 	p, err := s.check(ctx, who.TenantID, d)
@@ -106,8 +106,8 @@ func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 	})
 }
 
-// change runs fn in the tenant's turn, once the policy is known to be there and in the
-// version that the caller expects.
+// change runs fn while no other change of the tenant's policies runs, after it has checked
+// that the policy exists in the version that the caller expects.
 func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32, fn func(pgx.Tx) error) error {
 	return s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
@@ -127,8 +127,8 @@ func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 	})
 }
 
-// closeGate makes sure that no call begins under the old policies once the change is
-// answered: it waits for those that are beginning.
+// closeGate waits for the calls that are beginning. So no call begins under the old
+// policies once the change was answered.
 func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
 	if err := s.q.CloseGate(ctx, tx, tenant.String()); err != nil {
 		return fmt.Errorf("policy: close the gate: %w", err)
@@ -166,7 +166,7 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 	return audit.Append(ctx, tx, rec)
 }
 
-// check reads a draft and holds the users that it names against the tenant's.
+// check reads a draft and checks that the users it names are the tenant's.
 func (s *Service) check(ctx context.Context, tenant uuid.UUID, d Draft) (Policy, error) {
 	p, m := d.parse()
 	if len(m) == 0 && p.Action == governance.ActionRequireApproval {
@@ -179,8 +179,8 @@ func (s *Service) check(ctx context.Context, tenant uuid.UUID, d Draft) (Policy,
 	return p, m.err()
 }
 
-// warned adds the warnings to a policy that was stored. They are advice: a failure to
-// find them out must not make a change that was made look as if it was not.
+// warned adds the warnings to a policy that was stored. They are advice. A failure
+// to compute them must not make a change that was made look like a failed one.
 func (s *Service) warned(ctx context.Context, tenant uuid.UUID, p Policy, err error) (Policy, []Warning, error) {
 	if err != nil {
 		return Policy{}, nil, err

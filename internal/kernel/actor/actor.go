@@ -77,7 +77,7 @@ func OperatorAt(tenant uuid.UUID, place string) Actor {
 	return Actor{Kind: Operator, TenantID: tenant, SourceAddr: place}
 }
 
-// IDText returns the id as audit records hold it: "" for the system and for operators.
+// IDText returns the id as audit records show it: "" for the system and for operators.
 func (a Actor) IDText() string {
 	if a.ID == uuid.Nil {
 		return ""
@@ -99,7 +99,7 @@ func (a Actor) idOf(kind Kind) *uuid.UUID {
 	return &id
 }
 
-// String returns "kind:id", which columns such as created_by hold, and "kind" for an
+// String returns "kind:id", which columns such as created_by contain, and "kind" for an
 // actor without an id.
 func (a Actor) String() string {
 	if a.ID == uuid.Nil {

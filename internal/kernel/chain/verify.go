@@ -143,7 +143,7 @@ func (v *verifier) take(line []byte) error {
 }
 
 // lineText is the header, a checkpoint and the trailer as JSON. A line is read with
-// it, written anew and compared, so that there is one way to write each.
+// it, written again and compared, so that there is one way to write each.
 type lineText struct {
 	Type      string          `json:"type"`
 	Format    string          `json:"format"`

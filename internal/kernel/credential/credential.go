@@ -1,6 +1,6 @@
 // Package credential names the kinds of credentials. The vault stores them, a provider's
 // call applies them, and the catalog says which kind a provider expects; all three use
-// these names. It holds no rule and opens nothing.
+// these names. It contains no rule and opens nothing.
 package credential
 
 // Kind is what a credential consists of. The vault and the catalog store it as text, so

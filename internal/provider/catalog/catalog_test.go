@@ -380,9 +380,9 @@ func TestDeepPages(t *testing.T) {
 	}
 }
 
-// TestImportsAtOnce races imports of one slug, of different slugs and a deletion;
-// whatever wins, a slug has the verbs of one import and the counts hold.
-func TestImportsAtOnce(t *testing.T) {
+// TestConcurrentImportsLeaveTheVerbsOfOne races imports of one slug, of different slugs and a deletion;
+// whichever is last, a slug has the verbs of one import and the counts are right.
+func TestConcurrentImportsLeaveTheVerbsOfOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var wg sync.WaitGroup

@@ -21,7 +21,7 @@ type Filter struct {
 	Domain        string
 	Risk          verb.Risk
 	ConnectedOnly bool
-	// Q holds words that must all occur in a verb's name or description, in any case.
+	// Q has words that must all occur in a verb's name or description, in any case.
 	Q      string
 	Limit  int
 	Offset int

@@ -12,7 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// Type is what kind of secret a credential holds.
+// Type is the kind of secret that a credential contains.
 type Type string
 
 // The credential types (docs/credentials.md).
@@ -25,7 +25,7 @@ const (
 	TypeWebhookSecret Type = "webhook_secret"
 )
 
-// Limits on what a credential may hold, in bytes.
+// Limits on what a credential may contain, in bytes.
 const (
 	maxSecret  = 8 << 10 // a key, token, password or header value; common servers refuse longer header lines
 	maxUser    = 1 << 10
@@ -117,7 +117,7 @@ func headerText(path string, raw json.RawMessage) (string, error) {
 	}
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
-			return "", fault.Invalid(path, "pattern", "The value may hold printable ASCII characters only.")
+			return "", fault.Invalid(path, "pattern", "The value may contain printable ASCII characters only.")
 		}
 	}
 	return s, nil
@@ -136,11 +136,11 @@ func basicPair(fields map[string]json.RawMessage) (user, password string, err er
 	case user == "" && password == "":
 		return "", "", fault.Invalid("/data/username", "minLength", "username and password are both empty.")
 	case strings.Contains(user, ":"):
-		return "", "", fault.Invalid("/data/username", "pattern", "username holds no colon.")
+		return "", "", fault.Invalid("/data/username", "pattern", "username must not contain a colon.")
 	case strings.ContainsFunc(user, unicode.IsControl):
-		return "", "", fault.Invalid("/data/username", "pattern", "username holds no control characters.")
+		return "", "", fault.Invalid("/data/username", "pattern", "username must not contain control characters.")
 	case strings.ContainsFunc(password, unicode.IsControl):
-		return "", "", fault.Invalid("/data/password", "pattern", "password holds no control characters.")
+		return "", "", fault.Invalid("/data/password", "pattern", "password must not contain control characters.")
 	}
 	return user, password, nil
 }
@@ -153,7 +153,7 @@ func customHeaders(raw json.RawMessage) (map[string]string, error) {
 		return nil, fault.Invalid("/data/headers", "type", "headers is an object of header names and values.")
 	}
 	if len(fields) == 0 || len(fields) > maxHeaders {
-		return nil, fault.Invalid("/data/headers", "maxProperties", fmt.Sprintf("headers holds 1 to %d headers.", maxHeaders))
+		return nil, fault.Invalid("/data/headers", "maxProperties", fmt.Sprintf("headers must have 1 to %d entries.", maxHeaders))
 	}
 	headers := make(map[string]string, len(fields))
 	seen := make(map[string]bool, len(fields))

@@ -25,7 +25,7 @@ var hostPattern = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.
 // domain of at least two labels.
 func parseHosts(hosts []string) ([]string, error) {
 	if len(hosts) > maxHosts {
-		return nil, fault.Invalid("/allowed_hosts", "maxItems", fmt.Sprintf("allowed_hosts holds at most %d hosts.", maxHosts))
+		return nil, fault.Invalid("/allowed_hosts", "maxItems", fmt.Sprintf("allowed_hosts must have at most %d entries.", maxHosts))
 	}
 	out := make([]string, 0, len(hosts))
 	for i, h := range hosts {

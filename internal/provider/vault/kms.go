@@ -29,8 +29,8 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // errUnknownKey says that a row was sealed under a key that is not configured.
 var errUnknownKey = errors.New("vault: the key-encryption key is not configured")
 
-// LocalKMS holds its key-encryption keys in memory: for a single machine, and
-// wherever no cloud KMS is at hand. The first key seals, all of them open.
+// LocalKMS keeps its key-encryption keys in memory, for a machine without a cloud KMS.
+// The first key seals; every key opens.
 type LocalKMS struct {
 	current string
 	keys    map[string]*subtle.AESGCM

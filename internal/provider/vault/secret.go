@@ -99,7 +99,7 @@ func (s Secret) get() *content {
 }
 
 // parseContent reads what was sealed and checks that it fits its type. The
-// error never holds a part of the plaintext.
+// error never contains a part of the plaintext.
 func parseContent(plaintext []byte, want Type) (*content, error) {
 	var c content
 	if err := json.Unmarshal(plaintext, &c); err != nil {

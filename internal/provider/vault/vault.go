@@ -187,7 +187,7 @@ func (p Patch) details(c Credential) map[string]any {
 }
 
 // Rotate replaces the secret by data of the same type and counts the version up.
-// The old secret is gone. Of two rotations at once one is CONFLICT.
+// The old secret is gone. Of two rotations at once, one is CONFLICT.
 func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (Credential, error) {
 	old, err := v.get(ctx, who.TenantID, id)
 	if err != nil {

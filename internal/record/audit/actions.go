@@ -106,7 +106,7 @@ func Actions() []ActionSpec {
 		{RunResolved, SubjectNone, "A user or a key said how a run with an unknown outcome ended.", ""},
 
 		{ApprovalVoted, SubjectApproval, "A user approved; more approvals are needed.", ""},
-		{ApprovalApproved, SubjectApproval, "A user approved, and no more approvals are needed.", "approval.decided"},
+		{ApprovalApproved, SubjectApproval, "A user approved, and that was the last approval needed.", "approval.decided"},
 		{ApprovalRejected, SubjectApproval, "A user rejected the call, or an operator did in the Temporal UI.", "approval.decided"},
 		{ApprovalEdited, SubjectApproval, "A user replaced the arguments; another approval supersedes this one.", ""},
 		{ApprovalEscalated, SubjectApproval, "The time was over, and the policy asks owners and admins next.", ""},

@@ -1,6 +1,7 @@
-// Package audit appends to the immutable record of every decision and state
-// change. A record is queued into the transaction of the change it tells of, so
-// the two are never apart. Domain packages call it; it calls none of them.
+// Package audit appends to the immutable record of every decision and state change. A
+// record is queued into the transaction of its change, so that both exist or neither does.
+// It also seals, lists, exports and verifies the records. Domain packages call it; it
+// calls none of them.
 package audit
 
 import (
@@ -49,7 +50,7 @@ func Change(who actor.Actor, action Action, subject Subject, subjectID string) R
 // Queue adds the record to a batch of the tenant's transaction.
 func Queue(b *db.Batch, r Record) { db.QueueExec(b, dbsqlc.New().AppendAudit, params(r)) }
 
-// QueueRaw is Queue for batches that the compiler does not check. It goes with the last of them.
+// QueueRaw is Queue for batches that the compiler does not check.
 func QueueRaw(b *pgx.Batch, r Record) {
 	p := params(r)
 	b.Queue(dbsqlc.AppendAudit, p.ID, p.TenantID, p.ActorType, p.ActorID, p.Action, p.Provider, p.Verb, p.RiskLevel,

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// With returns the record with what else there is to say of the change: a few small
-// values that are no secrets. What cannot be encoded is a bug and panics.
+// With returns the record with details of the change: a few small values, never a secret.
+// It panics on a value that cannot be encoded, which is a bug.
 func (r Record) With(details map[string]any) Record {
 	raw, err := json.Marshal(details)
 	if err != nil {

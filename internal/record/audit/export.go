@@ -84,9 +84,9 @@ func (x *Export) narrow(ctx context.Context) error {
 	return err
 }
 
-// The size of a piece: the records of one query, and the bytes after which no more of
-// them are taken. Pieces are made one at a time, so an export of any length takes this
-// much memory, and a reader who is slow holds no connection to Postgres.
+// The size of a piece: the records of one query, and the bytes after which it ends. Pieces
+// are made one at a time. So an export of any length takes this much memory, and a slow
+// reader occupies no connection to Postgres.
 const (
 	pieceRecords = 1000
 	pieceBytes   = 1 << 20

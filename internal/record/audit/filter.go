@@ -26,8 +26,8 @@ type Filter struct {
 	SubjectID   string
 }
 
-// clockSlack is how far the clocks of the service, which the ids of records are made
-// by, may be from that of Postgres, which the time of a record is of.
+// clockSlack is how far the service's clocks, which make the ids of records, may differ
+// from the clock of Postgres, which makes their times.
 const clockSlack = time.Hour
 
 // texts are the filters that compare a column with a text, named as in the API, in the
@@ -48,8 +48,8 @@ func (f Filter) texts() []struct{ name, column, value string } {
 }
 
 // where adds the conditions on a record r to args and returns them, each with AND
-// before it. The statement has those conditions only that were asked for: one with all
-// of them, switched off by NULLs, would be planned without the indexes.
+// before it. The statement has only the conditions that were asked for. Postgres would plan
+// a statement with all of them, switched off by NULLs, without the indexes.
 func (f Filter) where(args *[]any) string {
 	var b strings.Builder
 	and := func(condition string, value any) {

@@ -77,7 +77,7 @@ DO $$ BEGIN FOR n IN 1..20000 LOOP BEGIN INSERT INTO burnt VALUES (n); EXCEPTION
 	back.valid(t, tenant, 24)
 }
 
-// restore copies what a dump holds of the trail, as pg_dump does.
+// restore copies what a dump contains of the trail, as pg_dump does.
 func restore(t *testing.T, from, to *trail) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

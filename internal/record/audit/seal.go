@@ -19,9 +19,8 @@ import (
 func (t *Trail) SealEvery() time.Duration { return t.cfg.SealEvery }
 
 // SealDue seals once what was appended, of every tenant, and signs the checkpoints that are
-// due. Any number of processes may do so at once, and appending never waits for them. A
-// tenant that another process is sealing is left to it, and one that fails does
-// not keep the others waiting.
+// due. Any number of processes may do so at once, and appending never waits for them. It
+// skips a tenant that another process is sealing, and goes on after a tenant that fails.
 func (t *Trail) SealDue(ctx context.Context) error {
 	due, err := dbsqlc.New().AuditDue(ctx, t.d.DB.Presenting(db.SettingSeal, "on"), t.now().Add(-t.cfg.CheckpointEvery))
 	if err != nil {
@@ -82,7 +81,7 @@ func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
 // itself keep later records from being sealed.
 func (t *Trail) sealAll(ctx context.Context, tenant uuid.UUID, wait bool) error {
 	for more := true; more; {
-		more = false // another may hold the lock
+		more = false // another sealer may have the lock
 		err := t.locked(ctx, tenant, wait, func(tx pgx.Tx, head head) (err error) {
 			more, err = t.sealBatch(ctx, tx, head)
 			return err

@@ -43,8 +43,8 @@ type Report struct {
 	First       *Finding // nil where there is none
 }
 
-// Verify computes a tenant's chain anew from its records, and holds the seals and all
-// checkpoints against it. It reads everything, and holds one record at a time.
+// Verify computes a tenant's chain again from its records, and checks the seals and all
+// checkpoints against it. It reads everything, and keeps one record in memory at a time.
 func (t *Trail) Verify(ctx context.Context, tenant uuid.UUID) (Report, error) {
 	w := &walk{tenant: tenant, keys: t.keys, computed: chain.Genesis(tenant)}
 	tx := t.d.DB.Tenant(tenant)

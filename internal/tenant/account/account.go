@@ -1,7 +1,7 @@
-// Package account is the tenant's front door: sign-up, login, refresh and logout, the
-// users with their roles, and the API keys that a tenant makes for its software. The api package calls it;
-// who is calling is not its question but the auth package's, from which it gets
-// secrets and tokens through the interfaces below.
+// Package account manages how people and software get into a tenant: sign-up, login,
+// refresh and logout, the users with their roles, and API keys. The api package calls it.
+// It never authenticates a call: package auth does, and provides the secrets and tokens
+// through the interfaces below.
 package account
 
 import (
@@ -35,7 +35,7 @@ type Tokens interface {
 	Issue(userID, tenantID, sessionID uuid.UUID) (token string, lifetime time.Duration, err error)
 }
 
-// Config holds the values that an operator may change. The zero value of each
+// Config has the values that an operator may change. The zero value of each
 // takes the default named with it.
 type Config struct {
 	// SessionLifetime ends a login however often it is refreshed: 90 days.

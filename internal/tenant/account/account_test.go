@@ -11,7 +11,7 @@ import (
 	"agentruntime/internal/tenant/auth"
 )
 
-// Row-level security holds even where a query forgets the tenant.
+// Row-level security protects rows even from a query that forgets the tenant.
 func TestRowsShowOnlyToTheirTenantOrPresenter(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -15,16 +15,15 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// InviteInput is whom a tenant invites, and as what.
+// InviteInput is the invited person and their role.
 type InviteInput struct {
 	Email string
 	Name  string // optional
 	Role  string // in any case
 }
 
-// Invite makes a user who joins by the token that is returned, on behalf of the user
-// actor. Whether the address is in use in another tenant makes no difference here and
-// is not told. It refuses with VALIDATION_ERROR, INSUFFICIENT_PERMISSIONS, and with
+// Invite makes a user, who joins with the token that is returned. It does not reveal
+// whether the address is in use in another tenant. It refuses with VALIDATION_ERROR, INSUFFICIENT_PERMISSIONS, and with
 // CONFLICT where the tenant has a user or an invitation of this address.
 func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (Invited, error) {
 	email, err := newAddress(in.Email)
@@ -95,7 +94,7 @@ func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (
 	return out, nil
 }
 
-// newInvitation gives a user the token that he joins by and returns its hash.
+// newInvitation gives a user the token to join with, and returns its hash.
 func (s *Service) newInvitation(u *Invited) (hash []byte) {
 	expires := s.now().Add(s.cfg.InvitationLifetime)
 	u.Token, hash = s.d.Secrets.NewInvitationToken()
@@ -109,11 +108,11 @@ type AcceptInput struct {
 	Name            string // optional; the inviter's stays
 }
 
-// AcceptInvitation makes an invited person an active user and logs him in. What is no
-// token, was used or voided is INVALID_TOKEN, one past its time TOKEN_EXPIRED. Too many
-// that fail from one source are LOGIN_THROTTLED until the window ends. CONFLICT: the
-// address has an active user, in another tenant. Only who holds a good token of it
-// learns that, and it counts as a failure.
+// AcceptInvitation makes an invited person an active user and logs them in. A malformed,
+// used or voided token is INVALID_TOKEN, an old one TOKEN_EXPIRED. Too many failures from
+// one source are LOGIN_THROTTLED until the window ends. CONFLICT means that the address
+// has an active user in another tenant. Only a caller with a good token learns that, and
+// it counts as a failure.
 func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput) (Login, error) {
 	if in.Token == "" {
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
@@ -169,9 +168,9 @@ func (s *Service) findInvitation(ctx context.Context, a *acceptance) error {
 	return nil
 }
 
-// countRefusal counts a token that is not good, or cannot be used, and returns err.
-// Calls at once may pass the limit together: against the 256 bits of a token that is
-// nothing, and only a good one makes us hash a password.
+// countRefusal counts a token that is wrong or cannot be used, and returns err.
+// Concurrent calls may exceed the limit together. Against a token of 256 bits that does
+// not help, and only a good token costs the hash of a password.
 func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) error {
 	if !fault.HasCode(err, fault.CodeInvalidToken) && !fault.HasCode(err, fault.CodeConflict) {
 		return err
@@ -182,7 +181,7 @@ func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) err
 	return err
 }
 
-// join turns the invited user into an active one with his first session.
+// join turns the invited user into an active one with their first session.
 func (s *Service) join(ctx context.Context, a acceptance, password string) (Login, error) {
 	now, out := s.now(), Login{UserID: a.user, TenantID: a.tenant, Email: a.email}
 	err := s.d.DB.InTenant(ctx, a.tenant, func(tx pgx.Tx) error {

@@ -48,8 +48,8 @@ func TestKeyLifeCycle(t *testing.T) {
 	requireCode(t, fault.CodeValidation, err)
 }
 
-// A run on its way to sending holds its key's lock until that is committed, so
-// nothing begins to be sent after the revocation has answered.
+// A run that is about to be sent locks its key until that is committed. So no sending
+// begins after the revocation was answered.
 func TestRevocationWaitsForRunsBeingSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

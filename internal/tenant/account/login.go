@@ -18,8 +18,8 @@ import (
 // LoginInput is what a person logs in with.
 type LoginInput struct{ Email, Password string }
 
-// Login is what a login or a refresh gives: a token for calls, and the secret that
-// gets the next one. The refresh token is good once.
+// Login is the result of a login or a refresh: a token for calls, and the secret for the
+// next one. The refresh token is good once.
 type Login struct {
 	Token        string
 	ExpiresIn    time.Duration // of Token
@@ -48,8 +48,8 @@ func (s *Service) LogIn(ctx context.Context, who actor.Actor, in LoginInput) (Lo
 	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), email, subject)
 }
 
-// tryPassword holds a hasher's slot from the look at the counted failures until
-// this one is counted: of a burst, no more than the slots can pass the limit.
+// tryPassword occupies a hasher's slot from reading the counted failures until this one is
+// counted. So a burst can exceed the limit by the number of slots only.
 func (s *Service) tryPassword(ctx context.Context, who actor.Actor, in LoginInput, email string, subject []byte) (dbsqlc.BeginLoginRow, bool, error) {
 	var none dbsqlc.BeginLoginRow
 	free, err := s.slots.take(ctx)
@@ -82,9 +82,8 @@ func (s *Service) tryPassword(ctx context.Context, who actor.Actor, in LoginInpu
 	return found, true, nil
 }
 
-// countFailure counts into the subject's window and, where the user is known, records
-// that somebody failed to log in as him. It is one statement either way, so that the
-// time taken does not tell which.
+// countFailure counts into the subject's window. If the user is known, it records the
+// failed login. It is one statement either way, so that its time does not reveal which.
 func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, user *uuid.UUID, subject []byte) error {
 	now := s.now()
 	p := dbsqlc.CountFailedLoginParams{

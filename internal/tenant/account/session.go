@@ -15,8 +15,8 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Refresh trades a refresh token for the next pair. A token that was used before
-// is a stolen one, whoever of the two holders calls: the whole session ends. It
+// Refresh trades a refresh token for the next pair. A token that is used a second
+// time was stolen, and either caller may be the thief: the whole session ends. It
 // refuses with INVALID_TOKEN or TOKEN_EXPIRED.
 func (s *Service) Refresh(ctx context.Context, who actor.Actor, secret string) (Login, error) {
 	if secret == "" {

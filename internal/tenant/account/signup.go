@@ -32,8 +32,8 @@ type SignupInput struct {
 
 // SignedUp is the answer to a sign-up.
 type SignedUp struct {
-	// UserID is of nobody where the address was taken already: the caller must not
-	// learn that it was.
+	// UserID belongs to no user if the address was taken: the caller must not learn that
+	// it was.
 	UserID  uuid.UUID
 	Message string
 }

@@ -43,11 +43,11 @@ type User struct {
 	Status              string
 	CreatedAt           time.Time
 	JoinedAt            *time.Time
-	InvitationExpiresAt *time.Time // while he is invited
+	InvitationExpiresAt *time.Time // while the user is invited
 	RemovedAt           *time.Time
 }
 
-// Invited is a user and the token of his invitation, which is shown this once.
+// Invited is a user and the token of their invitation, which is shown this once.
 type Invited struct {
 	User
 	Token string
@@ -141,7 +141,7 @@ type UserChange struct {
 	Name *string
 }
 
-// ChangeUser changes the role or the name of a user, on behalf of the user actor. It
+// ChangeUser changes the role or the name of a user. It
 // refuses with VALIDATION_ERROR, USER_NOT_FOUND, INSUFFICIENT_PERMISSIONS, and with
 // CONFLICT where no active owner would be left.
 func (s *Service) ChangeUser(ctx context.Context, who actor.Actor, id string, c UserChange) (User, error) {
@@ -193,8 +193,8 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *ac
 	return u, nil
 }
 
-// RemoveUser ends a user's membership and his sessions, or withdraws an invitation, on
-// behalf of the user actor. The row stays, the address is free. It refuses as
+// RemoveUser ends a user's membership and their sessions, or withdraws an invitation. The
+// row stays; the address is free for another user. It refuses as
 // ChangeUser does; a second time is USER_NOT_FOUND.
 func (s *Service) RemoveUser(ctx context.Context, who actor.Actor, id string) error {
 	_, err := s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
@@ -224,8 +224,8 @@ func (m managed) record(action audit.Action) audit.Record {
 	return aboutUser(m.who, action, m.target.ID)
 }
 
-// manage runs change in a transaction in which no other user of the tenant changes,
-// once it is clear that the actor may change this one.
+// manage checks that the actor may change the user, and runs change. No other user of the
+// tenant changes in that transaction.
 func (s *Service) manage(ctx context.Context, who actor.Actor, id string, change func(pgx.Tx, managed) (User, error)) (out User, err error) {
 	parsed, err := parseUserID(id)
 	if err != nil {
@@ -251,8 +251,8 @@ func (s *Service) manage(ctx context.Context, who actor.Actor, id string, change
 	return out, err
 }
 
-// lockAs makes changes of the tenant's users take their turn and returns the actor's
-// role as those before have left it.
+// lockAs makes changes of the tenant's users run one after the other. It returns the
+// actor's role after the earlier changes.
 func (s *Service) lockAs(ctx context.Context, tx pgx.Tx, who actor.Actor) (actor.Role, error) {
 	if err := s.q.LockUsers(ctx, tx, who.TenantID); err != nil {
 		return "", fmt.Errorf("account: lock users: %w", err)
@@ -267,7 +267,7 @@ func (s *Service) lockAs(ctx context.Context, tx pgx.Tx, who actor.Actor) (actor
 	return actor.Role(role), nil
 }
 
-// mayGive reports whether a user of role by may make somebody else's role to.
+// mayGive refuses where a user of role by may not give another user the role to.
 func mayGive(by, to actor.Role) error {
 	if managesUsers(to) && by != actor.RoleOwner {
 		return fault.New(fault.CodeInsufficientPermissions, "The roles owner and admin are given by owners: this takes the role owner.")
@@ -275,7 +275,7 @@ func mayGive(by, to actor.Role) error {
 	return nil
 }
 
-// mayLose checks that the target may go from his role to another; "" is none.
+// mayLose refuses where the target may not change from their role to another; "" is none.
 func (s *Service) mayLose(ctx context.Context, tx pgx.Tx, m managed, to actor.Role) error {
 	if err := mayGive(m.role, to); err != nil {
 		return err
@@ -288,7 +288,7 @@ func (s *Service) mayLose(ctx context.Context, tx pgx.Tx, m managed, to actor.Ro
 	case err != nil:
 		return fmt.Errorf("account: count owners: %w", err)
 	case others == 0:
-		return fault.New(fault.CodeConflict, "This is the tenant's only active owner. Make somebody else an owner first.")
+		return fault.New(fault.CodeConflict, "This is the tenant's only active owner. Make another user an owner first.")
 	}
 	return nil
 }

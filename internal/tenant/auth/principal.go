@@ -1,7 +1,7 @@
-// Package auth answers who is calling: it mints and checks API keys and tokens,
-// and cancels the requests of a key that is revoked. What a principal may do at an
-// endpoint is the api package's route table; sign-up, login and the management of
-// keys are the account package's.
+// Package auth authenticates callers. It mints and checks API keys and tokens, and cancels
+// the requests of a key that is revoked. The api package calls it. It does not decide what
+// a caller may do: the route table does. Sign-up, login and the management of keys are in
+// package account.
 package auth
 
 import (
@@ -12,8 +12,9 @@ import (
 	"agentruntime/internal/kernel/actor"
 )
 
-// Permissions of API keys. maps:trigger and the manage permissions are given only
-// by name; there is none for API keys, and none decides an approval.
+// Permissions of API keys. No permission allows a key to manage API keys or to decide an
+// approval. Keys can be given agents:*, maps:*, documents:manage and webhooks:manage
+// already; no endpoint asks for these yet.
 const (
 	PermAgentsMessage     = "agents:message"
 	PermActionsRun        = "actions:run"
@@ -59,7 +60,7 @@ type Principal struct {
 	Role      actor.Role // read with the session on each call, so a change acts at once
 }
 
-// Has reports whether a key holds the permission. Users have roles instead.
+// Has reports whether a key has the permission. Users have roles instead.
 func (p Principal) Has(permission string) bool {
 	return p.Kind == actor.Key && slices.Contains(p.Permissions, permission)
 }

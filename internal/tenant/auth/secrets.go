@@ -14,7 +14,7 @@ import (
 const (
 	keyPrefix   = "ark_"
 	keyRandom   = 30 // base62 characters: 178 bits
-	keyChecksum = 6  // base62 characters hold any CRC-32
+	keyChecksum = 6  // base62 characters are enough for any CRC-32
 	keyLength   = len(keyPrefix) + keyRandom + keyChecksum
 
 	refreshPrefix = "art_"
@@ -116,7 +116,7 @@ func (s *Secrets) LoginSubject(email string, source netip.Addr) []byte {
 	return s.digest("login", email+"\x00"+subscriber(source))
 }
 
-// subscriber is the part of an address that one holder has whole.
+// subscriber returns the part of an address that belongs to one subscriber.
 func subscriber(source netip.Addr) string {
 	source = source.Unmap().WithZone("")
 	if source.Is6() {
