@@ -2,6 +2,8 @@ package db_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -143,4 +145,31 @@ func TestAFailedStatementOfABatchUndoesTheRest(t *testing.T) {
 	require.True(t, db.IsUnique(err, "tenants_pkey"))
 	_, err = dbsqlc.New().GetTenant(t.Context(), d.Tenant(id), id)
 	require.True(t, db.IsNoRows(err))
+}
+
+// Functions stand in db/functions, one file each; app_setting and app_tenant excepted,
+// which row-level security is written with.
+func TestEveryFunctionHasItsFile(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	rows, err := admin.Query(t.Context(), `
+		SELECT p.proname::text, p.prosrc FROM pg_proc p
+		 WHERE p.pronamespace = 'public'::regnamespace AND p.proname NOT IN ('app_setting', 'app_tenant')`)
+	require.NoError(t, err)
+	found := 0
+	var name, source string
+	_, err = pgx.ForEachRow(rows, []any{&name, &source}, func() error {
+		found++
+		text, err := os.ReadFile(filepath.Join("functions", name+".sql"))
+		require.NoError(t, err, "function %s has no file in db/functions", name)
+		require.Contains(t, string(text), source, "the database has another body of %s than db/functions", name)
+		return nil
+	})
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join("functions", "*.sql"))
+	require.NoError(t, err)
+	require.Len(t, files, found)
 }

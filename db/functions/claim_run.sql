@@ -24,8 +24,16 @@ DECLARE
     known  record;
     ours   integer := 0; -- keys that this call inserted
 BEGIN
+    -- A tenant's own verb is one index probe. A verb of the platform counts where the tenant
+    -- has enabled its provider and has none of its own under that slug.
     SELECT v.risk_level, v.operation_type INTO known
       FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = c.provider AND v.name = c.verb;
+    IF NOT FOUND THEN
+        SELECT v.risk_level, v.operation_type INTO known
+          FROM enabled_providers e JOIN platform_verbs v ON v.provider = e.slug
+         WHERE e.tenant_id = p_tenant AND e.slug = c.provider AND v.name = c.verb
+           AND NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = p_tenant AND p.slug = c.provider);
+    END IF;
     IF cardinality(p_keys) = 2 OR known IS NULL THEN
         owners := run_owners(p_tenant, p_keys);
     END IF;

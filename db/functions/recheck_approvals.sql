@@ -1,5 +1,7 @@
 -- recheck_approvals marks the pending approvals that depend on a changed row, in the
--- transaction of the change. The sweeper then has their workflows look again.
+-- transaction of the change. The sweeper then has their workflows look again. A change of a
+-- platform's provider marks the approvals of all tenants under the slug: one mark too many
+-- costs one look.
 CREATE OR REPLACE FUNCTION recheck_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'policies' THEN
@@ -12,6 +14,9 @@ BEGIN
         UPDATE approvals a SET recheck = true
          WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
            AND a.provider = coalesce(NEW.provider, OLD.provider);
+    ELSIF TG_TABLE_NAME = 'platform_providers' THEN
+        UPDATE approvals a SET recheck = true
+         WHERE a.status = 'pending' AND a.provider = coalesce(NEW.slug, OLD.slug);
     ELSE
         UPDATE approvals a SET recheck = true
          WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'

@@ -56,34 +56,8 @@ CREATE VIEW visible_verbs WITH (security_invoker = true) AS
      WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = e.tenant_id AND o.slug = e.slug);
 GRANT SELECT ON visible_verbs TO agentruntime_app;
 
--- As before, with what else changes the verb that a held call means: the platform's provider,
--- a tenant's choice of it, and an import that hides it. The platform's change marks the
--- approvals of all tenants under the slug; one mark too many costs one look.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION recheck_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_TABLE_NAME = 'policies' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.policy_ids @> ARRAY[NEW.id];
-    ELSIF TG_TABLE_NAME = 'api_keys' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.requester = NEW.id;
-    ELSIF TG_TABLE_NAME = 'credentials' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
-           AND a.provider = coalesce(NEW.provider, OLD.provider);
-    ELSIF TG_TABLE_NAME = 'platform_providers' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.status = 'pending' AND a.provider = coalesce(NEW.slug, OLD.slug);
-    ELSE
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
-           AND a.provider = coalesce(NEW.slug, OLD.slug);
-    END IF;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
+-- What else changes the verb that a held call means: the platform's provider, a tenant's choice
+-- of it, and an import that hides it; see db/functions/recheck_approvals.sql.
 DROP TRIGGER recheck_approvals ON providers;
 CREATE TRIGGER recheck_approvals AFTER INSERT OR DELETE OR UPDATE ON providers
     FOR EACH ROW EXECUTE FUNCTION recheck_approvals();
@@ -108,25 +82,3 @@ DROP TABLE platform_providers;
 DROP TRIGGER recheck_approvals ON providers;
 CREATE TRIGGER recheck_approvals AFTER DELETE OR UPDATE ON providers
     FOR EACH ROW EXECUTE FUNCTION recheck_approvals();
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION recheck_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_TABLE_NAME = 'policies' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.policy_ids @> ARRAY[NEW.id];
-    ELSIF TG_TABLE_NAME = 'api_keys' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = NEW.tenant_id AND a.status = 'pending' AND a.requester = NEW.id;
-    ELSIF TG_TABLE_NAME = 'credentials' THEN
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
-           AND a.provider = coalesce(NEW.provider, OLD.provider);
-    ELSE
-        UPDATE approvals a SET recheck = true
-         WHERE a.tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id) AND a.status = 'pending'
-           AND a.provider = coalesce(NEW.slug, OLD.slug);
-    END IF;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd

@@ -151,7 +151,7 @@ func (b *bench) ran(t *testing.T, tenant uuid.UUID, at time.Time, name, args, me
 	copy(id[:6], ms[:6])
 	provider, short, _ := strings.Cut(name, ":")
 	b.exec(t, `INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run, metadata, request_id,
-		source_addr, give_up_at, created_at) VALUES ($1, $2, $3, $3, $4, $5, $6, '', $7, $8::json, '', '', $9, $9)`,
+		source_addr, give_up_at, created_at, workflow_id) VALUES ($1, $2, $3, $3, $4, $5, $6, '', $7, $8::json, '', '', $9, $9, 'w')`,
 		id, tenant, id.String(), provider, short, args, strings.Contains(metadata, "dryRun"), metadata, at)
 	return id
 }

@@ -346,8 +346,8 @@ func TestSharedChangesMarkPendingApprovals(t *testing.T) {
 	r.enable(t, r.tenant, "crm")
 	marked := func(what string, change func() error) {
 		t.Helper()
-		_, err := r.admin.Exec(t.Context(), `INSERT INTO approvals (id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason)
-			VALUES ($1, $2, $3, 'e', 'pending', 'crm', 'merge', '{}', 'high', '', '')`, what, r.tenant, uuid.New())
+		_, err := r.admin.Exec(t.Context(), `INSERT INTO approvals (id, tenant_id, run_id, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason)
+			VALUES ($1, $2, $3::uuid, $3::uuid::text, 'e', 'pending', 'crm', 'merge', '{}', 'high', '', '')`, what, r.tenant, uuid.New())
 		require.NoError(t, err)
 		require.NoError(t, change())
 		var recheck bool
