@@ -36,10 +36,10 @@ const (
 	PolicyDeleted  Action = "policy.deleted"
 	MaskingUpdated Action = "masking.updated"
 
-	CredentialCreated Action = "credential.created"
-	CredentialUpdated Action = "credential.updated"
-	CredentialRotated Action = "credential.rotated"
-	CredentialDeleted Action = "credential.deleted"
+	CredentialCreated Action = "credential.created" //nolint:gosec // a name, no secret
+	CredentialUpdated Action = "credential.updated" //nolint:gosec // a name, no secret
+	CredentialRotated Action = "credential.rotated" //nolint:gosec // a name, no secret
+	CredentialDeleted Action = "credential.deleted" //nolint:gosec // a name, no secret
 
 	ProviderImported Action = "provider.imported"
 	ProviderDeleted  Action = "provider.deleted"
