@@ -32,7 +32,11 @@ type office struct {
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	db := testkit.Database(t)
+	return officeOver(t, testkit.Database(t))
+}
+
+func officeOver(t *testing.T, db testkit.DB) *office {
+	t.Helper()
 	s, err := desk.New(desk.Deps{DB: db.Pool, Workflows: struct{ desk.Workflows }{}, Subjects: map[approval.SubjectType]desk.Subjects{}})
 	require.NoError(t, err)
 	conn, err := pgx.Connect(t.Context(), db.AdminURL)

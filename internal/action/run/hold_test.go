@@ -84,7 +84,7 @@ func (r *rig) decide(x run.Run, user uuid.UUID, decision string, edited ...strin
 // wake has the run's workflow go on, and returns the run as it then stands.
 func (r *rig) wake(x run.Run) run.Run {
 	r.t.Helper()
-	r.engine.walk(r.t.Context(), ref(x), x.ClaimKey)
+	r.engine.walk(r.t.Context(), ref(x), x.WorkflowID)
 	return r.read(x)
 }
 

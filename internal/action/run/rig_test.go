@@ -127,6 +127,7 @@ type engine struct {
 	dead    atomic.Bool
 	started sync.Map // flow.RunRef
 	open    sync.Map // workflow id → whether the workflow is open
+	inputs  sync.Map // workflow id → flow.ActionRunInput
 	nudged  atomic.Int64
 	// telling happens once, while a workflow is told to look at its row.
 	telling atomic.Pointer[func()]
@@ -141,6 +142,7 @@ func (e *engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowI
 	}
 	e.starts.Add(1)
 	e.open.Store(workflowID, true)
+	e.inputs.Store(workflowID, in)
 	go e.walk(context.WithoutCancel(ctx), in.RunRef, workflowID)
 	return nil
 }
@@ -193,13 +195,15 @@ type targets struct {
 	provider *provider
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
+	customer atomic.Pointer[string] // of the last call
 	// meanwhile happens once, between the reading of a run and of what it depends on.
 	meanwhile atomic.Pointer[func()]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
 }
 
-func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, _ string) (run.Target, error) {
+func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, customer string) (run.Target, error) {
+	t.customer.Store(&customer)
 	if f := t.meanwhile.Swap(nil); f != nil {
 		(*f)()
 	}

@@ -50,8 +50,9 @@ func moves() []move {
 		{"BackToClaimed", []State{StateSending}, []State{StateClaimed}},
 		{"HoldRun", []State{StateClaimed}, []State{StatePending, StateIntercepted}},
 		{"ReleaseRun", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateClaimed}},
+		{"CloseHeldRun", []State{StatePending}, []State{StateRefused, StateRejected, StateExpired}},
 		// A dry run that is discarded stays intercepted.
-		{"CloseHeldRun", []State{StatePending, StateIntercepted}, []State{StateRefused, StateRejected, StateExpired, StateIntercepted}},
+		{"CloseHeldRun", []State{StateIntercepted}, []State{StateIntercepted}},
 		{"LetThrough", []State{StateClaimed}, []State{StateClaimed}},
 		{"RequestCancel", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateCancelled}},
 		{"ResolveRun", []State{StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},

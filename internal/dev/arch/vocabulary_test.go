@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
 )
 
@@ -66,40 +69,86 @@ func TestRolesAreDeclaredOnceInTheKernel(t *testing.T) {
 	}
 }
 
-// Kinds are everyday words, so one of them is no second declaration; two constants of one
-// type are.
-func TestKindsOfActorsAreDeclaredOnceInTheKernel(t *testing.T) {
-	t.Parallel()
-	kinds := []actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}
-	declared := map[string][]string{} // package and type of the constant: values
-	for _, file := range sourceFiles(t) {
-		if !file.product() || file.pkg == "internal/kernel/actor" {
-			continue
+// vocabularies are the words that several packages name, and the package that declares
+// them.
+func vocabularies() []struct {
+	name, home string
+	words      []string
+	// others are types of the product whose constants share words by chance.
+	others []string
+} {
+	text := func(list any) []string {
+		var out []string
+		for i, v := 0, reflect.ValueOf(list); i < v.Len(); i++ {
+			out = append(out, v.Index(i).String())
 		}
-		ast.Inspect(file.parsed(t), func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || len(spec.Values) == 0 {
-				return true
+		return out
+	}
+	return []struct {
+		name, home string
+		words      []string
+		others     []string
+	}{
+		{
+			"kinds of actors", "internal/kernel/actor",
+			text([]actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}), nil,
+		},
+		// The states of a run end in the same words.
+		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State"}},
+		{"approval kinds", "internal/kernel/governance", text(governance.ApprovalKinds()), nil},
+		{
+			"credential kinds", "internal/kernel/credential",
+			text([]credential.Kind{credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader, credential.OAuth2, credential.WebhookSecret}), nil,
+		},
+	}
+}
+
+// The words are everyday words, so one constant is no second declaration; two constants of
+// one type are.
+func TestSharedWordsAreDeclaredOnceInTheKernel(t *testing.T) {
+	t.Parallel()
+	constants := map[string]map[string][]string{} // package → package.type → values
+	for _, file := range sourceFiles(t) {
+		if file.product() {
+			if constants[file.pkg] == nil {
+				constants[file.pkg] = map[string][]string{}
 			}
-			kind := "text"
-			if named, ok := spec.Type.(*ast.Ident); ok {
-				kind = named.Name
-			}
-			for _, value := range spec.Values {
-				if lit, ok := value.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					if text, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(kinds, actor.Kind(text)) {
-						declared[file.pkg+"."+kind] = append(declared[file.pkg+"."+kind], text)
-					}
+			file.textConstants(t, constants[file.pkg])
+		}
+	}
+	for _, v := range vocabularies() {
+		for pkg, types := range constants {
+			for name, values := range types {
+				values = slices.DeleteFunc(slices.Clone(values), func(text string) bool { return !slices.Contains(v.words, text) })
+				if pkg != v.home && len(values) > 1 && !slices.Contains(v.others, name) {
+					t.Errorf("%s declares %s: the %s are declared in %s", name, strings.Join(values, ", "), v.name, v.home)
 				}
 			}
-			return true
-		})
-	}
-	for name, values := range declared {
-		if len(values) > 1 {
-			t.Errorf("%s declares %s: use actor.Kind of internal/kernel/actor", name, strings.Join(values, ", "))
 		}
 	}
+}
+
+// textConstants adds the text constants and variables of the file by package and type.
+func (f sourceFile) textConstants(t *testing.T, found map[string][]string) {
+	t.Helper()
+	ast.Inspect(f.parsed(t), func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		kind := "text"
+		if named, ok := spec.Type.(*ast.Ident); ok {
+			kind = named.Name
+		}
+		for _, value := range spec.Values {
+			if lit, ok := value.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, err := strconv.Unquote(lit.Value); err == nil {
+					found[f.pkg+"."+kind] = append(found[f.pkg+"."+kind], text)
+				}
+			}
+		}
+		return true
+	})
 }
 
 // auditHome declares the audit actions.

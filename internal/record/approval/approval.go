@@ -76,7 +76,7 @@ type New struct {
 	// Args and Request are masked. Request is what would be sent, nil for a block.
 	Args, Request json.RawMessage
 	Matches       []governance.Match
-	// Requester is the API key that called, nil where none did.
+	// Requester is the key or the user that called, nil where neither did.
 	Requester    *uuid.UUID
 	Requirements []governance.Requirement
 	Bound        Binding
@@ -136,16 +136,20 @@ func encode[T any](list []T) []byte {
 type Asked struct {
 	ID string
 	governance.Asking
-	Kind   governance.ApprovalKind
-	Args   json.RawMessage // masked
-	Bound  Binding
-	Edited *Edit
+	Kind  governance.ApprovalKind
+	Args  json.RawMessage // masked
+	Bound Binding
+	// Requester is the key or the user that called, nil where neither did.
+	Requester *uuid.UUID
+	Edited    *Edit
 }
 
-// Voter returns the user as a voter on this approval. The editor of the arguments is
-// marked as self.
+// Voter returns the user as a voter on this approval. A user who made the call with their
+// own token, or edited its arguments, is marked as self. The owner of a key did not make
+// the key's calls.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
-	return governance.Voter{UserID: user, Role: role, Self: a.Edited != nil && a.Edited.By == user}
+	self := a.Edited != nil && a.Edited.By == user || a.Requester != nil && *a.Requester == user
+	return governance.Voter{UserID: user, Role: role, Self: self}
 }
 
 // Reading is an approval that a batch reads.
@@ -168,7 +172,7 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
-		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args),
+		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: row.Requester,
 		Bound: Binding{CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID},
 	}
 	a.Status, a.Escalated = governance.ApprovalStatus(row.Status), row.EscalatedAt != nil
