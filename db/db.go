@@ -130,26 +130,3 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 	}
 	return nil
 }
-
-// Batch sends the tenant's statements in one round trip and one transaction: all
-// of them commit or none does. read gets the results in the order they were queued.
-func (p *Pool) Batch(ctx context.Context, id uuid.UUID, b *pgx.Batch, read func(pgx.BatchResults) error) (err error) {
-	conn, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return translate(fmt.Errorf("db: acquire: %w", err))
-	}
-	defer conn.Release()
-	all := &pgx.Batch{}
-	queueSetting(all, SettingTenant, id.String())
-	all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
-	res := conn.SendBatch(ctx, all)
-	defer func() {
-		if cerr := res.Close(); err == nil && cerr != nil {
-			err = translate(fmt.Errorf("db: batch: %w", cerr))
-		}
-	}()
-	if _, err := res.Exec(); err != nil {
-		return translate(fmt.Errorf("db: set tenant: %w", err))
-	}
-	return translate(read(res))
-}

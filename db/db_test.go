@@ -129,24 +129,6 @@ func TestATenantSeesItsOwnRowsOnly(t *testing.T) {
 	}
 }
 
-func TestAFailedStatementOfABatchUndoesTheRest(t *testing.T) {
-	t.Parallel()
-	d := testkit.Database(t)
-	id := uuid.New()
-	b := &pgx.Batch{}
-	b.Queue(dbsqlc.InsertTenant, id, "first")
-	b.Queue(dbsqlc.InsertTenant, id, "again")
-	err := d.Batch(t.Context(), id, b, func(res pgx.BatchResults) error {
-		_, err := res.Exec()
-		require.NoError(t, err)
-		_, err = res.Exec()
-		return err
-	})
-	require.True(t, db.IsUnique(err, "tenants_pkey"))
-	_, err = dbsqlc.New().GetTenant(t.Context(), d.Tenant(id), id)
-	require.True(t, db.IsNoRows(err))
-}
-
 // Functions stand in db/functions, one file each; app_setting and app_tenant excepted,
 // which row-level security is written with.
 func TestEveryFunctionHasItsFile(t *testing.T) {

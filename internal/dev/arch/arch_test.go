@@ -152,6 +152,22 @@ func TestInternalHasFewFolders(t *testing.T) {
 	}
 }
 
+// A batch is filled through generated methods, so that the compiler checks parameters and
+// results; only db fills pgx's own.
+func TestBatchesAreFilledThroughGeneratedMethods(t *testing.T) {
+	t.Parallel()
+	for _, file := range sourceFiles(t) {
+		if file.test() || file.pkg == "db" || strings.HasPrefix(file.pkg, dev) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, file.path))
+		require.NoError(t, err)
+		for _, raw := range []string{"pgx.Batch{", "RowToStructByPos"} {
+			require.NotContains(t, string(text), raw, "%s: queue generated methods into a db.Batch", file.path)
+		}
+	}
+}
+
 // The product binary is small because none of this is in it, however indirectly.
 func TestProductBinaryCarriesNoDevelopmentServer(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -49,13 +48,6 @@ func Change(who actor.Actor, action Action, subject Subject, subjectID string) R
 
 // Queue adds the record to a batch of the tenant's transaction.
 func Queue(b *db.Batch, r Record) { db.QueueExec(b, dbsqlc.New().AppendAudit, params(r)) }
-
-// QueueRaw is Queue for batches that the compiler does not check.
-func QueueRaw(b *pgx.Batch, r Record) {
-	p := params(r)
-	b.Queue(dbsqlc.AppendAudit, p.ID, p.TenantID, p.ActorType, p.ActorID, p.Action, p.Provider, p.Verb, p.RiskLevel,
-		p.Decision, p.Outcome, p.SubjectType, p.SubjectID, p.ExecutionID, p.SessionID, p.RequestID, p.SourceAddr, p.Input, p.Details)
-}
 
 // Append writes the record by itself or in the transaction tx.
 func Append(ctx context.Context, tx dbsqlc.DBTX, r Record) error {
