@@ -1,7 +1,7 @@
 // Package actor says who acts: an API key, a user, an agent, a Map, the service itself,
 // or the operator of the platform. The api package builds an Actor once for each call,
-// and every domain method that changes something takes it. It decides nothing: what an
-// actor may do is the route table's and the domain's to say.
+// and every domain method that changes something takes it. The package decides nothing: the
+// route table and the domain say what an actor may do.
 package actor
 
 import (
@@ -51,20 +51,21 @@ func Roles() []Role { return []Role{RoleOwner, RoleAdmin, RoleApprover, RoleMemb
 func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
 
 // Actor is who acts, and how they reached us. The zero Actor is nobody; use SystemOf and
-// OperatorAt for the two that have no id.
+// OperatorAt for the two kinds that have no id.
 type Actor struct {
 	Kind Kind
-	// TenantID is the tenant acted in. It is uuid.Nil for an operator who acts on the
-	// platform.
+	// TenantID is the tenant in which the actor acts. It is uuid.Nil for an operator who
+	// acts on the platform.
 	TenantID uuid.UUID
-	// ID is the key's, user's, agent's or Map's. It is uuid.Nil for the system and for
+	// ID is the id of the key, user, agent or Map. It is uuid.Nil for the system and for
 	// operators.
 	ID uuid.UUID
 	// Role of a user; "" for all others.
 	Role Role
 	// RequestID is the X-Request-Id of the call; "" where there was none.
 	RequestID string
-	// SourceAddr is the caller's address; "" where there was none.
+	// SourceAddr is the caller's network address, or the place that OperatorAt was given;
+	// "" where there was none.
 	SourceAddr string
 }
 

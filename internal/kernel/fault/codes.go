@@ -13,7 +13,7 @@ type Spec struct {
 	When    string // for the reference in docs/errors.md
 }
 
-// The codes. table below says status, message and when.
+// The codes. Table below says the status, the message and the cause of each.
 const (
 	CodeInvalidJSON           Code = "INVALID_JSON"
 	CodeValidation            Code = "VALIDATION_ERROR"
@@ -70,7 +70,7 @@ const (
 	CodeOutcomeUnknown     Code = "OUTCOME_UNKNOWN"
 )
 
-// Table returns the rows of the error reference in the order of the docs.
+// Table returns the rows of the error reference in the order of docs/errors.md.
 func Table() []Spec {
 	return []Spec{
 		{CodeInvalidJSON, http.StatusBadRequest, "The request body is not acceptable JSON.", "The body is not one JSON value, or has duplicate names, bad UTF-8, NUL, too deep nesting or an unreasonable number."},
@@ -100,8 +100,8 @@ func Table() []Spec {
 		{CodeUserNotFound, http.StatusNotFound, "No such user.", "The id is unknown to the tenant, or the user to be changed is removed already."},
 		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 1 MiB for runs, 25 MiB for imports."},
-		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "Another `Content-Type`, or a content encoding."},
-		{CodeApprovalNotPending, http.StatusConflict, "The approval does not wait for a decision any more.", "It was decided, has expired, was cancelled, or was superseded by another."},
+		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "The body has another `Content-Type`, or a content encoding."},
+		{CodeApprovalNotPending, http.StatusConflict, "The approval no longer waits for a decision.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
 		{CodeProviderRejected, http.StatusUnprocessableEntity, "The provider refused the call.", "The provider answered 4xx (`provider_status`); `retryable` where a later call may pass."},
@@ -113,7 +113,7 @@ func Table() []Spec {
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins for the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
-		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or with something that is not what its document says."},
+		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
 		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent and not answered. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},

@@ -1,8 +1,7 @@
-// Package fault is the one error type of the domain. A domain function that
-// refuses a call returns a *fault.Error; the api package turns it into a status
-// and an envelope, the activities package into a Temporal application error.
-// Everything else (a lost connection, a bug) is an ordinary error and reaches a
-// caller as INTERNAL_ERROR without its text.
+// Package fault is the one error type of the domain. A domain function that refuses a call
+// returns a *fault.Error. The api package turns it into a status and an envelope, and the
+// activities package into a Temporal application error. Every other error (a lost
+// connection, a bug) reaches a caller as INTERNAL_ERROR without its text.
 //
 // The package does no I/O and imports nothing of the project.
 package fault
@@ -24,20 +23,29 @@ type Detail struct {
 	Message string `json:"message"`
 }
 
-// Error is a refusal with a public code. Cause is for the log only.
+// Error is a refusal with a public code. All fields but Cause are shown to the caller.
 type Error struct {
 	Code    Code
 	Message string
 	Details []Detail
 
-	ApprovalID       string
+	// ApprovalID is the approval that the call waits for, or the record of its block; ""
+	// where there is none.
+	ApprovalID string
+	// ApprovalRequired: people have to approve before the call runs.
 	ApprovalRequired bool
-	Decision         string
-	ExecutionID      string
-	ProviderStatus   int
-	Retryable        bool
-	RetryAfter       time.Duration
+	// Decision is what governance decided; "" where it did not judge the call.
+	Decision string
+	// ExecutionID is the run that the refusal is about; "" where there is none.
+	ExecutionID string
+	// ProviderStatus is the HTTP status of the provider's answer; 0 where there was none.
+	ProviderStatus int
+	// Retryable: the same call may succeed later.
+	Retryable bool
+	// RetryAfter is how long the caller should wait; 0 where that is not known.
+	RetryAfter time.Duration
 
+	// Cause is for the log only; nil where there is none.
 	Cause error
 }
 
@@ -93,7 +101,7 @@ func As(err error) *Error {
 	return e
 }
 
-// HasCode reports whether err's chain holds a fault of the code.
+// HasCode reports whether the fault in err's chain has the code.
 func HasCode(err error, code Code) bool {
 	e := As(err)
 	return e != nil && e.Code == code

@@ -1,7 +1,7 @@
-// Package flow is the Temporal contract of the service: names of workflows,
-// activities and queues, the form of workflow IDs, and the inputs and results that
-// cross the boundary. Engine, workflows, activities and the run domain share it. It has no
-// logic, and no payload with an argument or a secret in it, only ids.
+// Package flow is the Temporal contract of the service: the names of workflows, activities
+// and queues, the form of workflow ids, and the inputs and results that cross the boundary.
+// Engine, workflows, activities and the run domain share it. It has no logic. Its payloads
+// contain ids and states, never arguments or secrets.
 package flow
 
 import (
@@ -19,10 +19,10 @@ import (
 const QueueActions = "actions"
 
 // CachedWorkflows is how many workflows a process keeps in memory between their tasks,
-// about 20 KB each. Runs under way are far fewer; of those that wait for approval, most
-// are read again from their history at the decision, which takes a few
-// milliseconds. The first worker of a process decides for all, and Temporal's server has
-// some of its own.
+// about 20 KB each. Far fewer runs are under way at once. Most runs that wait for approval
+// leave the cache: the decision reads them from their history again, in a few milliseconds.
+// The Temporal SDK has one cache per process. The first worker decides its size, and an
+// embedded Temporal server starts workers of its own.
 const CachedWorkflows = 2048
 
 // An Activity is the name under which an activity is registered, with the types that
@@ -48,25 +48,25 @@ const (
 	// LookAtRun reads how far a run is that another workflow drives.
 	LookAtRun Activity[RunRef, Step] = "LookAtRun"
 
-	// UpdateAdmit does nothing but be accepted: Update-with-Start hands the first
-	// workflow task straight to a worker.
+	// UpdateAdmit is only accepted and does nothing. It is sent because Update-with-Start
+	// hands the first workflow task straight to a worker.
 	UpdateAdmit = "admit"
 	// UpdateDecide counts one decision about a run that waits for approval (Decision in,
 	// Decided out).
 	UpdateDecide = "decide"
 
 	// SignalReject rejects a run that waits for approval. Operators can send it in the
-	// Temporal UI: a signal names nobody, so it can only stop the call.
+	// Temporal UI. A signal does not say who sent it, so it can only stop the call.
 	SignalReject = "reject"
-	// SignalRecheck has a waiting run look at its row again.
+	// SignalRecheck makes a waiting run read its row again.
 	SignalRecheck = "recheck"
 	// SignalRunEnded tells the workflow that handed a run over that the run has ended. It
 	// carries the run's RunRef.
 	SignalRunEnded = "run_ended"
 )
 
-// RunRef names a claim of a run: the row, and the attempt that a workflow acts for. A row
-// that was claimed again since is left alone. Everything else about the run is in its row.
+// RunRef names a claim of a run: the row, and the attempt that a workflow acts for. Nothing
+// happens to a row that was claimed again since. Everything else about the run is in its row.
 type RunRef struct {
 	TenantID uuid.UUID `json:"tenant_id"`
 	RunID    uuid.UUID `json:"run_id"`
@@ -87,62 +87,63 @@ type HandOver struct {
 	Parent string `json:"parent"`
 }
 
-// Step is what a step of the run came to.
+// Step is the result of a step of the run.
 type Step struct {
 	// State of the run's row after the step.
 	State State `json:"state"`
-	// Done: the run has ended, or is not this workflow's any longer.
+	// Done: the run has ended, or is no longer this workflow's.
 	Done bool `json:"done"`
-	// After is how long to wait before the step is tried again, when not Done; for a run
-	// that waits for approval, how long its approval waits.
+	// After is how long to wait before the step is tried again, when not Done. For a run
+	// that waits for approval it is how long the approval waits.
 	After time.Duration `json:"after"`
 	// ApprovalID is the approval that the run waits for; "" where it waits for none.
 	ApprovalID string `json:"approval_id,omitempty"`
 }
 
-// Decision names a decision about an approval. What the approver said is in its row.
+// Decision names a decision about an approval. The decision's row has what the approver
+// said.
 type Decision struct {
 	ApprovalID string    `json:"approval_id"`
 	DecisionID uuid.UUID `json:"decision_id"`
 }
 
-// DecisionInput is a decision on its way to the run's row.
+// DecisionInput is the input of DecideRun: the run, and the decision to count.
 type DecisionInput struct {
 	Run      RunRef   `json:"run"`
 	Decision Decision `json:"decision"`
 }
 
-// Decided is what became of a decision.
+// Decided is the result of counting a decision.
 type Decided struct {
-	// Code is why it does not count; "" where it does.
+	// Code is why the decision does not count; "" where it counts.
 	Code fault.Code `json:"code,omitempty"`
-	// Closed: the approval waits for no further decision.
+	// Closed: the approval no longer waits for decisions.
 	Closed bool `json:"closed"`
 }
 
-// RunResult is the result of the workflow, for the operator's eye.
+// RunResult is the result of the workflow. Only operators read it, in the Temporal UI.
 type RunResult struct {
 	State State `json:"state"`
 }
 
-// RunWorkflowID names the workflow of the run that first claimed key. The key is
-// hashed: it is the caller's text and may contain anything.
+// RunWorkflowID returns the id of the workflow of the run that first claimed key. The key
+// is hashed, because it is the caller's text and may contain anything.
 func RunWorkflowID(tenant uuid.UUID, key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return runPrefix + tenant.String() + ":" + hex.EncodeToString(sum[:])
 }
 
-// HoldSummary is what operators read of a timer that waits for approval: where to decide,
-// and what they can do themselves.
+// HoldSummary returns the text that operators read at a timer that waits for approval. It
+// says where to decide, and what operators can do themselves.
 func HoldSummary(approvalID string) string {
 	return "waits for " + approvalID + " · decide it at /v1/approvals/" + approvalID + " · the signal " + SignalReject + " stops the call"
 }
 
-// RunSummary is the one line that operators read in the list of workflows:
+// RunSummary returns the line that operators read in the list of workflows:
 // "provider:verb · risk".
 func RunSummary(verb, risk string) string { return verb + " · " + risk }
 
-// runPrefix begins the ids of ActionRun workflows, and of no others.
+// runPrefix begins the ids of ActionRun workflows, and of no other workflows.
 const runPrefix = "run:"
 
 // IsActionRun reports whether the id is that of an ActionRun workflow. These take the

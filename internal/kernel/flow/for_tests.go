@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// What exists only in the builds of the crash rig: a workflow that drives its steps as
-// runs of its own, as Maps and agents do.
+// Names that exist only in the builds of the crash rig: a workflow that drives its steps as
+// runs, as Maps and agents do.
 const (
 	WorkflowInlineSteps = "InlineSteps"
 
@@ -30,7 +30,7 @@ type InlineCall struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// InlineStep is a step on its way to its claim.
+// InlineStep is the input of ClaimRun.
 type InlineStep struct {
 	TenantID   uuid.UUID  `json:"tenant_id"`
 	KeyID      uuid.UUID  `json:"key_id"`

@@ -3,10 +3,10 @@ package flow
 // State is the state of a run's row.
 type State string
 
-// The states. The run domain has the table of which may follow which. blocked, refused, rejected, expired,
-// intercepted and cancelled end a run before anything was sent. All of these but the last
-// two free the id: the same call may run later under it. An approver can still release an
-// intercepted run (a dry run of a write).
+// The states. internal/action/run has the table of which may follow which. A run that is
+// blocked, refused, rejected, expired, intercepted or cancelled ended before anything was
+// sent. After the first four the same call may run again under the same id. An intercepted
+// run is a dry run of a write, and an approver can still release it.
 const (
 	StateClaimed        State = "claimed"
 	StatePending        State = "pending_approval"
@@ -30,14 +30,15 @@ func States() []State {
 	}
 }
 
-// Ended reports whether nothing more happens to a run in this state by itself.
+// Ended reports whether a run in this state does nothing further by itself.
 func (s State) Ended() bool { return s != StateClaimed && s != StateSending && s != StatePending }
 
 // Answers reports whether callers get this state as the answer: the run ended, or it
 // waits for approval.
 func (s State) Answers() bool { return s.Ended() || s == StatePending }
 
-// Status returns the public name of the state.
+// Status returns the public name of the state: "running" for one under way, "failed" for
+// a refused one, otherwise its own.
 func (s State) Status() string {
 	switch s {
 	case StateClaimed, StateSending:

@@ -1,6 +1,6 @@
-// Package verb holds the vocabulary of the catalog: what a verb is called, how
-// risky it is, what kind of operation it is, and how a repeat of it behaves at
-// the provider. Pure; every layer uses it.
+// Package verb is the vocabulary of the catalog: the name of a verb, its risk, its kind of
+// operation, and what a repeat of it does at the provider. Every layer uses it. It does no
+// I/O and decides nothing about calls.
 package verb
 
 import (
@@ -12,7 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// Risk is a verb's risk level as the registry knows it.
+// Risk is a verb's risk level. The catalog stores it as text.
 type Risk string
 
 // Risk levels (docs/governance.md).
@@ -31,12 +31,12 @@ const (
 	Write Operation = "write"
 )
 
-// Idempotency says what a second identical request does at the provider:
-// "none" (a second effect), "intrinsic" (nothing new), or "header:<Name>" (the
-// provider takes an idempotency key in that header).
+// Idempotency says what a second identical request does at the provider. With "none" it
+// has a second effect, with "intrinsic" it changes nothing more. With "header:<Name>" the
+// provider recognizes a repeat by the idempotency key in that header.
 type Idempotency string
 
-// Fixed idempotency values; the header form is built with IdempotencyHeader.
+// The fixed values. A value of the form header:<Name> is read with ParseIdempotency.
 const (
 	IdempotencyNone      Idempotency = "none"
 	IdempotencyIntrinsic Idempotency = "intrinsic"
@@ -45,7 +45,8 @@ const (
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$") // RFC 9110 token
 
-// ParseIdempotency reads "none", "intrinsic" or "header:<Name>".
+// ParseIdempotency reads "none", "intrinsic" or "header:<Name>". It returns false for
+// anything else, and for a name that is no HTTP header name of at most 64 characters.
 func ParseIdempotency(s string) (Idempotency, bool) {
 	if s == string(IdempotencyNone) || s == string(IdempotencyIntrinsic) {
 		return Idempotency(s), true
@@ -57,7 +58,7 @@ func ParseIdempotency(s string) (Idempotency, bool) {
 	return Idempotency(s), true
 }
 
-// Header returns the header that carries an idempotency key, "" if none does.
+// Header returns the name of the header that carries an idempotency key, "" if none does.
 func (i Idempotency) Header() string {
 	name, ok := strings.CutPrefix(string(i), headerPrefix)
 	if !ok {
@@ -72,8 +73,8 @@ type Name struct {
 	Verb     string
 }
 
-// Limits on names. The verb's length leaves room for the provider and "__" in a
-// tool name of at most 64 characters, see ToolName.
+// Limits on names, in characters. MaxToolName is what the providers of chat models allow
+// for the name of a function. MaxSlug leaves room in it for "__" and a verb; see Fit.
 const (
 	MaxSlug     = 40
 	MaxToolName = 64
@@ -88,12 +89,12 @@ var (
 const ReservedSlug = "tool"
 
 // ValidSlug reports whether s can name a provider: lower-case letters, digits,
-// hyphens and single underscores, at most MaxSlug long.
+// hyphens and single underscores, at most MaxSlug long, and not ReservedSlug.
 func ValidSlug(s string) bool {
 	return len(s) <= MaxSlug && slugPattern.MatchString(s) && !strings.Contains(s, "__") && s != ReservedSlug
 }
 
-// Parse reads provider:verb_name; a malformed name is INVALID_VERB.
+// Parse reads provider:verb_name of at most 255 bytes. The error is the fault INVALID_VERB.
 func Parse(s string) (Name, error) {
 	provider, name, ok := strings.Cut(s, ":")
 	if !ok || len(s) > 255 || len(provider) > MaxSlug || !slugPattern.MatchString(provider) || !verbPattern.MatchString(name) {
@@ -105,13 +106,13 @@ func Parse(s string) (Name, error) {
 // String returns provider:verb_name.
 func (n Name) String() string { return n.Provider + ":" + n.Verb }
 
-// ToolName returns the function name of the verb in chat-model tool formats:
-// the colon becomes a double underscore, as chat models need it.
+// ToolName returns the name of the verb as a function of a chat model. The colon becomes a
+// double underscore, because such names allow no colon.
 func (n Name) ToolName() string { return n.Provider + "__" + n.Verb }
 
-// Fit shortens a verb name so that the tool name of provider fits
-// ^[A-Za-z0-9_-]{1,64}$. A shortened name ends in a hash of the whole, so that
-// two long names stay apart.
+// Fit returns the verb name, shortened so that its tool name under the provider has at most
+// MaxToolName characters. A shortened name ends in a hash of the whole name. So two long
+// names stay different.
 func Fit(provider, name string) string {
 	room := MaxToolName - len(provider) - len("__")
 	if len(name) <= room {
