@@ -1,8 +1,8 @@
-// Package chain is the form of the audit trail outside of the database: the one text
-// of a record, the hash chain over these texts, the signatures under it, and the
-// verifier of an exported file. internal/record/audit writes with it, `agentruntime audit
-// verify` reads with it. It does no I/O of its own and knows no database;
-// docs/audit.md describes the same for another implementation.
+// Package chain is the form of the audit trail outside of the database: the text of a
+// record, the hash chain over these texts, the signatures, and the verifier of an exported
+// file. internal/record/audit writes with it, and `agentruntime audit verify` reads with it.
+// It does no I/O of its own and knows no database. docs/audit.md describes the form for
+// other implementations.
 package chain
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Domain separation: no hash or signature of one purpose can pass for another's. A new
-// version of the form gets new strings.
+// Domain separation: a hash or signature made for one purpose is not valid for another. A
+// new version of the form gets new strings.
 const (
 	genesisDomain    = "agentruntime-audit-genesis-v1\n"
 	checkpointDomain = "agentruntime-audit-checkpoint-v1\n"
@@ -23,10 +23,10 @@ const (
 // Hash is a SHA-256 digest.
 type Hash [sha256.Size]byte
 
-// String is the digest in lower-case hex.
+// String returns the digest in lower-case hex.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// HashOf returns the digest in b, false where b has not 32 bytes.
+// HashOf returns the digest in b. It returns false unless b has 32 bytes.
 func HashOf(b []byte) (h Hash, ok bool) {
 	if len(b) != len(h) {
 		return h, false
@@ -35,15 +35,15 @@ func HashOf(b []byte) (h Hash, ok bool) {
 	return h, true
 }
 
-// Genesis is the hash before a tenant's first record.
+// Genesis returns the hash before a tenant's first record.
 func Genesis(tenant uuid.UUID) Hash {
 	return sha256.Sum256([]byte(genesisDomain + tenant.String()))
 }
 
-// Leaf is the hash of a record's text.
+// Leaf returns the hash of a record's text.
 func Leaf(text []byte) Hash { return sha256.Sum256(text) }
 
-// Link is the hash of the chain after a leaf.
+// Link returns the hash of the chain after a leaf.
 func Link(prev, leaf Hash) Hash {
 	var both [2 * sha256.Size]byte
 	copy(both[:sha256.Size], prev[:])

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// KeyID names a public key: the first 16 hex digits of its SHA-256. It is derived, so
-// that two processes with one key always agree on its name.
+// KeyID returns the id of a public key: the first 16 hex digits of its SHA-256. Two
+// processes with the same key so always use the same id.
 func KeyID(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:8])
@@ -24,13 +24,13 @@ type Key struct {
 	PublicKey string `json:"public_key"` // base64 of the 32 bytes of an Ed25519 key
 }
 
-// Keys are the public keys that signatures are checked with, by their ids.
+// Keys are the public keys that verify signatures, by their ids.
 type Keys map[string]ed25519.PublicKey
 
-// Add takes a key in.
+// Add adds a key under its id.
 func (k Keys) Add(key ed25519.PublicKey) { k[KeyID(key)] = key }
 
-// List is for publication, in the order of the ids.
+// List returns the keys as they are published, in the order of their ids.
 func (k Keys) List() []Key {
 	list := make([]Key, 0, len(k))
 	for kid, key := range k {
@@ -45,13 +45,14 @@ func (k Keys) List() []Key {
 	return list
 }
 
-// verify reports whether the key kid, which may be unknown, signed text.
+// verify reports whether the key kid is known, and whether it signed text.
 func (k Keys) verify(kid string, text, signature []byte) (known, good bool) {
 	key, known := k[kid]
 	return known, known && ed25519.Verify(key, text, signature)
 }
 
-// ParseKeys reads what GET /v1/audit/keys answers, with or without its envelope.
+// ParseKeys reads the answer of GET /v1/audit/keys, with or without its envelope. It
+// returns an error for text that is not JSON, for a bad key, and where there is no key.
 func ParseKeys(text []byte) (Keys, error) {
 	var doc struct {
 		Keys []Key `json:"keys"`
@@ -85,21 +86,22 @@ type Signer struct {
 	key ed25519.PrivateKey
 }
 
-// NewSigner takes an Ed25519 seed of 32 bytes.
+// NewSigner returns the signer with an Ed25519 seed. It returns an error unless the seed
+// has 32 bytes.
 func NewSigner(seed []byte) (*Signer, error) {
 	if len(seed) != ed25519.SeedSize {
-		return nil, errors.New("chain: the seed of the signing key has 32 bytes")
+		return nil, errors.New("chain: the seed of the signing key must have 32 bytes")
 	}
 	s := &Signer{key: ed25519.NewKeyFromSeed(seed)}
 	s.kid = KeyID(s.Public())
 	return s, nil
 }
 
-// Public is the key that verifies.
+// Public returns the key that verifies the signatures.
 func (s *Signer) Public() ed25519.PublicKey {
 	public, _ := s.key.Public().(ed25519.PublicKey)
 	return public
 }
 
-// KID names the key.
+// KID returns the id of the key, see KeyID.
 func (s *Signer) KID() string { return s.kid }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Format and Version stand in the header of an export.
+// Format and Version are written in the header of an export.
 const (
 	Format  = "agentruntime-audit"
 	Version = 1
@@ -37,7 +37,8 @@ func (h Header) AppendLine(b []byte) []byte {
 	return append(b, '}', '\n')
 }
 
-// AppendRecord appends the line of a record that is shown. text is its one text.
+// AppendRecord appends the line of a record that is shown. text is from
+// Record.AppendText.
 func AppendRecord(b []byte, seq int64, hash Hash, text []byte) []byte {
 	b = appendEntry(b, seq, hash)
 	b = append(b, recordMember...)
@@ -77,7 +78,7 @@ const (
 	KindExport Kind = "export"
 )
 
-// Checkpoint is a signed statement that a tenant's chain had a hash at a place.
+// Checkpoint is a signed statement of the hash that a tenant's chain had after a record.
 type Checkpoint struct {
 	TenantID  uuid.UUID
 	Seq       int64
@@ -94,12 +95,12 @@ func (s *Signer) SignCheckpoint(c *Checkpoint) {
 	c.Signature = ed25519.Sign(s.key, c.appendSigned([]byte(checkpointDomain)))
 }
 
-// Verify reports whether the key is known and the signature good.
+// Verify reports whether the key is known, and whether the signature is good.
 func (c *Checkpoint) Verify(keys Keys) (known, good bool) {
 	return keys.verify(c.KID, c.appendSigned([]byte(checkpointDomain)), c.Signature)
 }
 
-// appendSigned appends the line up to the signature, which is what is signed.
+// appendSigned appends the line up to the signature: the part that is signed.
 func (c *Checkpoint) appendSigned(b []byte) []byte {
 	b = append(b, `{"type":"checkpoint"`...)
 	b = appendMember(b, "tenant_id", c.TenantID.String())
@@ -121,7 +122,7 @@ func appendSignature(b, signature []byte) []byte {
 	return append(b, '"', '}', '\n')
 }
 
-// Trailer is the last line of an export. It signs for every byte before it.
+// Trailer is the last line of an export. Its signature covers every byte before it.
 type Trailer struct {
 	TenantID uuid.UUID
 	FirstSeq int64

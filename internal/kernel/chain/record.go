@@ -33,7 +33,8 @@ type Record struct {
 	Details     []byte // JSON text, nil where there is none
 }
 
-// FullVerb is the verb as callers write it, <provider>:<verb>, empty where there is none.
+// FullVerb returns the verb as callers write it, <provider>:<verb>, or "" where there is
+// none.
 func (r *Record) FullVerb() string {
 	if r.Verb == "" {
 		return ""
@@ -41,13 +42,13 @@ func (r *Record) FullVerb() string {
 	return r.Provider + ":" + r.Verb
 }
 
-// TimeFormat is RFC 3339 in UTC with six digits of the second, as Postgres keeps them.
+// TimeFormat is RFC 3339 in UTC with six digits of the second, the precision of Postgres.
 const TimeFormat = "2006-01-02T15:04:05.000000Z"
 
-// AppendText appends the one text of the record: a JSON object of fixed members in
-// fixed order without white space. JSON columns keep their members' order, numbers and
-// escapes; only the white space between tokens goes, so that a record is one line. Two
-// records that differ have different texts.
+// AppendText appends the one text of the record: a JSON object of fixed members in fixed
+// order without white space. JSON columns keep their members' order, numbers and escapes.
+// They lose only the white space between tokens, so that a record is one line. Two records
+// that differ have different texts.
 func (r *Record) AppendText(b []byte) []byte {
 	b = append(b, `{"id":"`...)
 	b = appendUUID(b, r.ID)
@@ -117,10 +118,10 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// JSONText is a JSON column as AppendText writes it.
+// JSONText returns a JSON column as AppendText writes it.
 func JSONText(text []byte) []byte { return appendJSON(nil, text) }
 
-// appendJSON writes a JSON text in one line, null where there is none. Text that is no
+// appendJSON appends a JSON text in one line, null where there is none. Text that is no
 // JSON becomes {"text": …}, so that the line stays JSON.
 func appendJSON(b, text []byte) []byte {
 	if text == nil {
@@ -138,8 +139,8 @@ func appendJSON(b, text []byte) []byte {
 	return append(b, '}')
 }
 
-// oneLine reports whether text has neither white space between tokens (as far as is
-// seen without reading it) nor control characters.
+// oneLine reports whether text has no white space and no control characters. It does not
+// parse, so a space within a string counts too.
 func oneLine(text []byte) bool {
 	return !bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' })
 }

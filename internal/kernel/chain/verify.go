@@ -16,14 +16,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Summary is what a good file says of itself.
+// Summary describes a file that was found good.
 type Summary struct {
 	TenantID    uuid.UUID
 	FirstSeq    int64
 	LastSeq     int64
 	LastHash    Hash
 	Records     int64 // shown
-	Hidden      int64 // left out by the filters, there by their hashes
+	Hidden      int64 // left out by the filters; the file has only their hashes
 	Checkpoints int64
 	Filters     string // JSON object
 	ExportedAt  time.Time
@@ -43,15 +43,16 @@ func (p *FileError) Error() string {
 }
 
 const (
-	// readBuffer is large enough for most lines; longer ones are put together.
+	// readBuffer is large enough for most lines, in bytes; longer lines are put together.
 	readBuffer = 1 << 20
-	// maxLine is the most bytes of a line: a record has the masked arguments of a call,
-	// of at most 1 MiB, which the escapes of JSON may make six times as long.
+	// maxLine is the most bytes of a line. A record has the masked arguments of a call, of
+	// at most 1 MiB. JSON's escapes may make them six times as long.
 	maxLine = 64 << 20
 )
 
-// Verify reads an NDJSON export to its end. The error is a *FileError where the file is
-// not what was exported, and another error where it could not be read.
+// Verify reads an NDJSON export to its end and returns its summary. The error is a
+// *FileError where the file is not what the service exported, and another error where the
+// file could not be read.
 func Verify(r io.Reader, keys Keys) (Summary, error) {
 	v := &verifier{in: bufio.NewReaderSize(r, readBuffer), keys: keys, content: sha256.New()}
 	if err := v.run(); err != nil {
@@ -142,8 +143,8 @@ func (v *verifier) take(line []byte) error {
 	}
 }
 
-// lineText is the header, a checkpoint and the trailer as JSON. A line is read with
-// it, written again and compared, so that there is one way to write each.
+// lineText is the header, a checkpoint or the trailer as JSON. The verifier reads a line
+// with it, writes it again and compares. So there is one way to write each line.
 type lineText struct {
 	Type      string          `json:"type"`
 	Format    string          `json:"format"`
@@ -186,7 +187,7 @@ func (v *verifier) takeHeader(line []byte) error {
 	}
 	v.header = Header{TenantID: t.TenantID, FirstSeq: t.FirstSeq, PrevHash: Hash(t.PrevHash), Filters: bytes.Clone(t.Filters)}
 	if !bytes.Equal(v.header.AppendLine(nil), line) {
-		return v.problem("the header is not written as the service writes it")
+		return v.problem("the header is not in the form that the service writes")
 	}
 	v.whole = string(v.header.Filters) == "{}"
 	switch {
@@ -231,7 +232,8 @@ func (v *verifier) takeEntry(line []byte) error {
 	return nil
 }
 
-// cutEntry takes a line apart: {"seq":N,"hash":"HEX" and the rest.
+// cutEntry splits a line into number, hash and the rest: {"seq":N,"hash":"HEX" and what
+// follows.
 func cutEntry(line []byte) (seq int64, h Hash, rest []byte, ok bool) {
 	rest = line[len(seqMember):]
 	end := bytes.IndexByte(rest, ',')
@@ -289,7 +291,7 @@ func (v *verifier) takeCheckpoint(line []byte) error {
 	known, good := c.Verify(v.keys)
 	switch {
 	case !bytes.Equal(v.scratch, line):
-		return v.problem("the checkpoint is not written as the service writes it")
+		return v.problem("the checkpoint is not in the form that the service writes")
 	case !known:
 		return v.problem("the checkpoint is signed with the key %s, which is not among the given ones", strconv.Quote(c.KID))
 	case !good:
@@ -315,7 +317,7 @@ func (v *verifier) takeTrailer(line []byte) error {
 	known, good := v.keys.verify(t.KID, t.appendSigned([]byte(trailerDomain)), t.Signature)
 	switch {
 	case !bytes.Equal(t.AppendLine(nil), line):
-		return v.problem("the trailer is not written as the service writes it")
+		return v.problem("the trailer is not in the form that the service writes")
 	case !known:
 		return v.problem("the export is signed with the key %s, which is not among the given ones", strconv.Quote(t.KID))
 	case !good:

@@ -46,7 +46,7 @@ func record(tenant uuid.UUID, n int) chain.Record {
 	}
 }
 
-// exporting writes files as internal/record/audit does.
+// exporting writes export files as internal/record/audit does.
 type exporting struct {
 	tenant     uuid.UUID
 	records    int
@@ -102,7 +102,7 @@ func verify(keys chain.Keys, lines [][]byte) (chain.Summary, error) {
 
 func tenantNo(n byte) uuid.UUID { return uuid.UUID{15: n} }
 
-func TestExportsVerify(t *testing.T) {
+func TestVerifyAcceptsExports(t *testing.T) {
 	t.Parallel()
 	now, before := signer(t, 1), signer(t, 2)
 	odd := func(n int) bool { return n%2 == 1 }
@@ -133,7 +133,7 @@ func TestExportsVerify(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotGivenVerifiesNothing(t *testing.T) {
+func TestVerifyWithoutTheSigningKeyFails(t *testing.T) {
 	t.Parallel()
 	now, other := signer(t, 1), signer(t, 2)
 	lines := exporting{tenant: tenantNo(1), records: 3}.write(t, now)
@@ -144,9 +144,9 @@ func TestAKeyThatIsNotGivenVerifiesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "line 7, after or at record 5: the checkpoint is signed with the key")
 }
 
-// A record that is replaced by its hash, as if a filter had left it out, keeps the
-// chain whole: the trailer tells.
-func TestARecordIsNotHiddenAfterwards(t *testing.T) {
+// A record that is replaced by its hash, as if a filter had left it out, keeps the chain
+// whole. The trailer shows the change.
+func TestVerifyFindsARecordThatWasHiddenAfterTheExport(t *testing.T) {
 	t.Parallel()
 	s := signer(t, 1)
 	for name, hide := range map[string]func(int) bool{"whole": nil, "filtered": func(n int) bool { return n == 4 }} {
@@ -159,7 +159,7 @@ func TestARecordIsNotHiddenAfterwards(t *testing.T) {
 	}
 }
 
-func TestProblemsSayWhereTheyAre(t *testing.T) {
+func TestVerifySaysWhereAProblemIs(t *testing.T) {
 	t.Parallel()
 	s := signer(t, 1)
 	e := exporting{tenant: tenantNo(1), records: 10, checkpoint: 5}
@@ -201,7 +201,7 @@ func TestProblemsSayWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestALineWithoutEndIsRefused(t *testing.T) {
+func TestVerifyRefusesALineWithoutEnd(t *testing.T) {
 	t.Parallel()
 	_, err := chain.Verify(strings.NewReader(strings.Repeat("x", 80<<20)), chain.Keys{})
 	require.ErrorContains(t, err, "longer than any record")
@@ -266,9 +266,9 @@ func tamperings() map[string]tampering {
 	}
 }
 
-// Ten thousand ways to change one of several tenants' exports, the same ones each time:
-// all are found.
-func TestTenThousandTamperingsAreFound(t *testing.T) {
+// There are ten thousand ways to change one of several tenants' exports, the same ones in
+// each run of the test. The verifier finds each.
+func TestVerifyFindsTenThousandTamperings(t *testing.T) {
 	t.Parallel()
 	s := signer(t, 1)
 	keys := keysOf(s)
@@ -308,7 +308,7 @@ func TestTenThousandTamperingsAreFound(t *testing.T) {
 	t.Logf("found: %v", found)
 }
 
-func TestRecordsHaveOneText(t *testing.T) {
+func TestRecordHasOneText(t *testing.T) {
 	t.Parallel()
 	r := record(tenantNo(1), 1)
 	r.SessionID, r.Verb, r.Details = nil, "", nil
@@ -327,7 +327,7 @@ func TestRecordsHaveOneText(t *testing.T) {
 	require.Contains(t, text, `"input":{"text":"no JSON\u000a"}`)
 }
 
-func TestKeyFiles(t *testing.T) {
+func TestParseKeysRefusesBadFiles(t *testing.T) {
 	t.Parallel()
 	keys := keysOf(signer(t, 1), signer(t, 2))
 	list, err := json.Marshal(keys.List())
