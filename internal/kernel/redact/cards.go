@@ -9,8 +9,8 @@ const (
 )
 
 // maskCards replaces what looks like a payment card number in text by "***" and
-// its last four digits, and reports whether there was one. Groups may be parted
-// by single spaces or hyphens.
+// its last four digits, and reports whether there was one. Single spaces or
+// hyphens may separate the groups of digits.
 func maskCards(text string) (string, bool) {
 	var out strings.Builder
 	copied := 0
@@ -56,8 +56,8 @@ func isAlnum(c byte) bool {
 	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
 }
 
-// looksLikeCard checks prefix, length and the Luhn digit. The prefix keeps out
-// times in milliseconds and most ids, a tenth of which would pass Luhn.
+// looksLikeCard checks prefix, length and the Luhn digit. A tenth of all times in
+// milliseconds and of all ids would pass Luhn; the prefix excludes most of them.
 func looksLikeCard(digits string) bool {
 	n := len(digits)
 	if n < minCard || n > maxCard || strings.Trim(digits, "0123456789") != "" {

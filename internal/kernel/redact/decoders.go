@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// decoder undoes one way of escaping text, leniently: what is not an escape
-// stays as it is.
+// decoder undoes one way of escaping text. It leaves what is not an escape as it
+// is.
 type decoder struct {
 	marker byte // every escape begins with it
 	// escape reads the escape at the start of b, appends its meaning to dst and
-	// returns the escape's length; 0 means it is none.
+	// returns the escape's length, 0 if there is no escape.
 	escape func(dst, b []byte) ([]byte, int)
 }
 
@@ -30,8 +30,8 @@ type piece struct {
 	escape bool
 }
 
-// next returns the piece of text that begins at i, and dst with the meaning of
-// it appended.
+// next returns the piece of text that begins at i, and dst with its meaning
+// appended.
 func (d decoder) next(dst, text []byte, i int) ([]byte, piece) {
 	literal := bytes.IndexByte(text[i:], d.marker)
 	if literal == 0 {
@@ -47,14 +47,14 @@ func (d decoder) next(dst, text []byte, i int) ([]byte, piece) {
 	return append(dst, text[i:i+literal]...), piece{span{i, i + literal}, false}
 }
 
-// decoded is a text without its escapes. Only a match that touches an escape is
-// news, so windows says which parts are worth a look.
+// decoded is a text without its escapes. A match that touches no escape is found
+// in the text itself, so windows says which parts to search.
 type decoded struct {
 	text    []byte
 	windows []span
 }
 
-// decode returns text without escapes, with windows of reach bytes around them.
+// decode returns text without escapes, with windows of reach bytes around the escapes.
 func (d decoder) decode(text []byte, reach int) decoded {
 	out := decoded{text: make([]byte, 0, len(text))}
 	for i := 0; i < len(text); {
@@ -75,8 +75,8 @@ func (d decoder) decode(text []byte, reach int) decoded {
 	return out
 }
 
-// locate turns spans of the decoded text, in the order of their starts, into
-// the spans of text that they came from.
+// locate returns the spans of text that spans of the decoded text came from. Both
+// are in the order of their starts.
 func (d decoder) locate(text []byte, spans []span) []span {
 	found := make([]span, len(spans))
 	var meaning []byte
@@ -161,7 +161,7 @@ func percentEscape(dst, b []byte) ([]byte, int) {
 	return append(dst, byte(n)), 3
 }
 
-// maxEntity is the longest HTML entity that is looked at, in bytes.
+// maxEntity is the longest HTML entity that is decoded, in bytes.
 const maxEntity = 12
 
 func htmlEscape(dst, b []byte) ([]byte, int) {

@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// AnyName stands in a path for any name of an object and any position of an array.
+// AnyName matches any name of an object and any position of an array in a path.
 const AnyName = "*"
 
-// Also returns a Masker that masks what the paths lead to as well, whatever it looks
-// like: each is the names on the way in, of which AnyName fits all. An array may be
-// named by a position or AnyName, or left out: then the path goes on in each of its
-// elements. Types stay as for Mask; a card number is hidden whole.
+// Also returns a Masker that also masks the values at the paths, whatever they look like. A
+// path is a list of names from the root; AnyName matches any name. For an array a path has a
+// position or AnyName, or nothing: then it continues in each element. Types stay as for
+// Mask. A card number is hidden whole.
 func (m *Masker) Also(paths ...[]string) *Masker {
 	if len(paths) == 0 {
 		return m
@@ -21,7 +21,8 @@ func (m *Masker) Also(paths ...[]string) *Masker {
 	return &c
 }
 
-// follow takes the paths of the object that s is a member of one step on.
+// follow keeps the paths that lead to member name, one step further. paths are those of the
+// object that s is a member of.
 func (s *scope) follow(paths [][]string, name string) {
 	for _, p := range paths {
 		if len(p) > 0 && (p[0] == AnyName || p[0] == name) {

@@ -15,7 +15,7 @@ import (
 	"agentruntime/internal/kernel/redact"
 )
 
-func TestExtraPaths(t *testing.T) {
+func TestAlsoMasksWhatThePathsName(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ path, in, want string }{
 		"string":                {"card.note", `{"card":{"note":"x","kind":"y"}}`, `{"card":{"note":"[masked]","kind":"y"}}`},
@@ -58,8 +58,8 @@ func TestAlsoLeavesTheMaskerAsItIs(t *testing.T) {
 	require.Same(t, plain, plain.Also())
 }
 
-// Whatever is masked by whichever path: names, order, lengths and types stay, what a
-// path names is hidden, and what none names stays byte for byte.
+// For any document and any path: names, order, lengths and types stay. What a path names is
+// hidden, and everything else stays byte for byte.
 func TestMaskingNeverChangesTheShape(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -83,7 +83,7 @@ func TestMaskingNeverChangesTheShape(t *testing.T) {
 	}
 }
 
-// someObject invents an object of up to depth levels.
+// someObject returns a random object of up to depth levels.
 func someObject(r *rand.Rand, depth int) map[string]any {
 	out := map[string]any{}
 	for _, name := range []string{"a", "b", "c"} {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// finder looks for many patterns in one pass, after Wu and Manber: it looks at
-// the last block of a window as long as the shortest pattern, and most blocks
-// allow it to skip nearly a whole window. Making one costs a few microseconds,
-// which matters because every provider call makes its own.
+// finder looks for many patterns in one pass (Wu and Manber). It looks at the last
+// block of a window as long as the shortest pattern. After most blocks it can skip
+// nearly a whole window. Making a finder costs a few microseconds, which matters
+// because every provider call makes its own.
 type finder struct {
 	patterns [][]byte // without duplicates, longest first
 	window   int      // length of the shortest pattern
@@ -58,8 +58,8 @@ func (f *finder) empty() bool { return len(f.patterns) == 0 }
 // longest returns the length of the longest pattern.
 func (f *finder) longest() int { return len(f.patterns[0]) }
 
-// all appends where in text[w.from:w.to] patterns begin and end, in the order
-// of the beginnings; of those that begin at one place, the longest.
+// all appends where in text[w.from:w.to] patterns begin and end, in the order of
+// the beginnings. Of those that begin at one place it appends the longest.
 func (f *finder) all(spans []span, text []byte, w span) []span {
 	to := min(w.to, len(text))
 	for end := w.from + f.window; end <= to; {

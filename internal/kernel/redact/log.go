@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// LogHandler is a slog.Handler that masks the attributes whose key looks
-// secret, in groups too, before the next handler sees them.
+// LogHandler is a slog.Handler that masks attributes before the next handler gets
+// them: those whose key looks secret, within groups too. See LooksSecret.
 type LogHandler struct {
 	next slog.Handler
 }
 
-// NewLogHandler wraps next.
+// NewLogHandler returns a handler that masks and hands on to next.
 func NewLogHandler(next slog.Handler) *LogHandler { return &LogHandler{next: next} }
 
 // Enabled implements slog.Handler.

@@ -36,9 +36,9 @@ func MaskArgs(args, schema json.RawMessage) (json.RawMessage, []string) {
 
 // Mask returns doc with its secrets hidden, and the JSON Pointers of what was
 // hidden. Types stay: a string becomes "[masked]" (a card number "***4242"), a
-// number 0, a boolean false; null stays, and objects and arrays keep their form.
-// A boolean or, for names in the plural, a number is not hidden for its name
-// alone (has_password, max_tokens). Everything else stays byte for byte.
+// number 0, a boolean false. null stays, and objects and arrays keep their form.
+// Some values are not hidden only because of their name: a boolean (has_password),
+// and a number under a plural (max_tokens). Everything else stays byte for byte.
 // What is not JSON becomes the string "[masked]".
 func (m *Masker) Mask(doc json.RawMessage) (json.RawMessage, []string) {
 	if !json.Valid(doc) {
@@ -49,11 +49,11 @@ func (m *Masker) Mask(doc json.RawMessage) (json.RawMessage, []string) {
 	return w.out, w.paths
 }
 
-// scope is what is known about a value from where it stands.
+// scope is what the place of a value says about it.
 type scope struct {
 	path    string
 	schemas []map[string]any // the schemas that apply to it
-	extra   [][]string       // what is left of the extra paths that lead on from here
+	extra   [][]string       // the rest of the extra paths that continue from here
 	hide    bool             // inside something secret
 	asked   bool             // inside what an extra path names
 	named   bool             // its own name looks secret
@@ -90,7 +90,8 @@ func (w *maskWriter) value(at scope, i int) int {
 	return w.space(end)
 }
 
-// leaf returns the token to write instead of a string, number or literal.
+// leaf returns the token to write instead of a string, number or literal, and
+// whether it hides the value.
 func (w *maskWriter) leaf(at scope, token []byte) ([]byte, bool) {
 	switch token[0] {
 	case 'n':
@@ -191,12 +192,12 @@ func (w *maskWriter) space(i int) int {
 	return i
 }
 
-// maxComposition bounds how far references and compositions are followed; a
+// maxComposition is how many references and compositions are followed in a row. A
 // circular one ends there.
 const maxComposition = 8
 
-// schemas appends the schemas that a node stands for: itself, what it refers
-// to, and every branch of a composition, since any of them may mark the value.
+// schemas appends the schemas of a node: itself, what it refers to, and every
+// branch of a composition. Any of them may mark the value.
 func (w *maskWriter) schemas(list []map[string]any, node any, depth int) []map[string]any {
 	s, ok := node.(map[string]any)
 	if !ok || depth > maxComposition {

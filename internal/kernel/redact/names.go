@@ -22,19 +22,19 @@ var (
 		"api key", "access key", "private key", "signing key", "encryption key", "shared key", "auth key",
 		"license key", "card number", "card no", "account number", "security code", "social security", "routing number",
 	}
-	// harmlessEnds are last words that make the name one about a secret:
-	// token_type, access_key_id, max_tokens_limit.
+	// harmlessEnds are last words of names that only describe a secret: token_type,
+	// access_key_id, max_tokens_limit.
 	harmlessEnds = []string{
 		"id", "ids", "type", "types", "name", "count", "limit", "usage", "used", "expiry", "expires", "ttl", "status",
 		"length", "required", "enabled", "at", "preview", "version", "mode", "policy", "budget", "in",
 	}
-	// harmlessTokens are words beside token that make it a place in a list or a
+	// harmlessTokens are words beside token that make it a place in a list, or a
 	// quantity of a language model.
 	harmlessTokens = []string{"page", "next", "previous", "prev", "continuation", "sync", "max", "min", "total", "input", "output", "prompt", "completion"}
 )
 
-// LooksSecret reports whether a field, header, query or attribute of this name
-// is likely to hold a secret.
+// LooksSecret reports whether a field, header, query parameter or attribute of this
+// name is likely to contain a secret.
 func LooksSecret(name string) bool { return secretPhrase(words(name)) }
 
 func secretPhrase(list []string) bool {

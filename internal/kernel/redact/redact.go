@@ -1,18 +1,17 @@
 // Package redact keeps secrets out of what is stored, logged or shown.
 //
-// Two jobs: a Scrubber removes secret values that are known (a credential that
-// a provider echoes back, in whatever encoding), and a Masker hides values that
-// look secret by their schema, their name or their form (arguments in audit
-// records and approvals). Names decides what looks secret for headers, URLs and
-// log attributes too.
+// A Scrubber removes secret values that are known, in any encoding: a credential that a
+// provider echoes. A Masker hides values that look secret by their schema, name or form:
+// arguments in audit records and approvals. The same names look secret in headers, URLs
+// and log attributes.
 //
-// The package does no I/O. It never returns a secret in an error: it has none.
+// The package does no I/O and returns no errors.
 package redact
 
-// Placeholders. Neither has a character that JSON or HTML escapes.
+// The placeholders. Neither has a character that JSON or HTML escapes.
 const (
-	// Redacted stands where a Scrubber found a known secret.
+	// Redacted replaces a known secret that a Scrubber found.
 	Redacted = "[redacted]"
-	// Masked stands where a value looked secret.
+	// Masked replaces a value that looked secret.
 	Masked = "[masked]"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Lengths in bytes below which a form is not looked for, because it would also
-// be found where no secret is.
+// Lengths in bytes. A shorter form is not looked for, because it would also be
+// found where there is no secret.
 const (
 	minSecret   = 4
 	minFragment = 6 // base64 of the secret inside a longer base64 text
@@ -25,8 +25,8 @@ type Scrubber struct {
 
 // NewScrubber returns a Scrubber for the secrets. It finds each of them plain,
 // in base64 (standard and URL alphabet, padded or not, also inside a longer
-// base64 text), in hex, percent-encoded, JSON-escaped and HTML-escaped; the
-// last three also where only some characters are escaped, and inside a JSON
+// base64 text), in hex, percent-encoded, JSON-escaped and HTML-escaped. It finds
+// the last three also where only some characters are escaped, and inside a JSON
 // string. Secrets of fewer than 4 bytes are ignored.
 func NewScrubber(secrets ...string) *Scrubber {
 	var patterns [][]byte
@@ -39,14 +39,14 @@ func NewScrubber(secrets ...string) *Scrubber {
 	return &Scrubber{finder: newFinder(patterns)}
 }
 
-// BasicAuth returns what is secret in a basic authentication, for NewScrubber:
-// the password, and user and password as the header carries them.
+// BasicAuth returns the secrets of a basic authentication, for NewScrubber: the
+// password, and user and password together as in the header.
 func BasicAuth(user, password string) []string {
 	return []string{password, user + ":" + password}
 }
 
-// appendForms adds the forms of a secret that unescaping does not lead back to
-// its plain text.
+// appendForms appends the forms of a secret that unescaping does not turn into its
+// plain text.
 func appendForms(list [][]byte, secret string) [][]byte {
 	if len(secret) < minSecret {
 		return list
@@ -76,8 +76,8 @@ func appendForms(list [][]byte, secret string) [][]byte {
 	return list
 }
 
-// fragment returns the base64 characters that depend on the secret alone when
-// shift bytes (modulo 3) stand before it in the encoded text.
+// fragment returns the base64 characters that depend on the secret alone where
+// shift bytes (modulo 3) precede it in the encoded text.
 func fragment(enc *base64.Encoding, secret string, shift int) []byte {
 	padded := append(make([]byte, shift, shift+len(secret)+2), secret...)
 	bits := 8 * len(padded)
@@ -87,8 +87,8 @@ func fragment(enc *base64.Encoding, secret string, shift int) []byte {
 
 // Scrub returns text with each secret replaced by "[redacted]". What was valid
 // JSON stays valid JSON: a number with a secret in it becomes the string
-// "[redacted]". text itself is returned when there is nothing to replace, and
-// is never changed.
+// "[redacted]". It returns text itself where there is nothing to replace, and never
+// changes it.
 func (s *Scrubber) Scrub(text []byte) []byte {
 	if s == nil {
 		return text
@@ -117,7 +117,7 @@ func (s *Scrubber) ScrubString(text string) string {
 	return string(s.Scrub([]byte(text)))
 }
 
-// Contains reports whether text holds a secret in one of its forms.
+// Contains reports whether a secret is in text, in one of its forms.
 func (s *Scrubber) Contains(text []byte) bool {
 	return s != nil && len(s.find(text)) > 0
 }
@@ -149,8 +149,8 @@ func (s *Scrubber) find(text []byte) []span {
 	return merged
 }
 
-// findDecoded looks at text as decoder d reads it, and where that was JSON
-// escaping, at what the strings then contain.
+// findDecoded appends the secrets in text as decoder d reads it. For JSON escaping
+// it also looks at what the strings then contain.
 func (s *Scrubber) findDecoded(spans []span, text []byte, d decoder) []span {
 	if bytes.IndexByte(text, d.marker) < 0 {
 		return spans

@@ -118,7 +118,7 @@ func TestScrubKeepsJSONValid(t *testing.T) {
 	}
 }
 
-func TestScrubberEdges(t *testing.T) {
+func TestScrubAtItsLimits(t *testing.T) {
 	t.Parallel()
 	var none *redact.Scrubber
 	require.Equal(t, "abc", none.ScrubString("abc"))
@@ -137,8 +137,8 @@ func TestScrubberEdges(t *testing.T) {
 	require.Equal(t, "Basic [redacted]", basic.ScrubString(header))
 }
 
-// Whatever surrounds a secret, JSON stays JSON and nothing of it is left.
-func TestScrubProperty(t *testing.T) {
+// With any text around a secret, JSON stays JSON and no part of the secret is left.
+func TestScrubLeavesNothingOfASecret(t *testing.T) {
 	t.Parallel()
 	alphabet := rapid.SampledFrom([]rune(`ab01"\/<&%+ né😀u{},:`))
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,9 +2,9 @@ package redact
 
 import "unicode/utf8"
 
-// scrubJSON replaces the spans in valid JSON so that it stays valid: within
-// strings by whole characters and escapes, whole numbers, and never structure
-// or literals.
+// scrubJSON replaces the spans in valid JSON so that it stays valid. Within strings
+// it replaces whole characters and escapes. It replaces numbers whole, and never
+// structure or literals.
 func scrubJSON(text []byte, spans []span) []byte {
 	out := make([]byte, 0, len(text)+len(Redacted))
 	for i := 0; i < len(text); {
@@ -30,8 +30,8 @@ func scrubJSON(text []byte, spans []span) []byte {
 	return out
 }
 
-// scrubString writes the inside of a string literal. An escape or a character
-// that a span touches goes as a whole.
+// scrubString writes the inside of a string literal. It replaces as a whole an
+// escape or a character that a span touches.
 func scrubString(out, text []byte, inside span, spans []span) []byte {
 	covered := -1 // start of the span that the last replaced unit belongs to
 	for i := inside.from; i < inside.to; {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// secretParameters are query parameters that are secret by convention although
-// their names say little.
+// secretParameters are query parameters that are secret by convention, although no
+// word of their names looks secret.
 //
 //nolint:gochecknoglobals // immutable table
 var secretParameters = []string{"key", "sig", "signature", "code", "auth", "hmac", "x-amz-signature", "x-amz-credential", "x-goog-signature"}
 
-// secretHeaders are header fields that are secret although no word of their
-// names is.
+// secretHeaders are header fields that are secret, although no word of their names
+// looks secret.
 //
 //nolint:gochecknoglobals // immutable table
 var secretHeaders = []string{"proxy-authenticate", "x-shop-key", "x-amz-security-token", "x-goog-iap-jwt-assertion", "x-hub-signature", "x-webhook-signature"}
 
-// MaskURL returns an address for logs and records: userinfo and the values of
-// secret-looking query or fragment parameters become "[masked]", the rest stays
-// as it was written. What does not parse becomes "[masked]" as a whole.
+// MaskURL returns an address for logs and records. The userinfo and the values of
+// secret-looking query or fragment parameters become "[masked]"; the rest stays as
+// it was written. What does not parse becomes "[masked]" as a whole.
 func MaskURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

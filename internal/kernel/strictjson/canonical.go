@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical numbers may be longer and further out than Check allows a caller's:
-// 0.001e-400 is 1e-403.
+// Limits on canonical numbers: they may be longer, with larger exponents, than Check
+// allows to callers. 0.001e-400 is 1e-403.
 const (
 	canonicalNumberLen = 2 * MaxNumberLen
 	canonicalExponent  = 2*MaxNumberExponent + canonicalNumberLen
 )
 
-// Canonical returns the one text of the JSON value in data: no white space,
-// names sorted by Unicode code point (the byte order of UTF-8, not the UTF-16
-// order of RFC 8785), strings with only the escapes that JSON demands, and
-// numbers as exact decimals, so that 1, 1.0, 1e0 and 10e-1 are one text, -0 is
-// 0, and 9007199254740993 stays itself. The error is INVALID_JSON.
+// Canonical returns the one text of the JSON value in data. It has no white space.
+// Names are sorted by Unicode code point: the byte order of UTF-8, not the UTF-16
+// order of RFC 8785. Strings have only the escapes that JSON demands. Numbers are
+// exact decimals: 1, 1.0, 1e0 and 10e-1 are one text, -0 is 0, and
+// 9007199254740993 stays itself. The error is the fault INVALID_JSON.
 func Canonical(data []byte) ([]byte, error) {
 	lim := limits{canonicalNumberLen, canonicalExponent}
 	if p := check(data, Options{Free: []string{""}}, lim); p != nil {
@@ -82,8 +82,8 @@ func (w *writer) array(data []byte, i int) int {
 	return i + 1
 }
 
-// object writes the members in the order of the source and moves them
-// afterwards, which costs nothing for what is sorted already.
+// object writes the members in the order of the source and sorts them afterwards.
+// That costs nothing where they are sorted already.
 func (w *writer) object(data []byte, i int) int {
 	baseNames, base, start := len(w.names), len(w.members), len(w.out)
 	i = skipSpace(data, i+1)
@@ -167,9 +167,9 @@ func appendControl(dst []byte, c byte) []byte {
 // maxDiff is how many places Diff names at most.
 const maxDiff = 10
 
-// Diff returns the JSON Pointers of the places where two documents differ, in
-// the order of the canonical form, 10 at most; none when they are the same. It
-// returns the root ("") when either is not JSON. No value is in the result.
+// Diff returns the JSON Pointers of the places where two documents differ, at most
+// 10, in the order of the canonical form. It returns the root ("") where either is
+// not JSON. The result contains no values.
 func Diff(a, b []byte) []string {
 	left, errLeft := Canonical(a)
 	right, errRight := Canonical(b)

@@ -46,7 +46,7 @@ func TestCanonical(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeInvalidJSON))
 }
 
-// Two number tokens have one canonical text exactly when they are one number.
+// Two number tokens have one canonical text exactly when they mean one number.
 func TestCanonicalNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	token := rapid.StringMatching(`-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,4})?(e[+-]?[0-9]{1,2})?`)

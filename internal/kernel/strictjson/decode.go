@@ -19,18 +19,18 @@ const (
 	RuleType         = "type"
 )
 
-// maxDetails bounds the problems that one answer lists.
+// maxDetails is how many problems one answer lists at most.
 const maxDetails = 50
 
-// Decode checks data and stores it in dst, a pointer. Names are matched exactly,
-// at every level: a name that fits a field only by its case is an unknown one.
-// Unless opts.AllowUnknown, an unknown name in any of our structs is refused.
-// null is refused too, except for pointers, maps, slices and any (where it
-// means absent) and for types with an UnmarshalJSON of their own, such as
-// json.RawMessage. Numbers in an any are json.Number.
+// Decode checks data and stores it in dst, a pointer. Names are matched exactly, at
+// every level: a name in another case than the field's is an unknown name. An unknown
+// name in any of our structs is refused, unless opts.AllowUnknown is set. null means
+// absent for pointers, maps, slices and any. A type with an UnmarshalJSON of its own,
+// such as json.RawMessage, gets it. For all others null is refused. Numbers in an any
+// are json.Number.
 //
-// The error is INVALID_JSON, or VALIDATION_ERROR with a detail for every
-// unknown field and wrong type. dst is undefined after an error.
+// The error is the fault INVALID_JSON, or VALIDATION_ERROR with a detail for every
+// unknown field and wrong type, at most 50. dst is undefined after an error.
 func Decode(data []byte, dst any, opts Options) error {
 	if err := Check(data, opts); err != nil {
 		return err
@@ -44,7 +44,7 @@ func Decode(data []byte, dst any, opts Options) error {
 	return d.fault()
 }
 
-// decoder binds checked data to Go values and collects what does not fit.
+// decoder stores checked data in Go values and collects what does not fit.
 type decoder struct {
 	allowUnknown bool
 	details      []fault.Detail
@@ -119,7 +119,8 @@ func (d *decoder) value(path string, raw []byte, v reflect.Value) {
 	}
 }
 
-// expect reports whether raw begins like the kind of value that is wanted.
+// expect reports whether raw begins with the byte first, and records message where
+// it does not.
 func (d *decoder) expect(path string, raw []byte, first byte, message string) bool {
 	if raw[0] != first {
 		d.fail(path, RuleType, message)
@@ -141,8 +142,8 @@ func (d *decoder) pointer(path string, raw []byte, v reflect.Value) {
 	d.value(path, raw, v.Elem())
 }
 
-// custom lets a type decode itself. A fault it returns keeps its details, put
-// under path; any other error is a wrong type, without its text.
+// custom lets a type decode itself. The details of a fault that it returns are kept,
+// below path. Any other error is a wrong type, without its text.
 func (d *decoder) custom(path string, raw []byte, v reflect.Value) {
 	err := json.Unmarshal(raw, v.Addr().Interface())
 	if err == nil {
@@ -235,7 +236,7 @@ func (d *decoder) scalar(path string, raw []byte, v reflect.Value) {
 		want, ok = "must be a whole number that fits its range", raw[0] == '-' || isDigit(raw[0])
 	case reflect.Float32, reflect.Float64:
 		want, ok = "must be a number", raw[0] == '-' || isDigit(raw[0])
-	default: // the kinds that hold others were dealt with before
+	default: // value has dealt with the kinds that contain others
 	}
 	if !ok || json.Unmarshal(raw, v.Addr().Interface()) != nil {
 		d.fail(path, RuleType, want)
@@ -287,8 +288,8 @@ func fieldsOf(t reflect.Type, index []int, list []field) []field {
 	return list
 }
 
-// unknownMessage names the fields there are, and the one that was meant where
-// only the case differs.
+// unknownMessage names the fields that exist. Where only the case differs it names
+// the field that was meant.
 func unknownMessage(key string, fields []field) string {
 	known := make([]string, len(fields))
 	for i, f := range fields {

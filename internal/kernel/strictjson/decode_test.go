@@ -147,7 +147,8 @@ func manyNames(n int) string {
 	return b.String()
 }
 
-// A wrongly cased name never binds, also where unknown names pass.
+// A name in the wrong case never reaches the field, even where unknown names are
+// ignored.
 func TestDecodeAllowUnknown(t *testing.T) {
 	t.Parallel()
 	got, err := decode(`{"VERB":"evil","foo":{"bar":1},"matchers":[{"TYPE":"evil"}]}`, strictjson.Options{AllowUnknown: true})

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// name is one name of an open object: its hash and where its compared form
-// stands, in the body itself or in the arena.
+// name is one name of an open object: its hash, and the place of the form that is
+// compared, in the body itself or in the arena.
 type name struct {
 	hash    uint64
 	off, n  uint32
@@ -16,8 +16,8 @@ type name struct {
 }
 
 // nameSet is the set of names of one open object: scanner.names[base:], with an
-// index over them once there are many. The hash is seeded per body, so that
-// nobody can prepare names that collide.
+// index over them once there are many. Each body has a hash seed of its own, so that
+// callers cannot prepare names that collide.
 type nameSet struct {
 	base  int
 	arena int // length of the arena when the object began
@@ -25,7 +25,7 @@ type nameSet struct {
 	index []int32 // open addressing; 1 + position in names, 0 is empty
 }
 
-// linear is the number of names up to which a scan beats an index.
+// linear is the number of names up to which a scan is faster than an index.
 const linear = 16
 
 // add records a name and reports whether it is new to the set.
@@ -47,7 +47,8 @@ func (s *scanner) add(set *nameSet, t text) bool {
 	return true
 }
 
-// probe claims the slot of the next name, or reports that it is there already.
+// probe takes a slot for the next name and returns true, or returns false where the
+// name is there already.
 func (s *scanner) probe(set *nameSet, hash uint64, key []byte) bool {
 	mask := uint64(len(set.index) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
@@ -90,8 +91,9 @@ func (s *scanner) key(e name) []byte {
 	return s.data[e.off : e.off+e.n]
 }
 
-// entry puts the form of the name that is compared where it can be found again.
-// The offsets fit: a body is far below 2^32 bytes.
+// entry returns the place of the form of the name that is compared. A form that is
+// folded or unescaped is written to the arena. The offsets fit: a body is far below
+// 2^32 bytes.
 func (s *scanner) entry(t text, fold bool) name {
 	raw := s.data[t.start:t.end]
 	if !fold && !t.escaped {
@@ -109,8 +111,8 @@ func (s *scanner) entry(t text, fold bool) name {
 	return name{off: uint32(from), n: uint32(len(s.arena) - from), inArena: true}
 }
 
-// foldTail replaces b[from:] by its simple Unicode case folding: each character
-// becomes the smallest of those that encoding/json takes for the same.
+// foldTail replaces b[from:] by its simple Unicode case folding. Of the characters
+// that encoding/json treats as the same, each becomes the smallest.
 func foldTail(b []byte, from int) []byte {
 	for i := from; i < len(b); i++ {
 		c := b[i]

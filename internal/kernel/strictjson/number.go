@@ -2,7 +2,7 @@ package strictjson
 
 import "strconv"
 
-// number reads a number token; the scanner stands on its first byte.
+// number reads a number token; the scanner is at its first byte.
 func (s *scanner) number() *problem {
 	start := s.pos
 	if s.peek() == '-' {
@@ -112,8 +112,8 @@ scan:
 // exponent, in characters without the sign.
 const maxPlain = 40
 
-// append writes the one canonical text of the number: plain (12, 0.5) where
-// that takes at most maxPlain characters, else digits and exponent (12e97).
+// append appends the one canonical text of the number: plain (12, 0.5) where that
+// takes at most maxPlain characters, otherwise digits and exponent (12e97).
 func (d decimal) append(dst []byte) []byte {
 	n := len(d.digits)
 	if n == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// scanner goes over the body once, forward.
+// scanner reads the body once, forward.
 type scanner struct {
 	data     []byte
 	pos      int
@@ -20,11 +20,11 @@ type scanner struct {
 	seed  maphash.Seed
 }
 
-// maxFree is how many free pointers fit the place's bit set.
+// maxFree is how many free pointers the bit set of a place has room for.
 const maxFree = 64
 
-// place is where the scanner is in the tree: how deep, whether the subtree is
-// free, and which free pointers still lead here (one bit each).
+// place is where the scanner is in the tree: how deep, whether the subtree is free,
+// and which free pointers match so far (one bit each).
 type place struct {
 	depth int
 	free  bool
@@ -81,7 +81,7 @@ func (s *scanner) fail(rule, what string) *problem {
 	return &problem{rule: rule, what: what, off: s.pos}
 }
 
-// unexpected says that the body is not JSON at this byte, or ends here.
+// unexpected returns the problem that the body is not JSON at this byte, or ends here.
 func (s *scanner) unexpected(want string) *problem {
 	switch {
 	case s.pos >= len(s.data):
@@ -103,7 +103,7 @@ func (s *scanner) space() {
 	}
 }
 
-// value reads one value; the scanner stands on its first byte.
+// value reads one value; the scanner is at its first byte.
 func (s *scanner) value(at place) *problem {
 	if s.pos >= len(s.data) {
 		return s.unexpected("a value")
@@ -228,7 +228,7 @@ func (s *scanner) member(at place, set *nameSet) *problem {
 	return nil
 }
 
-// peek returns the byte the scanner stands on, 0 at the end.
+// peek returns the byte that the scanner is at, 0 at the end.
 func (s *scanner) peek() byte {
 	if s.pos < len(s.data) {
 		return s.data[s.pos]

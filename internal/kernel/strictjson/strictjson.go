@@ -1,11 +1,10 @@
-// Package strictjson is the one reader of JSON request bodies. Check refuses
-// what two readers could understand differently (duplicate names, bad UTF-8,
-// absurd numbers), Decode binds a body to a struct by exact field names, and
-// Canonical gives the one text that fingerprints are made of.
+// Package strictjson is the one reader of JSON request bodies. Check refuses what two
+// readers could understand differently: duplicate names, bad UTF-8, absurd numbers.
+// Decode stores a body in a struct by exact field names. Canonical returns the one text
+// that fingerprints are made of.
 //
-// Every package that takes JSON from outside uses it. It does no I/O, never
-// puts a value it has read into an error, and never converts a number to a
-// float.
+// Every package that takes JSON from outside uses it. It does no I/O. It never puts a
+// value that it has read into an error, and never converts a number to a float.
 package strictjson
 
 import (
@@ -18,8 +17,8 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// Limits on a body. A number beyond them costs a validator seconds or a panic
-// (jsonschema v6.0.3 on 1e999999999 with minimum), so it never gets that far.
+// Limits on a body. A number beyond them costs a validator seconds, or makes it panic
+// (jsonschema v6.0.3 on 1e999999999 with minimum). So Check refuses it first.
 const (
 	DefaultMaxDepth   = 64  // nested arrays and objects
 	MaxNumberLen      = 64  // characters of one number token
@@ -41,11 +40,10 @@ const (
 
 // Options say how a body is read. The zero value is the strictest.
 type Options struct {
-	// Free lists JSON Pointers of subtrees that are not ours ("/args",
-	// "/metadata", "/conditions/*/value"): inside them names that differ only
-	// in case are two names. "*" stands for any one segment, "" for the whole
-	// document; segments are compared as plain text, without ~0 and ~1. At most
-	// the first 64 count.
+	// Free lists JSON Pointers of subtrees that are not ours ("/args", "/metadata",
+	// "/conditions/*/value"). Inside them names that differ only in case are two names.
+	// "*" matches any one segment, "" the whole document. Segments are compared as
+	// plain text, without ~0 and ~1. Only the first 64 count.
 	Free []string
 	// AllowUnknown makes Decode ignore fields that dst does not have, instead
 	// of refusing them.
@@ -54,8 +52,8 @@ type Options struct {
 	MaxDepth int
 }
 
-// Check reports whether data is exactly one acceptable JSON value. The error is
-// an INVALID_JSON fault with one detail that gives rule and JSON Pointer.
+// Check returns nil where data is exactly one acceptable JSON value. Otherwise it
+// returns the fault INVALID_JSON, with one detail that has the rule and the JSON Pointer.
 func Check(data []byte, opts Options) error {
 	if p := check(data, opts, limits{MaxNumberLen, MaxNumberExponent}); p != nil {
 		return p.fault()
@@ -63,7 +61,7 @@ func Check(data []byte, opts Options) error {
 	return nil
 }
 
-// limits bound number tokens: length in characters, absolute exponent.
+// limits are those of number tokens: length in characters, absolute exponent.
 type limits struct {
 	numberLen int
 	exponent  int
@@ -100,8 +98,8 @@ func check(data []byte, opts Options, lim limits) *problem {
 	return nil
 }
 
-// problem is what is wrong, where. The path is collected from the inside out
-// while the scanner unwinds, so that a good body pays nothing for it.
+// problem is what is wrong, and where. The path is collected from the inside out
+// while the scanner returns, so that a good body pays nothing for it.
 type problem struct {
 	rule string
 	what string
@@ -109,7 +107,7 @@ type problem struct {
 	path []string // segments, innermost first
 }
 
-// under records that the problem lies in the member or element called segment.
+// under records that the problem is in the member or element called segment.
 func (p *problem) under(segment string) *problem {
 	p.path = append(p.path, segment)
 	return p
@@ -129,11 +127,11 @@ func (p *problem) fault() *fault.Error {
 	return e
 }
 
-// maxSegment bounds how much of one name an error repeats, in bytes.
+// maxSegment is how much of one name an error repeats at most, in bytes.
 const maxSegment = 80
 
-// join appends a segment to a JSON Pointer (RFC 6901), shortened where a name
-// is unreasonably long.
+// join returns a JSON Pointer (RFC 6901) with a segment appended. It shortens a segment
+// of more than maxSegment bytes.
 func join(pointer, segment string) string {
 	if len(segment) > maxSegment {
 		cut := maxSegment

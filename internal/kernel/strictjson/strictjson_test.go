@@ -120,7 +120,7 @@ func TestCheckFreeDocumentAndDepth(t *testing.T) {
 	require.NoError(t, strictjson.Check([]byte(`[[]]`), strictjson.Options{MaxDepth: 2}))
 }
 
-// Many names in one object go through the index, in nested objects at once.
+// Many names in one object use the index, in nested objects at the same time.
 func TestCheckManyNames(t *testing.T) {
 	t.Parallel()
 	body := func(last string) []byte {

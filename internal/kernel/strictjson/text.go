@@ -11,7 +11,7 @@ type text struct {
 	escaped    bool
 }
 
-//nolint:gochecknoglobals // immutable: bytes that stand for themselves in a string
+//nolint:gochecknoglobals // immutable: bytes that need no escape in a string
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -19,7 +19,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// str reads a string literal; the scanner stands on the opening quote.
+// str reads a string literal; the scanner is at the opening quote.
 func (s *scanner) str() (text, *problem) {
 	data, i := s.data, s.pos+1
 	t := text{start: i}
@@ -61,7 +61,7 @@ func (s *scanner) str() (text, *problem) {
 }
 
 // escape checks one escape (a surrogate pair is one) and returns its length in
-// bytes; the scanner stands on the backslash.
+// bytes. The scanner is at the backslash.
 func (s *scanner) escape() (int, *problem) {
 	rest := s.data[s.pos:]
 	if len(rest) < 2 {

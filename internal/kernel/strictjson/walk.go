@@ -1,7 +1,6 @@
 package strictjson
 
-// The functions here go over data that Check has accepted; on anything else
-// they may panic.
+// The functions here read data that Check has accepted. On other data they may panic.
 
 // skipSpace returns the position of the first byte at or after i that is not
 // white space.
