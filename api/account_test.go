@@ -110,7 +110,7 @@ func accountServer(t *testing.T, d *door) *Server {
 	t.Helper()
 	s, err := New(Deps{
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
-		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
+		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{}, Importer: struct{ Importer }{},
 		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
 		Audit: struct{ Audit }{},
 	})

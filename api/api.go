@@ -44,6 +44,7 @@ type Deps struct {
 	Keys        Keys
 	Catalog     Catalog
 	Providers   Providers
+	Importer    Importer
 	Credentials Credentials
 	Runs        Runs
 	Approvals   Approvals
@@ -62,7 +63,7 @@ func New(d Deps) (*Server, error) {
 	switch {
 	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil:
 		return nil, errors.New("api: authenticator, revocations, log and readiness are required")
-	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil:
+	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil:
 		return nil, errors.New("api: a service is missing")
 	}
 	if d.Now == nil {

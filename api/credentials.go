@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -25,19 +26,19 @@ type Credentials interface {
 
 // credentialView is a credential without its secret, which no response ever shows.
 type credentialView struct {
-	ID           uuid.UUID    `json:"id"`
-	Provider     string       `json:"provider"`
-	Type         vault.Type   `json:"type"`
-	Label        string       `json:"label"`
-	CustomerID   *string      `json:"customer_id"`
-	AllowedHosts []string     `json:"allowed_hosts"`
-	Status       vault.Status `json:"status"`
-	Version      int          `json:"version"`
-	CreatedBy    string       `json:"created_by"`
-	CreatedAt    time.Time    `json:"created_at"`
-	UpdatedAt    time.Time    `json:"updated_at"`
-	LastUsedAt   *time.Time   `json:"last_used_at"`
-	RotatedAt    *time.Time   `json:"rotated_at"`
+	ID           uuid.UUID       `json:"id"`
+	Provider     string          `json:"provider"`
+	Type         credential.Kind `json:"type"`
+	Label        string          `json:"label"`
+	CustomerID   *string         `json:"customer_id"`
+	AllowedHosts []string        `json:"allowed_hosts"`
+	Status       vault.Status    `json:"status"`
+	Version      int             `json:"version"`
+	CreatedBy    string          `json:"created_by"`
+	CreatedAt    time.Time       `json:"created_at"`
+	UpdatedAt    time.Time       `json:"updated_at"`
+	LastUsedAt   *time.Time      `json:"last_used_at"`
+	RotatedAt    *time.Time      `json:"rotated_at"`
 }
 
 func viewCredential(c vault.Credential) credentialView {

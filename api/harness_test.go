@@ -17,13 +17,14 @@ import (
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/service/importing"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -51,32 +52,6 @@ type unrevoked struct{}
 
 func (unrevoked) Bind(ctx context.Context, _ auth.Principal) (context.Context, func()) {
 	return ctx, func() {}
-}
-
-// importing joins connectors and catalog, like the composition root.
-type importing struct{ *catalog.Catalog }
-
-func (i importing) Import(ctx context.Context, who actor.Actor, in connectors.ImportInput) (catalog.Provider, error) {
-	read, err := connectors.Import(ctx, in)
-	if err != nil {
-		return catalog.Provider{}, err
-	}
-	how, err := json.Marshal(read.Auth)
-	if err != nil {
-		return catalog.Provider{}, err
-	}
-	verbs := make([]catalog.NewVerb, len(read.Verbs))
-	for n, v := range read.Verbs {
-		verbs[n] = catalog.NewVerb{
-			Name: v.Name, Domain: v.Domain, Description: v.Description, Risk: v.Risk, Operation: v.Operation,
-			Idempotency: v.Idempotency, Schema: v.Schema, Plan: v.Plan,
-		}
-	}
-	p := catalog.Provider{Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: string(read.Auth.Type), Auth: how}
-	for _, r := range read.Rejected {
-		p.Rejected = append(p.Rejected, catalog.Report(r))
-	}
-	return i.Replace(ctx, who, p, verbs)
 }
 
 // site is the API over the real catalog and vault, with two tenants. The callers are
@@ -113,6 +88,8 @@ func newSite(t *testing.T) *site {
 	}
 	shelf, err := catalog.New(catalog.Deps{DB: s.db.Pool})
 	require.NoError(t, err)
+	importer, err := importing.New(egress.Config{}, shelf)
+	require.NoError(t, err)
 	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: s.db.Pool, KMS: kms})
@@ -124,7 +101,7 @@ func newSite(t *testing.T) *site {
 	policies, runs := governed(t, s.db, shelf, safe)
 	s.server, err = api.New(api.Deps{
 		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
-		Catalog: shelf, Providers: importing{shelf}, Credentials: safe,
+		Catalog: shelf, Providers: shelf, Importer: importer, Credentials: safe,
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 	})
 	require.NoError(t, err)

@@ -17,8 +17,9 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/service/dispatch"
 )
@@ -29,10 +30,10 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	t.Helper()
 	sets, err := policy.NewSets(pool.Pool)
 	require.NoError(t, err)
-	client, err := connectors.NewClient(egress.NewClient(egress.Config{}), time.Now)
+	client, err := httpcall.NewClient(egress.NewClient(egress.Config{}), time.Now)
 	require.NoError(t, err)
 	targets, err := dispatch.New(dispatch.Config{Timeout: time.Second},
-		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Client: client, Log: testkit.Quiet()})
+		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets})
 	require.NoError(t, err)

@@ -10,18 +10,23 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/openapi"
 )
 
 // Providers is what the provider endpoints need.
 type Providers interface {
-	// Import reads a document and stores its provider and verbs in one transaction.
-	Import(ctx context.Context, who actor.Actor, in connectors.ImportInput) (catalog.Provider, error)
 	Provider(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Provider, error)
 	Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []catalog.Provider, more bool, err error)
 	DeleteProvider(ctx context.Context, who actor.Actor, slug string) error
+}
+
+// Importer takes a provider's document into the catalog.
+type Importer interface {
+	// Import reads a document and stores its provider and verbs in one transaction.
+	Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error)
 }
 
 // providerView is a provider in a list.
@@ -40,8 +45,8 @@ type providerView struct {
 // providerReport is a provider with the report of its import.
 type providerReport struct {
 	providerView
-	Degraded []catalog.Report `json:"degraded"`
-	Rejected []catalog.Report `json:"rejected"`
+	Degraded []verb.Report `json:"degraded"`
+	Rejected []verb.Report `json:"rejected"`
 }
 
 func viewProvider(p catalog.Provider) providerView {
@@ -71,9 +76,9 @@ type importAuth struct {
 }
 
 // input checks all of the body but the document.
-func (b importBody) input() (connectors.ImportInput, error) {
+func (b importBody) input() (openapi.ImportInput, error) {
 	var v wire.Validation
-	in := connectors.ImportInput{
+	in := openapi.ImportInput{
 		Slug: v.Text("/slug", b.Slug, verb.MaxSlug), Name: v.OptionalText("/name", b.Name, 1, 255),
 		Domain: v.OptionalText("/domain", b.Domain, 1, 64), BaseURL: v.OptionalText("/base_url", b.BaseURL, 1, 2048),
 	}
@@ -81,8 +86,8 @@ func (b importBody) input() (connectors.ImportInput, error) {
 		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
 	}
 	if b.Auth != nil {
-		in.Auth = &connectors.Auth{
-			Type: connectors.AuthType(strings.ToLower(v.Text("/auth/type", b.Auth.Type, 20))),
+		in.Auth = &credential.Auth{
+			Type: credential.Kind(strings.ToLower(v.Text("/auth/type", b.Auth.Type, 20))),
 			In:   strings.ToLower(v.OptionalText("/auth/in", b.Auth.In, 1, 20)),
 			Name: v.OptionalText("/auth/name", b.Auth.Name, 1, 64),
 		}
@@ -100,7 +105,7 @@ func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.Providers.Import(ctx, c.Actor, in)
+	p, err := s.deps.Importer.Import(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -19,9 +19,10 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"agentruntime/internal/dev/sandbox"
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/process/config"
-	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/openapi"
 )
 
 //go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions . -update
@@ -109,7 +110,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 func shop(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	base := "http://127.0.0.1:1"
-	read, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: "shop", BaseURL: base, Document: sandbox.Document(base)})
+	read, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", BaseURL: base, Document: sandbox.Document(base)})
 	require.NoError(t, err)
 	schemas := map[string]json.RawMessage{}
 	for _, v := range read.Verbs {
@@ -140,7 +141,7 @@ func TestDocumentedCallsFitTheSandbox(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal([]byte(text), &call), text)
 		require.Contains(t, schemas, call.Verb)
-		schema, err := connectors.CompileSchema(schemas[call.Verb])
+		schema, err := argschema.Compile(schemas[call.Verb])
 		require.NoError(t, err)
 		require.Empty(t, schema.Validate(call.Args), text)
 	}

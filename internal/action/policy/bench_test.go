@@ -24,9 +24,11 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/service/dispatch"
+	"agentruntime/internal/service/importing"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -78,30 +80,19 @@ func (b *bench) process(t *testing.T) *dispatch.Dispatcher {
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: b.db.Pool, KMS: kms})
 	require.NoError(t, err)
-	client, err := connectors.NewClient(egress.NewClient(egress.Config{}), time.Now)
+	client, err := httpcall.NewClient(egress.NewClient(egress.Config{}), time.Now)
 	require.NoError(t, err)
 	d, err := dispatch.New(dispatch.Config{Timeout: time.Second},
-		dispatch.Deps{DB: b.db.Pool, Catalog: b.catalog, Vault: safe, Policies: sets, Client: client, Log: testkit.Quiet()})
+		dispatch.Deps{DB: b.db.Pool, Catalog: b.catalog, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return d
 }
 
 func (b *bench) importShop(t *testing.T, slug string) {
 	t.Helper()
-	read, err := connectors.Import(t.Context(), connectors.ImportInput{Slug: slug, Name: "Shop", Domain: "commerce", Document: sandbox.Document("https://shop.example.com")})
+	importer, err := importing.New(egress.Config{}, b.catalog)
 	require.NoError(t, err)
-	how, err := json.Marshal(read.Auth)
-	require.NoError(t, err)
-	verbs := make([]catalog.NewVerb, len(read.Verbs))
-	for n, v := range read.Verbs {
-		verbs[n] = catalog.NewVerb{
-			Name: v.Name, Domain: v.Domain, Description: v.Description, Risk: v.Risk, Operation: v.Operation,
-			Idempotency: v.Idempotency, Schema: v.Schema, Plan: v.Plan,
-		}
-	}
-	_, err = b.catalog.Replace(t.Context(), by(b.ours), catalog.Provider{
-		Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: string(read.Auth.Type), Auth: how,
-	}, verbs)
+	_, err = importer.Import(t.Context(), by(b.ours), openapi.ImportInput{Slug: slug, Name: "Shop", Domain: "commerce", Document: sandbox.Document("https://shop.example.com")})
 	require.NoError(t, err)
 }
 

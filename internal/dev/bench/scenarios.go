@@ -110,9 +110,9 @@ func (b *benchmark) fill(ctx context.Context, tenantID uuid.UUID, n int) error {
 	const each = 500
 	schema := json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"Which one."},"amount":{"type":"integer"}},"required":["id"]}`)
 	for p := range n / each {
-		verbs := make([]catalog.NewVerb, each)
+		verbs := make([]verb.Definition, each)
 		for i := range verbs {
-			verbs[i] = catalog.NewVerb{
+			verbs[i] = verb.Definition{
 				Name: fmt.Sprintf("verb_%04d", i), Domain: fmt.Sprintf("domain_%d", i%20), Description: "Does one thing to one of them.",
 				Risk: verb.RiskMedium, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Schema: schema, Plan: json.RawMessage(`{}`),
 			}

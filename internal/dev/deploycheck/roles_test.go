@@ -72,7 +72,7 @@ func TestDatabaseRolesAreJustEnough(t *testing.T) {
 		platform, err := catalog.NewPlatform(catalog.Deps{DB: pool})
 		require.NoError(t, err)
 		crm := catalog.Provider{Slug: "crm", AuthType: "none", Auth: []byte("{}")}
-		verbs := []catalog.NewVerb{{Name: "find", Domain: "contacts", Risk: verb.RiskLow, Operation: verb.Read, Idempotency: verb.IdempotencyNone}}
+		verbs := []verb.Definition{{Name: "find", Domain: "contacts", Risk: verb.RiskLow, Operation: verb.Read, Idempotency: verb.IdempotencyNone}}
 		_, err = platform.Replace(t.Context(), crm, verbs)
 		if user == "agentruntime_service" {
 			require.ErrorContains(t, err, "permission denied")

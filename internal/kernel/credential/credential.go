@@ -1,6 +1,7 @@
-// Package credential names the kinds of credentials. The vault stores them, a provider's
-// call applies them, and the catalog says which kind a provider expects; all three use
-// these names. It contains no rule and opens nothing.
+// Package credential has what several packages must name alike: the kinds of credentials,
+// where a provider expects one, and a secret in the clear, which nothing can print. The
+// vault stores credentials, a provider's call applies them, and the catalog says which kind
+// a provider expects. The package opens and sends nothing.
 package credential
 
 // Kind is what a credential consists of. The vault and the catalog store it as text, so

@@ -9,6 +9,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -105,4 +106,10 @@ func As(err error) *Error {
 func HasCode(err error, code Code) bool {
 	e := As(err)
 	return e != nil && e.Code == code
+}
+
+// PointerToken escapes a name as one token of a JSON Pointer (RFC 6901 section 3), for the
+// path of a Detail.
+func PointerToken(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

@@ -1,6 +1,6 @@
 // Package verb is the vocabulary of the catalog: the name of a verb, its risk, its kind of
-// operation, and what a repeat of it does at the provider. Every layer uses it. It does no
-// I/O and decides nothing about calls.
+// operation, and what a repeat of it does at the provider; and a whole verb as an import
+// makes it. Every layer uses it. It does no I/O and decides nothing about calls.
 package verb
 
 import (

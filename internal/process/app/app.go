@@ -24,13 +24,15 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
+	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/service/dispatch"
+	"agentruntime/internal/service/importing"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 	"agentruntime/worker"
@@ -136,7 +138,7 @@ func (a *App) buildRuns() (err error) {
 	if a.vault, err = vault.Open(vault.Deps{DB: a.pool, KMS: kms}); err != nil {
 		return err
 	}
-	client, err := connectors.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
+	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
-		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Client: client, Log: a.log})
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -179,9 +181,13 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
+	importer, err := importing.New(egress.Config{AllowLoopback: a.cfg.AllowLoopback}, a.catalog)
+	if err != nil {
+		return err
+	}
 	a.handler, err = api.New(api.Deps{
 		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
-		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: newProviders(a.catalog, egress.Config{AllowLoopback: a.cfg.AllowLoopback}), Credentials: a.vault,
+		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
 	})
 	return err

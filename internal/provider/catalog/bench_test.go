@@ -21,7 +21,7 @@ func (r *rig) fill(b *testing.B, verbs int, shared bool) {
 	const each = 200
 	for p := range verbs / each {
 		slug := fmt.Sprintf("p%04d", p)
-		rows := make([]catalog.NewVerb, each)
+		rows := make([]verb.Definition, each)
 		for i := range rows {
 			risk := []verb.Risk{verb.RiskLow, verb.RiskLow, verb.RiskMedium, verb.RiskHigh}[i%4]
 			rows[i] = newVerb(fmt.Sprintf("operation_%03d_of_the_provider", i), fmt.Sprintf("domain_%d", i%5), risk)
@@ -94,7 +94,7 @@ func benchmarkList(b *testing.B, shared bool) {
 // BenchmarkReplace imports 1,223 verbs, as many as GitHub's document has.
 func BenchmarkReplace(b *testing.B) {
 	r := newRig(b)
-	rows := make([]catalog.NewVerb, 1223)
+	rows := make([]verb.Definition, 1223)
 	for i := range rows {
 		rows[i] = newVerb(fmt.Sprintf("operation_%04d", i), fmt.Sprintf("domain_%d", i%40), verb.RiskLow)
 		rows[i].Schema = json.RawMessage(`{"type":"object","description":"` + strings.Repeat(fmt.Sprintf("%d ", i), 500) + `"}`)

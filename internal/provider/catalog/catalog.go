@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -53,43 +54,22 @@ type Verb struct {
 	Connected   bool            // the tenant has the provider connected
 }
 
-// NewVerb is a verb to store.
-type NewVerb struct {
-	Name        string // without the provider, unique within it
-	Domain      string
-	Description string
-	Risk        verb.Risk
-	Operation   verb.Operation
-	Idempotency verb.Idempotency
-	Schema      json.RawMessage // JSON Schema of the arguments
-	Plan        json.RawMessage // how a request is built; the catalog does not look into it
-}
-
 // Provider is an imported provider.
 type Provider struct {
 	Slug         string
 	Name         string
 	Domain       string
 	BaseURL      string
-	AuthType     string          // AuthNone counts as connected
+	AuthType     credential.Kind // credential.None counts as connected
 	Auth         json.RawMessage // how a credential is sent; the catalog does not look into it
 	DocumentHash Hash
 	Imported     int // verbs that can be called
-	Degraded     []Report
-	Rejected     []Report
+	Degraded     []verb.Report
+	Rejected     []verb.Report
 	Connected    bool
 	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the last import
-}
-
-// AuthNone is the auth type of a provider that needs no credential.
-const AuthNone = "none"
-
-// Report says what an import did to one operation of the document.
-type Report struct {
-	Operation string `json:"operation"`
-	Reason    string `json:"reason"`
 }
 
 // Hash is a SHA-256.

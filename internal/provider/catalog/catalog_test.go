@@ -19,6 +19,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -67,15 +68,15 @@ func (r *rig) meta(tb testing.TB, tenant uuid.UUID, name verb.Name) (catalog.Met
 	return read()
 }
 
-func provider(slug, auth string) catalog.Provider {
+func provider(slug string, auth credential.Kind) catalog.Provider {
 	return catalog.Provider{
 		Slug: slug, Name: strings.ToUpper(slug), Domain: slug, BaseURL: "https://api." + slug + ".test", AuthType: auth,
-		Auth: json.RawMessage(`{"type":"` + auth + `"}`), DocumentHash: catalog.HashOf([]byte(slug)),
+		Auth: json.RawMessage(`{"type":"` + string(auth) + `"}`), DocumentHash: catalog.HashOf([]byte(slug)),
 	}
 }
 
-func newVerb(name, domain string, risk verb.Risk) catalog.NewVerb {
-	v := catalog.NewVerb{
+func newVerb(name, domain string, risk verb.Risk) verb.Definition {
+	v := verb.Definition{
 		Name: name, Domain: domain, Description: "Does " + name + ".", Risk: risk, Operation: verb.Write, Idempotency: verb.IdempotencyNone,
 		Schema: json.RawMessage(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":[]}`),
 		Plan:   json.RawMessage(`{"path":"/` + name + `"}`),
@@ -86,7 +87,7 @@ func newVerb(name, domain string, risk verb.Risk) catalog.NewVerb {
 	return v
 }
 
-func (r *rig) replace(tb testing.TB, tenant uuid.UUID, p catalog.Provider, verbs ...catalog.NewVerb) catalog.Provider {
+func (r *rig) replace(tb testing.TB, tenant uuid.UUID, p catalog.Provider, verbs ...verb.Definition) catalog.Provider {
 	tb.Helper()
 	got, err := r.Replace(context.Background(), by(tenant), p, verbs)
 	require.NoError(tb, err)
@@ -135,7 +136,7 @@ func shelf(t *testing.T) *rig {
 		newVerb("refund", "orders", verb.RiskHigh), newVerb("list_orders", "orders", verb.RiskLow),
 		newVerb("create_order", "orders", verb.RiskMedium), newVerb("list_customers", "customers", verb.RiskLow))
 	r.replace(t, r.tenant, provider("mail", "api_key"), newVerb("send", "messages", verb.RiskMedium), newVerb("purge", "orders", verb.RiskHigh))
-	r.replace(t, r.tenant, provider("open", catalog.AuthNone), newVerb("status", "orders", verb.RiskLow))
+	r.replace(t, r.tenant, provider("open", credential.None), newVerb("status", "orders", verb.RiskLow))
 	r.replace(t, r.other, provider("shop", "bearer"), newVerb("foreign", "orders", verb.RiskLow))
 	r.connect(t, r.tenant, "shop", "active", "")
 	r.connect(t, r.tenant, "mail", "revoked", "")
@@ -266,7 +267,7 @@ func TestReplace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := provider("shop", "bearer")
-	p.Degraded = []catalog.Report{{Operation: "GET /x", Reason: "lost"}}
+	p.Degraded = []verb.Report{{Operation: "GET /x", Reason: "lost"}}
 	first := r.replace(t, r.tenant, p, newVerb("a", "one", verb.RiskLow), newVerb("b", "one", verb.RiskHigh))
 	require.Equal(t, 2, first.Imported)
 	got, err := r.Provider(t.Context(), r.tenant, "shop")
@@ -276,7 +277,7 @@ func TestReplace(t *testing.T) {
 	require.Equal(t, catalog.HashOf([]byte("shop")), got.DocumentHash)
 
 	r.clock = r.clock.Add(time.Hour)
-	again := provider("shop", catalog.AuthNone)
+	again := provider("shop", credential.None)
 	again.Name = "New"
 	second := r.replace(t, r.tenant, again, newVerb("b", "two", verb.RiskLow), newVerb("c", "two", verb.RiskLow), newVerb("d", "one", verb.RiskMedium))
 	require.Equal(t, first.CreatedAt, second.CreatedAt)
@@ -302,14 +303,14 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("a", "one", verb.RiskLow))
-	_, err := r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "one", verb.RiskLow), newVerb("b", "one", verb.RiskLow)})
+	_, err := r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []verb.Definition{newVerb("b", "one", verb.RiskLow), newVerb("b", "one", verb.RiskLow)})
 	require.Error(t, err)
 	require.Equal(t, []string{"shop:a"}, names(r.list(t, catalog.Filter{})))
 	r.requireCountsHold(t)
 
 	_, err = r.Replace(t.Context(), by(r.tenant), provider("tool", "bearer"), nil)
 	requireCode(t, err, fault.CodeValidation)
-	_, err = r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []catalog.NewVerb{newVerb("b", "*", verb.RiskLow)})
+	_, err = r.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), []verb.Definition{newVerb("b", "*", verb.RiskLow)})
 	requireCode(t, err, fault.CodeValidation)
 }
 
@@ -345,7 +346,7 @@ func TestProviders(t *testing.T) {
 	require.False(t, more)
 	require.Len(t, page, 1)
 	require.Equal(t, 4, page[0].Imported)
-	require.Equal(t, "bearer", page[0].AuthType)
+	require.Equal(t, credential.Bearer, page[0].AuthType)
 
 	_, err = r.Provider(t.Context(), r.other, "mail")
 	_, unknown := r.Provider(t.Context(), r.other, "nope")
@@ -355,7 +356,7 @@ func TestProviders(t *testing.T) {
 func TestDeepPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	verbs := make([]catalog.NewVerb, 1300)
+	verbs := make([]verb.Definition, 1300)
 	for i := range verbs {
 		verbs[i] = newVerb(fmt.Sprintf("v%04d", i), "all", []verb.Risk{verb.RiskLow, verb.RiskHigh}[i%13/12])
 	}
@@ -389,7 +390,7 @@ func TestConcurrentImportsLeaveTheVerbsOfOne(t *testing.T) {
 	for i := range 12 {
 		wg.Go(func() {
 			slug := []string{"shop", "shop", "mail"}[i%3]
-			verbs := make([]catalog.NewVerb, 20+i)
+			verbs := make([]verb.Definition, 20+i)
 			for n := range verbs {
 				verbs[n] = newVerb(fmt.Sprintf("v%d_%d", i, n), fmt.Sprintf("d%d", n%3), []verb.Risk{verb.RiskLow, verb.RiskHigh}[n%2])
 			}

@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
 )
 
 // Platform stores the providers that the platform offers to every tenant, each once. Only
@@ -35,7 +36,7 @@ func NewPlatform(d Deps) (*Platform, error) {
 // Replace stores a provider with exactly these verbs, whatever was under its slug before,
 // in one transaction. Every tenant that has enabled the provider has the new verbs at once.
 // It returns the provider as stored.
-func (s *Platform) Replace(ctx context.Context, p Provider, verbs []NewVerb) (Provider, error) {
+func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definition) (Provider, error) {
 	if err := p.check(verbs); err != nil {
 		return Provider{}, err
 	}
@@ -61,7 +62,7 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []NewVerb) (Pr
 	return p, nil
 }
 
-func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, verbs []NewVerb) error {
+func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, verbs []verb.Definition) error {
 	if err := s.q.DeletePlatformVerbs(ctx, tx, slug); err != nil {
 		return err
 	}

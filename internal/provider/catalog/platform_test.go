@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -34,12 +35,12 @@ func (r *rig) operator(tb testing.TB) *catalog.Platform {
 func (r *rig) offer(tb testing.TB) *catalog.Platform {
 	tb.Helper()
 	p := r.operator(tb)
-	crm := []catalog.NewVerb{newVerb("find", "contacts", verb.RiskLow), newVerb("merge", "contacts", verb.RiskHigh), newVerb("export", "reports", verb.RiskMedium)}
+	crm := []verb.Definition{newVerb("find", "contacts", verb.RiskLow), newVerb("merge", "contacts", verb.RiskHigh), newVerb("export", "reports", verb.RiskMedium)}
 	stored, err := p.Replace(context.Background(), provider("crm", "bearer"), crm)
 	require.NoError(tb, err)
 	require.True(tb, stored.Shared)
 	require.Equal(tb, 3, stored.Imported)
-	_, err = p.Replace(context.Background(), provider("open", catalog.AuthNone), []catalog.NewVerb{newVerb("status", "reports", verb.RiskLow)})
+	_, err = p.Replace(context.Background(), provider("open", credential.None), []verb.Definition{newVerb("status", "reports", verb.RiskLow)})
 	require.NoError(tb, err)
 	return p
 }
@@ -97,20 +98,20 @@ func TestPagesOverOwnAndSharedProviders(t *testing.T) {
 	type stored struct{ provider, name, domain, risk string }
 	var all []stored
 	for _, slug := range []string{"aa", "bb", "dd", "zz"} {
-		verbs := make([]catalog.NewVerb, 400)
+		verbs := make([]verb.Definition, 400)
 		for i := range verbs {
 			verbs[i] = newVerb(fmt.Sprintf("%s_%03d", slug, i), []string{"contacts", "other"}[i%2], []verb.Risk{verb.RiskLow, verb.RiskHigh}[i%3/2])
 			all = append(all, stored{slug, slug + ":" + verbs[i].Name, verbs[i].Domain, string(verbs[i].Risk)})
 		}
 		if slug == "aa" || slug == "dd" {
-			r.replace(t, r.tenant, provider(slug, map[string]string{"aa": "none", "dd": "bearer"}[slug]), verbs...)
+			r.replace(t, r.tenant, provider(slug, map[string]credential.Kind{"aa": credential.None, "dd": credential.Bearer}[slug]), verbs...)
 			continue
 		}
 		_, err := p.Replace(t.Context(), provider(slug, "bearer"), verbs)
 		require.NoError(t, err)
 		r.enable(t, r.tenant, slug)
 	}
-	_, err := p.Replace(t.Context(), provider("cc", "none"), []catalog.NewVerb{newVerb("unseen", "contacts", verb.RiskLow)})
+	_, err := p.Replace(t.Context(), provider("cc", "none"), []verb.Definition{newVerb("unseen", "contacts", verb.RiskLow)})
 	require.NoError(t, err)
 	r.connect(t, r.tenant, "bb", "active", "")
 	connected := []string{"aa", "bb"}
@@ -150,7 +151,7 @@ func TestOwnProviderHidesTheSharedOne(t *testing.T) {
 	r := newRig(t)
 	r.offer(t)
 	r.enable(t, r.tenant, "crm")
-	r.replace(t, r.tenant, provider("crm", catalog.AuthNone), newVerb("find", "mine", verb.RiskHigh))
+	r.replace(t, r.tenant, provider("crm", credential.None), newVerb("find", "mine", verb.RiskHigh))
 
 	require.Equal(t, []string{"crm:find"}, names(r.pageOf(t, r.tenant, catalog.Filter{})))
 	m, err := r.meta(t, r.tenant, verb.Name{Provider: "crm", Verb: "find"})
@@ -163,7 +164,7 @@ func TestOwnProviderHidesTheSharedOne(t *testing.T) {
 	requireCode(t, err, fault.CodeVerbNotFound)
 
 	// An own provider without verbs hides it too; once it is deleted, the shared one is back.
-	r.replace(t, r.tenant, provider("crm", catalog.AuthNone))
+	r.replace(t, r.tenant, provider("crm", credential.None))
 	require.Empty(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs)
 	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm"))
 	require.Len(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs, 3)
@@ -212,7 +213,7 @@ func TestRunFindsSharedVerbs(t *testing.T) {
 	// A change at the platform is every tenant's at once.
 	changed := newVerb("merge", "contacts", verb.RiskMedium)
 	changed.Plan = json.RawMessage(`{"path":"/v2"}`)
-	_, err = p.Replace(t.Context(), provider("crm", "bearer"), []catalog.NewVerb{changed})
+	_, err = p.Replace(t.Context(), provider("crm", "bearer"), []verb.Definition{changed})
 	require.NoError(t, err)
 	m2, err := r.meta(t, r.other, name)
 	require.NoError(t, err)
@@ -279,7 +280,7 @@ func TestServiceCannotWriteThePlatformsRows(t *testing.T) {
 
 	_, err = p.Replace(t.Context(), provider("tool", "bearer"), nil)
 	requireCode(t, err, fault.CodeValidation)
-	_, err = p.Replace(t.Context(), provider("crm", "bearer"), []catalog.NewVerb{newVerb("a", "*", verb.RiskLow)})
+	_, err = p.Replace(t.Context(), provider("crm", "bearer"), []verb.Definition{newVerb("a", "*", verb.RiskLow)})
 	requireCode(t, err, fault.CodeValidation)
 	requireCode(t, p.Delete(t.Context(), "nope"), fault.CodeProviderNotFound)
 }

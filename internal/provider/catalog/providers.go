@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -28,7 +29,7 @@ func (c *Catalog) Provider(ctx context.Context, tenant uuid.UUID, slug string) (
 	}
 	r := row.VisibleProvider
 	p := Provider{
-		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth,
+		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Auth: r.Auth,
 		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected, Shared: r.Shared,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
@@ -52,7 +53,7 @@ func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string,
 	page = make([]Provider, len(rows))
 	for i, r := range rows {
 		page[i] = Provider{
-			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth, Imported: int(r.Imported),
+			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Auth: r.Auth, Imported: int(r.Imported),
 			Connected: r.Connected, Shared: r.Shared, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 		}
 	}

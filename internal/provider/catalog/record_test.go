@@ -9,7 +9,6 @@ import (
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
-	"agentruntime/internal/provider/catalog"
 )
 
 func TestEachChangeLeavesOneRecord(t *testing.T) {
@@ -19,8 +18,8 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	who := by(r.tenant)
 	who.RequestID, who.SourceAddr = "req-1", "192.0.2.1"
 	p := provider("shop", "bearer")
-	p.Degraded, p.Rejected = []catalog.Report{{Operation: "a", Reason: "b"}}, []catalog.Report{{}, {}}
-	_, err := r.Replace(ctx, who, p, []catalog.NewVerb{newVerb("b", "one", verb.RiskLow)})
+	p.Degraded, p.Rejected = []verb.Report{{Operation: "a", Reason: "b"}}, []verb.Report{{}, {}}
+	_, err := r.Replace(ctx, who, p, []verb.Definition{newVerb("b", "one", verb.RiskLow)})
 	require.NoError(t, err)
 	require.NoError(t, r.DeleteProvider(ctx, who, "shop"))
 	require.True(t, fault.HasCode(r.DeleteProvider(ctx, who, "shop"), fault.CodeProviderNotFound))

@@ -30,7 +30,7 @@ const anyKey = "*"
 // before, in one transaction: a reader sees the old catalog or the new one. Imports
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
 // of the first import.
-func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []NewVerb) (Provider, error) {
+func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []verb.Definition) (Provider, error) {
 	if err := p.check(verbs); err != nil {
 		return Provider{}, err
 	}
@@ -59,17 +59,17 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 }
 
 // check refuses what no provider can have.
-func (p Provider) check(verbs []NewVerb) error {
+func (p Provider) check(verbs []verb.Definition) error {
 	if !verb.ValidSlug(p.Slug) {
 		return fault.Invalid("/slug", "pattern", "slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
 	}
-	if slices.ContainsFunc(verbs, func(v NewVerb) bool { return v.Domain == anyKey }) {
+	if slices.ContainsFunc(verbs, func(v verb.Definition) bool { return v.Domain == anyKey }) {
 		return fault.Invalid("/openapi", "domain", "A verb's domain cannot be \"*\".")
 	}
 	return nil
 }
 
-func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []NewVerb) error {
+func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []verb.Definition) error {
 	if err := c.q.DeleteVerbs(ctx, tx, dbsqlc.DeleteVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 		return fmt.Errorf("catalog: remove the old verbs: %w", err)
 	}
@@ -85,8 +85,8 @@ func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 }
 
 // inPageOrder sorts verbs so that a page reads neighbouring rows.
-func inPageOrder(verbs []NewVerb) []NewVerb {
-	return slices.SortedFunc(slices.Values(verbs), func(a, b NewVerb) int { return strings.Compare(a.Name, b.Name) })
+func inPageOrder(verbs []verb.Definition) []verb.Definition {
+	return slices.SortedFunc(slices.Values(verbs), func(a, b verb.Definition) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // DeleteProvider removes a tenant's own provider and its verbs; its credentials stay. A
@@ -127,12 +127,12 @@ func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderPar
 		return dbsqlc.UpsertProviderParams{}, fmt.Errorf("catalog: encode the report: %w", err)
 	}
 	return dbsqlc.UpsertProviderParams{
-		TenantID: tenant, Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseUrl: p.BaseURL, AuthType: p.AuthType, Auth: p.Auth,
+		TenantID: tenant, Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseUrl: p.BaseURL, AuthType: string(p.AuthType), Auth: p.Auth,
 		DocumentHash: p.DocumentHash[:], Imported: int32(p.Imported), Degraded: degraded, Rejected: rejected, Now: now,
 	}, nil
 }
 
-func insertParams(tenant uuid.UUID, slug string, verbs []NewVerb) dbsqlc.InsertVerbsParams {
+func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc.InsertVerbsParams {
 	arg := dbsqlc.InsertVerbsParams{TenantID: tenant, Provider: slug}
 	for _, v := range verbs {
 		schema, plan := HashOf(v.Schema), HashOf(v.Plan)
@@ -152,9 +152,9 @@ func insertParams(tenant uuid.UUID, slug string, verbs []NewVerb) dbsqlc.InsertV
 }
 
 // orNone keeps an empty report from being stored as null.
-func orNone(r []Report) []Report {
+func orNone(r []verb.Report) []verb.Report {
 	if r == nil {
-		return []Report{}
+		return []verb.Report{}
 	}
 	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -29,7 +30,7 @@ const (
 type Credential struct {
 	ID           uuid.UUID
 	Provider     string
-	Type         Type
+	Type         credential.Kind
 	Label        string
 	CustomerID   string // "" is the tenant's own
 	AllowedHosts []string
@@ -109,8 +110,8 @@ func checkCustomer(path, s string) error {
 
 // parsed is a New that passed every check.
 type parsed struct {
-	content *content
-	hosts   []string
+	secret credential.Secret
+	hosts  []string
 }
 
 func (n New) parse() (parsed, error) {
@@ -135,5 +136,5 @@ func (n New) parse() (parsed, error) {
 	if err != nil {
 		return parsed{}, err
 	}
-	return parsed{content: c, hosts: hosts}, nil
+	return parsed{secret: c, hosts: hosts}, nil
 }

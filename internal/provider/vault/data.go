@@ -9,20 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
-)
-
-// Type is the kind of secret that a credential contains.
-type Type string
-
-// The credential types (docs/credentials.md).
-const (
-	TypeAPIKey        Type = "api_key"
-	TypeBearer        Type = "bearer"
-	TypeBasic         Type = "basic"
-	TypeCustomHeader  Type = "custom_header"
-	TypeOAuth2        Type = "oauth2"
-	TypeWebhookSecret Type = "webhook_secret"
+	"agentruntime/internal/kernel/httpfield"
 )
 
 // Limits on what a credential may contain, in bytes.
@@ -34,12 +23,12 @@ const (
 )
 
 // ParseType reads a type without regard to case.
-func ParseType(s string) (Type, error) {
-	t := Type(strings.ToLower(s))
+func ParseType(s string) (credential.Kind, error) {
+	t := credential.Kind(strings.ToLower(s))
 	switch t {
-	case TypeAPIKey, TypeBearer, TypeBasic, TypeCustomHeader:
+	case credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader:
 		return t, nil
-	case TypeOAuth2, TypeWebhookSecret:
+	case credential.OAuth2, credential.WebhookSecret:
 		return "", fault.Invalid("/type", "enum", "Credentials of this type are not supported yet; use api_key, bearer, basic or custom_header.")
 	default:
 		return "", fault.Invalid("/type", "enum", "type is api_key, bearer, basic or custom_header.")
@@ -49,41 +38,53 @@ func ParseType(s string) (Type, error) {
 // dataFields says which fields `data` has for each type; all are required.
 //
 //nolint:gochecknoglobals // an immutable table
-var dataFields = map[Type][]string{
-	TypeAPIKey:       {"key"},
-	TypeBearer:       {"token"},
-	TypeBasic:        {"username", "password"},
-	TypeCustomHeader: {"headers"},
+var dataFields = map[credential.Kind][]string{
+	credential.APIKey:       {"key"},
+	credential.Bearer:       {"token"},
+	credential.Basic:        {"username", "password"},
+	credential.CustomHeader: {"headers"},
 }
 
 // parseData reads `data` of a request for a credential of type t. Field names
 // are exact, unknown ones are refused, and no message repeats a value.
-func parseData(t Type, data json.RawMessage) (*content, error) {
+func parseData(t credential.Kind, data json.RawMessage) (credential.Secret, error) {
+	none := credential.Secret{}
 	fields, err := objectFields(t, data)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	c := &content{Type: t}
 	switch t {
-	case TypeAPIKey:
-		c.Key, err = headerText("/data/key", fields["key"])
-	case TypeBearer:
-		c.Token, err = headerText("/data/token", fields["token"])
-	case TypeBasic:
-		c.Username, c.Password, err = basicPair(fields)
-	case TypeCustomHeader:
-		c.Headers, err = customHeaders(fields["headers"])
+	case credential.APIKey:
+		key, err := headerText("/data/key", fields["key"])
+		if err != nil {
+			return none, err
+		}
+		return credential.NewAPIKey(key), nil
+	case credential.Bearer:
+		token, err := headerText("/data/token", fields["token"])
+		if err != nil {
+			return none, err
+		}
+		return credential.NewBearer(token), nil
+	case credential.Basic:
+		username, password, err := basicPair(fields)
+		if err != nil {
+			return none, err
+		}
+		return credential.NewBasic(username, password), nil
+	case credential.CustomHeader:
+		headers, err := customHeaders(fields["headers"])
+		if err != nil {
+			return none, err
+		}
+		return credential.NewCustomHeader(headers), nil
 	default:
-		return nil, fmt.Errorf("vault: no data of type %q", t)
+		return none, fmt.Errorf("vault: no data of type %q", t)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
 }
 
 // objectFields splits data into its fields and checks that they are those of t.
-func objectFields(t Type, data json.RawMessage) (map[string]json.RawMessage, error) {
+func objectFields(t credential.Kind, data json.RawMessage) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, fault.Invalid("/data", "required", "data is required.")
@@ -161,7 +162,7 @@ func customHeaders(raw json.RawMessage) (map[string]string, error) {
 		lower := strings.ToLower(name)
 		path := "/data/headers/" + strings.ReplaceAll(name, "~", "~0") // JSON Pointer; a token has no slash
 		switch {
-		case !validHeaderName(name):
+		case len(name) > maxName || !httpfield.IsToken(name):
 			return nil, fault.Invalid("/data/headers", "propertyNames", "A header name is an HTTP token of at most 64 characters.")
 		case reservedHeader(lower):
 			return nil, fault.Invalid(path, "propertyNames", "This header is set by the service and cannot be a credential.")
@@ -191,23 +192,6 @@ func text(path string, raw json.RawMessage, minLen, maxLen int) (string, error) 
 		return "", fault.Invalid(path, "pattern", "The value is UTF-8 without NUL.")
 	}
 	return *s, nil
-}
-
-// validHeaderName reports whether s is a token of RFC 9110, part 5.6.2.
-func validHeaderName(s string) bool {
-	if s == "" || len(s) > maxName {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // reservedHeader reports whether a lower-case header name is not for

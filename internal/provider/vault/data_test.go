@@ -8,13 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 )
 
+const canary = "canary-5f3a9c"
+
 func TestParseType(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]Type{
-		"api_key": TypeAPIKey, "Bearer": TypeBearer, "BASIC": TypeBasic, "custom_header": TypeCustomHeader,
+	for in, want := range map[string]credential.Kind{
+		"api_key": credential.APIKey, "Bearer": credential.Bearer, "BASIC": credential.Basic, "custom_header": credential.CustomHeader,
 	} {
 		got, err := ParseType(in)
 		require.NoError(t, err)
@@ -32,18 +35,18 @@ func TestParseType(t *testing.T) {
 func TestParseData(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		typ  Type
+		typ  credential.Kind
 		data string
-		want content
+		want string // what is sealed; stored secrets have this form
 	}{
-		"api key":        {TypeAPIKey, `{"key":"sk_test_1"}`, content{Type: TypeAPIKey, Key: "sk_test_1"}},
-		"inner blank":    {TypeAPIKey, `{"key":"Token abc"}`, content{Type: TypeAPIKey, Key: "Token abc"}},
-		"bearer":         {TypeBearer, ` {"token":"t"} `, content{Type: TypeBearer, Token: "t"}},
-		"basic":          {TypeBasic, `{"username":"ü","password":"p:ä "}`, content{Type: TypeBasic, Username: "ü", Password: "p:ä "}},
-		"empty password": {TypeBasic, `{"username":"sk_1","password":""}`, content{Type: TypeBasic, Username: "sk_1"}},
+		"api key":        {credential.APIKey, `{"key":"sk_test_1"}`, `{"type":"api_key","key":"sk_test_1"}`},
+		"inner blank":    {credential.APIKey, `{"key":"Token abc"}`, `{"type":"api_key","key":"Token abc"}`},
+		"bearer":         {credential.Bearer, ` {"token":"t"} `, `{"type":"bearer","token":"t"}`},
+		"basic":          {credential.Basic, `{"username":"ü","password":"p:ä "}`, `{"type":"basic","username":"ü","password":"p:ä "}`},
+		"empty password": {credential.Basic, `{"username":"sk_1","password":""}`, `{"type":"basic","username":"sk_1"}`},
 		"headers": {
-			TypeCustomHeader, `{"headers":{"X-App":"1","X-Key":"2"}}`,
-			content{Type: TypeCustomHeader, Headers: map[string]string{"X-App": "1", "X-Key": "2"}},
+			credential.CustomHeader, `{"headers":{"X-App":"1","X-Key":"2"}}`,
+			`{"type":"custom_header","headers":{"X-App":"1","X-Key":"2"}}`,
 		},
 	}
 	for name, tt := range tests {
@@ -51,13 +54,9 @@ func TestParseData(t *testing.T) {
 			t.Parallel()
 			got, err := parseData(tt.typ, json.RawMessage(tt.data))
 			require.NoError(t, err)
-			require.Equal(t, tt.want, *got)
-
-			sealed, err := json.Marshal(got)
+			sealed, err := got.Plaintext()
 			require.NoError(t, err)
-			again, err := parseContent(sealed, tt.typ)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, *again)
+			require.Equal(t, tt.want, string(sealed))
 		})
 	}
 }
@@ -75,48 +74,48 @@ func TestParseDataRefuses(t *testing.T) {
 		many[i] = fmt.Sprintf(`"X-%d":"v"`, i)
 	}
 	tests := map[string]struct {
-		typ        Type
+		typ        credential.Kind
 		data, path string
 	}{
-		"absent":              {TypeAPIKey, ``, "/data"},
-		"null":                {TypeAPIKey, `null`, "/data"},
-		"array":               {TypeAPIKey, `[]`, "/data"},
-		"string":              {TypeAPIKey, quoted(canary), "/data"},
-		"no key":              {TypeAPIKey, `{}`, "/data/key"},
-		"key in another case": {TypeAPIKey, `{"Key":"` + canary + `"}`, "/data/key"},
-		"unknown field":       {TypeAPIKey, `{"key":"k","` + canary + `":"x"}`, "/data"},
-		"field of another":    {TypeBearer, `{"token":"t","key":"` + canary + `"}`, "/data"},
-		"key null":            {TypeAPIKey, `{"key":null}`, "/data/key"},
-		"key number":          {TypeAPIKey, `{"key":7}`, "/data/key"},
-		"key empty":           {TypeAPIKey, `{"key":""}`, "/data/key"},
-		"key too long":        {TypeAPIKey, `{"key":"` + long + `"}`, "/data/key"},
-		"key with CR LF":      {TypeAPIKey, `{"key":` + quoted(canary+"\r\nX-Evil: 1") + `}`, "/data/key"},
-		"key with newline":    {TypeAPIKey, `{"key":` + quoted(canary+"\n") + `}`, "/data/key"},
-		"key with NUL":        {TypeAPIKey, `{"key":` + quoted(canary+"\x00") + `}`, "/data/key"},
-		"key with DEL":        {TypeAPIKey, `{"key":` + quoted(canary+"\x7f") + `}`, "/data/key"},
-		"key not ASCII":       {TypeAPIKey, `{"key":"` + canary + `é"}`, "/data/key"},
-		"key ends in blank":   {TypeAPIKey, `{"key":"` + canary + ` "}`, "/data/key"},
-		"token with tab":      {TypeBearer, `{"token":` + quoted("a\tb") + `}`, "/data/token"},
-		"no password":         {TypeBasic, `{"username":"u"}`, "/data/password"},
-		"both empty":          {TypeBasic, `{"username":"","password":""}`, "/data/username"},
-		"colon in user":       {TypeBasic, `{"username":"` + canary + `:x","password":"p"}`, "/data/username"},
-		"newline in password": {TypeBasic, `{"username":"u","password":` + quoted(canary+"\n") + `}`, "/data/password"},
-		"headers array":       {TypeCustomHeader, `{"headers":[]}`, "/data/headers"},
-		"headers null":        {TypeCustomHeader, `{"headers":null}`, "/data/headers"},
-		"headers empty":       {TypeCustomHeader, `{"headers":{}}`, "/data/headers"},
-		"headers too many":    {TypeCustomHeader, `{"headers":{` + strings.Join(many, ",") + `}}`, "/data/headers"},
-		"name not a token":    {TypeCustomHeader, `{"headers":{"X Key":"v"}}`, "/data/headers"},
-		"name with CR LF":     {TypeCustomHeader, `{"headers":{"X-A\r\nHost":"v"}}`, "/data/headers"},
-		"name empty":          {TypeCustomHeader, `{"headers":{"":"v"}}`, "/data/headers"},
-		"names twice":         {TypeCustomHeader, `{"headers":{"x-a":"1","X-A":"2"}}`, ""},
-		"value with newline":  {TypeCustomHeader, `{"headers":{"X-A":` + quoted(canary+"\n1") + `}}`, "/data/headers/X-A"},
-		"value empty":         {TypeCustomHeader, `{"headers":{"X-A":""}}`, "/data/headers/X-A"},
+		"absent":              {credential.APIKey, ``, "/data"},
+		"null":                {credential.APIKey, `null`, "/data"},
+		"array":               {credential.APIKey, `[]`, "/data"},
+		"string":              {credential.APIKey, quoted(canary), "/data"},
+		"no key":              {credential.APIKey, `{}`, "/data/key"},
+		"key in another case": {credential.APIKey, `{"Key":"` + canary + `"}`, "/data/key"},
+		"unknown field":       {credential.APIKey, `{"key":"k","` + canary + `":"x"}`, "/data"},
+		"field of another":    {credential.Bearer, `{"token":"t","key":"` + canary + `"}`, "/data"},
+		"key null":            {credential.APIKey, `{"key":null}`, "/data/key"},
+		"key number":          {credential.APIKey, `{"key":7}`, "/data/key"},
+		"key empty":           {credential.APIKey, `{"key":""}`, "/data/key"},
+		"key too long":        {credential.APIKey, `{"key":"` + long + `"}`, "/data/key"},
+		"key with CR LF":      {credential.APIKey, `{"key":` + quoted(canary+"\r\nX-Evil: 1") + `}`, "/data/key"},
+		"key with newline":    {credential.APIKey, `{"key":` + quoted(canary+"\n") + `}`, "/data/key"},
+		"key with NUL":        {credential.APIKey, `{"key":` + quoted(canary+"\x00") + `}`, "/data/key"},
+		"key with DEL":        {credential.APIKey, `{"key":` + quoted(canary+"\x7f") + `}`, "/data/key"},
+		"key not ASCII":       {credential.APIKey, `{"key":"` + canary + `é"}`, "/data/key"},
+		"key ends in blank":   {credential.APIKey, `{"key":"` + canary + ` "}`, "/data/key"},
+		"token with tab":      {credential.Bearer, `{"token":` + quoted("a\tb") + `}`, "/data/token"},
+		"no password":         {credential.Basic, `{"username":"u"}`, "/data/password"},
+		"both empty":          {credential.Basic, `{"username":"","password":""}`, "/data/username"},
+		"colon in user":       {credential.Basic, `{"username":"` + canary + `:x","password":"p"}`, "/data/username"},
+		"newline in password": {credential.Basic, `{"username":"u","password":` + quoted(canary+"\n") + `}`, "/data/password"},
+		"headers array":       {credential.CustomHeader, `{"headers":[]}`, "/data/headers"},
+		"headers null":        {credential.CustomHeader, `{"headers":null}`, "/data/headers"},
+		"headers empty":       {credential.CustomHeader, `{"headers":{}}`, "/data/headers"},
+		"headers too many":    {credential.CustomHeader, `{"headers":{` + strings.Join(many, ",") + `}}`, "/data/headers"},
+		"name not a token":    {credential.CustomHeader, `{"headers":{"X Key":"v"}}`, "/data/headers"},
+		"name with CR LF":     {credential.CustomHeader, `{"headers":{"X-A\r\nHost":"v"}}`, "/data/headers"},
+		"name empty":          {credential.CustomHeader, `{"headers":{"":"v"}}`, "/data/headers"},
+		"names twice":         {credential.CustomHeader, `{"headers":{"x-a":"1","X-A":"2"}}`, ""},
+		"value with newline":  {credential.CustomHeader, `{"headers":{"X-A":` + quoted(canary+"\n1") + `}}`, "/data/headers/X-A"},
+		"value empty":         {credential.CustomHeader, `{"headers":{"X-A":""}}`, "/data/headers/X-A"},
 	}
 	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Keep-Alive", "Proxy-Authorization", "Content-Type", "Idempotency-Key"} {
 		tests["reserved "+name] = struct {
-			typ        Type
+			typ        credential.Kind
 			data, path string
-		}{TypeCustomHeader, `{"headers":{"` + name + `":"v"}}`, "/data/headers/" + name}
+		}{credential.CustomHeader, `{"headers":{"` + name + `":"v"}}`, "/data/headers/" + name}
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

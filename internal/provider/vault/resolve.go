@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -19,7 +20,7 @@ import (
 type Sealed struct {
 	ID           uuid.UUID
 	Provider     string
-	Type         Type
+	Type         credential.Kind
 	CustomerID   string
 	Version      int
 	allowedHosts []string
@@ -50,7 +51,7 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}
 	return Sealed{
-		ID: row.ID, Provider: row.Provider, Type: Type(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version),
+		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version),
 		allowedHosts: row.AllowedHosts,
 		envelope:     envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil
@@ -59,18 +60,18 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 // Resolve opens a credential for the tenant in whose call it is used. A row of
 // another tenant does not open, wherever it was read. The error is not a fault:
 // a credential that does not open is ours to repair.
-func (v *Vault) Resolve(ctx context.Context, tenant uuid.UUID, s Sealed) (Secret, error) {
+func (v *Vault) Resolve(ctx context.Context, tenant uuid.UUID, s Sealed) (credential.Secret, error) {
 	b := binding{tenant: tenant, credential: s.ID, field: fieldData, version: int32(s.Version)}
 	plaintext, err := open(ctx, v.kms, b, s.envelope)
 	if err != nil {
-		return Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
+		return credential.Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
 	}
 	defer clear(plaintext)
-	c, err := parseContent(plaintext, s.Type)
+	c, err := credential.ParseSecret(plaintext, s.Type)
 	if err != nil {
-		return Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
+		return credential.Secret{}, fmt.Errorf("vault: credential %s: %w", s.ID, err)
 	}
-	return newSecret(c), nil
+	return c, nil
 }
 
 // MarkUsed notes that a credential was sent, at most once a minute and process, so
@@ -118,7 +119,7 @@ func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
 
 func sealedRow(r dbsqlc.Credential) Sealed {
 	return Sealed{
-		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
+		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
 		allowedHosts: r.AllowedHosts,
 		envelope:     envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
 	}

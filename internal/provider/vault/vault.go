@@ -13,6 +13,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 )
@@ -62,12 +63,12 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 		return Credential{}, fmt.Errorf("vault: make an id: %w", err)
 	}
 	c := Credential{
-		ID: id, Provider: n.Provider, Type: p.content.Type, Label: n.Label, CustomerID: n.CustomerID,
+		ID: id, Provider: n.Provider, Type: p.secret.Kind(), Label: n.Label, CustomerID: n.CustomerID,
 		AllowedHosts: p.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
 		CreatedAt: v.now(),
 	}
 	c.UpdatedAt = c.CreatedAt
-	e, err := v.sealContent(ctx, who.TenantID, id, 1, p.content)
+	e, err := v.sealSecret(ctx, who.TenantID, id, 1, p.secret)
 	if err != nil {
 		return Credential{}, err
 	}
@@ -120,7 +121,7 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 	page = make([]Credential, len(rows))
 	for i, r := range rows {
 		page[i] = Credential{
-			ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
+			ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 			AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 		}
@@ -193,11 +194,11 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 	if err != nil {
 		return Credential{}, err
 	}
-	c, err := parseData(Type(old.Type), data)
+	c, err := parseData(credential.Kind(old.Type), data)
 	if err != nil {
 		return Credential{}, err
 	}
-	e, err := v.sealContent(ctx, who.TenantID, id, old.Version+1, c)
+	e, err := v.sealSecret(ctx, who.TenantID, id, old.Version+1, c)
 	if err != nil {
 		return Credential{}, err
 	}
@@ -262,10 +263,10 @@ func (v *Vault) get(ctx context.Context, tenant, id uuid.UUID) (dbsqlc.Credentia
 	return row, nil
 }
 
-func (v *Vault) sealContent(ctx context.Context, tenant, id uuid.UUID, version int32, c *content) (envelope, error) {
-	plaintext, err := json.Marshal(c) //nolint:gosec // encoded here only to be sealed
+func (v *Vault) sealSecret(ctx context.Context, tenant, id uuid.UUID, version int32, s credential.Secret) (envelope, error) {
+	plaintext, err := s.Plaintext()
 	if err != nil {
-		return envelope{}, errors.New("vault: encode a credential")
+		return envelope{}, fmt.Errorf("vault: %w", err)
 	}
 	defer clear(plaintext)
 	return seal(ctx, v.kms, binding{tenant: tenant, credential: id, field: fieldData, version: version}, plaintext)
@@ -273,7 +274,7 @@ func (v *Vault) sealContent(ctx context.Context, tenant, id uuid.UUID, version i
 
 func shown(r dbsqlc.Credential) Credential {
 	return Credential{
-		ID: r.ID, Provider: r.Provider, Type: Type(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
+		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 		AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 	}

@@ -19,6 +19,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
 )
@@ -99,7 +100,7 @@ func TestCredentialLife(t *testing.T) {
 		Provider: "shop", Type: "API_KEY", Label: "main", AllowedHosts: []string{"*.Shop.test"},
 		Data: json.RawMessage(`{"key":"` + canary + `"}`),
 	})
-	require.Equal(t, vault.TypeAPIKey, c.Type)
+	require.Equal(t, credential.APIKey, c.Type)
 	require.Equal(t, []string{"*.shop.test"}, c.AllowedHosts)
 	require.Equal(t, by(r.tenant).String(), c.CreatedBy)
 

@@ -1,8 +1,7 @@
-// Package dispatch is where catalog, vault and connectors meet: it finds a verb
-// with everything that a call of it needs, and makes the call. Credentials are
-// opened here, inside the activity that sends, and everything that comes back is
-// cleared of them before anyone else sees it. The run domain calls it through its
-// interface Targets.
+// Package dispatch is where catalog, vault and the callers of plans meet. It finds a verb
+// with everything that a call of it needs, and makes the call. Credentials are opened here,
+// inside the activity that sends, and what comes back is cleared of them before anyone else
+// sees it. The run domain calls it through its interface Targets.
 package dispatch
 
 import (
@@ -18,12 +17,12 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -31,7 +30,7 @@ import (
 // ones takes about 200 KB compiled; most take a tenth of it.
 const compiledVerbs = 512
 
-// Config holds the values of a Dispatcher.
+// Config has the values of a Dispatcher.
 type Config struct {
 	// Timeout bounds one attempt at a provider.
 	Timeout time.Duration
@@ -43,7 +42,7 @@ type Deps struct {
 	Catalog  *catalog.Catalog
 	Vault    *vault.Vault
 	Policies *policy.Sets
-	Client   *connectors.Client
+	Callers  map[verb.PlanKind]Caller
 	Log      *slog.Logger
 }
 
@@ -56,30 +55,38 @@ type Dispatcher struct {
 
 // artefacts are a verb's schema and plan in the form that calls use.
 type artefacts struct {
-	schema *connectors.Schema
-	plan   connectors.Plan
+	schema *argschema.Schema
+	plan   Plan
 	masker *redact.Masker
 	fields *governance.Fields
 }
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Dispatcher, error) {
-	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || d.Client == nil || d.Log == nil || cfg.Timeout <= 0 {
-		return nil, errors.New("dispatch: database, catalog, vault, policies, client, log and a timeout are required")
+	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || len(d.Callers) == 0 || d.Log == nil || cfg.Timeout <= 0 {
+		return nil, errors.New("dispatch: database, catalog, vault, policies, callers, log and a timeout are required")
 	}
-	compiled, err := catalog.NewCompiled(d.Catalog, compiledVerbs, compile)
-	if err != nil {
-		return nil, err
-	}
-	return &Dispatcher{Deps: d, cfg: cfg, compiled: compiled}, nil
+	dispatcher := &Dispatcher{Deps: d, cfg: cfg}
+	var err error
+	dispatcher.compiled, err = catalog.NewCompiled(d.Catalog, compiledVerbs, dispatcher.compile)
+	return dispatcher, err
 }
 
-func compile(schema, plan json.RawMessage) (*artefacts, error) {
-	s, err := connectors.CompileSchema(schema)
+// compile reads a verb's schema and plan. What calls the plan is chosen by its kind.
+func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
+	s, err := argschema.Compile(schema)
 	if err != nil {
 		return nil, err
 	}
-	p, err := connectors.ParsePlan(plan)
+	kind, err := verb.KindOf(plan)
+	if err != nil {
+		return nil, err
+	}
+	caller, ok := d.Callers[kind]
+	if !ok {
+		return nil, fmt.Errorf("dispatch: no caller for plans of kind %q", kind)
+	}
+	p, err := caller.Compile(plan)
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/connectors"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -25,7 +25,7 @@ type target struct {
 	d         *Dispatcher
 	tenant    uuid.UUID
 	meta      catalog.Meta
-	auth      connectors.Auth
+	auth      credential.Auth
 	artefacts *artefacts
 	// credential is nil where there is none; missing says why.
 	credential *vault.Sealed
@@ -48,7 +48,7 @@ func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
 
 // Connected implements run.Target: nil, PROVIDER_NOT_CONNECTED or CREDENTIAL_EXPIRED.
 func (t *target) Connected() *fault.Error {
-	if t.auth.Type == connectors.AuthNone || t.credential != nil {
+	if t.auth.Type == credential.None || t.credential != nil {
 		return nil
 	}
 	if t.missing.Code == fault.CodeProviderNotConnected {
@@ -60,7 +60,7 @@ func (t *target) Connected() *fault.Error {
 
 // CredentialID implements run.Target.
 func (t *target) CredentialID() *uuid.UUID {
-	if t.auth.Type == connectors.AuthNone || t.credential == nil {
+	if t.auth.Type == credential.None || t.credential == nil {
 		return nil
 	}
 	return &t.credential.ID
@@ -108,18 +108,18 @@ func (t *target) Mask(args json.RawMessage) json.RawMessage {
 
 // Prepare implements run.Target: it builds the request and opens the credential.
 func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, error) {
-	req, err := connectors.BuildRequest(t.artefacts.plan, t.meta.BaseURL, args)
+	req, err := t.artefacts.plan.Prepare(t.meta.BaseURL, args)
 	if err != nil {
 		return nil, err
 	}
 	c := &call{t: t, req: req}
-	if t.auth.Type == connectors.AuthNone {
+	if t.auth.Type == credential.None {
 		return c, nil
 	}
 	if f := t.Connected(); f != nil {
 		return nil, f
 	}
-	if err := t.mayGo(req.URL); err != nil {
+	if err := t.mayGo(req.Address()); err != nil {
 		return nil, err
 	}
 	secret, err := t.d.Vault.Resolve(ctx, t.tenant, *t.credential)
@@ -127,7 +127,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 		return nil, err
 	}
 	c.secrets = secret.Values()
-	if err := connectors.Apply(t.auth, plainSecret(secret), req); err != nil {
+	if err := req.Apply(t.auth, secret); err != nil {
 		if f := fault.As(err); f != nil {
 			return nil, f
 		}
@@ -136,7 +136,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 	return c, nil
 }
 
-// mayGo holds the address against the hosts that the credential may be sent to.
+// mayGo checks the address against the hosts that the credential may be sent to.
 func (t *target) mayGo(address string) error {
 	base, err := url.Parse(t.meta.BaseURL)
 	if err != nil {
@@ -147,12 +147,4 @@ func (t *target) mayGo(address string) error {
 		return fault.New(fault.CodeURLNotAllowed, "The credential may not be sent to the host of this call. See its allowed_hosts.")
 	}
 	return nil
-}
-
-func plainSecret(s vault.Secret) connectors.Secret {
-	user, password := s.Basic()
-	return connectors.Secret{
-		Type: connectors.SecretType(s.Type()), Token: s.Token(), Key: s.Key(),
-		Username: user, Password: password, Headers: s.Headers(),
-	}
 }

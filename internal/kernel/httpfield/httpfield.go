@@ -1,0 +1,66 @@
+// Package httpfield has the rules of HTTP header fields: which names and values there are,
+// which names are not a caller's to set, and what a media type is. The importer, the
+// building of requests and the vault use them.
+package httpfield
+
+import (
+	"mime"
+	"strings"
+)
+
+// Octets is the media type of bytes that nothing more is known of.
+const Octets = "application/octet-stream"
+
+// Forbidden reports whether a header belongs to the connection, the
+// credential or the client (RFC 9110 section 7.6.1, and what net/http sets).
+func Forbidden(name string) bool {
+	lower := strings.ToLower(name)
+	switch lower {
+	case "host", "content-length", "content-type", "content-encoding", "authorization", "cookie", "accept",
+		"accept-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
+		"upgrade", "expect", "http2-settings":
+		return true
+	}
+	return strings.HasPrefix(lower, "proxy-")
+}
+
+// IsToken reports whether s is an HTTP token (RFC 9110 section 5.6.2).
+func IsToken(s string) bool {
+	for i := range len(s) {
+		if !IsAlnum(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// ValidValue reports whether a header may carry s: no control characters
+// besides tab (RFC 9110 section 5.5).
+func ValidValue(s string) bool {
+	for i := range len(s) {
+		if (s[i] < ' ' && s[i] != '\t') || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// MediaType returns the type of a Content-Type in lower case without its
+// parameters, "" where it is malformed.
+func MediaType(s string) string {
+	media, _, err := mime.ParseMediaType(s)
+	if err != nil || !strings.Contains(media, "/") {
+		return ""
+	}
+	return media
+}
+
+// IsJSON reports whether a media type is JSON (RFC 6839: or ends in +json).
+func IsJSON(media string) bool {
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// IsAlnum reports whether b is an ASCII letter or digit.
+func IsAlnum(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}

@@ -1,0 +1,114 @@
+// Package httpplan says how the call of a verb becomes one HTTP request. The importer of
+// documents makes a Plan, the catalog stores it as JSON, and the caller reads it. It builds
+// nothing and sends nothing.
+package httpplan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"agentruntime/internal/kernel/verb"
+)
+
+// Plan says how the call of a verb becomes a request. It is stored as JSON beside the verb.
+// The names of its JSON fields are part of what is stored: add, never rename.
+type Plan struct {
+	// Kind is verb.KindHTTP. Plans that were stored before there were kinds have none.
+	Kind   verb.PlanKind `json:"kind,omitempty"`
+	Method string        `json:"method"`
+	// Path is the template, percent-encoded apart from its {names}.
+	Path string `json:"path"`
+	// Query is the part of the template after a question mark.
+	Query string `json:"query,omitempty"`
+	// BaseURL is set where the operation has a server of its own.
+	BaseURL string  `json:"base_url,omitempty"`
+	Params  []Param `json:"params,omitempty"`
+	Body    *Body   `json:"body,omitempty"`
+	// Accept is the request's Accept header.
+	Accept string `json:"accept,omitempty"`
+	// Declared lists the media types of the document's successful answers.
+	Declared []string `json:"declared,omitempty"`
+}
+
+// Places and styles of a parameter, as OpenAPI names them.
+const (
+	InPath   = "path"
+	InQuery  = "query"
+	InHeader = "header"
+	InCookie = "cookie"
+
+	StyleSimple = "simple"
+	StyleLabel  = "label"
+	StyleMatrix = "matrix"
+	StyleForm   = "form"
+	StyleSpace  = "spaceDelimited"
+	StylePipe   = "pipeDelimited"
+	StyleDeep   = "deepObject"
+	// StyleJSON is a parameter or form field whose value is sent as JSON text.
+	StyleJSON = "json"
+)
+
+// Param takes one argument to its place in the request.
+type Param struct {
+	// Arg is the argument's name, Name the name on the wire ("" if the same).
+	Arg      string `json:"arg"`
+	Name     string `json:"name,omitempty"`
+	In       string `json:"in"`
+	Style    string `json:"style"`
+	Explode  bool   `json:"explode,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
+}
+
+// Wire returns the parameter's name in the request.
+func (p Param) Wire() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.Arg
+}
+
+// Body encodings.
+const (
+	BodyJSON      = "json"
+	BodyForm      = "form"
+	BodyText      = "text"
+	BodyBinary    = "binary"
+	BodyMultipart = "multipart"
+)
+
+// Body says how the arguments that are no parameters are sent.
+type Body struct {
+	Type string `json:"type"` // the Content-Type
+	Kind string `json:"kind"` // json, form, text, binary or multipart
+	// Arg names the one argument that contains the whole body. Where it is "",
+	// every argument that is no parameter is a member of the body.
+	Arg      string `json:"arg,omitempty"`
+	Required bool   `json:"required,omitempty"`
+	// Fields says how a form's fields are written. A field that is absent has the default:
+	// values as they are, lists repeated, objects as JSON.
+	Fields map[string]Encoding `json:"fields,omitempty"`
+}
+
+// Encoding is how one field of a form is written.
+type Encoding struct {
+	Style    string `json:"style,omitempty"`
+	Explode  bool   `json:"explode,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
+	// File marks a multipart field that is a file, given as base64.
+	File bool `json:"file,omitempty"`
+	// Type is the media type of a multipart field, "" for the default.
+	Type string `json:"type,omitempty"`
+}
+
+// Parse reads a stored plan.
+func Parse(raw json.RawMessage) (Plan, error) {
+	var p Plan
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return Plan{}, fmt.Errorf("read a verb's plan: %w", err)
+	}
+	if p.Method == "" || p.Path == "" {
+		return Plan{}, errors.New("read a verb's plan: method or path is missing")
+	}
+	return p, nil
+}

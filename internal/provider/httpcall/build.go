@@ -1,0 +1,324 @@
+package httpcall
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/kernel/httpplan"
+)
+
+// Request is what will be sent, apart from the credential.
+type Request struct {
+	Method string
+	URL    string
+	Header http.Header
+	Body   []byte // nil where nothing is sent
+}
+
+// invalid is an INVALID_ARGS for one argument.
+func invalid(arg, rule, message string) error {
+	f := fault.New(fault.CodeInvalidArgs, "")
+	f.Details = []fault.Detail{{Path: "/args/" + fault.PointerToken(arg), Rule: rule, Message: message}}
+	return f
+}
+
+// BuildRequest makes the request of a call. args is a JSON object that fits the
+// verb's schema; numbers in it reach the provider digit by digit. Arguments that
+// cannot be put into a request (a path segment "..", a line break in a header)
+// are INVALID_ARGS.
+func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Request, error) {
+	values, err := readArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	if plan.BaseURL != "" {
+		baseURL = plan.BaseURL
+	}
+	b := builder{plan: plan, values: values, header: http.Header{}}
+	b.query.sep, b.cookie.sep = "&", "; "
+	path, err := b.path()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.params(); err != nil {
+		return nil, err
+	}
+	r := &Request{Method: plan.Method, URL: strings.TrimRight(baseURL, "/") + path, Header: b.header}
+	if query := b.query.b.String(); query != "" {
+		r.URL += "?" + query
+	}
+	if cookie := b.cookie.b.String(); cookie != "" {
+		b.header.Set("Cookie", cookie)
+	}
+	if plan.Accept != "" {
+		b.header.Set("Accept", plan.Accept)
+	}
+	r.Body, err = b.body()
+	return r, err
+}
+
+// readArgs splits args into its members, each still as the caller wrote it.
+func readArgs(args json.RawMessage) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(args)) == 0 {
+		return values, nil
+	}
+	if err := json.Unmarshal(args, &values); err != nil || values == nil {
+		f := fault.New(fault.CodeInvalidArgs, "")
+		f.Details = []fault.Detail{{Path: "/args", Rule: "type", Message: "must be an object"}}
+		return nil, f
+	}
+	return values, nil
+}
+
+// builder carries one BuildRequest.
+type builder struct {
+	plan   httpplan.Plan
+	values map[string]json.RawMessage
+	header http.Header
+	query  pairs
+	cookie pairs
+}
+
+// value decodes one argument; ok is false where it is absent.
+func (b *builder) value(arg string) (v any, ok bool, err error) {
+	raw, has := b.values[arg]
+	if !has {
+		return nil, false, nil
+	}
+	v, err = exactjson.Decode(raw)
+	if err != nil {
+		return nil, false, invalid(arg, "type", "must be JSON")
+	}
+	return v, true, nil
+}
+
+// path fills the template. A value never adds, empties or climbs a segment.
+func (b *builder) path() (string, error) {
+	var out strings.Builder
+	rest := b.plan.Path
+	for {
+		before, after, found := strings.Cut(rest, "{")
+		out.WriteString(before)
+		if !found {
+			break
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		segment, err := b.pathValue(name)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(segment)
+		rest = tail
+	}
+	path := out.String()
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return "", b.pathRefusal()
+		}
+	}
+	if b.plan.Query != "" {
+		b.query.b.WriteString(b.plan.Query)
+	}
+	return path, nil
+}
+
+func (b *builder) pathValue(name string) (string, error) {
+	at := slices.IndexFunc(b.plan.Params, func(p httpplan.Param) bool { return p.In == httpplan.InPath && p.Wire() == name })
+	if at < 0 {
+		return "", invalid(name, "required", "is required")
+	}
+	p := b.plan.Params[at]
+	v, ok, err := b.value(p.Arg)
+	if err != nil {
+		return "", err
+	}
+	if !ok || v == nil {
+		return "", invalid(p.Arg, "required", "is required")
+	}
+	if scalar(v) == "" || isEmpty(v) {
+		return "", invalid(p.Arg, "minLength", "must not be empty")
+	}
+	if climbs(v) {
+		return "", invalid(p.Arg, "pattern", "must not have a path segment of dots")
+	}
+	return pathText(p, v), nil
+}
+
+// pathRefusal is for a template in which several values make one dot segment.
+func (b *builder) pathRefusal() error {
+	for _, p := range b.plan.Params {
+		if p.In == httpplan.InPath {
+			return invalid(p.Arg, "pattern", "must not make a path segment of dots")
+		}
+	}
+	return fault.New(fault.CodeInvalidArgs, "")
+}
+
+// climbs reports whether a text, cut at slashes, has a segment of dots. Slashes
+// are sent encoded, but some servers decode before they route.
+func climbs(v any) bool {
+	switch v := v.(type) {
+	case string:
+		for segment := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if segment == ".." || segment == "." {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, climbs)
+	case map[string]any:
+		for _, e := range v {
+			if climbs(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// params writes the query, header and cookie parameters. null is not sent.
+func (b *builder) params() error {
+	for _, p := range b.plan.Params {
+		if p.In == httpplan.InPath {
+			continue
+		}
+		v, ok, err := b.value(p.Arg)
+		if err != nil {
+			return err
+		}
+		if !ok || v == nil {
+			continue
+		}
+		switch p.In {
+		case httpplan.InQuery:
+			b.query.write(p.Wire(), p.Style, p.Explode, p.Reserved, v)
+		case httpplan.InCookie:
+			b.cookie.write(p.Wire(), p.Style, p.Explode, false, v)
+		case httpplan.InHeader:
+			value := headerText(p, v)
+			if !httpfield.ValidValue(value) {
+				return invalid(p.Arg, "pattern", "must not have control characters")
+			}
+			b.header.Set(p.Wire(), value)
+		}
+	}
+	return nil
+}
+
+// body writes the arguments that are no parameters.
+func (b *builder) body() ([]byte, error) {
+	body := b.plan.Body
+	if body == nil {
+		return nil, nil
+	}
+	fields := b.bodyFields()
+	if body.Arg != "" {
+		raw, has := b.values[body.Arg]
+		if !has {
+			return nil, nil
+		}
+		return b.whole(raw)
+	}
+	if len(fields) == 0 && !body.Required {
+		return nil, nil
+	}
+	b.header.Set("Content-Type", body.Type)
+	switch body.Kind {
+	case httpplan.BodyForm:
+		return b.form(fields)
+	case httpplan.BodyMultipart:
+		return b.multipart(fields)
+	}
+	return joinObject(fields, b.values), nil
+}
+
+// bodyFields names the arguments that belong to the body, in order.
+func (b *builder) bodyFields() []string {
+	names := make([]string, 0, len(b.values))
+	for name := range b.values {
+		if !slices.ContainsFunc(b.plan.Params, func(p httpplan.Param) bool { return p.Arg == name }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// joinObject writes an object from raw members, whose bytes stay as they are.
+func joinObject(names []string, values map[string]json.RawMessage) []byte {
+	var out bytes.Buffer
+	out.WriteByte('{')
+	for i, name := range names {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(exactjson.Text(name))
+		out.WriteByte(':')
+		out.Write(values[name])
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// whole writes a body that is one argument.
+func (b *builder) whole(raw json.RawMessage) ([]byte, error) {
+	body := b.plan.Body
+	b.header.Set("Content-Type", body.Type)
+	if body.Kind == httpplan.BodyJSON {
+		return bytes.Clone(raw), nil
+	}
+	v, err := exactjson.Decode(raw)
+	if err != nil {
+		return nil, invalid(body.Arg, "type", "must be JSON")
+	}
+	switch body.Kind {
+	case httpplan.BodyText:
+		return []byte(scalar(v)), nil
+	case httpplan.BodyBinary:
+		return binary(body.Arg, v)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, invalid(body.Arg, "type", "must be an object")
+	}
+	var q pairs
+	q.sep = "&"
+	for _, name := range keys(object) {
+		b.formField(&q, name, object[name])
+	}
+	return []byte(q.b.String()), nil
+}
+
+func (b *builder) form(names []string) ([]byte, error) {
+	var q pairs
+	q.sep = "&"
+	for _, name := range names {
+		v, _, err := b.value(name)
+		if err != nil {
+			return nil, err
+		}
+		b.formField(&q, name, v)
+	}
+	return []byte(q.b.String()), nil
+}
+
+// formField writes one field. Without an encoding OpenAPI sends lists repeated
+// and objects as JSON. null is sent as the empty value: Stripe and its kind unset
+// a field so.
+func (b *builder) formField(q *pairs, name string, v any) {
+	enc, declared := b.plan.Body.Fields[name]
+	if !declared || enc.Style == "" {
+		enc.Style, enc.Explode = httpplan.StyleForm, true
+		if _, isObject := v.(map[string]any); isObject {
+			enc.Style = httpplan.StyleJSON
+		}
+	}
+	q.write(name, enc.Style, enc.Explode, enc.Reserved, v)
+}

@@ -1,0 +1,313 @@
+package httpcall
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Limits of one attempt.
+const (
+	// DefaultTimeout is how long a provider may take, unless the caller says.
+	DefaultTimeout = 20 * time.Second
+	// DefaultMaxBytes is the largest answer that is read, after decompression.
+	DefaultMaxBytes = 4 << 20
+
+	maxRedirects  = 5
+	maxRetryAfter = 24 * time.Hour
+	userAgent     = "agent-runtime/1.0"
+)
+
+// Phase is how far an attempt got.
+type Phase string
+
+// Phases. Only NotSent proves that the provider saw nothing.
+const (
+	// NotSent: there was no connection (name lookup, dial, TLS handshake).
+	NotSent Phase = "not_sent"
+	// Sent: a byte of the request may have left, and no answer arrived.
+	Sent Phase = "sent"
+	// Answered: a status arrived. Its body may still be cut (BodyErr).
+	Answered Phase = "answered"
+)
+
+// SendOptions bound one attempt.
+type SendOptions struct {
+	Timeout time.Duration // 0 means DefaultTimeout
+	// Read says that the call has no effect. Only a read may follow a redirect,
+	// to the same host, or be repeated by net/http on another connection.
+	Read     bool
+	MaxBytes int64 // 0 means DefaultMaxBytes
+	// IdempotencyHeader and IdempotencyKey are set where the provider takes a key.
+	IdempotencyHeader string
+	IdempotencyKey    string
+}
+
+// Outcome is all that is known after one attempt.
+type Outcome struct {
+	Phase       Phase
+	Status      int
+	Header      http.Header // Retry-After, Location and the provider's request id
+	ContentType string
+	RetryAfter  time.Duration // 0 where none was sent or it is in the past; at most 24 h
+	Body        []byte
+	Truncated   bool  // the answer is larger than MaxBytes; Body is its beginning
+	BodyErr     error // the answer's body broke off
+	Err         error // why there is no answer; never contains the URL or a header
+	Timeout     bool  // Err or BodyErr is from the attempt's own time limit
+	Duration    time.Duration
+}
+
+// Client sends requests to providers.
+type Client struct {
+	http *http.Client
+	now  func() time.Time
+}
+
+// NewClient wraps a client whose transport guards where it connects. now is the
+// clock by which a Retry-After date is read.
+func NewClient(guarded *http.Client, now func() time.Time) (*Client, error) {
+	if guarded == nil || now == nil {
+		return nil, errors.New("httpcall: a client needs an HTTP client and a clock")
+	}
+	c := *guarded
+	c.Timeout, c.Jar = 0, nil
+	return &Client{http: &c, now: now}, nil
+}
+
+// errResend ends a second attempt that net/http makes by itself.
+var errResend = errors.New("net/http began a second attempt of a write")
+
+// Send makes exactly one attempt and never returns an error beside the outcome.
+func (c *Client) Send(ctx context.Context, r *Request, opt SendOptions) Outcome {
+	started := c.now()
+	out := c.send(ctx, r, opt)
+	out.Duration = c.now().Sub(started)
+	return out
+}
+
+func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome {
+	limited, stop := context.WithTimeout(ctx, orDefault(opt.Timeout, DefaultTimeout))
+	defer stop()
+	attempt, cancel := context.WithCancelCause(limited)
+	defer cancel(nil)
+	w := &watch{write: !opt.Read, cancel: cancel}
+	req, err := newRequest(httptrace.WithClientTrace(attempt, w.trace()), r, opt)
+	if err != nil {
+		return Outcome{Phase: NotSent, Err: err}
+	}
+	timedOut := func(err error) bool {
+		return err != nil && ctx.Err() == nil && (limited.Err() != nil || isTimeout(err))
+	}
+	client := *c.http
+	client.CheckRedirect = redirects(opt.Read, r.Method)
+	resp, err := client.Do(req)
+	if err != nil {
+		return Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
+	}
+	out := c.read(resp, orDefault(opt.MaxBytes, DefaultMaxBytes))
+	out.Timeout = timedOut(out.BodyErr)
+	return out
+}
+
+func orDefault[T int64 | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+// newRequest makes the net/http request in a form that it cannot send twice.
+//
+// net/http repeats a request by itself when a kept-alive connection drops and the request
+// looks repeatable. It looks so where the body can be rewound (GetBody). It also looks so
+// without a body, if the method is safe or a header Idempotency-Key or X-Idempotency-Key is
+// there (Request.isReplayable). The provider may have acted on the first. So a write has no
+// GetBody, and those headers are kept under their lower-case names. These are the same on
+// the wire, and isReplayable does not find them.
+func newRequest(ctx context.Context, r *Request, opt SendOptions) (*http.Request, error) {
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, body)
+	if err != nil {
+		return nil, errors.New("the request's method or URL is not valid")
+	}
+	req.GetBody = nil
+	req.Header = r.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	req.Header.Set("User-Agent", userAgent)
+	if opt.IdempotencyHeader != "" && opt.IdempotencyKey != "" {
+		req.Header.Set(opt.IdempotencyHeader, opt.IdempotencyKey)
+	}
+	if opt.Read {
+		return req, nil
+	}
+	for canonical, lower := range map[string]string{"Idempotency-Key": "idempotency-key", "X-Idempotency-Key": "x-idempotency-key"} {
+		if values, has := req.Header[canonical]; has {
+			delete(req.Header, canonical)
+			req.Header[lower] = values
+		}
+	}
+	return req, nil
+}
+
+// watch follows one attempt through net/http.
+type watch struct {
+	write   bool
+	cancel  context.CancelCauseFunc
+	gotConn atomic.Bool
+	wrote   atomic.Bool
+}
+
+func (w *watch) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { w.refuseResend() },
+		GotConn: func(httptrace.GotConnInfo) {
+			w.refuseResend()
+			w.gotConn.Store(true)
+		},
+		WroteHeaderField: func(string, []string) { w.wrote.Store(true) },
+		WroteHeaders:     func() { w.wrote.Store(true) },
+	}
+}
+
+// refuseResend cancels a write that asks for a connection again after a part of it was
+// written. HTTP/2 asks again for a stream that the server reset, which proves nothing about
+// its effect. It looks at the context before it writes.
+func (w *watch) refuseResend() {
+	if w.write && w.wrote.Load() {
+		w.cancel(errResend)
+	}
+}
+
+// phase returns how far an attempt without an answer got. Once there was a connection, a
+// goroutine of net/http may write to it at any moment, even after the attempt has failed.
+// So only an attempt without a connection was provably not sent.
+func (w *watch) phase() Phase {
+	if w.gotConn.Load() || w.wrote.Load() {
+		return Sent
+	}
+	return NotSent
+}
+
+// redirects follows at most five redirects for a read, and only to the host it was sent to:
+// the credential is in the headers. A write takes the redirect as its answer.
+func redirects(read bool, method string) func(*http.Request, []*http.Request) error {
+	return func(next *http.Request, via []*http.Request) error {
+		first := via[0].URL
+		same := next.URL.Scheme == first.Scheme && next.URL.Host == first.Host && next.URL.User == nil
+		if !read || !same || len(via) > maxRedirects || (method != http.MethodGet && method != http.MethodHead) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+}
+
+// read takes the answer over. Its size counts after decompression.
+func (c *Client) read(resp *http.Response, limit int64) Outcome {
+	defer resp.Body.Close()
+	out := Outcome{
+		Phase: Answered, Status: resp.StatusCode, Header: http.Header{},
+		ContentType: resp.Header.Get("Content-Type"),
+		RetryAfter:  retryAfter(resp.Header.Get("Retry-After"), c.now()),
+	}
+	for _, name := range []string{"Retry-After", "Location", "Request-Id", "X-Request-Id"} {
+		if value := resp.Header.Get(name); value != "" {
+			out.Header.Set(name, value)
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if int64(len(body)) > limit {
+		body, out.Truncated = body[:limit], true
+	}
+	out.Body = body
+	if err != nil && !out.Truncated {
+		out.BodyErr = publicError(err)
+	}
+	return out
+}
+
+// retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
+func retryAfter(value string, now time.Time) time.Duration {
+	if value == "" {
+		return 0
+	}
+	wait := time.Duration(0)
+	if seconds, err := parseSeconds(value); err == nil {
+		wait = seconds
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}
+
+func parseSeconds(value string) (time.Duration, error) {
+	seconds := int64(0)
+	for _, ch := range value {
+		if ch < '0' || ch > '9' {
+			return 0, errors.New("not a number of seconds")
+		}
+		seconds = min(seconds*10+int64(ch-'0'), int64(maxRetryAfter/time.Second))
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &n) && n.Timeout())
+}
+
+// publicError keeps of an error what may be logged. The URL can contain an API key, and
+// net/http quotes what a server sent, which can be an echo of one.
+func publicError(err error) error {
+	var dns *net.DNSError
+	var op *net.OpError
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, errResend):
+		return errResend
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return context.DeadlineExceeded
+	case errors.As(err, &cert):
+		return errors.New("the server's certificate is not valid")
+	case errors.As(err, &dns):
+		return &net.DNSError{Err: dns.Err, Name: dns.Name, IsNotFound: dns.IsNotFound, IsTimeout: dns.IsTimeout}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return syscall.ECONNRESET
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.As(err, &op):
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	case isTimeout(err):
+		return context.DeadlineExceeded
+	}
+	return fmt.Errorf("the exchange failed (%T)", innermost(err))
+}
+
+// innermost returns the error at the end of the chain, whose type says the most.
+func innermost(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}

@@ -1,0 +1,406 @@
+package openapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/httpfield"
+)
+
+// Limits on schemas. maxNodes bounds what a document may expand to (Stripe's whole
+// document takes 16,000 schemas); maxText keeps schemas readable for a
+// model, whose context they fill.
+const (
+	maxNodes   = 500_000
+	maxDefs    = 100_000
+	maxText    = 600
+	maxExample = 256 // bytes
+)
+
+// errTooLarge ends an import whose references multiply without bound.
+func errTooLarge() error {
+	return fault.Invalid("/openapi", "size", "The document's references expand to too much.")
+}
+
+// converter rewrites OpenAPI schemas as JSON Schema 2020-12. A referenced schema becomes a
+// definition. It is converted once, however many operations use it.
+type converter struct {
+	doc   *document
+	defs  map[string]*definition // by reference
+	taken map[string]bool        // names of definitions
+	queue []string               // references that are defined and not yet converted
+	nodes int
+}
+
+// definition is a referenced schema, ready to be put under $defs.
+type definition struct {
+	name    string
+	raw     json.RawMessage
+	refs    []string // references in it, sorted
+	inPlace []string // those of them that apply to the same value
+	lost    []string
+	checked bool // that inPlace leads nowhere back to it
+	open    bool // on the path that is being checked
+}
+
+// scratch collects what one conversion meets.
+type scratch struct {
+	refs    map[string]bool
+	inPlace map[string]bool
+	lost    map[string]bool
+}
+
+func newScratch() *scratch {
+	return &scratch{refs: map[string]bool{}, inPlace: map[string]bool{}, lost: map[string]bool{}}
+}
+
+func (s *scratch) lose(why string) { s.lost[why] = true }
+
+func sorted(set map[string]bool) []string {
+	out := make([]string, 0, len(set))
+	for k := range set {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func newConverter(doc *document) *converter {
+	return &converter{doc: doc, defs: map[string]*definition{}, taken: map[string]bool{}}
+}
+
+// schema converts one schema. inPlace says that it judges the same value as the
+// schema it is part of, so that a reference back would never end.
+func (c *converter) schema(node any, s *scratch, inPlace bool) any {
+	c.nodes++
+	if b, ok := node.(bool); ok {
+		return b
+	}
+	n, ok := node.(map[string]any)
+	if !ok || c.nodes > maxNodes {
+		s.lose("a schema is not an object")
+		return map[string]any{}
+	}
+	if ref, isRef := n["$ref"].(string); isRef {
+		return c.reference(n, ref, s, inPlace)
+	}
+	out := c.keywords(n, s, inPlace)
+	if nullable, _ := flag(n, "nullable"); nullable {
+		return makeNullable(out)
+	}
+	return out
+}
+
+// keepSecrecy keeps what has a value masked wherever it is shown; it judges nothing.
+func keepSecrecy(out, n map[string]any) {
+	for _, key := range []string{"writeOnly", "x-sensitive"} {
+		if secret, _ := flag(n, key); secret {
+			out[key] = true
+		}
+	}
+}
+
+// reference converts {"$ref": …}. OpenAPI 3.0 ignores what stands beside it; a
+// description does no harm and helps a reader, and what is marked secret is masked.
+func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace bool) any {
+	out := map[string]any{}
+	if !c.doc.old && len(n) > 1 {
+		rest := make(map[string]any, len(n))
+		for k, v := range n {
+			if k != "$ref" {
+				rest[k] = v
+			}
+		}
+		out = c.keywords(rest, s, inPlace)
+	} else {
+		if d := text(n, "description"); d != "" {
+			out["description"] = argschema.Shorten(d, maxText)
+		}
+		keepSecrecy(out, n)
+	}
+	def, err := c.define(ref)
+	if err != nil {
+		s.lose(err.Error())
+		return out
+	}
+	s.refs[ref] = true
+	if inPlace {
+		s.inPlace[ref] = true
+	}
+	out["$ref"] = "#/$defs/" + def.name
+	return out
+}
+
+// keywords converts the members of a schema that is no bare reference.
+func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[string]any {
+	out := make(map[string]any, len(n))
+	keepSecrecy(out, n)
+	for _, key := range sortedKeys(n) { // in order: what is dropped can depend on it
+		value := n[key]
+		switch key {
+		case "title", "description":
+			if t, ok := value.(string); ok && t != "" {
+				out[key] = argschema.Shorten(t, maxText)
+			}
+		case "format", "contentEncoding", "contentMediaType":
+			if t, ok := value.(string); ok {
+				out[key] = t
+			}
+		case "deprecated", "uniqueItems":
+			if b, ok := value.(bool); ok && b {
+				out[key] = true
+			}
+		case "type":
+			c.setType(out, value, s)
+		case "enum", "const", "default", "example", "examples":
+			setLiteral(out, key, value, s)
+		case "required", "dependentRequired":
+			c.setRequired(out, key, value, n)
+		case "pattern":
+			setPattern(out, value, s)
+		case "$dynamicRef", "$recursiveRef":
+			s.lose("a dynamic reference in a schema is not followed")
+		default:
+			if !setNumber(out, key, value, n, s) {
+				c.setNested(out, key, value, s, inPlace)
+			}
+		}
+	}
+	return out
+}
+
+// setNested converts the keywords that contain schemas. Anything else (xml,
+// discriminator, extensions, readOnly, $id …) has no part in judging arguments.
+func (c *converter) setNested(out map[string]any, key string, value any, s *scratch, inPlace bool) {
+	switch key {
+	case "not", "if", "then", "else":
+		out[key] = c.schema(value, s, true)
+	case "allOf", "anyOf", "oneOf":
+		c.setList(out, key, value, s, true)
+	case "prefixItems":
+		c.setList(out, key, value, s, false)
+	case "items":
+		if _, tuple := value.([]any); tuple {
+			c.setList(out, "prefixItems", value, s, false)
+			return
+		}
+		out[key] = c.schema(value, s, false)
+	case "contains", "propertyNames", "additionalProperties", "unevaluatedProperties", "unevaluatedItems":
+		out[key] = c.schema(value, s, false)
+	case "properties", "patternProperties":
+		c.setProperties(out, key, value, s, false)
+	case "dependentSchemas":
+		c.setProperties(out, key, value, s, inPlace)
+	}
+}
+
+func (c *converter) setList(out map[string]any, key string, value any, s *scratch, inPlace bool) {
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		return
+	}
+	converted := make([]any, len(list))
+	for i, e := range list {
+		converted[i] = c.schema(e, s, inPlace)
+	}
+	out[key] = converted
+}
+
+func (c *converter) setProperties(out map[string]any, key string, value any, s *scratch, inPlace bool) {
+	props, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	converted := make(map[string]any, len(props))
+	for _, name := range sortedKeys(props) {
+		node := props[name]
+		if key == "properties" && c.readOnly(node) {
+			continue
+		}
+		if key == "patternProperties" {
+			expression, fits := goPattern(name)
+			if !fits {
+				s.lose("a pattern that cannot be compiled is not checked")
+				// Without the pattern its names would count as additional.
+				out["additionalProperties"] = map[string]any{}
+				continue
+			}
+			name = expression
+		}
+		converted[name] = c.schema(node, s, inPlace || key == "dependentSchemas")
+	}
+	out[key] = converted
+}
+
+// readOnly reports whether a property is the provider's to set: a request does
+// not carry it.
+func (c *converter) readOnly(node any) bool {
+	n, err := c.doc.object(node)
+	if err != nil {
+		return false
+	}
+	ro, _ := flag(n, "readOnly")
+	return ro
+}
+
+// setRequired keeps the names of required properties, apart from read-only ones.
+func (c *converter) setRequired(out map[string]any, key string, value any, n map[string]any) {
+	if key == "dependentRequired" {
+		groups, ok := value.(map[string]any)
+		if !ok {
+			return
+		}
+		kept := map[string]any{}
+		for name, list := range groups {
+			kept[name] = c.requiredNames(list, n)
+		}
+		out[key] = kept
+		return
+	}
+	if list := c.requiredNames(value, n); len(list) > 0 {
+		out[key] = list
+	}
+}
+
+func (c *converter) requiredNames(value any, n map[string]any) []string {
+	list, _ := value.([]any)
+	props := field(n, "properties")
+	kept := make([]string, 0, len(list))
+	for _, e := range list {
+		name, ok := e.(string)
+		if !ok || slices.Contains(kept, name) {
+			continue
+		}
+		if prop, declared := props[name]; declared && c.readOnly(prop) {
+			continue
+		}
+		kept = append(kept, name)
+	}
+	return kept
+}
+
+// define returns the definition of a reference. Its schema is converted later,
+// by convertQueued: a chain of references as long as the document must not become
+// a stack as deep.
+func (c *converter) define(ref string) (*definition, error) {
+	if def, ok := c.defs[ref]; ok {
+		return def, nil
+	}
+	if len(c.defs) >= maxDefs {
+		c.nodes = maxNodes + 1
+		return nil, reason("the document has too many schemas")
+	}
+	if _, err := c.doc.lookup(ref); err != nil {
+		return nil, err
+	}
+	def := &definition{name: c.defName(ref)}
+	c.defs[ref] = def
+	c.queue = append(c.queue, ref)
+	return def, nil
+}
+
+// convertQueued converts what define has put aside.
+func (c *converter) convertQueued() error {
+	for len(c.queue) > 0 {
+		ref := c.queue[0]
+		c.queue = c.queue[1:]
+		node, err := c.doc.lookup(ref)
+		if err != nil {
+			return err
+		}
+		s := newScratch()
+		def := c.defs[ref]
+		if def.raw, err = exactjson.Encode(c.schema(node, s, true)); err != nil {
+			return err
+		}
+		def.refs, def.inPlace, def.lost = sorted(s.refs), sorted(s.inPlace), sorted(s.lost)
+	}
+	if c.nodes > maxNodes {
+		return errTooLarge()
+	}
+	return nil
+}
+
+// defName makes a short, unique name that needs no escaping in a pointer.
+func (c *converter) defName(ref string) string {
+	token := unescapeToken(ref[strings.LastIndexByte(ref, '/')+1:])
+	name := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (r == '.' || r == '-' || r == '_' || httpfield.IsAlnum(byte(r))) {
+			return r
+		}
+		return '_'
+	}, token)
+	if name != token || name == "" || c.taken[name] || len(name) > maxDomain {
+		sum := sha256.Sum256([]byte(ref))
+		name = argschema.Shorten(name, maxDomain-9) + "_" + hex.EncodeToString(sum[:4])
+	}
+	c.taken[name] = true
+	return name
+}
+
+// endless replaces definitions that apply to the same value without end
+// ({"A": {"allOf": [{"$ref": A}]}}), which no value satisfies, with one that
+// every value does.
+func (c *converter) endless(ref string) {
+	def, ok := c.defs[ref]
+	if !ok || def.checked {
+		return
+	}
+	if def.open {
+		def.raw, def.refs, def.inPlace = json.RawMessage(`{}`), nil, nil
+		def.lost = append(def.lost, "a schema that refers back to itself is not checked")
+		return
+	}
+	def.open = true
+	for _, next := range def.inPlace {
+		c.endless(next)
+	}
+	def.open, def.checked = false, true
+}
+
+// closure returns the definitions that refs reach, by name, and what they lost.
+// Beyond budget bytes the farther ones accept anything: some documents tie all
+// their schemas together, and a catalog cannot repeat them in every verb.
+func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessage, []string) {
+	seen := map[string]bool{}
+	queue := slices.Clone(refs)
+	defs := map[string]json.RawMessage{}
+	var lost []string
+	for len(queue) > 0 {
+		ref := queue[0]
+		queue = queue[1:]
+		if seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		c.endless(ref)
+		def := c.defs[ref]
+		if budget -= len(def.raw) + len(def.name); budget < 0 {
+			defs[def.name] = json.RawMessage(`{}`)
+			lost = append(lost, "the schema is too large; its deeper parts are not checked")
+			continue
+		}
+		defs[def.name] = def.raw
+		lost = append(lost, def.lost...)
+		queue = append(queue, def.refs...)
+	}
+	return defs, lost
+}
+
+// count reads a non-negative whole number.
+func count(value any) (json.Number, bool) {
+	n, ok := value.(json.Number)
+	if !ok {
+		return "", false
+	}
+	_, err := strconv.ParseUint(n.String(), 10, 31)
+	return n, err == nil
+}

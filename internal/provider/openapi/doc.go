@@ -1,0 +1,7 @@
+// Package openapi turns an OpenAPI 3.0 or 3.1 document into verbs. The service that imports
+// providers calls Import; the catalog stores each verb's schema and plan.
+//
+// What is wrong with one operation is reported and never fails the document. The package has
+// no state, touches no database and follows no reference out of the document: nothing is
+// read from a file or fetched. It calls no provider; package httpcall does.
+package openapi

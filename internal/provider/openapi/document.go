@@ -1,0 +1,175 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+)
+
+// Limits on a document. GitHub's nests 21 levels deep and Stripe's 26; GitHub's
+// has a quarter of a million values. The rest is room: a value takes up to 100 bytes of
+// memory, and two in the file.
+const (
+	maxDocumentValues = 4_000_000
+	maxRefHops        = 32
+)
+
+// reason says why an operation cannot be called or what it lost, in words for
+// the importer's report.
+type reason string
+
+// Error implements error.
+func (r reason) Error() string { return string(r) }
+
+// document is an OpenAPI document as a tree of JSON values. Numbers are
+// json.Number, so that no bound of a schema loses digits.
+type document struct {
+	root map[string]any
+	// old is true for OpenAPI 3.0, whose schemas are not JSON Schema.
+	old bool
+}
+
+// parseDocument reads raw and checks what makes the whole document unusable.
+func parseDocument(raw []byte) (*document, error) {
+	depth, values := exactjson.Shape(raw)
+	if depth > exactjson.MaxDepth {
+		return nil, fault.Invalid("/openapi", "depth", "The document is nested too deeply.")
+	}
+	if values > maxDocumentValues {
+		return nil, fault.Invalid("/openapi", "size", "The document has too many values.")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var tree any
+	if err := dec.Decode(&tree); err != nil {
+		return nil, fault.Invalid("/openapi", "json", "The document is not valid JSON.")
+	}
+	if dec.More() {
+		return nil, fault.Invalid("/openapi", "json", "The document is more than one JSON value.")
+	}
+	root, ok := tree.(map[string]any)
+	if !ok {
+		return nil, fault.Invalid("/openapi", "type", "The document must be a JSON object.")
+	}
+	d := &document{root: root}
+	return d, d.checkVersion()
+}
+
+func (d *document) checkVersion() error {
+	if _, swagger := d.root["swagger"]; swagger {
+		return fault.Invalid("/openapi/swagger", "version", "Swagger 2.0 is not supported; convert the document to OpenAPI 3.0 or 3.1.")
+	}
+	version, ok := d.root["openapi"].(string)
+	if !ok {
+		return fault.Invalid("/openapi/openapi", "required", "The document must name its OpenAPI version.")
+	}
+	switch {
+	case version == "3.0" || strings.HasPrefix(version, "3.0."):
+		d.old = true
+	case version == "3.1" || strings.HasPrefix(version, "3.1."):
+	default:
+		return fault.Invalid("/openapi/openapi", "version", "The document must be OpenAPI 3.0 or 3.1.")
+	}
+	return nil
+}
+
+// lookup returns the value that a local reference ("#/components/…") points to.
+func (d *document) lookup(ref string) (any, error) {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !local {
+		return nil, reason("a reference leaves the document")
+	}
+	if pointer == "" {
+		return d.root, nil
+	}
+	if !strings.HasPrefix(pointer, "/") {
+		return nil, reason("a reference to an anchor is not supported")
+	}
+	var at any = d.root
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		next, ok := step(at, unescapeToken(token))
+		if !ok {
+			return nil, reason("a reference points to nothing")
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// step goes one token down: into an object by name, into an array by index.
+func step(at any, token string) (any, bool) {
+	switch v := at.(type) {
+	case map[string]any:
+		next, ok := v[token]
+		return next, ok
+	case []any:
+		index := 0
+		if token == "" || len(token) > 6 {
+			return nil, false
+		}
+		for _, c := range token {
+			if c < '0' || c > '9' {
+				return nil, false
+			}
+			index = index*10 + int(c-'0')
+		}
+		if index >= len(v) {
+			return nil, false
+		}
+		return v[index], true
+	}
+	return nil, false
+}
+
+// unescapeToken undoes the URI and the JSON Pointer escaping of one token.
+func unescapeToken(token string) string {
+	if strings.Contains(token, "%") {
+		if plain, err := url.PathUnescape(token); err == nil {
+			token = plain
+		}
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
+// object returns node as an object, following references as often as needed.
+func (d *document) object(node any) (map[string]any, error) {
+	for range maxRefHops {
+		n, ok := node.(map[string]any)
+		if !ok {
+			return nil, reason("an object is expected where the document has another value")
+		}
+		ref, isRef := n["$ref"].(string)
+		if !isRef {
+			return n, nil
+		}
+		next, err := d.lookup(ref)
+		if err != nil {
+			return nil, err
+		}
+		node = next
+	}
+	return nil, reason("a reference leads back to itself")
+}
+
+// field returns an object-valued member of n, nil where it is absent or not an
+// object.
+func field(n map[string]any, name string) map[string]any {
+	m, _ := n[name].(map[string]any)
+	return m
+}
+
+// text returns a string member of n, "" where it is absent or not a string.
+func text(n map[string]any, name string) string {
+	s, _ := n[name].(string)
+	return s
+}
+
+// flag returns a boolean member of n and whether it is one.
+func flag(n map[string]any, name string) (value, ok bool) {
+	value, ok = n[name].(bool)
+	return value, ok
+}

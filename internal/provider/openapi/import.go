@@ -1,0 +1,218 @@
+package openapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Limits of one import.
+const (
+	maxOperations  = 20_000
+	maxVerbSchema  = 128 << 10 // bytes of one verb's schema; Stripe's largest takes 50 KB
+	minVerbSchema  = 8 << 10   // bytes that remain to each once all are used up
+	maxAllSchemas  = 16 << 20  // bytes of all of them together; Stripe's take 1.8 MB
+	maxReason      = 500       // bytes of one report
+	maxPathsListed = 50_000
+)
+
+// ImportInput is a provider to import.
+type ImportInput struct {
+	Slug     string
+	Name     string           // "" takes the document's title
+	Domain   string           // "" takes the slug; the domain of verbs without a tag
+	BaseURL  string           // "" takes the document's first server
+	Auth     *credential.Auth // nil takes the document's security scheme
+	Document json.RawMessage  // OpenAPI 3.0 or 3.1, as JSON
+}
+
+// Imported is what became of a document.
+type Imported struct {
+	Slug    string
+	Name    string
+	Domain  string
+	BaseURL string
+	Auth    credential.Auth
+	// Servers lists every base URL that a verb may call, BaseURL first. The
+	// caller checks them all against its rules for outbound calls.
+	Servers  []string
+	Verbs    []verb.Definition
+	Degraded []verb.Report // verbs that lost something, in the order of the document
+	Rejected []verb.Report // operations that cannot be called
+}
+
+// importer carries one import.
+type importer struct {
+	in      ImportInput
+	doc     *document
+	conv    *converter
+	names   *names
+	out     *Imported
+	servers map[string]bool
+	seen    int
+	bytes   int
+}
+
+// Import reads an OpenAPI document. What is wrong with one operation is reported
+// and never fails the whole; what is wrong with the document is a
+// VALIDATION_ERROR. References that leave the document are never followed.
+func Import(ctx context.Context, in ImportInput) (*Imported, error) {
+	if !verb.ValidSlug(in.Slug) {
+		return nil, fault.Invalid("/slug", "pattern", "A slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
+	}
+	doc, err := parseDocument(in.Document)
+	if err != nil {
+		return nil, err
+	}
+	im := &importer{in: in, doc: doc, conv: newConverter(doc), servers: map[string]bool{}}
+	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
+	if err := im.provider(); err != nil {
+		return nil, err
+	}
+	if err := im.operations(ctx); err != nil {
+		return nil, err
+	}
+	delete(im.servers, im.out.BaseURL)
+	im.out.Servers = append([]string{im.out.BaseURL}, sorted(im.servers)...)
+	return im.out, nil
+}
+
+// provider reads what concerns all operations.
+func (im *importer) provider() error {
+	im.out = &Imported{
+		Slug: im.in.Slug, Name: im.in.Name, Domain: domainName(im.in.Domain),
+		Verbs: []verb.Definition{}, Degraded: []verb.Report{}, Rejected: []verb.Report{},
+	}
+	if im.out.Name == "" {
+		im.out.Name = argschema.Shorten(text(field(im.doc.root, "info"), "title"), maxArgName)
+	}
+	if im.out.Name == "" {
+		im.out.Name = im.in.Slug
+	}
+	if im.out.Domain == "" {
+		im.out.Domain = domainName(im.in.Slug)
+	}
+	var err error
+	if im.out.BaseURL, err = im.baseURL(); err != nil {
+		return err
+	}
+	im.out.Auth, err = im.auth()
+	return err
+}
+
+// operations converts every method of every path, in the order of their names.
+func (im *importer) operations(ctx context.Context) error {
+	paths, ok := im.doc.root["paths"].(map[string]any)
+	if !ok {
+		if im.doc.old || im.doc.root["paths"] != nil {
+			return fault.Invalid("/openapi/paths", "required", "The document must have an object `paths`.")
+		}
+		return nil // 3.1 allows a document of webhooks alone
+	}
+	if len(paths) > maxPathsListed {
+		return fault.Invalid("/openapi/paths", "size", "The document has too many paths.")
+	}
+	for _, path := range sortedKeys(paths) {
+		if strings.HasPrefix(path, "x-") {
+			continue
+		}
+		if err := im.path(ctx, path, paths[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) path(ctx context.Context, path string, entry any) error {
+	item, why := im.doc.object(entry)
+	if why != nil {
+		im.reject(path, "its path cannot be read: "+why.Error())
+		return nil //nolint:nilerr // reported, the other paths go on
+	}
+	for _, key := range sortedKeys(item) {
+		if !isMethod(key) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("import %s: %w", im.in.Slug, err)
+		}
+		if im.seen++; im.seen > maxOperations {
+			return fault.Invalid("/openapi/paths", "size", "The document has too many operations.")
+		}
+		method := strings.ToUpper(key)
+		node, isObject := item[key].(map[string]any)
+		switch {
+		case !isObject:
+			im.reject(label(method, path), "the operation is not an object")
+		case !callable(method):
+			im.reject(label(method, path), "the method is not supported")
+		default:
+			o := &operation{im: im, method: method, path: path, item: item, node: node}
+			if err := im.add(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isMethod reports whether a member of a path item is an operation (OpenAPI 3.2's
+// query is refused with its reason like OPTIONS).
+func isMethod(key string) bool {
+	return slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}, key)
+}
+
+func callable(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// add converts one operation and files it under verbs or rejected.
+func (im *importer) add(o *operation) error {
+	where := label(o.method, o.path)
+	v, err := o.verb()
+	if err == nil {
+		v.Schema, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
+	}
+	if im.conv.nodes > maxNodes {
+		return errTooLarge()
+	}
+	if err == nil {
+		if _, compileErr := argschema.Compile(v.Schema); compileErr != nil {
+			err = reason("its arguments' schema cannot be compiled")
+		}
+	}
+	if err == nil {
+		v.Plan, err = exactjson.Encode(o.plan)
+	}
+	if err != nil {
+		if f := fault.As(err); f != nil {
+			return f
+		}
+		im.reject(where, err.Error())
+		return nil
+	}
+	v.Name = im.names.pick(text(o.node, "operationId"), o.method, o.path)
+	im.bytes += len(v.Schema) + len(v.Plan)
+	im.out.Verbs = append(im.out.Verbs, v)
+	if lost := sorted(o.scratch.lost); len(lost) > 0 {
+		im.out.Degraded = append(im.out.Degraded, verb.Report{Operation: where, Reason: argschema.Shorten(strings.Join(lost, "; "), maxReason)})
+	}
+	return nil
+}
+
+func (im *importer) reject(operation, why string) {
+	im.out.Rejected = append(im.out.Rejected, verb.Report{Operation: argschema.Shorten(operation, maxReason), Reason: argschema.Shorten(why, maxReason)})
+}

@@ -1,0 +1,291 @@
+package openapi
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Limits on what one verb keeps.
+const (
+	maxDescription   = 1024
+	maxArgName       = 255
+	maxDeclared      = 8
+	maxDeclaredInput = 64
+)
+
+// operation is one method of one path on its way to a verb.
+type operation struct {
+	im     *importer
+	method string // upper case
+	path   string // as the document writes it
+	item   map[string]any
+	node   map[string]any
+
+	plan     httpplan.Plan
+	props    map[string]any // converted schemas of the arguments
+	required []string
+	extra    map[string]any // further keywords of the arguments' schema
+	scratch  *scratch
+	idemKey  string // a declared Idempotency-Key header, as the document spells it
+}
+
+// label names the operation in a report.
+func label(method, path string) string { return method + " " + path }
+
+// verb converts the operation. An error says why it cannot be called.
+func (o *operation) verb() (verb.Definition, error) {
+	o.props, o.extra, o.scratch = map[string]any{}, map[string]any{}, newScratch()
+	o.plan = httpplan.Plan{Kind: verb.KindHTTP, Method: o.method}
+	v := verb.Definition{Description: o.description(), Domain: o.domain()}
+	v.Risk, v.Operation = implied(o.method)
+	if err := o.setPath(); err != nil {
+		return verb.Definition{}, err
+	}
+	declared := o.extension(&v)
+	params, err := o.parameters(declared)
+	if err != nil {
+		return verb.Definition{}, err
+	}
+	if err := o.addParameters(params); err != nil {
+		return verb.Definition{}, err
+	}
+	if err := o.addBody(); err != nil {
+		return verb.Definition{}, err
+	}
+	o.setServer()
+	o.setAnswers()
+	v.Idempotency = o.idempotency(v.Operation, declared)
+	return v, nil
+}
+
+// implied is what a method says about risk and operation where nothing else does.
+func implied(method string) (verb.Risk, verb.Operation) {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return verb.RiskLow, verb.Read
+	case http.MethodDelete:
+		return verb.RiskHigh, verb.Write
+	default:
+		return verb.RiskMedium, verb.Write
+	}
+}
+
+// idempotency is the extension's word, else none for a write unless the document
+// declares an Idempotency-Key header. PUT and DELETE are not taken for
+// idempotent: HTTP asks it of them, and providers do otherwise.
+func (o *operation) idempotency(op verb.Operation, declared verb.Idempotency) verb.Idempotency {
+	switch {
+	case declared != "":
+		return declared
+	case op == verb.Read:
+		return verb.IdempotencyIntrinsic
+	case o.idemKey != "":
+		return verb.Idempotency("header:" + o.idemKey)
+	default:
+		return verb.IdempotencyNone
+	}
+}
+
+var htmlTag = regexp.MustCompile(`(?i)</?(?:p|a|b|i|br|ul|ol|li|em|strong|code|pre|div|span|h[1-6])(?:\s[^<>]*)?/?>`)
+
+// description joins summary and description, without their HTML.
+func (o *operation) description() string {
+	summary, long := text(o.node, "summary"), text(o.node, "description")
+	summary = strings.TrimSpace(htmlTag.ReplaceAllString(summary, ""))
+	long = strings.TrimSpace(htmlTag.ReplaceAllString(long, ""))
+	switch {
+	case summary == "" && long == "":
+		return label(o.method, o.path)
+	case summary == "" || strings.HasPrefix(long, summary):
+		return argschema.Shorten(long, maxDescription)
+	case long == "":
+		return argschema.Shorten(summary, maxDescription)
+	}
+	return argschema.Shorten(summary+"\n\n"+long, maxDescription)
+}
+
+// domain is the first tag, else the provider's domain. The extension comes later.
+func (o *operation) domain() string {
+	tags, _ := o.node["tags"].([]any)
+	for _, tag := range tags {
+		name, _ := tag.(string)
+		if d := domainName(name); d != "" {
+			return d
+		}
+	}
+	return o.im.out.Domain
+}
+
+// domainName writes s as a domain, "" where nothing of it can be used.
+func domainName(s string) string {
+	return strings.TrimRight(argschema.Shorten(snake(s), maxDomain), "_")
+}
+
+// extension applies x-agent-runtime. A value that is not understood is reported
+// and has no effect. It returns the idempotency that is declared, "" if none.
+func (o *operation) extension(v *verb.Definition) verb.Idempotency {
+	raw, has := o.node["x-agent-runtime"]
+	if !has {
+		return ""
+	}
+	ext, ok := raw.(map[string]any)
+	if !ok {
+		o.scratch.lose("x-agent-runtime is not an object and is ignored")
+		return ""
+	}
+	var idempotency verb.Idempotency
+	riskGiven := false
+	for key, value := range ext {
+		word, _ := value.(string)
+		known := true
+		switch key {
+		case "risk_level":
+			risk := verb.Risk(strings.ToLower(word))
+			if known = slices.Contains([]verb.Risk{verb.RiskLow, verb.RiskMedium, verb.RiskHigh}, risk); known {
+				v.Risk, riskGiven = risk, true
+			}
+		case "operation_type":
+			op := verb.Operation(strings.ToLower(word))
+			if known = op == verb.Read || op == verb.Write; known {
+				v.Operation = op
+			}
+		case "domain":
+			d := domainName(word)
+			if known = d != ""; known {
+				v.Domain = d
+			}
+		case "idempotency":
+			idempotency, known = verb.ParseIdempotency(word)
+			if known && httpfield.Forbidden(idempotency.Header()) {
+				idempotency, known = "", false
+			}
+		default:
+			o.scratch.lose("x-agent-runtime has a field that is not known and is ignored")
+		}
+		if !known {
+			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")
+		}
+	}
+	if v.Operation == verb.Write && v.Risk == verb.RiskLow && !riskGiven {
+		v.Risk = verb.RiskMedium // a GET that is declared to write
+	}
+	return idempotency
+}
+
+// setServer keeps a server of the operation's or the path's own. A base URL that
+// the import was given stands above all of them.
+func (o *operation) setServer() {
+	if o.im.in.BaseURL != "" {
+		return
+	}
+	for _, owner := range []map[string]any{o.node, o.item} {
+		if list, has := owner["servers"].([]any); has && len(list) > 0 {
+			base, err := serverURL(list[0], o.im.out.BaseURL)
+			if err != nil {
+				o.scratch.lose("the operation's own server is not usable; the provider's is used")
+				return
+			}
+			if base != o.im.out.BaseURL {
+				o.plan.BaseURL = base
+				o.im.servers[base] = true
+			}
+			return
+		}
+	}
+}
+
+// setAnswers collects the media types of the successful answers.
+func (o *operation) setAnswers() {
+	responses := field(o.node, "responses")
+	var declared []string
+	for _, status := range sortedKeys(responses) {
+		if !strings.HasPrefix(status, "2") && status != "default" {
+			continue
+		}
+		response, err := o.im.doc.object(responses[status])
+		if err != nil {
+			continue
+		}
+		for _, name := range sortedKeys(field(response, "content")) {
+			media := httpfield.MediaType(name)
+			if media != "" && !slices.Contains(declared, media) && len(declared) < maxDeclaredInput {
+				declared = append(declared, media)
+			}
+		}
+	}
+	o.plan.Declared = declared
+	o.plan.Accept = accept(declared)
+}
+
+// accept asks for JSON first, then for what else is declared.
+func accept(declared []string) string {
+	var other []string
+	hasJSON := len(declared) == 0
+	for _, media := range declared {
+		if httpfield.IsJSON(media) || strings.Contains(media, "*") {
+			hasJSON = true
+			continue
+		}
+		if len(other) < maxDeclared {
+			other = append(other, media)
+		}
+	}
+	switch {
+	case !hasJSON:
+		return strings.Join(other, ", ")
+	case len(other) == 0:
+		return "application/json"
+	default:
+		return "application/json, " + strings.Join(other, ";q=0.5, ") + ";q=0.5"
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// schema returns the JSON Schema of the verb's arguments within budget bytes.
+func (o *operation) schema(budget int) (json.RawMessage, error) {
+	slices.Sort(o.required)
+	o.required = slices.Compact(o.required)
+	if o.required == nil {
+		o.required = []string{}
+	}
+	schema := map[string]any{"additionalProperties": false}
+	maps.Copy(schema, o.extra)
+	schema["type"], schema["properties"], schema["required"] = "object", o.props, o.required
+	own, err := exactjson.Encode(schema)
+	if err != nil {
+		return nil, err
+	}
+	if len(own) > budget {
+		return nil, reason("its arguments' schema is too large")
+	}
+	if err := o.im.conv.convertQueued(); err != nil {
+		return nil, err
+	}
+	if len(o.scratch.refs) == 0 {
+		return own, nil
+	}
+	defs, lost := o.im.conv.closure(sorted(o.scratch.refs), budget-len(own))
+	for _, why := range lost {
+		o.scratch.lose(why)
+	}
+	schema["$defs"] = defs
+	return exactjson.Encode(schema)
+}

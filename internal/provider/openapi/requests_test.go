@@ -1,0 +1,94 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/openapi"
+)
+
+func TestBodiesOfDocuments(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		content, args    string
+		body, media, why string
+	}{
+		"JSON before a form": {
+			content: `{"application/x-www-form-urlencoded":{"schema":{"properties":{"f":{}}}},"application/vnd.x+json":{"schema":{"properties":{"j":{}}}}}`,
+			args:    `{"j":1}`, body: `{"j":1}`, media: "application/vnd.x+json",
+		},
+		"XML is left": {
+			content: `{"application/xml":{},"application/json":{"schema":{"properties":{"j":{}}}}}`,
+			args:    `{"j":1}`, body: `{"j":1}`, media: "application/json", why: "a media type of the body is not supported; another is used",
+		},
+		"any type is JSON": {content: `{"*/*":{"schema":{"type":"array"}}}`, args: `{"body":[]}`, body: `[]`, media: "application/json"},
+		"text":             {content: `{"text/plain":{"schema":{"type":"string"}}}`, args: `{"body":"hi"}`, body: `hi`, media: "text/plain; charset=utf-8"},
+		"bytes": {
+			content: `{"image/*":{"schema":{"type":"string","format":"binary"}}}`,
+			args:    `{"body":"aGk="}`, body: `hi`, media: "application/octet-stream", why: "the body is given as base64",
+		},
+		"a form with styles": {
+			content: `{"application/x-www-form-urlencoded":{"schema":{"properties":{"d":{"type":"object"},"l":{"type":"array"}}},"encoding":{"d":{"style":"deepObject","explode":true},"l":{"style":"form","explode":false}}}}`,
+			args:    `{"d":{"a":1},"l":[1,2]}`, body: "d%5Ba%5D=1&l=1,2", media: "application/x-www-form-urlencoded",
+		},
+		"multipart": {
+			content: `{"multipart/form-data":{"schema":{"type":"object","required":["file"],"properties":{"file":{"type":"string","format":"binary"},"note":{"type":"string"},"meta":{"type":"object"}}},"encoding":{"file":{"contentType":"image/png"}}}}`,
+			args:    `{"file":"AAE=","note":"n","meta":{"k":1}}`, media: "multipart/form-data; boundary=ecf7ae9bc4f0a3d4f8b3ce1c5ce1ac3e", why: "files of the body are given as base64",
+			body: "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\nContent-Type: image/png\r\n\r\n\x00\x01\r\n" +
+				"--B\r\nContent-Disposition: form-data; name=\"meta\"\r\nContent-Type: application/json\r\n\r\n{\"k\":1}\r\n" +
+				"--B\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nn\r\n--B--\r\n",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			im := load(t, document("3.0.0", `{"/p":{"post":{"requestBody":{"required":true,"content":`+tc.content+`}}}}`, ""))
+			require.Empty(t, im.Rejected)
+			if tc.why == "" {
+				require.Empty(t, im.Degraded)
+			} else {
+				require.Equal(t, tc.why, im.Degraded[0].Reason)
+			}
+			schema, err := argschema.Compile(im.Verbs[0].Schema)
+			require.NoError(t, err)
+			require.Empty(t, schema.Validate(json.RawMessage(tc.args)))
+			plan, err := httpplan.Parse(im.Verbs[0].Plan)
+			require.NoError(t, err)
+			req, err := httpcall.BuildRequest(plan, im.BaseURL, json.RawMessage(tc.args))
+			require.NoError(t, err)
+			media, body := req.Header.Get("Content-Type"), string(req.Body)
+			if prefix, boundary, multi := strings.Cut(media, "boundary="); multi {
+				require.Len(t, boundary, 32)
+				media, body = prefix, strings.ReplaceAll(body, boundary, "B")
+				tc.media, _, _ = strings.Cut(tc.media, "boundary=")
+			}
+			require.Equal(t, tc.media, media)
+			require.Equal(t, tc.body, body)
+		})
+	}
+}
+
+func TestStaticParts(t *testing.T) {
+	t.Parallel()
+	im := load(t, document("3.0.0", `{"/a b/{id}:run?version=2#frag":{"servers":[{"url":"https://other.example"}],"post":{"responses":{"200":{"content":{"application/pdf":{},"application/json; charset=utf-8":{}}},"404":{"content":{"text/html":{}}}}}}}`, ""))
+	require.Equal(t, []string{"https://api.shop.example/v1", "https://other.example"}, im.Servers)
+	plan, err := httpplan.Parse(im.Verbs[0].Plan)
+	require.NoError(t, err)
+	require.Equal(t, []string{"application/json", "application/pdf"}, plan.Declared)
+	req, err := httpcall.BuildRequest(plan, im.BaseURL, json.RawMessage(`{"id":"7"}`))
+	require.NoError(t, err)
+	require.Equal(t, "https://other.example/a%20b/7:run?version=2", req.URL)
+	require.Equal(t, http.Header{"Accept": {"application/json, application/pdf;q=0.5"}}, req.Header)
+
+	given, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", BaseURL: "https://mine.example", Document: document("3.0.0",
+		`{"/a":{"servers":[{"url":"https://other.example"}],"get":{}}}`, "")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"https://mine.example"}, given.Servers, "a given base URL stands above the operation's own server")
+}

@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/provider/httpcall"
+)
+
+// HTTP is the Caller of verb.KindHTTP.
+func HTTP(client *httpcall.Client) Caller { return httpCaller{client} }
+
+type httpCaller struct{ client *httpcall.Client }
+
+// Compile implements Caller.
+func (c httpCaller) Compile(plan json.RawMessage) (Plan, error) {
+	p, err := httpplan.Parse(plan)
+	if err != nil {
+		return nil, err
+	}
+	return &httpPlan{client: c.client, plan: p}, nil
+}
+
+type httpPlan struct {
+	client *httpcall.Client
+	plan   httpplan.Plan
+}
+
+// Prepare implements Plan.
+func (p *httpPlan) Prepare(baseURL string, args json.RawMessage) (Request, error) {
+	req, err := httpcall.BuildRequest(p.plan, baseURL, args)
+	if err != nil {
+		return nil, err
+	}
+	return &httpRequest{httpPlan: p, req: req}, nil
+}
+
+// preview is a request as a human reads it before they decide.
+type preview struct {
+	Method  string          `json:"method"`
+	URL     string          `json:"url"`
+	Headers http.Header     `json:"headers"`
+	Body    json.RawMessage `json:"body"`
+}
+
+// Preview implements Plan. A secret argument shows neither in the body nor in the address.
+func (p *httpPlan) Preview(baseURL string, masked json.RawMessage) json.RawMessage {
+	shown, err := httpcall.BuildRequest(p.plan, baseURL, masked)
+	if err != nil {
+		// A masked argument that no longer fits its place (a file in base64): the
+		// address is shown as the document has it, and nothing of the arguments.
+		shown = &httpcall.Request{Method: p.plan.Method, URL: baseURL + p.plan.Path}
+	}
+	out := preview{Method: shown.Method, URL: redact.MaskURL(shown.URL), Headers: redact.MaskHeaders(shown.Header), Body: json.RawMessage("null")}
+	if len(shown.Body) > 0 {
+		out.Body = shown.Body
+		if !json.Valid(shown.Body) {
+			// Marshalling a text cannot fail.
+			out.Body, _ = json.Marshal(string(shown.Body)) //nolint:errchkjson // see above
+		}
+	}
+	if out.Headers == nil {
+		out.Headers = http.Header{}
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+type httpRequest struct {
+	*httpPlan
+	req *httpcall.Request
+}
+
+// Address implements Request.
+func (r *httpRequest) Address() string { return r.req.URL }
+
+// Apply implements Request.
+func (r *httpRequest) Apply(auth credential.Auth, secret credential.Secret) error {
+	return httpcall.Apply(auth, secret, r.req)
+}
+
+// Send implements Request.
+func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
+	out := r.client.Send(ctx, r.req, httpcall.SendOptions{
+		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
+	})
+	answer := run.Answer{Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout}
+	switch out.Phase {
+	case httpcall.NotSent:
+		answer.Phase, answer.Problem = run.NotSent, notSent(out.Err)
+	case httpcall.Sent:
+		answer.Phase = run.Sent
+	case httpcall.Answered:
+		answer.Phase = run.Answered
+		r.read(out, a.Clean, &answer)
+	}
+	return answer
+}
+
+// read takes the answer's body over.
+func (r *httpRequest) read(out httpcall.Outcome, clean func([]byte) []byte, a *run.Answer) {
+	switch {
+	case out.BodyErr != nil:
+		a.Problem = "the response broke off"
+		return
+	case out.Truncated:
+		a.Complete, a.Problem = true, fmt.Sprintf("the response is larger than %d bytes", httpcall.DefaultMaxBytes)
+		return
+	}
+	a.Complete = true
+	result, ok := httpcall.ResultObject(out.ContentType, clean(out.Body), r.plan.Declared)
+	if !ok {
+		a.Problem = "the response is not what the provider's document declares"
+		return
+	}
+	a.Result = result
+}
+
+// notSent says why nothing left, in words that contain no address and no secret.
+func notSent(err error) string {
+	if errors.Is(err, egress.ErrRefused) {
+		return "its address is not public"
+	}
+	return "no connection could be made"
+}
