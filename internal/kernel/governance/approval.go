@@ -9,12 +9,12 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-// ApprovalStatus is where an approval stands. Rows store it as text.
+// ApprovalStatus is the state of an approval. Rows store it as text.
 type ApprovalStatus string
 
 // The statuses. A pending approval is decided, expires, is cancelled with its subject, or
-// is superseded because something it was bound to has changed. A blocked one is the record
-// of a block, closed from the start.
+// is superseded because something that it is bound to has changed. A blocked approval is
+// the record of a blocked call, and is closed from the start.
 const (
 	ApprovalPending    ApprovalStatus = "pending"
 	ApprovalApproved   ApprovalStatus = "approved"
@@ -35,10 +35,11 @@ func ApprovalStatuses() []ApprovalStatus {
 // Valid reports whether the status exists.
 func (s ApprovalStatus) Valid() bool { return slices.Contains(ApprovalStatuses(), s) }
 
-// ApprovalKind is what an approval record tells of. Rows store it as text.
+// ApprovalKind is what an approval is about. Rows store it as text.
 type ApprovalKind string
 
-// The kinds: a call that was blocked, a call that is held, and the request of a dry run.
+// The kinds: a call that was blocked, a call that is held, and a dry run that an approver
+// may release.
 const (
 	ApprovalOfBlock  ApprovalKind = "block"
 	ApprovalOfHold   ApprovalKind = "hold"
@@ -53,7 +54,7 @@ func ApprovalKinds() []ApprovalKind {
 // Valid reports whether the kind exists.
 func (k ApprovalKind) Valid() bool { return slices.Contains(ApprovalKinds(), k) }
 
-// Asking is an approval that people decide about, with what it has gathered so far.
+// Asking is an approval that people decide about, with the approvals it has so far.
 type Asking struct {
 	Status       ApprovalStatus
 	ExpiresAt    time.Time
@@ -76,7 +77,7 @@ type Vote struct {
 	Reason  string
 }
 
-// Refusal returns why the vote does not count at the time now, "" where it does:
+// Refusal returns why the vote does not count at the time now, or "" where it counts:
 //
 //	APPROVAL_NOT_PENDING   the asking is closed, or its time is over
 //	APPROVER_NOT_ELIGIBLE  the requirements do not let the voter decide, or the voter is no
@@ -84,8 +85,8 @@ type Vote struct {
 //	CONFLICT               the voter has approved already
 //	VALIDATION_ERROR       a rejection without the reason that a requirement asks for
 //
-// It is the one rule of who may decide. The desk asks it before a decision is stored, and
-// the counting asks it again of the rows as they stand then.
+// It is the one rule of who may decide. The desk applies it before it stores a decision.
+// The counting of decisions applies it again, to the rows as they are then.
 func Refusal(a Asking, v Vote, now time.Time) fault.Code {
 	operator := v.Voter.UserID == uuid.Nil && !v.Approve
 	approved := func(one Voter) bool { return one.UserID == v.Voter.UserID }

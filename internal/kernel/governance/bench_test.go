@@ -63,7 +63,7 @@ const (
 	heldCall  = `{"amount":5000,"reason":"damaged","customer":{"address":{"country":"DE"}},"tags":["vip"]}`
 )
 
-// A thousand policies have to cost at most three times what ten do.
+// A thousand policies must cost at most three times as much as ten.
 func BenchmarkEvaluate10(b *testing.B)   { benchmarkEvaluate(b, 10, quietCall, governance.Allow) }
 func BenchmarkEvaluate100(b *testing.B)  { benchmarkEvaluate(b, 100, quietCall, governance.Allow) }
 func BenchmarkEvaluate1000(b *testing.B) { benchmarkEvaluate(b, 1000, quietCall, governance.Allow) }
@@ -84,8 +84,8 @@ func BenchmarkCompile1000(b *testing.B) {
 	}
 }
 
-// TestPoliciesThatDoNotApplyAllocateNothing counts allocations, which unlike times are
-// the same on every machine.
+// TestPoliciesThatDoNotApplyAllocateNothing counts allocations. Unlike times, they are the
+// same on every machine.
 //
 //nolint:paralleltest // testing.AllocsPerRun counts for the whole process
 func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
@@ -96,14 +96,14 @@ func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
 	elsewhere := benchmarkCall(quietCall)
 	elsewhere.Verb = verb.Name{Provider: "nobody", Verb: "asks"}
 	require.Zero(t, count(large, elsewhere), "no policy is about it")
-	// Two policies are about this one, and what they ask is not so.
+	// Two policies are about this call, and their conditions are false.
 	quiet := benchmarkCall(quietCall)
 	require.Zero(t, count(large, quiet))
 	held := benchmarkCall(heldCall)
 	require.InDelta(t, count(small, held), count(large, held), 0)
 	require.Equal(t, governance.PendingApproval, large.Evaluate(held).Decision)
 
-	// A thousand that are about it, whose conditions do not hold.
+	// A thousand policies are about the call, and their conditions are false.
 	var all []governance.Policy
 	for i := range 1000 {
 		all = append(all, policy(strconv.Itoa(i), block, cond("args.amount", "greater", "1e6"), cond("args.reason", "equals", `"x"`)))

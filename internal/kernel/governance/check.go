@@ -19,7 +19,7 @@ const (
 	MaxMatchers      = 50
 	MaxConditions    = 50
 	MaxApprovers     = 50
-	MaxRequired      = 10             // people who have to approve
+	MaxRequired      = 10             // people who must approve
 	MaxTimeout       = 30 * 24 * 3600 // seconds
 	maxMatcherValue  = 255            // bytes, as a verb's name
 	verbCharacters   = "abcdefghijklmnopqrstuvwxyz0123456789_-:"
@@ -30,9 +30,9 @@ const (
 	messageRiskLevel = "must be low, medium or high"
 )
 
-// CheckPolicy returns what is wrong with a policy that somebody wants stored, with
-// paths as in the request body (/verbMatchers/0/type); nil where nothing is. It judges
-// what Normalize returns for p. Messages never repeat a value.
+// CheckPolicy returns what is wrong with a policy before it is stored, or nil. The paths
+// are those of the request body (/verbMatchers/0/type). It checks what Normalize returns
+// for p. Messages never repeat a value.
 func CheckPolicy(p Policy) []fault.Detail {
 	p = Normalize(p)
 	var c checker
@@ -54,7 +54,7 @@ func CheckPolicy(p Policy) []fault.Detail {
 	return c.details
 }
 
-// CheckConditions is CheckPolicy for conditions alone, which stand under path.
+// CheckConditions is CheckPolicy for conditions alone. path is the place of the list.
 func CheckConditions(path string, list []Condition) []fault.Detail {
 	var c checker
 	c.atMost(path, len(list), MaxConditions)
@@ -122,8 +122,8 @@ func (c *checker) matcher(path string, m Matcher) {
 	}
 }
 
-// verb refuses what no verb's name can be: a policy that silently never matches guards
-// nothing.
+// verb refuses a value that can match no verb's name. A policy that never matches would
+// protect nothing, and its author would not notice.
 func (c *checker) verb(path, value string) {
 	if glob := strings.ReplaceAll(value, "*", ""); glob != value {
 		if strings.Trim(glob, verbCharacters) != "" || strings.Count(glob, ":") > 1 {
@@ -162,7 +162,7 @@ func (c *checker) approver(path string, a Approver) {
 			c.fail(path+"/value", ruleEnum, "must be owner, admin, approver or member")
 		}
 	case ApproverUser:
-		// One way to write an id: braces and urn: are read by uuid.Parse too.
+		// There is one way to write an id: uuid.Parse would also read braces and urn:.
 		if id, err := uuid.Parse(a.Value); err != nil || id == uuid.Nil || id.String() != a.Value {
 			c.fail(path+"/value", "uuid", "must be a user's id")
 		}

@@ -194,7 +194,7 @@ func TestContradictions(t *testing.T) {
 		{cond(a, "equals", `9`), cond(a, "less", `10`), false},
 		{cond(a, "exists", ``), cond(a, "not_exists", ``), true},
 		{cond(a, "exists", ``), cond(a, "equals", `1`), false},
-		{cond(a, "not_exists", ``), cond(a, "equals", `1`), false}, // of a missing argument both may count
+		{cond(a, "not_exists", ``), cond(a, "equals", `1`), false}, // both may count for a missing argument
 		{cond("agent_id", "not_exists", ``), cond("agent_id", "equals", `"x"`), true},
 		{cond("agent_id", "not_exists", ``), cond("agent_id", "equals", `null`), false},
 		{cond("agent_id", "exists", ``), cond("agent_id", "equals", `null`), true},
@@ -225,8 +225,8 @@ func TestContradictions(t *testing.T) {
 	}
 	got := governance.Contradictions([]governance.Condition{cond(a, "greater", "10"), cond("agent_id", "exists", ""), cond(a, "LESS", "5"), cond(a, "equals", "7")})
 	require.Equal(t, []string{
-		"conditions 0 and 2 can never hold together: args.a greater and less",
-		"conditions 0 and 3 can never hold together: args.a greater and equals",
-		"conditions 2 and 3 can never hold together: args.a less and equals",
+		"conditions 0 and 2 can never both be true: args.a greater and less",
+		"conditions 0 and 3 can never both be true: args.a greater and equals",
+		"conditions 2 and 3 can never both be true: args.a less and equals",
 	}, got)
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// policy is a Policy that can be judged.
+// policy is a Policy that is ready to judge calls.
 type policy struct {
 	Policy
 	strict     int  // of its action, see strictness
 	always     bool // it may be about any call
 	conditions []*condition
-	// broken: the policy as it is stored cannot be read. It blocks all that it may be about.
+	// broken: the stored policy cannot be read. It blocks every call that it may be about.
 	broken bool
 }
 
@@ -56,19 +56,19 @@ func compilePolicy(source Policy) *policy {
 // tightens reports whether a doubt about the call counts as a match.
 func (p *policy) tightens() bool { return p.Action != ActionAllow }
 
-// consider adds the policy to those that match where its conditions hold.
+// consider adds the policy to those that match, where all its conditions are met.
 func (e *evaluation) consider(p *policy) {
 	strict := p.tightens()
 	for _, c := range p.conditions {
-		if ok, _ := c.holds(e, strict); !ok {
+		if ok, _ := c.isMet(e, strict); !ok {
 			return
 		}
 	}
 	e.matched = append(e.matched, p)
 }
 
-// before orders policies: the strictest first, enforced before shadow, then by
-// priority, name and id, so that the order they are stored in says nothing.
+// before orders policies: the strictest first, enforced before shadow, then by priority,
+// name and id. So the order in which they are stored does not matter.
 func before(p, q *policy) int {
 	return cmp.Or(
 		cmp.Compare(q.strict, p.strict),
@@ -80,7 +80,7 @@ func before(p, q *policy) int {
 	)
 }
 
-// verdict decides by the policies that match, one at least.
+// verdict returns the decision of the policies that match, of which there is at least one.
 func (e *evaluation) verdict() Verdict {
 	slices.SortStableFunc(e.matched, before)
 	var enforced []*policy
@@ -117,8 +117,8 @@ func (e *evaluation) verdict() Verdict {
 	return v
 }
 
-// decided is the policy that the decision is reported under: the first of the
-// strictest, or none where the registry has its way in spite of them.
+// decided returns the policy whose name the verdict reports: the first of the strictest. It
+// returns nil where the registry's default decides in spite of the policies.
 func (e *evaluation) decided(enforced []*policy, d Decision) *policy {
 	if len(enforced) == 0 || (d == Block) != (enforced[0].Action == ActionBlock) {
 		return nil
@@ -126,8 +126,8 @@ func (e *evaluation) decided(enforced []*policy, d Decision) *policy {
 	return enforced[0]
 }
 
-// requirements are the approvals that the enforced policies ask for. They come in the
-// order of before: the strictest first, so those of require_approval lead.
+// requirements returns the approvals that the enforced policies ask for. Policies come in
+// the order of before: the strictest first, so those of require_approval lead.
 func requirements(enforced []*policy) []Requirement {
 	var list []Requirement
 	for _, p := range enforced {

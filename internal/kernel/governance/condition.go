@@ -18,7 +18,7 @@ const (
 	maxValue    = 4 << 10  // bytes
 	maxList     = 100      // elements of in and not_in
 	maxProgram  = 2000     // instructions of a regular expression
-	maxMatchLen = 64 << 10 // bytes that matches looks at; a longer text cannot be judged
+	maxMatchLen = 64 << 10 // bytes of a text for matches; a longer one cannot be judged
 )
 
 // operand is a condition's value, or one of its list.
@@ -28,22 +28,23 @@ type operand struct {
 	number decimal
 }
 
-// condition is a Condition that can be judged.
+// condition is a Condition that is ready to be judged.
 type condition struct {
 	source Condition
-	args   bool // the field is args.<path>; else source.Field is one of the context's
+	args   bool // the field is args.<path>; otherwise source.Field is one of the context's
 	path   []segment
-	list   []operand // one but for in and not_in
+	list   []operand // one, except for in and not_in
 	re     *regexp.Regexp
 	secret bool // the field's name says that its values are secret
 }
 
-// problem says what is wrong with a condition: in which of its fields, by which rule.
+// problem says what is wrong with a condition: the field, the rule it breaks, and a message.
 type problem struct{ field, rule, message string }
 
 func (p *problem) Error() string { return p.field + " " + p.message }
 
-// compileCondition reads a condition. The error is a *problem, and says nothing of values.
+// compileCondition reads a condition. The problem is nil where there is none, and never
+// repeats a value.
 func compileCondition(source Condition) (*condition, *problem) {
 	c := &condition{source: source}
 	switch path, args := strings.CutPrefix(source.Field, argsPrefix); {
@@ -141,7 +142,7 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 	return nil
 }
 
-// needs says what an operator's value has to be.
+// needs says what an operator's value must be.
 func needs(want kind, list bool) string {
 	one := "a string, a number, true or false"
 	switch want {
@@ -159,8 +160,8 @@ func needs(want kind, list bool) string {
 	return "must be " + one
 }
 
-// errProgram keeps an expression from costing more than a call is worth: matching takes
-// the length of the text times the size of the program.
+// errProgram limits what an expression may cost: matching takes the length of the text
+// times the size of the program.
 var errProgram = errors.New("is a regular expression that is too costly")
 
 func (c *condition) compileRegexp() *problem {
@@ -188,7 +189,7 @@ func compileRE2(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// looksSecret reports whether the value would be masked in arguments, at this path.
+// looksSecret reports whether the value would be masked in arguments at this path.
 func (c *condition) looksSecret() bool {
 	for _, s := range c.path {
 		if redact.LooksSecret(s.name) {

@@ -2,11 +2,11 @@ package governance
 
 import "fmt"
 
-// Conditions are those of a standing approval, ready to be held against calls. They
-// are immutable and safe for concurrent use.
+// Conditions are those of a standing approval, ready to judge calls. They are immutable
+// and safe for concurrent use.
 type Conditions struct{ list []*condition }
 
-// CompileConditions reads conditions. The error names the first that cannot be read.
+// CompileConditions reads conditions. The error names the first one that cannot be read.
 func CompileConditions(list []Condition) (*Conditions, error) {
 	cs := &Conditions{}
 	for i, source := range list {
@@ -20,16 +20,16 @@ func CompileConditions(list []Condition) (*Conditions, error) {
 	return cs, nil
 }
 
-// Hold reports whether all conditions surely hold, as those of a policy that allows:
-// what the call lacks, gives in another type or cannot be judged does not hold. No
-// conditions hold for each call; nil holds for none.
+// Hold reports whether all conditions are met, as for a policy that allows. A condition is
+// not met where the call lacks the field, has it in another type, or cannot be judged. An
+// empty list is met by every call, a nil list by none.
 func (cs *Conditions) Hold(c Call) bool {
 	if cs == nil {
 		return false
 	}
 	e := evaluation{call: c, args: document{data: c.Args}}
 	for _, one := range cs.list {
-		if ok, _ := one.holds(&e, false); !ok {
+		if ok, _ := one.isMet(&e, false); !ok {
 			return false
 		}
 	}

@@ -2,8 +2,8 @@ package governance
 
 import "encoding/json"
 
-// ContextOf reads of a call's metadata for whom it is made: agent_id and customer_id,
-// where they are strings. It is the caller's word, as the arguments are.
+// ContextOf returns for whom a call is made, by its metadata: agent_id and customer_id,
+// where they are strings. The caller writes them, as they write the arguments.
 func ContextOf(metadata json.RawMessage) Context {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(metadata, &m) != nil {

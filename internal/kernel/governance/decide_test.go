@@ -35,9 +35,8 @@ func named(actions ...governance.Action) []governance.Policy {
 	return list
 }
 
-// TestDecisionTable goes through every set of actions at every risk level. The
-// strictest decides; high risk is opened by require_approval alone; an unknown level by
-// nothing.
+// TestDecisionTable tries every set of actions at every risk level. The strictest decides.
+// Only require_approval opens high risk, and nothing opens an unknown level.
 func TestDecisionTable(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -86,7 +85,7 @@ func TestDecisionTable(t *testing.T) {
 					require.Contains(t, v.Reason, "no approval gate configured", where)
 				}
 
-				// The same policies in shadow decide nothing, and say what they would.
+				// The same policies in shadow decide nothing, and say what they would decide.
 				shadows := slices.Clone(policies)
 				for i := range shadows {
 					shadows[i].Mode = governance.Shadow
@@ -106,7 +105,8 @@ func TestDecisionTable(t *testing.T) {
 	}
 }
 
-// checkDecided: the strictest first, and the decided match is the policy reported.
+// checkDecided checks that the strictest match is first, and that the match that decided
+// is the policy that the verdict reports.
 func checkDecided(t *testing.T, v governance.Verdict) {
 	t.Helper()
 	order := []governance.Action{block, approve, notify, allow}
@@ -156,7 +156,7 @@ func TestDisabledPoliciesAndVersion(t *testing.T) {
 	require.Zero(t, none.Version())
 }
 
-func TestTheNamePriorityReports(t *testing.T) {
+func TestVerdictNamesThePolicyOfTheHighestPriority(t *testing.T) {
 	t.Parallel()
 	low, high, b, a := policy("low", approve), policy("high", approve), policy("b", approve), policy("a", approve)
 	low.Priority, high.Priority = -5, 10
@@ -234,14 +234,14 @@ func TestMatchers(t *testing.T) {
 		require.Equal(t, c.want, v.Decision == governance.Block, "%v", c)
 		require.Equal(t, c.want, p.Covers(refund(`{}`)), "%v", c)
 
-		// Any of several matches, and a policy that several matchers lead to is one match.
+		// One of several matchers is enough, and a policy with several that fit is one match.
 		p.Matchers = slices.Concat([]governance.Matcher{{Type: "verb", Value: "other:verb"}}, p.Matchers, p.Matchers, []governance.Matcher{{Type: "verb", Value: "stripe:create_*"}, {Type: "provider", Value: "stripe"}})
 		require.Len(t, governance.Compile(1, []governance.Policy{p}).Evaluate(refund(`{}`)).Matches, 1, "%v", c)
 	}
 	require.True(t, policy("p", block).Covers(refund(`{}`)))
 }
 
-func TestALongNameIsMatchedWhole(t *testing.T) {
+func TestMatcherComparesALongNameWhole(t *testing.T) {
 	t.Parallel()
 	c := refund(`{}`)
 	c.Verb.Verb = strings.Repeat("v", 240)
@@ -293,8 +293,8 @@ func TestContextFields(t *testing.T) {
 	}
 }
 
-// TestAPolicyThatCannotBeRead: it is not dropped, it blocks what it may be about.
-func TestAPolicyThatCannotBeRead(t *testing.T) {
+// A policy that cannot be read is not dropped.
+func TestPolicyThatCannotBeReadBlocksWhatItMayBeAbout(t *testing.T) {
 	t.Parallel()
 	elsewhere := []governance.Matcher{{Type: "provider", Value: "github"}}
 	here := []governance.Matcher{{Type: "provider", Value: "stripe"}}
@@ -402,7 +402,7 @@ func TestExplanations(t *testing.T) {
 	}
 	require.Equal(t, `policy "Large refunds" blocks this call: args.amount greater 1000 and args.reason contains "private" and args.pass equals a secret value and `+
 		`args.api_key not equals a secret value and args.items.sku in ["a","b"] and 3 more conditions; other policies that do so: 1. `+
-		`Change the call or the policy; sent again as it is, it is blocked again`, v.Reason)
+		`Change the call or the policy: the same call would be blocked again`, v.Reason)
 	require.NotContains(t, v.Reason, "5000")
 
 	quiet := refund(`{"amount":1}`)

@@ -7,8 +7,8 @@ import (
 	"agentruntime/internal/kernel/strictjson"
 )
 
-// decimal is an exact number, 0.d₁d₂d₃… × 10^point, negative or not. Nothing is ever
-// computed with it, so comparing two costs their digits, whatever their exponents.
+// decimal is an exact number, 0.d₁d₂d₃… × 10^point, negative or not. It is only compared,
+// never computed with. So a comparison costs as much as the digits, whatever the exponents.
 type decimal struct {
 	negative bool
 	n        uint8 // digits, without leading or trailing zeros; 0 for zero
@@ -16,8 +16,8 @@ type decimal struct {
 	digits   [strictjson.MaxNumberLen]byte
 }
 
-// parseDecimal reads a JSON number; ok is false for anything else, and for what the
-// reader of requests refuses: too many characters, too large an exponent.
+// parseDecimal reads a JSON number. ok is false for anything else, and for what the reader
+// of requests refuses: too many characters, too large an exponent.
 func parseDecimal(token []byte) (d decimal, ok bool) {
 	if len(token) == 0 || len(token) > strictjson.MaxNumberLen {
 		return decimal{}, false
@@ -103,7 +103,7 @@ func countDigits(token []byte) int {
 	return len(token)
 }
 
-// compare returns -1, 0 or 1.
+// compare returns -1, 0 or 1 as d is less than, equal to or greater than e.
 func (d *decimal) compare(e *decimal) int {
 	if s, t := d.sign(), e.sign(); s != t || s == 0 {
 		return cmp.Compare(s, t)

@@ -21,10 +21,10 @@ const (
 	kindScalar = kindBool | kindNumber | kindString
 )
 
-// maxDepth bounds nesting; the reader of requests allows 64.
+// maxDepth is the deepest nesting that is read; the reader of requests allows 64.
 const maxDepth = 128
 
-// wide is from how many members on an object's names are kept in a map.
+// wide is the number of members from which an object's names are kept in a map.
 const wide = 32
 
 // node is one value of a document. The values inside it follow it.
@@ -36,12 +36,12 @@ type node struct {
 	count             uint32 // members or elements
 }
 
-// document is a JSON text and where its values stand. It is read once, when the first
-// condition asks, and stays valid for any text: what is no JSON is broken.
+// document is a JSON text and the places of its values. It is read once, when the first
+// condition needs it. Any text is allowed: one that is not JSON is marked as broken.
 type document struct {
 	data   []byte
 	size   uint32      // nodes there are
-	few    [fewer]node // the first of them: most documents need no memory of their own
+	few    [fewer]node // the first nodes: most documents need no further memory
 	more   []node
 	read   bool
 	broken bool
@@ -68,7 +68,7 @@ func (d *document) add(n node) {
 	d.size++
 }
 
-// load reads data unless that was done, and reports whether it is JSON.
+// load reads data, once, and reports whether it is JSON.
 func (d *document) load() bool {
 	if d.read {
 		return !d.broken
@@ -184,7 +184,7 @@ func (d *document) literal(i int, word string) (int, bool) {
 	return end, end <= len(d.data) && string(d.data[i:end]) == word
 }
 
-// number finds the end of a number. What is between is read when it is compared.
+// number finds the end of a number. The number itself is read when it is compared.
 func (d *document) number(i int) (int, bool) {
 	end := i
 	for end < len(d.data) {
@@ -198,8 +198,8 @@ func (d *document) number(i int) (int, bool) {
 	return end, end > i && d.data[i] != '+' && d.data[i] != '.' && d.data[i]|0x20 != 'e'
 }
 
-// str finds the end of a string. Escapes have been checked by whoever read the request;
-// a wrong one here is broken.
+// str finds the end of a string. The reader of the request has checked the escapes; a
+// wrong one here makes the document broken.
 func (d *document) str(i int) (int, bool) {
 	for i++; i < len(d.data); i++ {
 		switch d.data[i] {
@@ -271,13 +271,14 @@ func (d *document) element(self uint32, n int) (uint32, bool) {
 	return i, true
 }
 
-// raw is the text of value i.
+// raw returns the text of value i.
 func (d *document) raw(i uint32) []byte { return d.data[d.node(i).from:d.node(i).end] }
 
-// text is what string i means. It shares the document's memory where nothing is escaped.
+// text returns the meaning of string i. It shares the document's memory where nothing is
+// escaped.
 func (d *document) text(i uint32) []byte { return unquote(d.raw(i)) }
 
-// value is value i as conditions look at it.
+// value returns value i in the form that conditions judge.
 func (d *document) value(i uint32) value {
 	v := value{kind: d.node(i).kind, text: d.raw(i)}
 	if v.kind == kindString {
@@ -294,7 +295,7 @@ func unquote(raw []byte) []byte {
 	return unescape(make([]byte, 0, len(raw)), raw)
 }
 
-// unescape appends the meaning of a string's inside.
+// unescape appends the meaning of a string's inside to dst.
 func unescape(dst, src []byte) []byte {
 	for i := 0; i < len(src); i++ {
 		if src[i] != '\\' || i+1 == len(src) {

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what an explanation repeats, in bytes.
+// Limits of what an explanation repeats.
 const (
-	maxActual = 256 // a call's value
-	maxShown  = 100 // a policy's value within a reason
+	maxActual = 256 // bytes of a call's value
+	maxShown  = 100 // bytes of a policy's value within a reason
 	maxWhy    = 5   // conditions within a reason
 )
 
-// explain fills in how a policy matched, and reports for each of its conditions
-// whether its values are secret.
+// explain fills in m with how the policy matched. It returns for each condition whether
+// its values are secret.
 func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
 	*m = Match{
 		PolicyID: p.ID, PolicyName: p.Name, Version: p.Version, Mode: p.Mode, Action: p.Action,
@@ -24,11 +24,11 @@ func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
 	}
 	secret = make([]bool, len(p.conditions))
 	for i, c := range p.conditions {
-		_, why := c.holds(e, p.tightens())
+		_, why := c.isMet(e, p.tightens())
 		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: why}
 		one.Actual, secret[i] = e.actual(c)
 		switch {
-		case !json.Valid(one.Value): // that of exists is never looked at
+		case !json.Valid(one.Value): // the value of exists is never read
 			one.Value = null
 		case secret[i]:
 			one.Value = json.RawMessage(`"[masked]"`)
@@ -41,8 +41,8 @@ func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
 //nolint:gochecknoglobals // immutable
 var null = json.RawMessage("null")
 
-// actual is the call's value for a condition, as it may be shown, and whether it, and
-// so what the policy compares it with, is secret.
+// actual returns the call's value for a condition, as it may be shown, and whether it is
+// secret. Then the value in the policy is secret too.
 func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
 	if !c.args {
 		return e.contextValue(c.source.Field), false
@@ -62,7 +62,7 @@ func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
 	return shown, secret
 }
 
-// loadMasked asks for the masked arguments, once.
+// loadMasked gets the masked arguments, once, and reports whether they can be read.
 func (e *evaluation) loadMasked() bool {
 	if e.masked == nil {
 		e.masked = &document{read: true, broken: true}
@@ -73,8 +73,8 @@ func (e *evaluation) loadMasked() bool {
 	return e.masked.load()
 }
 
-// collect returns the values that the path leads to: the one, or an array of those
-// that were found in the elements of arrays; nil for none. The text is a copy.
+// collect returns a copy of the values that the path leads to. Where the path leads into
+// the elements of arrays it is an array of the values found. It is nil for none.
 func (d *document) collect(path []segment) json.RawMessage {
 	var list json.RawMessage
 	places, all := 0, 0
@@ -115,8 +115,8 @@ func (e *evaluation) contextValue(field string) json.RawMessage {
 	return text
 }
 
-// reason says to the caller who decided, why, and what to do next. It has the
-// policy's own values where they are not secret, and none of the call's.
+// reason tells the caller which policy decided, why, and what to do next. It repeats the
+// policy's values where they are not secret, and none of the call's.
 func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, secret []bool) string {
 	if decided == nil {
 		return e.refusedByRegistry(enforced[0])
@@ -133,7 +133,7 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	case d == PendingApproval:
 		b.WriteString(" requires approval for this call")
 	case decided.Action == ActionNotify:
-		b.WriteString(" allows this call and has it notified")
+		b.WriteString(" allows this call and sends a notice of it")
 	default:
 		b.WriteString(" allows this call")
 	}
@@ -144,7 +144,7 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	}
 	switch d {
 	case Block:
-		b.WriteString(". Change the call or the policy; sent again as it is, it is blocked again")
+		b.WriteString(". Change the call or the policy: the same call would be blocked again")
 	case PendingApproval:
 		b.WriteString(". It is held until it is approved")
 		if same(enforced) > 1 {
@@ -155,7 +155,7 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	return b.String()
 }
 
-// same counts the policies of the deciding action.
+// same returns how many policies have the action that decides.
 func same(enforced []*policy) int {
 	n := 0
 	for _, p := range enforced {
@@ -166,11 +166,12 @@ func same(enforced []*policy) int {
 	return n
 }
 
-// refusedByRegistry is the reason where the policies that match are not enough.
+// refusedByRegistry returns the reason where the policies that match are not enough to let
+// the call run.
 func (e *evaluation) refusedByRegistry(first *policy) string {
 	name, says := e.call.Verb.String(), "policy "+strconv.Quote(first.Name)
 	if first.Action == ActionRequireApproval { // only an unknown level refuses it
-		return name + " has an unknown risk level: blocked, though " + says + " would have it approved"
+		return name + " has an unknown risk level: blocked, though " + says + " would ask for approval"
 	}
 	if d, _ := decide(e.call.Risk, ActionRequireApproval); d == Block {
 		return name + " has an unknown risk level: blocked, though " + says + " would allow it"
@@ -179,7 +180,8 @@ func (e *evaluation) refusedByRegistry(first *policy) string {
 		" alone does not open it; a high-risk verb is blocked until a policy requires approval for it"
 }
 
-// because writes the conditions of a policy and why they count where they could not be judged.
+// because writes the conditions of a policy. Where one could not be judged it writes why it
+// counts as true.
 func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
 	for i, c := range p.conditions {
 		if i == 0 {
@@ -199,7 +201,7 @@ func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
 			b.WriteByte(' ')
 			b.WriteString(shown(c.source.Value, secret[i]))
 		}
-		if _, why := c.holds(e, p.tightens()); why != "" {
+		if _, why := c.isMet(e, p.tightens()); why != "" {
 			b.WriteString(" (counts as true: ")
 			b.WriteString(why)
 			b.WriteByte(')')
@@ -207,7 +209,7 @@ func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
 	}
 }
 
-// shown is a policy's value as a reason has it.
+// shown returns a policy's value as a reason repeats it.
 func shown(value json.RawMessage, secret bool) string {
 	if secret {
 		return "a secret value"

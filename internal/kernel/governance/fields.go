@@ -9,8 +9,8 @@ import (
 )
 
 // Fields knows which argument paths a verb's schema has. It is immutable and safe for
-// concurrent use; nil knows none, and that of a schema that cannot be read knows all,
-// so that what is missing counts as missing.
+// concurrent use. A nil Fields knows none. That of a schema that cannot be read knows all
+// paths, so that an argument that the call lacks counts as missing.
 type Fields struct {
 	root *field
 	all  bool
@@ -18,30 +18,29 @@ type Fields struct {
 
 // field is one place of a schema.
 type field struct {
-	types      kind // 0 where it does not say
+	types      kind // 0 where the schema does not say
 	hides      bool // format password, writeOnly or x-sensitive
-	opaque     bool // it may have any member: it refers to what is not there, or to too much
+	opaque     bool // it may have any member: its reference is missing, or leads to too much
 	properties map[string]*field
-	patterns   []pattern // patternProperties, and additionalProperties without an expression
+	patterns   []pattern // patternProperties; and additionalProperties, without an expression
 	prefix     []*field
 	items      *field
 	alternates []*field // $ref, allOf, anyOf, oneOf, if/then/else
 
-	// Filled in when the whole schema is there.
-	same    []*field // itself and its alternates, theirs included
-	entered []*field // same, and what the items of arrays among them lead to
+	// Filled in when the whole schema was read.
+	same    []*field // itself, its alternates, and their alternates
+	entered []*field // same, and what the items of the arrays in it lead to
 	plain   bool     // an object of named members and nothing else
 }
 
-// pattern is a schema for the members whose name an expression fits, or with none for
-// those that properties does not name.
+// pattern is a schema for the members whose name an expression fits. Without an expression
+// it is for the members that properties does not name.
 type pattern struct {
 	re    *regexp.Regexp
 	field *field
 }
 
-// maxFields bounds the places of one schema that are walked. One with more counts as
-// unreadable.
+// maxFields is how many places of one schema are read. A schema with more cannot be read.
 const maxFields = 20000
 
 // NewFields reads a verb's JSON Schema: properties, items, prefixItems, local $ref,
@@ -69,8 +68,8 @@ func NewFields(schema json.RawMessage) *Fields {
 	return f
 }
 
-// closure is what can be reached from f by next, f first. Where that is more than a
-// path may lead to at once, f may have any member.
+// closure returns what can be reached from f by next, f first. Where that is more than
+// frontier, f becomes opaque.
 func closure(f *field, next func(*field) []*field) []*field {
 	list := []*field{f}
 	for i := 0; i < len(list); i++ {
@@ -88,8 +87,8 @@ func closure(f *field, next func(*field) []*field) []*field {
 	return list
 }
 
-// fieldReader builds the graph of one schema. places has what was read by its JSON
-// Pointer, so that a schema that refers to itself ends.
+// fieldReader builds the graph of one schema. places has what was read, by JSON Pointer, so
+// that the reading of a schema that refers to itself ends.
 type fieldReader struct {
 	root       any
 	places     map[string]*field
@@ -133,7 +132,7 @@ func (r *fieldReader) read(schema any, at string) *field {
 	return f
 }
 
-// anything is the field of a schema that says nothing (true).
+// anything returns the field of a schema that says nothing (true).
 func (r *fieldReader) anything() *field {
 	f := &field{types: kindAny}
 	r.list = append(r.list, f)
@@ -192,7 +191,7 @@ func (r *fieldReader) readAlternates(f *field, s map[string]any, at string) {
 	}
 }
 
-// resolve finds what a local reference names.
+// resolve returns what a local reference names, and the place of it.
 func (r *fieldReader) resolve(ref string) (target any, at string) {
 	rest, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -227,8 +226,9 @@ func escapePointer(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// typesOf reads type, and nullable as OpenAPI 3.0 has it. What says neither type nor
-// what it is made of may be anything.
+// typesOf returns the types that a schema says by type, and by nullable of OpenAPI 3.0. A
+// schema without type has any type. But where it consists of other schemas, they say the
+// type, and typesOf returns 0.
 func typesOf(s map[string]any) kind {
 	var types kind
 	switch t := s["type"].(type) {
@@ -271,8 +271,8 @@ func typeOf(name string) kind {
 	return kindAny
 }
 
-// frontier bounds the places that one path may lead to at once; a schema with more
-// counts as knowing the path.
+// frontier is how many places one path may lead to at once. A schema with more counts as
+// one that knows the path.
 const frontier = 64
 
 // Knows reports whether the schema has the argument path (without "args.", names with
@@ -286,13 +286,13 @@ func (f *Fields) Knows(path string) bool {
 	return known
 }
 
-// find reports whether the schema has the path, and the types it gives it.
+// find reports whether the schema has the path, and which types a value there may have.
 func (f *Fields) find(path []segment) (known bool, types kind) {
 	known, types, _ = f.walk(path)
 	return known, types
 }
 
-// secret reports whether the schema marks the path, or what it lies in, as secret.
+// secret reports whether the schema marks the path, or a place above it, as secret.
 func (f *Fields) secret(path []segment) bool {
 	_, _, hides := f.walk(path)
 	return hides
@@ -305,7 +305,7 @@ func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
 	if f.all {
 		return true, kindAny, false
 	}
-	// Nearly every step of nearly every schema is from one object to one member.
+	// In nearly every schema a step leads from one object to one member.
 	at := f.root
 	for len(path) > 0 && at.plain {
 		hides = hides || at.hides
@@ -318,7 +318,7 @@ func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
 	return known, types, hides || deeper
 }
 
-// spread is walk from one field on, where there may be several ways.
+// spread is walk from one field on, where the path may lead to several places.
 func (f *field) spread(path []segment) (known bool, types kind, hides bool) {
 	if len(path) == 0 {
 		types, hides = f.leaf()
@@ -348,7 +348,7 @@ func (f *field) spread(path []segment) (known bool, types kind, hides bool) {
 	return true, orAny(types), hides
 }
 
-// leaf is what the schema says of a value at f.
+// leaf returns what the schema says about a value at f.
 func (f *field) leaf() (types kind, hides bool) {
 	for _, in := range f.same {
 		types, hides = types|in.types, hides || in.hides
@@ -356,7 +356,7 @@ func (f *field) leaf() (types kind, hides bool) {
 	return types, hides
 }
 
-// orAny: where nothing says a type, it may be any.
+// orAny returns types, or any type where the schema does not say.
 func orAny(types kind) kind {
 	if types == 0 {
 		return kindAny
@@ -364,13 +364,13 @@ func orAny(types kind) kind {
 	return types
 }
 
-// advance appends to to the fields that the segment leads to from those in at.
+// advance appends the fields to which the segment leads from the fields in at.
 func advance(at []*field, s segment, to []*field) []*field {
 	for _, one := range at {
 		for _, in := range one.entered {
 			to = in.step(s, to)
 		}
-		// The element of an index is one of the arrays themselves, not of those in them.
+		// An index names an element of these arrays, not of the arrays within them.
 		for _, in := range one.same {
 			to = in.element(s, to)
 		}
@@ -378,7 +378,7 @@ func advance(at []*field, s segment, to []*field) []*field {
 	return to
 }
 
-// step adds the fields that a member of the segment's name may be.
+// step appends the fields that a member of the segment's name may be.
 func (f *field) step(s segment, to []*field) []*field {
 	if f.opaque {
 		to = join(to, f)
@@ -393,7 +393,7 @@ func (f *field) step(s segment, to []*field) []*field {
 	return to
 }
 
-// element adds the fields that the element of the segment's index may be.
+// element appends the fields that the element of the segment's index may be.
 func (f *field) element(s segment, to []*field) []*field {
 	switch {
 	case s.index < 0:

@@ -68,7 +68,7 @@ func TestFieldsOfASchema(t *testing.T) {
 
 func TestFieldsOfAHostileSchema(t *testing.T) {
 	t.Parallel()
-	// Every alternate leads to every other: without a bound each step multiplies.
+	// Every alternate leads to every other. Without a limit each step would multiply them.
 	var b strings.Builder
 	b.WriteString(`{"$defs":{`)
 	for i := range 100 {

@@ -1,6 +1,6 @@
-// Package governance decides whether a call may run. It is pure: what it judges is
-// handed to it, and the same call always gets the same decision with the same
-// reason. The run domain and the evaluate endpoint use it.
+// Package governance decides whether a call may run, and who may approve it. The run
+// domain, the policies and the approvals use it. It does no I/O: callers pass in what it
+// judges. The same call always gets the same decision with the same reason.
 package governance
 
 import (
@@ -9,7 +9,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Decision is what governance says of a call.
+// Decision is what governance decides about a call. Rows and audit records store it as text.
 type Decision string
 
 // Decisions (docs/governance.md).
@@ -19,7 +19,7 @@ const (
 	PendingApproval Decision = "pending_approval"
 )
 
-// Call is what is judged.
+// Call is a call to be judged.
 type Call struct {
 	Verb      verb.Name
 	Domain    string
@@ -28,8 +28,8 @@ type Call struct {
 	Args      json.RawMessage
 	// Fields knows the arguments that the verb's schema has; nil knows none.
 	Fields *Fields
-	// Masked returns the arguments as they may be shown. Asked at most once, and only
-	// where an explanation needs a value.
+	// Masked returns the arguments as they may be shown. It is called at most once, and
+	// only where an explanation needs a value.
 	Masked  func() json.RawMessage
 	Context Context
 }
@@ -50,7 +50,7 @@ type Verdict struct {
 	ShadowDecision Decision
 }
 
-// ApprovalRequired reports whether a human has to approve before the call runs.
+// ApprovalRequired reports whether people must approve before the call runs.
 func (v Verdict) ApprovalRequired() bool { return v.Decision == PendingApproval }
 
 // Set is the policies of one tenant, ready to judge. It is immutable and safe for
@@ -60,8 +60,8 @@ type Set struct {
 	index   index
 }
 
-// Compile prepares policies; disabled ones are left out. One that cannot be read is
-// not left out: it blocks every call that it might have been about.
+// Compile returns the policies ready to judge, without those that are disabled. It keeps a
+// policy that cannot be read: that one blocks every call that it may be about.
 func Compile(version int64, policies []Policy) *Set {
 	s := &Set{version: version}
 	for _, p := range policies {
@@ -72,7 +72,7 @@ func Compile(version int64, policies []Policy) *Set {
 	return s
 }
 
-// Version is that of the tenant's policies as a whole; 0 for none.
+// Version returns the version of the tenant's policies as a whole; 0 for none.
 func (s *Set) Version() int64 {
 	if s == nil {
 		return 0
@@ -83,9 +83,9 @@ func (s *Set) Version() int64 {
 // maxName is the longest provider:verb_name that needs no memory of its own.
 const maxName = 128
 
-// Evaluate judges a call: of all policies that match it the strictest decides, and the
-// registry default where none does. High risk is opened by require_approval alone, an
-// unknown risk by nothing.
+// Evaluate returns the verdict about a call. Of all policies that match, the strictest
+// decides; where none matches, the registry default decides. Only require_approval opens
+// high risk, and nothing opens an unknown risk.
 func (s *Set) Evaluate(c Call) Verdict {
 	if s == nil {
 		return registryDefault(&c)
@@ -100,9 +100,9 @@ func (s *Set) Evaluate(c Call) Verdict {
 	return e.verdict()
 }
 
-// registryDefault applies the default of the verb's risk level (docs/governance.md): low
-// runs, medium runs and notifies, high is blocked until an approval gate is
-// configured. A level it does not know is blocked.
+// registryDefault returns the default for the verb's risk level (docs/governance.md). Low
+// risk runs, and medium risk runs with a notice. High risk is blocked until a policy
+// requires approval. An unknown level is blocked.
 func registryDefault(c *Call) Verdict {
 	v := Verdict{}
 	v.Decision, v.Notify = decide(c.Risk, "")
@@ -120,8 +120,8 @@ func registryDefault(c *Call) Verdict {
 	return v
 }
 
-// decide is the table of decisions: what the strictest action of those that match, ""
-// for none, comes to at a risk level.
+// decide is the table of decisions, by the risk level and the strictest action of the
+// policies that match ("" for none).
 func decide(risk verb.Risk, strictest Action) (d Decision, notify bool) {
 	switch {
 	case strictest == ActionBlock:

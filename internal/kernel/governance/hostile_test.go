@@ -37,9 +37,9 @@ func TestDeepArgumentsAreNotRead(t *testing.T) {
 	require.Equal(t, closed, judge(t, cond("args.total", "equals", "1"), refund(`{"total":1} {"total":2}`)))
 }
 
-// TestASchemaOfReferences: each place leads to all others at once. What is too much to
-// follow counts as known, and does not take the time that following it would.
-func TestASchemaOfReferences(t *testing.T) {
+// In this schema each place leads to all others. A path with too many places counts as
+// known, without the time that following them would take.
+func TestSchemaOfReferencesIsReadInLimitedTime(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString(`{"$defs":{`)
@@ -60,7 +60,7 @@ func TestASchemaOfReferences(t *testing.T) {
 	require.True(t, governance.NewFields(json.RawMessage(b.String())).Knows("anything.at.all"))
 }
 
-func TestANamedMemberIsNotAnAdditionalOne(t *testing.T) {
+func TestSchemaDoesNotCountANamedMemberAsAdditional(t *testing.T) {
 	t.Parallel()
 	call := refund(`{"named":"5","other":"5"}`)
 	call.Fields = governance.NewFields(json.RawMessage(`{"properties":{"named":{"type":"number"}},"additionalProperties":{"type":"string"}}`))

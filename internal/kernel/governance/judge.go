@@ -2,17 +2,17 @@ package governance
 
 import "bytes"
 
-// finding is what became of a condition.
+// finding is the result of judging a condition.
 type finding uint8
 
 const (
-	failed finding = iota
-	held
+	unmet finding = iota
+	met
 	unsure // it cannot be judged
 )
 
 // Why a condition could not be judged, for ConditionMatch.FailClosed. None of them
-// tells a value.
+// contains a value.
 const (
 	whyLacks      = "the call lacks it"
 	whyUnreadable = "the arguments cannot be read"
@@ -30,7 +30,7 @@ const (
 // value is what a condition looks at: a value of the arguments, or a context field.
 type value struct {
 	kind kind
-	text []byte // a string's meaning, else the JSON
+	text []byte // a string's meaning, otherwise the JSON
 }
 
 // evaluation is one call while it is judged.
@@ -41,13 +41,14 @@ type evaluation struct {
 	matched []*policy
 }
 
-// holds reports whether the condition counts as held. A condition of a policy that
-// tightens (strict) holds where anything it names does, or cannot be judged, and why
-// says so; one of a policy that allows holds where all it names surely does.
-func (c *condition) holds(e *evaluation, strict bool) (ok bool, why string) {
+// isMet reports whether the condition counts as true for the call. The field may lead to
+// several values. For a policy that tightens (strict) one value is enough for which the
+// condition is true, or which cannot be judged; why then says so. For a policy that allows,
+// the condition must be true for every value.
+func (c *condition) isMet(e *evaluation, strict bool) (ok bool, why string) {
 	if !c.args {
 		f, why := c.context(e)
-		return f == held || (f == unsure && strict), why
+		return f == met || (f == unsure && strict), why
 	}
 	if !e.args.load() {
 		return strict, whyUnreadable
@@ -58,9 +59,9 @@ func (c *condition) holds(e *evaluation, strict bool) (ok bool, why string) {
 		f, reason := c.at(&e.args, i, found, known, types)
 		switch {
 		case !strict:
-			ok = f == held
+			ok = f == met
 			return ok
-		case f == held:
+		case f == met:
 			ok, why = true, ""
 			return false
 		case f == unsure && !ok:
@@ -71,8 +72,8 @@ func (c *condition) holds(e *evaluation, strict bool) (ok bool, why string) {
 	return ok, why
 }
 
-// context judges a field of the call's context. What is absent is null, which can be
-// compared with null and with lists, and with nothing else.
+// context judges a field of the call's context. An absent field is null. It can be compared
+// with null and with lists, and with nothing else.
 func (c *condition) context(e *evaluation) (finding, string) {
 	v := value{kind: kindNull, text: []byte("null")}
 	about := &e.call.Context
@@ -116,9 +117,9 @@ func (v *value) setText(s *string) {
 
 func found(ok bool) finding {
 	if ok {
-		return held
+		return met
 	}
-	return failed
+	return unmet
 }
 
 // at judges one place in the arguments.
@@ -131,7 +132,7 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 	case !there && known:
 		return unsure, whyLacks
 	case !there:
-		return failed, ""
+		return unmet, ""
 	}
 	v := d.value(i)
 	switch {
@@ -161,7 +162,8 @@ func (c *condition) test(v value) (finding, string) {
 	}
 }
 
-// equal compares a value with an operand; ok is false where they are of two types.
+// equal reports whether value and operand are equal. ok is false where they are of
+// different types, or the value is a number that cannot be read.
 func (o *operand) equal(v value) (same, ok bool) {
 	if o.kind == kindNull {
 		return v.kind == kindNull, true
@@ -176,7 +178,7 @@ func (o *operand) equal(v value) (same, ok bool) {
 	return ok && d.compare(&o.number) == 0, ok
 }
 
-// oneOf reports whether v is one of the list, or none of it.
+// oneOf judges whether v is in the list, as want says.
 func (c *condition) oneOf(v value, want bool) (finding, string) {
 	comparable, onlyNull := false, true
 	for i := range c.list {
@@ -218,7 +220,7 @@ func mismatch(list []operand, v value) string {
 	return whyNotSingle
 }
 
-// contains looks for a part of a string.
+// contains judges whether a string has a part, as want says.
 func (c *condition) contains(v value, want bool) (finding, string) {
 	switch {
 	case v.kind == kindString && c.list[0].kind != kindString:
@@ -231,7 +233,7 @@ func (c *condition) contains(v value, want bool) (finding, string) {
 	return unsure, whyNotText
 }
 
-// element looks for an element of array i.
+// element judges whether array i has an element, as want says.
 func (c *condition) element(d *document, i uint32, want bool) (finding, string) {
 	all := true
 	for at := i + 1; at < d.node(i).next; at = d.node(at).next {

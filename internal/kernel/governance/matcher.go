@@ -7,8 +7,8 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Normalize returns p as it is stored and compared: enumerated values in lower case,
-// riskLevel as risk_level. What it does not know stays as it is. p is not changed.
+// Normalize returns a copy of p as it is stored and compared: enumerated values in lower
+// case, riskLevel as risk_level. Values that it does not know stay as they are.
 func Normalize(p Policy) Policy {
 	p.Mode = lower(p.Mode)
 	p.Action = lower(p.Action)
@@ -42,10 +42,10 @@ func NormalizeMatcher(m Matcher) Matcher {
 
 func lower[S ~string](s S) S { return S(strings.ToLower(string(s))) }
 
-// everything are the globs that match each verb.
+// everything reports whether the glob matches every verb.
 func everything(glob string) bool { return strings.Trim(glob, "*") == "" || glob == "*:*" }
 
-// readable reports whether it is known what the matcher looks at.
+// readable reports whether the matcher has a known type, and a value.
 func (m Matcher) readable() bool {
 	switch m.Type {
 	case MatchVerb, MatchProvider, MatchRisk, MatchOperation, MatchDomain:
@@ -54,7 +54,7 @@ func (m Matcher) readable() bool {
 	return false
 }
 
-// matches reports whether a call of this name (provider:verb_name) is meant.
+// matches reports whether the matcher fits the call. name is the call's provider:verb_name.
 func (m Matcher) matches(c *Call, name []byte) bool {
 	switch m.Type {
 	case MatchVerb:
@@ -71,7 +71,7 @@ func (m Matcher) matches(c *Call, name []byte) bool {
 	return false
 }
 
-// matchGlob reports whether name is what glob says; * is any text, the colon included.
+// matchGlob reports whether name fits glob; * is any text, the colon included.
 func matchGlob(glob string, name []byte) bool {
 	g, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -98,7 +98,7 @@ type entry struct {
 	matcher int
 }
 
-// index finds the policies that a call may be about without looking at the others.
+// index finds the policies that may be about a call, without reading the others.
 type index struct {
 	always     []*policy // no matchers, or one that says nothing
 	exact      map[verb.Name][]entry
@@ -107,7 +107,8 @@ type index struct {
 	risks      map[string][]entry
 	operations map[string][]entry
 	// Globs, by the text before their first * (of the whole name, or of the verb after
-	// "*:"), or after their last. Each is held against the name before it counts.
+	// "*:"), or by the text after their last. Each is compared with the name before it
+	// counts.
 	whole, verbs, ends affixes
 	globs              []entry // * at both ends
 }
@@ -133,7 +134,7 @@ func put[K comparable](lists map[K][]entry, key K, e entry) map[K][]entry {
 	return lists
 }
 
-// add files a policy under each of its matchers, or under none where it is always meant.
+// add stores a policy under each of its matchers, or under always where it has none.
 func (x *index) add(p *policy) {
 	if p.always {
 		x.always = append(x.always, p)
@@ -159,7 +160,7 @@ func (x *index) add(p *policy) {
 func (x *index) addVerb(value string, e entry) {
 	star := strings.IndexByte(value, '*')
 	if star < 0 {
-		// Cut as the name of a call is: at the first colon. Without one it is no verb's name.
+		// Cut like the name of a call: at the first colon. Without a colon it is no verb's name.
 		if provider, name, ok := strings.Cut(value, ":"); ok {
 			x.exact = put(x.exact, verb.Name{Provider: provider, Verb: name}, e)
 		}
@@ -170,7 +171,8 @@ func (x *index) addVerb(value string, e entry) {
 		return
 	}
 	if rest, ok := strings.CutPrefix(value, "*:"); ok {
-		// Only a name whose provider has no colon can be found by what follows its own.
+		// The index has the verb alone. It finds every call, because no provider's slug
+		// contains a colon.
 		if star = strings.IndexByte(rest, '*'); star > 0 {
 			x.verbs.add(rest[:star], e)
 			return
@@ -183,8 +185,8 @@ func (x *index) addVerb(value string, e entry) {
 	x.globs = append(x.globs, e)
 }
 
-// consider looks at every policy that the call may be about, each once. name is the
-// call's provider:verb_name; it stays out of e so that it needs no memory of its own.
+// consider judges every policy that may be about the call, each once. name is the call's
+// provider:verb_name; it is not in e, so that it needs no memory of its own.
 func (x *index) consider(e *evaluation, name []byte) {
 	for _, p := range x.always {
 		e.consider(p)
@@ -216,8 +218,8 @@ func (x *index) consider(e *evaluation, name []byte) {
 	}
 }
 
-// visit considers the policies whose matcher fits, and of which no earlier one does:
-// that one has led to the policy already, or will.
+// visit considers the policies whose matcher fits, unless an earlier matcher of the policy
+// fits too: that matcher leads to the policy.
 func (e *evaluation) visit(name []byte, list []entry) {
 next:
 	for _, at := range list {

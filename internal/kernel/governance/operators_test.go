@@ -41,7 +41,7 @@ func cond(field string, op governance.Operator, value string) governance.Conditi
 	return governance.Condition{Field: field, Operator: op, Value: json.RawMessage(value)}
 }
 
-// judged is how a condition turns out for policies that block and for those that allow.
+// judged is the result of a condition for policies that block and for those that allow.
 type judged struct {
 	blocks, allows bool
 	unsure         bool // because it cannot be judged
@@ -104,7 +104,7 @@ func TestOperators(t *testing.T) {
 		{"args.amount", "not_equals", "10", `{"amount":10.0}`, no},
 		{"args.amount", "not_equals", "10", `{"amount":11}`, yes},
 
-		// What is no number is judged by nobody.
+		// What is not a number cannot be judged.
 		{"args.amount", "greater", "10", `{"amount":"5000"}`, closed},
 		{"args.amount", "greater", "10", `{"amount":"NaN"}`, closed},
 		{"args.amount", "greater", "10", `{"amount":null}`, closed},

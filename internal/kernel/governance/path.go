@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Fields of a call besides its arguments.
+// The fields of a call besides its arguments.
 const (
 	fieldAgentID    = "agent_id"
 	fieldCustomerID = "customer_id"
@@ -27,8 +27,9 @@ type segment struct {
 
 var errPath = errors.New("is not a field: args.<path>, agent_id, customer_id or session.tainted")
 
-// parsePath splits the path of an argument (without "args.") at its dots. A backslash
-// takes the next dot or backslash for what it is: args.a\.b is the member "a.b".
+// parsePath splits the path of an argument (without "args.") at its dots. After a backslash
+// a dot or backslash is part of the name: args.a\.b is the member "a.b". The errors never
+// repeat the path.
 func parsePath(path string) ([]segment, error) {
 	if len(path) > maxPath {
 		return nil, errors.New("is too long")
@@ -45,7 +46,7 @@ func parsePath(path string) ([]segment, error) {
 			name.Reset()
 		case path[i] == '\\':
 			if i++; i == len(path) || (path[i] != '.' && path[i] != '\\') {
-				return nil, errors.New(`has a backslash before something else than a dot or a backslash`)
+				return nil, errors.New(`has a backslash that is not before a dot or a backslash`)
 			}
 			name.WriteByte(path[i])
 		default:
@@ -55,7 +56,7 @@ func parsePath(path string) ([]segment, error) {
 	return list, nil
 }
 
-// elementIndex reads the index of an element, -1 for anything else.
+// elementIndex returns the index that name is, -1 for anything else.
 func elementIndex(name string) int {
 	if len(name) > 9 || (len(name) > 1 && name[0] == '0') {
 		return -1
@@ -70,9 +71,10 @@ func elementIndex(name string) int {
 	return n
 }
 
-// each calls f for every place that the path leads to in the document, from value i
-// on. found is false where the document has no such place; there may be several, for
-// each element of an array where the path has a name. It stops where f returns false.
+// each calls f for every place that the path leads to in the document, from value i on.
+// There may be several: where the path has a name and the document an array, it continues
+// in each element. found is false where the document lacks the place. It ends where f
+// returns false.
 func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) bool) bool {
 	for step, s := range path {
 		switch n := d.node(i); {

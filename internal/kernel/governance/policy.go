@@ -9,8 +9,8 @@ import (
 	"agentruntime/internal/kernel/actor"
 )
 
-// Policy is one rule of a tenant (docs/policies.md). It applies to a call that any of its
-// matchers matches (every call where it has none) and for which all its conditions hold.
+// Policy is one rule of a tenant (docs/policies.md). It applies to a call if one of its
+// matchers fits, or it has none, and if all its conditions are true.
 type Policy struct {
 	ID      uuid.UUID
 	Version int32
@@ -22,11 +22,11 @@ type Policy struct {
 	Matchers   []Matcher
 	Conditions []Condition
 	Action     Action
-	// Approval is what a require_approval policy asks for; ignored for others.
+	// Approval is what a require_approval policy asks for; other policies ignore it.
 	Approval ApprovalRule
 }
 
-// Mode says whether a policy decides or is only watched.
+// Mode says whether a policy decides, or only reports what it would decide.
 type Mode string
 
 // Modes.
@@ -46,10 +46,10 @@ const (
 	ActionBlock           Action = "block"
 )
 
-// MatcherType is what of a verb a matcher looks at.
+// MatcherType is the property of a verb that a matcher compares.
 type MatcherType string
 
-// Matcher types. The value of a verb matcher may hold the glob *.
+// Matcher types. The value of a verb matcher may contain the glob *.
 const (
 	MatchVerb      MatcherType = "verb"
 	MatchProvider  MatcherType = "provider"
@@ -94,27 +94,28 @@ type Condition struct {
 	Value    json.RawMessage `json:"value,omitempty"` // ignored for exists and not_exists
 }
 
-// ApprovalRule is what a human's approval has to be worth.
+// ApprovalRule says who must approve a call, and for how long the call waits for them.
 type ApprovalRule struct {
-	// Required is how many different people have to approve (1 to 10).
+	// Required is how many different people must approve (1 to MaxRequired).
 	Required  int32      `json:"required"`
 	Approvers []Approver `json:"approvers"`
-	// SelfApproval lets one approve what one asked for or whose arguments one edited.
+	// SelfApproval lets people approve a call that they asked for or whose arguments they
+	// edited.
 	SelfApproval bool `json:"self_approval"`
-	// TimeoutSeconds is how long the approval waits for its decisions.
+	// TimeoutSeconds is how long the approval waits for its decisions (1 to MaxTimeout).
 	TimeoutSeconds int64     `json:"timeout"`
 	OnTimeout      OnTimeout `json:"on_timeout"`
-	// ReasonRequired: a rejection has to say why.
+	// ReasonRequired: a rejection must say why.
 	ReasonRequired bool `json:"reason_required"`
 }
 
-// Timeout is TimeoutSeconds as a duration.
+// Timeout returns TimeoutSeconds as a duration.
 func (r ApprovalRule) Timeout() time.Duration { return time.Duration(r.TimeoutSeconds) * time.Second }
 
 // OnTimeout says what happens when the time is over.
 type OnTimeout string
 
-// Choices for the end of the time. Escalate turns to owners and admins once, for the
+// Choices for the end of the time. Escalate asks owners and admins too, once and for the
 // same time again, before it rejects.
 const (
 	OnTimeoutReject   OnTimeout = "reject"
@@ -130,7 +131,7 @@ const (
 	ApproverUser ApproverType = "user"
 )
 
-// Approver is a role or a user that may decide.
+// Approver is a role or a user who may decide.
 type Approver struct {
 	Type  ApproverType `json:"type"`
 	Value string       `json:"value"` // a role's name, a user's id
@@ -139,7 +140,7 @@ type Approver struct {
 // DefaultApprovalTimeout is how long an approval waits where the policy does not say.
 const DefaultApprovalTimeout = 24 * time.Hour
 
-// DefaultApproval is the rule of a policy that says nothing of it, and of a dry
+// DefaultApproval returns the rule for a policy without a rule of its own, and for a dry
 // run that no policy holds: one owner, admin or approver, within a day.
 func DefaultApproval() ApprovalRule {
 	return ApprovalRule{
@@ -153,8 +154,8 @@ func DefaultApproval() ApprovalRule {
 	}
 }
 
-// Requirement is one approval that a call needs: of the policy that asks for it, in
-// the version that was judged. A call that several policies hold needs all of theirs.
+// Requirement is the approval that one policy asks for, in the version that judged the
+// call. A call that several policies hold needs the approvals of all of them.
 type Requirement struct {
 	PolicyID   *uuid.UUID   `json:"policy_id"` // nil: DefaultApproval of a dry run
 	Version    int32        `json:"version"`
@@ -162,8 +163,8 @@ type Requirement struct {
 	Rule       ApprovalRule `json:"rule"`
 }
 
-// Context is what a call says of itself besides its arguments. Absent fields are null
-// in conditions.
+// Context is what conditions can ask about a call besides its arguments. Absent fields are
+// null in conditions.
 type Context struct {
 	AgentID    *string
 	CustomerID *string
@@ -182,14 +183,14 @@ type Match struct {
 	Decided bool `json:"decided"`
 }
 
-// ConditionMatch is how a condition of a matching policy turned out.
+// ConditionMatch is the result of a condition of a policy that matched.
 type ConditionMatch struct {
 	Field    string          `json:"field"`
 	Operator Operator        `json:"operator"`
 	Value    json.RawMessage `json:"value"`
 	// Actual is the call's value, masked; null where the call has none.
 	Actual json.RawMessage `json:"actual"`
-	// FailClosed says why a condition that could not be judged counts as held ("the call
+	// FailClosed says why a condition that could not be judged counts as true ("the call
 	// lacks it", "not a number"); "" where it was judged.
 	FailClosed string `json:"fail_closed,omitempty"`
 }

@@ -80,12 +80,12 @@ func tightness(d governance.Decision, notified bool) int {
 	return 0
 }
 
-// TestOneMorePolicyOnlyTightens. The law: where at least one enforced policy matches,
-// one more policy of any action never makes the verdict looser, except that on high
-// risk require_approval opens what allow and notify alone leave blocked. Where none
-// matched before, the registry's word gives way to the policy's, except that high risk
-// opens to require_approval alone; so a policy that allows may take away no more than
-// the notice of medium risk. A shadow policy changes nothing but ShadowDecision.
+// Where at least one enforced policy matches, one more policy of any action never makes the
+// verdict looser. There is one exception: on high risk, require_approval opens what allow
+// and notify alone leave blocked. Where no policy matched before, the policy's decision
+// replaces the registry's. But only require_approval opens high risk, so a policy that
+// allows can at most remove the notice of medium risk. A shadow policy changes only
+// ShadowDecision.
 func TestOneMorePolicyOnlyTightens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func TestOneMorePolicyOnlyTightens(t *testing.T) {
 	})
 }
 
-// TestTheVerdictIsThatOfTheMatches holds the index and the order of policies against
+// TestTheVerdictIsThatOfTheMatches compares the index and the order of policies with
 // judging each policy alone.
 func TestTheVerdictIsThatOfTheMatches(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,8 @@ func TestTheVerdictIsThatOfTheMatches(t *testing.T) {
 	})
 }
 
-// TestNumbersAreExact holds comparisons against those of whole numbers: the same
-// number may be written in many ways.
+// TestNumbersAreExact checks comparisons against those of whole numbers. The same number
+// may be written in many ways.
 func TestNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -166,9 +166,8 @@ func TestNumbersAreExact(t *testing.T) {
 	})
 }
 
-// FuzzConditions: whatever the arguments, the field and the value are, nothing panics,
-// a policy that blocks holds wherever one that allows does, and a value that cannot be
-// stored blocks.
+// For any arguments, field and value nothing panics. A policy that blocks matches wherever
+// one that allows does. A value that cannot be stored blocks.
 func FuzzConditions(f *testing.F) {
 	for i, args := range documents {
 		f.Add(args, fields[i%len(fields)], string(operators[i%len(operators)]), values[i%len(values)])

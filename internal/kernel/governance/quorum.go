@@ -16,9 +16,9 @@ type Voter struct {
 	Self bool
 }
 
-// MayDecide reports whether the requirement lets v decide: v's role or v is listed, or
-// v is an owner or admin of an approval that was escalated. To decide about a call of
-// their own, voters also need SelfApproval, escalated or not.
+// MayDecide reports whether the requirement lets v decide. It does where it lists v or the
+// role of v, or where the approval was escalated and v is an owner or admin. To decide about
+// a call of their own, voters also need SelfApproval, escalated or not.
 func (r Requirement) MayDecide(v Voter, escalated bool) bool {
 	if v.Self && !r.Rule.SelfApproval {
 		return false
@@ -51,13 +51,13 @@ func MayDecide(reqs []Requirement, v Voter, escalated bool) bool {
 	return false
 }
 
-// Tally is how many approvals the requirement has that lacks most, and how many it needs.
+// Tally is how many approvals there are and are needed, for the requirement that lacks most.
 type Tally struct{ Have, Need int32 }
 
 // Count compares the votes for an approval with what it needs. A requirement needs the
-// votes of as many different users as its rule says (one at least), and a vote counts
-// for every requirement that lets its voter decide. enough is true where each
-// requirement has what it needs; no requirements are never enough.
+// votes of as many different users as its rule says, at least one. A vote counts for every
+// requirement that lets its voter decide. enough is true where each requirement has what it
+// needs; it is false where there are no requirements.
 func Count(reqs []Requirement, votes []Voter, escalated bool) (t Tally, enough bool) {
 	for i, r := range reqs {
 		one := Tally{Have: r.votes(votes, escalated), Need: max(r.Rule.Required, 1)}
@@ -68,8 +68,8 @@ func Count(reqs []Requirement, votes []Voter, escalated bool) (t Tally, enough b
 	return t, len(reqs) > 0 && t.Have >= t.Need
 }
 
-// votes counts the different users among the votes that may decide. A user who
-// appears twice, once as one who asked for the call, counts as having asked.
+// votes returns how many different users with a vote may decide. A user who appears twice,
+// once as the one who asked for the call, counts as the one who asked.
 func (r Requirement) votes(votes []Voter, escalated bool) int32 {
 	may := make(map[uuid.UUID]bool, len(votes))
 	for _, v := range votes {
@@ -85,10 +85,9 @@ func (r Requirement) votes(votes []Voter, escalated bool) int32 {
 	return n
 }
 
-// MergedRule returns what the requirements of one approval come to where there can be
-// only one answer: the shortest time, rejection at its end if any says so, and a
-// reason for a rejection if any asks for one. A rule without a time has
-// DefaultApprovalTimeout, as have no rules.
+// MergedRule returns what applies to an approval as a whole: the shortest time, rejection
+// at its end if any requirement says so, and a reason for a rejection if any asks for one.
+// A rule without a time has DefaultApprovalTimeout; so has an empty list.
 func MergedRule(reqs []Requirement) (timeout time.Duration, onTimeout OnTimeout, reasonRequired bool) {
 	timeout, onTimeout = DefaultApprovalTimeout, OnTimeoutReject
 	for i, r := range reqs {

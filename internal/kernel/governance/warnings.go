@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Covers reports whether the policy's matchers mean the call, whatever its conditions
-// say. Name, domain, risk and operation of the call are all that is looked at.
+// Covers reports whether the policy's matchers fit the call, without its conditions. It
+// reads only the name, domain, risk and operation of the call.
 func (p Policy) Covers(c Call) bool {
 	if len(p.Matchers) == 0 {
 		return true
@@ -17,9 +17,9 @@ func (p Policy) Covers(c Call) bool {
 	return slices.ContainsFunc(p.Matchers, func(m Matcher) bool { return NormalizeMatcher(m).matches(&c, name) })
 }
 
-// Misfit says why a condition on an argument can hardly be meant for calls of this
-// schema: the schema does not have the field, or gives it another type than the
-// condition's value has. "" where nothing is odd, or nothing is known.
+// Misfit says why a condition on an argument does not fit calls of this schema: the schema
+// lacks the field, or has another type for it than the condition's value. It returns ""
+// where the condition fits, or where nothing is known.
 func (f *Fields) Misfit(source Condition) string {
 	source.Operator = lower(source.Operator)
 	c, problem := compileCondition(source)
@@ -42,9 +42,9 @@ func (f *Fields) Misfit(source Condition) string {
 	return "the verb's schema gives it another type"
 }
 
-// Contradictions names the pairs of conditions that no one value satisfies, so that a
-// policy with them matches nothing, or only what cannot be judged. Conditions that
-// cannot be read are left out. No value is in the result.
+// Contradictions names the pairs of conditions that no single value meets. A policy with
+// them matches nothing, or only calls that cannot be judged. It ignores conditions that
+// cannot be read. The result contains no values.
 func Contradictions(conditions []Condition) []string {
 	list := make([]*condition, len(conditions))
 	for i, source := range conditions {
@@ -61,7 +61,7 @@ func Contradictions(conditions []Condition) []string {
 			if !a.excludes(b) && !b.excludes(a) {
 				continue
 			}
-			found = append(found, fmt.Sprintf("conditions %d and %d can never hold together: %s %s and %s", i, j,
+			found = append(found, fmt.Sprintf("conditions %d and %d can never both be true: %s %s and %s", i, j,
 				a.source.Field, strings.ReplaceAll(string(a.source.Operator), "_", " "), strings.ReplaceAll(string(b.source.Operator), "_", " ")))
 		}
 	}
@@ -72,17 +72,17 @@ func sameField(a, b *condition) bool {
 	return a.args == b.args && slices.Equal(a.path, b.path) && (a.args || a.source.Field == b.source.Field)
 }
 
-// excludes reports whether no value can satisfy both, as far as a's operator tells.
+// excludes reports whether no value can meet both c and o, as far as c's operator shows.
 func (c *condition) excludes(o *condition) bool {
 	mine, other := c.source.Operator, o.source.Operator
 	switch mine {
 	case OpExists:
 		return other == OpNotExists || (!c.args && o.onlyNull())
 	case OpNotExists:
-		// Of an argument that is missing an other condition may count as held.
+		// Where an argument is missing, the other condition may count as true.
 		return !c.args && (other == OpEquals || other == OpIn) && !o.takesNull()
 	case OpEquals, OpIn:
-		return c.noneHolds(o)
+		return c.noneMeets(o)
 	case OpGreater, OpGreaterOrEqual:
 		if other != OpLess && other != OpLessOrEqual {
 			return false
@@ -93,15 +93,15 @@ func (c *condition) excludes(o *condition) bool {
 		same, _ := c.list[0].equal(value{kind: o.kind(), text: o.text()})
 		return other == OpNotContains && same
 	case OpStartsWith:
-		return (other == OpStartsWith && !bytes.HasPrefix(c.text(), o.text()) && !bytes.HasPrefix(o.text(), c.text())) || c.holdsWhatLacks(o)
+		return (other == OpStartsWith && !bytes.HasPrefix(c.text(), o.text()) && !bytes.HasPrefix(o.text(), c.text())) || c.contradictsLack(o)
 	case OpEndsWith:
-		return (other == OpEndsWith && !bytes.HasSuffix(c.text(), o.text()) && !bytes.HasSuffix(o.text(), c.text())) || c.holdsWhatLacks(o)
-	default: // as o's operator tells
+		return (other == OpEndsWith && !bytes.HasSuffix(c.text(), o.text()) && !bytes.HasSuffix(o.text(), c.text())) || c.contradictsLack(o)
+	default: // o's operator may show it
 		return false
 	}
 }
 
-// kind and text are those of the first value; there is none for exists and not_exists.
+// kind returns the kind of the first value. exists and not_exists have no value.
 func (c *condition) kind() kind {
 	if len(c.list) == 0 {
 		return kindNull
@@ -116,8 +116,9 @@ func (c *condition) text() []byte {
 	return c.list[0].text
 }
 
-// holdsWhatLacks: a string that begins or ends with the one contains what is in it.
-func (c *condition) holdsWhatLacks(o *condition) bool {
+// contradictsLack reports whether o forbids a part that c demands: a string that begins or
+// ends with c's text contains every part of that text.
+func (c *condition) contradictsLack(o *condition) bool {
 	return o.source.Operator == OpNotContains && o.kind() == kindString && bytes.Contains(c.text(), o.text())
 }
 
@@ -125,19 +126,19 @@ func (c *condition) takesNull() bool {
 	return slices.ContainsFunc(c.list, func(o operand) bool { return o.kind == kindNull })
 }
 
-// onlyNull: null is the one value that satisfies it.
+// onlyNull reports whether null is the one value that meets the condition.
 func (c *condition) onlyNull() bool {
 	return (c.source.Operator == OpEquals || c.source.Operator == OpIn) &&
 		!slices.ContainsFunc(c.list, func(o operand) bool { return o.kind != kindNull })
 }
 
-// noneHolds reports whether none of the values that c names satisfies o.
-func (c *condition) noneHolds(o *condition) bool {
+// noneMeets reports whether none of the values that c names meets o.
+func (c *condition) noneMeets(o *condition) bool {
 	if o.source.Operator == OpExists || o.source.Operator == OpNotExists {
 		return false
 	}
 	for _, v := range c.list {
-		if f, _ := o.test(value{kind: v.kind, text: v.text}); f == held {
+		if f, _ := o.test(value{kind: v.kind, text: v.text}); f == met {
 			return false
 		}
 	}
