@@ -69,6 +69,28 @@ func TestRolesAreDeclaredOnceInTheKernel(t *testing.T) {
 	}
 }
 
+// Each kind of credential is a constant, and code that means a kind names the constant.
+func TestCredentialKindsAreNamedByTheirConstants(t *testing.T) {
+	t.Parallel()
+	kinds := []credential.Kind{credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader, credential.OAuth2, credential.WebhookSecret}
+	// The same words with another meaning.
+	others := map[string]string{
+		"internal/provider/openapi/provider.go": "OpenAPI's own words for security schemes",
+		"internal/record/audit/actions.go":      "an API key of a tenant, as the subject of a record",
+		"internal/tenant/auth/secrets.go":       "an API key of a tenant, as the label of a hash",
+	}
+	for _, file := range sourceFiles(t) {
+		if !file.product() || file.pkg == "internal/kernel/credential" || others[file.path] != "" {
+			continue
+		}
+		texts(file.parsed(t), func(text string) {
+			if slices.Contains(kinds, credential.Kind(text)) {
+				t.Errorf("%s names the credential kind %q: use the constant of internal/kernel/credential", file.path, text)
+			}
+		})
+	}
+}
+
 // vocabularies are the words that several packages name, and the package that declares
 // them.
 func vocabularies() []struct {

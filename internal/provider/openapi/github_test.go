@@ -7,26 +7,29 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/provider/openapi"
 )
 
-// TestGitHub imports GitHub's whole document, which npm brings.
+// GitHub's whole document, which npm brings, in work that grows with its size. What the
+// import allocates stands for its time and bounds its memory, and does not depend on how
+// busy the machine is: 13 bytes for each byte of the document, 26 with the race detector.
+//
+//nolint:paralleltest // what is allocated is counted for the whole process
 func TestConformanceGitHub(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join("..", "..", "..", "test", "node", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err, "GitHub's document is missing: run `npm ci` in test/node")
-	started := time.Now()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "github", Document: raw})
 	require.NoError(t, err)
-	require.Less(t, time.Since(started), 20*time.Second)
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	require.Less(t, memory.Sys, uint64(600<<20), "what the process has taken from the system")
+	runtime.ReadMemStats(&after)
+	t.Logf("%d bytes of document, %d bytes allocated", len(raw), after.TotalAlloc-before.TotalAlloc)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(50*len(raw)))
+
 	require.Len(t, im.Verbs, 1223)
 	require.Empty(t, im.Rejected)
 	require.Len(t, im.Degraded, 1)

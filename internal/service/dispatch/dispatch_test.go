@@ -1,0 +1,133 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/service/dispatch"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// echo is a caller of a second kind. It answers with what it was sent, credential and all.
+type echo struct{ compiled int }
+
+// Compile implements dispatch.Caller.
+func (e *echo) Compile(plan json.RawMessage) (dispatch.Plan, error) {
+	e.compiled++
+	var p echoPlan
+	return &p, json.Unmarshal(plan, &p)
+}
+
+type echoPlan struct{ Tool string }
+
+// Prepare implements dispatch.Plan.
+func (p *echoPlan) Prepare(baseURL string, args json.RawMessage) (dispatch.Request, error) {
+	return &echoRequest{url: baseURL + "/" + p.Tool, args: args}, nil
+}
+
+// Preview implements dispatch.Plan.
+func (p *echoPlan) Preview(_ string, masked json.RawMessage) json.RawMessage {
+	return json.RawMessage(`{"tool":"` + p.Tool + `","args":` + string(masked) + `}`)
+}
+
+type echoRequest struct {
+	url  string
+	args json.RawMessage
+	key  string
+}
+
+// Address implements dispatch.Request.
+func (r *echoRequest) Address() string { return r.url }
+
+// Apply implements dispatch.Request.
+func (r *echoRequest) Apply(_ credential.Auth, secret credential.Secret) error {
+	r.key = secret.Key()
+	return nil
+}
+
+// Send implements dispatch.Request.
+func (r *echoRequest) Send(_ context.Context, a dispatch.Attempt) run.Answer {
+	body := a.Clean([]byte(`{"url":"` + r.url + `","args":` + string(r.args) + `,"key":"` + r.key + `"}`))
+	return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: body}
+}
+
+// noHTTP stands for the caller of HTTP plans.
+type noHTTP struct{ *testing.T }
+
+// Compile implements dispatch.Caller.
+func (h noHTTP) Compile(plan json.RawMessage) (dispatch.Plan, error) {
+	require.NotContains(h, string(plan), "echo")
+	var p echoPlan
+	return &p, nil
+}
+
+func TestPlanKindChoosesTheCaller(t *testing.T) {
+	t.Parallel()
+	db := testkit.Database(t)
+	tenant := uuid.New()
+	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(tenant), dbsqlc.InsertTenantParams{ID: tenant, Name: "t"}))
+	by := actor.Actor{Kind: actor.Key, TenantID: tenant, ID: uuid.New()}
+	shelf, err := catalog.New(catalog.Deps{DB: db.Pool})
+	require.NoError(t, err)
+	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms})
+	require.NoError(t, err)
+	sets, err := policy.NewSets(db.Pool)
+	require.NoError(t, err)
+	caller := &echo{}
+	d, err := dispatch.New(dispatch.Config{Timeout: time.Second}, dispatch.Deps{
+		DB: db.Pool, Catalog: shelf, Vault: safe, Policies: sets, Log: testkit.Quiet(),
+		Callers: map[verb.PlanKind]dispatch.Caller{"echo": caller, verb.KindHTTP: noHTTP{t}},
+	})
+	require.NoError(t, err)
+	def := func(name, plan string) verb.Definition {
+		return verb.Definition{
+			Name: name, Domain: "tools", Risk: verb.RiskLow, Operation: verb.Read, Idempotency: verb.IdempotencyIntrinsic,
+			Schema: json.RawMessage(`{"type":"object","properties":{"pin":{"type":"string","writeOnly":true}}}`), Plan: json.RawMessage(plan),
+		}
+	}
+	_, err = shelf.Replace(t.Context(), by, catalog.Provider{
+		Slug: "tools", BaseURL: "https://tools.example", AuthType: credential.APIKey, Auth: json.RawMessage(`{"type":"api_key"}`),
+	}, []verb.Definition{def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`)})
+	require.NoError(t, err)
+	_, err = safe.Create(t.Context(), by, vault.New{Provider: "tools", Type: "api_key", Data: json.RawMessage(`{"key":"s3cret-value"}`)})
+	require.NoError(t, err)
+
+	args := json.RawMessage(`{"pin":"1234"}`)
+	for range 2 {
+		target, err := d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "say"}, "")
+		require.NoError(t, err)
+		call, err := target.Prepare(t.Context(), args)
+		require.NoError(t, err)
+		preview := string(call.Preview(args))
+		require.Contains(t, preview, `"tool":"say"`)
+		require.NotContains(t, preview, "1234")
+		answer := call.Send(t.Context(), "")
+		require.Contains(t, string(answer.Result), `"url":"https://tools.example/say"`)
+		require.NotContains(t, string(answer.Result), "s3cret-value")
+	}
+	require.Equal(t, 1, caller.compiled)
+
+	_, err = d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "old"}, "")
+	require.NoError(t, err)
+	_, err = d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "odd"}, "")
+	require.ErrorContains(t, err, `kind "odd"`)
+}

@@ -1,0 +1,84 @@
+package importing_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/service/importing"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// newService returns a service over a catalog, and a key of a tenant.
+func newService(t *testing.T) (*importing.Service, *catalog.Catalog, actor.Actor) {
+	t.Helper()
+	db := testkit.Database(t)
+	who := actor.Actor{Kind: actor.Key, TenantID: uuid.New(), ID: uuid.New()}
+	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(who.TenantID), dbsqlc.InsertTenantParams{ID: who.TenantID, Name: "t"}))
+	c, err := catalog.New(catalog.Deps{DB: db.Pool})
+	require.NoError(t, err)
+	s, err := importing.New(egress.Config{}, c)
+	require.NoError(t, err)
+	return s, c, who
+}
+
+func document(server, path string) openapi.ImportInput {
+	return openapi.ImportInput{Slug: "shop", Document: json.RawMessage(`{"openapi":"3.0.0","info":{"title":"Shop"},"servers":[{"url":"` + server + `"}],
+		"paths":{"/orders":{"get":{"operationId":"list_orders"` + path + `},"options":{}}}}`)}
+}
+
+func TestImportStoresProviderVerbsAndReport(t *testing.T) {
+	t.Parallel()
+	s, c, by := newService(t)
+	in := document("https://api.shop.example/v1", "")
+	p, err := s.Import(t.Context(), by, in)
+	require.NoError(t, err)
+	require.Equal(t, credential.Bearer, p.AuthType)
+	stored, err := c.Provider(t.Context(), by.TenantID, "shop")
+	require.NoError(t, err)
+	require.Equal(t, catalog.HashOf(in.Document), stored.DocumentHash)
+	require.Equal(t, 1, stored.Imported)
+	require.Len(t, stored.Rejected, 1)
+	require.Equal(t, "OPTIONS /orders", stored.Rejected[0].Operation)
+	page, err := c.List(t.Context(), by.TenantID, catalog.Filter{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "shop:list_orders", page.Verbs[0].Name.String())
+}
+
+func TestImportRefusesServersThatMayNotBeCalled(t *testing.T) {
+	t.Parallel()
+	s, c, by := newService(t)
+	for name, in := range map[string]openapi.ImportInput{
+		"the provider's":       document("http://127.0.0.1/v1", ""),
+		"a single operation's": document("https://api.shop.example", `,"servers":[{"url":"https://10.0.0.8"}]`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := s.Import(t.Context(), by, in)
+			require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed), "%v", err)
+			_, err = c.Provider(t.Context(), by.TenantID, "shop")
+			require.True(t, fault.HasCode(err, fault.CodeProviderNotFound))
+		})
+	}
+}
+
+func TestImportEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	s, _, by := newService(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Import(ctx, by, document("https://api.shop.example", ""))
+	require.ErrorIs(t, err, context.Canceled)
+}
