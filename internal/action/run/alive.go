@@ -8,11 +8,11 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
-// A step that Temporal has given up (it was away for longer than a workflow task may
-// take) runs a second time while the first is still at the provider. To the second
-// the row looks as after a crash. So whoever is sending says every aliveEvery that it
-// lives, and a row in sending is taken for lost only when it has been silent for
-// lostAfter. A call shorter than aliveEvery pays nothing for this.
+// A workflow task that takes too long is given up by Temporal. Its step then runs a second
+// time while the first is still at the provider, and to the second the row looks as after a
+// crash. So the sending process marks the row as alive, every aliveEvery. A row in sending
+// counts as lost only after lostAfter without a mark. A call shorter than aliveEvery costs
+// no mark.
 const (
 	aliveEvery = 2 * time.Second
 	lostAfter  = 3 * aliveEvery
@@ -45,8 +45,8 @@ func (s *Service) markAlive(ctx context.Context, r Run) {
 	}
 }
 
-// underWay reports whether somebody else may still be sending the run, and when to
-// look again.
+// underWay reports whether another process may still be sending the run. The step then says
+// when to look again.
 func (s *Service) underWay(r Run) (again flow.Step, yes bool) {
 	silent := s.d.Now().Sub(r.UpdatedAt)
 	if r.State != StateSending || silent >= lostAfter {

@@ -17,7 +17,7 @@ import (
 
 // hold stops the run until an approver releases it: StatePending for a call,
 // StateIntercepted for a dry run. The approval shows the exact request that would be sent.
-// How long it waits is the policies' to say; see governance.MergedRule.
+// The policies say how long it waits; see governance.MergedRule.
 func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step, error) {
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
@@ -58,14 +58,15 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	return waiting(done, a.ID, a.ExpiresAt, s.d.Now()), nil
 }
 
-// waiting is the step of a run that waits for an approval until the time given.
+// waiting returns the step of a run that waits for an approval until the given time.
 func waiting(r Run, approvalID string, until, now time.Time) flow.Step {
 	// A little later than the row says: the clocks of Temporal and Postgres may differ.
 	return flow.Step{State: r.State, ApprovalID: approvalID, After: max(time.Second, until.Sub(now)+100*time.Millisecond)}
 }
 
-// requirements are the approvals that the call needs: the policies'. A dry run, and a call
-// that was held before and that no policy holds any longer, need one by any approver.
+// requirements returns the approvals that the call needs: those of the policies. A dry run
+// needs one by any approver. So does a call that was held before and that no policy holds
+// now.
 func (p prepared) requirements() []governance.Requirement {
 	if len(p.verdict.Requirements) > 0 {
 		return p.verdict.Requirements
@@ -73,7 +74,7 @@ func (p prepared) requirements() []governance.Requirement {
 	return []governance.Requirement{{Rule: governance.DefaultApproval()}}
 }
 
-// approval starts the record of an asking, or of a block.
+// approval returns the record of a block, or the common part of the record of an asking.
 func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New {
 	r := p.run
 	requester := r.KeyID
@@ -87,8 +88,8 @@ func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New
 	}
 }
 
-// asking is the record of an asking, bound to the call, its schema, the credential
-// and the versions of the policies that hold it.
+// asking returns the record of an asking. It is bound to the call, its schema, the
+// credential and the versions of the policies that hold it.
 func (p prepared) asking(id string, state State, preview json.RawMessage, now time.Time) approval.New {
 	kind := governance.ApprovalOfHold
 	if state == StateIntercepted {
@@ -102,7 +103,7 @@ func (p prepared) asking(id string, state State, preview json.RawMessage, now ti
 	return a
 }
 
-// callHash is the fingerprint of the call as it would be sent.
+// callHash returns the fingerprint of the call as it would be sent.
 func (p prepared) callHash() []byte {
 	print, err := fingerprint(p.run.Verb, p.run.Effective(), p.run.DryRun)
 	if err != nil {
@@ -129,7 +130,7 @@ func (p prepared) queueHold(b *db.Batch, a approval.New, state State) *db.Answer
 	return changed
 }
 
-// queueMatches notes which policies matched, for their coverage.
+// queueMatches records which policies matched, for their coverage.
 func (p prepared) queueMatches(b *db.Batch) {
 	r := p.run
 	for _, m := range p.verdict.Matches {
@@ -140,7 +141,8 @@ func (p prepared) queueMatches(b *db.Batch) {
 	}
 }
 
-// explained adds to what an audit record says the policies that matched.
+// explained returns the details of an audit record with the policies that matched, nil
+// where it has none.
 func (p prepared) explained(d map[string]any) json.RawMessage {
 	if len(p.verdict.Matches) > 0 {
 		d["policies"] = p.verdict.Matches
@@ -154,7 +156,8 @@ func (p prepared) explained(d map[string]any) json.RawMessage {
 	return mustJSON(d)
 }
 
-// letThroughBy says under which approval or grant a run is sent.
+// letThroughBy returns the details of an audit record that say under which approval or
+// grant the run is sent.
 func (p prepared) letThroughBy() json.RawMessage {
 	d := map[string]any{}
 	if p.run.GrantID != nil {

@@ -8,8 +8,8 @@ import (
 
 // carried saves a step the reads that the step before it has made. The next step nearly
 // always follows in the same process within milliseconds: Govern after the claim, where
-// API and worker share a process, and Send after Govern. What is carried may be stale, so
-// every step that writes asks the row itself for its state. A lost entry costs a read.
+// API and worker share a process, and Send after Govern. An entry may be stale, so every
+// statement that writes compares the state in the row. A lost entry costs a read.
 type carried struct {
 	// claims are rows as their claim left them, for Govern.
 	claims *lru.Cache[flow.RunRef, Run]
@@ -17,8 +17,8 @@ type carried struct {
 	judgements *lru.Cache[flow.RunRef, prepared]
 }
 
-// carriedMost is above the number of runs that one worker has in flight. carriedArgs, in
-// bytes, keeps what is carried from growing with their arguments.
+// carriedMost is more than the number of runs that one worker has under way. carriedArgs, in
+// bytes, limits the memory: runs with larger arguments are not carried.
 const (
 	carriedMost = 2048
 	carriedArgs = 32 << 10
@@ -52,14 +52,14 @@ func (c *carried) takeClaim(ref flow.RunRef) (Run, bool) {
 	return r, known
 }
 
-// addJudgement hands a judged run to Send, however often Send is repeated.
+// addJudgement hands a judged run to Send. The entry stays, because Send may be repeated.
 func (c *carried) addJudgement(p prepared) {
 	if len(p.run.Args) <= carriedArgs {
 		c.judgements.Add(p.run.ref(), p)
 	}
 }
 
-// judgement returns what Govern found out about the run.
+// judgement returns what Govern found out about the run, and whether it is known here.
 func (c *carried) judgement(ref flow.RunRef) (prepared, bool) { return c.judgements.Get(ref) }
 
 // forget drops what is known of the run: its row has changed.

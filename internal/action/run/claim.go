@@ -32,24 +32,26 @@ type Request struct {
 	// the key that StepKey makes, and neither of these.
 	ExecutionID    string
 	IdempotencyKey string
-	// KeyByHeader: IdempotencyKey came by the Idempotency-Key header, whose repeats
-	// with other arguments are refused.
+	// KeyByHeader: IdempotencyKey came by the Idempotency-Key header. A repeat of it with
+	// other arguments is refused.
 	KeyByHeader bool
-	StepKey     string
-	SessionID   string
-	Metadata    json.RawMessage
-	DryRun      bool
-	// Wait is how long to wait for the run's end; nil means the default.
+	// StepKey is the fence key of a step, see StepKey; "" for a call over HTTP.
+	StepKey   string
+	SessionID string
+	Metadata  json.RawMessage
+	DryRun    bool
+	// Wait is how long to wait for the run's end, at most Config.MaxWait; nil means
+	// Config.DefaultWait.
 	Wait *time.Duration
 }
 
 // Outcome is the answer to a request: the run, and how this call relates to it.
 type Outcome struct {
 	Run Run
-	// Cached: another call ran it, this one only reads.
+	// Cached: an earlier call claimed the run, and this one only reads it.
 	Cached bool
-	// ArgsDiffer names the argument paths in which this call departs from the one
-	// that ran; "" where it does not.
+	// ArgsDiffer names the argument paths where this call differs from the one that
+	// claimed the run; "" where they are the same.
 	ArgsDiffer string
 }
 
@@ -63,38 +65,39 @@ const (
 	claimUnknownVerb = "unknown_verb"
 )
 
-// startLimit bounds one attempt to reach the workflow engine.
+// startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
 // stepPrefix begins the fence keys that we derive. Callers' keys are visible ASCII, so no
 // caller can claim a key with this character.
 const stepPrefix = "\x1f"
 
-// StepKey returns the fence key of a step of another execution: the same step, iteration
-// and attempt always get the same key, and callers cannot claim it. The attempt rises only
-// after an end that provably had no effect.
+// StepKey returns the fence key of a step of another execution. The same step, iteration
+// and attempt always get the same key, and callers cannot claim it. The caller raises the
+// attempt only after an end that provably had no effect.
 func StepKey(executionID, path string, iteration, attempt int) string {
 	return stepPrefix + executionID + stepPrefix + path + stepPrefix + strconv.Itoa(iteration) + stepPrefix + strconv.Itoa(attempt)
 }
 
-// Claimed is a run as its claim found it.
+// Claimed is the result of a claim: the run that has the names of the call.
 type Claimed struct {
 	Outcome
 	// Fresh: this call claimed the run, so it must be driven or started.
 	Fresh bool
-	// giveUp is until when the caller waits.
+	// giveUp is the time until which the caller waits.
 	giveUp time.Time
 }
 
-// Ref names the run for the workflow that drives it.
+// Ref returns the claim by which the driving workflow names the run.
 func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
 
-// Do claims the run, has its workflow started and waits for its end, at most req.Wait. A
-// run that a call before this one claimed is waited for and read, never executed again.
-// Refusals are faults; the run itself may have ended in any state, see Run.Fault.
+// Do claims the run, starts its workflow and waits for its end, at most req.Wait. A run that
+// an earlier call claimed is waited for and read, never executed again. The run may have
+// ended in any state; see Run.Fault. The error is a fault where the call is refused or the
+// workflow engine cannot be reached, and otherwise a failure of the database or ctx's cause.
 func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
 	id := uuid.Must(uuid.NewV7())
-	// Waiting begins before the claim, so its end cannot be missed.
+	// Waiting begins before the claim, so that the run's end cannot be missed.
 	waiter := s.hub.join(id)
 	defer s.hub.leave(id, waiter)
 	c, err := s.claim(ctx, id, who, req)
@@ -116,15 +119,15 @@ func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome
 	return c.Outcome, err
 }
 
-// Claim takes the names of the call in the fence, or finds the run that has them. It
-// starts nothing: a step's run is driven by the workflow that its origin names, which may
-// repeat the claim after a crash. Refusals are faults.
+// Claim takes the names of the call in the fence, or finds the run that has them. It starts
+// nothing: the workflow that the origin names drives the run of a step, and may repeat the
+// claim after a crash. A refusal is a fault.
 func (s *Service) Claim(ctx context.Context, who actor.Actor, req Request) (Claimed, error) {
 	return s.claim(ctx, uuid.Must(uuid.NewV7()), who, req)
 }
 
-// Await waits for the run's answer, at most until the time given, and returns the run as
-// it then stands.
+// Await waits for the run's answer, at most until the given time, and returns the run as it
+// is then. The error is ctx's cause, or a failure of the database.
 func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error) {
 	if r.State.Answers() {
 		return r, nil
@@ -162,7 +165,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	out.Run = r
 	switch outcome {
 	case claimUnknownVerb:
-		return Claimed{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists what there is.")
+		return Claimed{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists the verbs that it has.")
 	case claimConflict:
 		return Claimed{}, fault.New(fault.CodeIdempotencyConflict, "")
 	case claimMismatch:
@@ -242,8 +245,8 @@ func (s *Service) claimRow(ctx context.Context, p dbsqlc.ClaimRunParams) (outcom
 	return claimed.Value, r, nil
 }
 
-// startAndWait has the workflow started and waits for the row to end. The start does not
-// depend on the caller: the run continues when the caller disconnects.
+// startAndWait starts the workflow and waits for the row to end. The start does not depend
+// on the caller: the run continues when the caller disconnects.
 func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
 	if s.cfg.OneProcess {
 		s.carried.addClaim(r)
@@ -260,7 +263,7 @@ func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.
 	case done := <-w:
 		return done, nil
 	case err := <-failed:
-		// The claim stands: the sweeper or a repeat of the call starts it.
+		// The claim is committed: the sweeper or a repeat of the call starts it.
 		s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
 		f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The call is claimed: repeat it with the same id.").Because(err)
 		f.ExecutionID, f.Retryable = r.ExecutionID, true
@@ -279,13 +282,13 @@ func (s *Service) start(ctx context.Context, r Run) error {
 	return s.d.Engine.StartRun(ctx, in, r.WorkflowID, flow.RunSummary(r.Verb.String(), string(r.Risk)))
 }
 
-// graceForStarter is how long a claim may be without a workflow while its caller's
-// process is still at it.
+// graceForStarter is how long a claim may have no workflow while its caller's process
+// is still starting it.
 const graceForStarter = time.Second
 
 // startAgain repairs a claim whose process died before it started the workflow. The engine
-// recognises a start that was made, so a needless one does nothing. A run that another
-// workflow drives is started by none.
+// recognizes a start that was made before, so a needless one does nothing. Nothing is
+// started for a run that another workflow drives.
 func (s *Service) startAgain(ctx context.Context, r Run) {
 	if r.State != StateClaimed || r.WorkflowID != r.ownWorkflow() || s.d.Now().Sub(r.UpdatedAt) < graceForStarter {
 		return
@@ -299,9 +302,8 @@ func (s *Service) startAgain(ctx context.Context, r Run) {
 	}()
 }
 
-// await waits for the end of the run: by notice, and by looking at the row every
-// now and then in case the notice was lost. When the time is up it returns the run
-// as it stands.
+// await waits for the end of the run. It gets a notice, and reads the row every PollEvery in
+// case the notice was lost. When the time is over it returns the run as it is then.
 func (s *Service) await(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
 	// The run may have ended between the claim's read and the join.
 	poll := time.NewTimer(0)

@@ -18,9 +18,10 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Decide counts a proposed decision, once however often it is called. The run's workflow
-// calls it for one decision after the other; the desk calls it where no workflow runs yet.
-// The rows decide, not what the approver saw.
+// Decide counts a proposed decision. Repeated calls count it once. The run's workflow calls
+// it for one decision after the other; the desk calls it where no workflow runs yet. The
+// rows as they are now decide, not what the approver saw. The code in the result says why
+// a decision does not count. An error means that the call should be repeated.
 func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (flow.Decided, error) {
 	edited, err := s.readEdit(ctx, ref, decision)
 	if err == nil {
@@ -47,7 +48,7 @@ func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUI
 	f := fault.As(err)
 	switch {
 	case isMissing(err), db.IsNotChanged(err):
-		// The proposal was withdrawn, or the run moved on: nothing waits for it any longer.
+		// The proposal was withdrawn, or the run has moved on: nothing waits for the decision.
 		return flow.Decided{Code: fault.CodeApprovalNotPending}, nil
 	case f != nil && f.Code != fault.CodeServiceUnavailable:
 		return flow.Decided{Code: f.Code}, nil
@@ -55,8 +56,8 @@ func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUI
 	return flow.Decided{}, fmt.Errorf("run: decide: %w", err)
 }
 
-// Count implements desk.Subjects: it counts a decision about a run whose workflow has not
-// been started, and starts it.
+// Count implements desk.Subjects: it counts a decision about a run whose workflow was not
+// started, and starts the workflow.
 func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error) {
 	r, err := s.ofSubject(ctx, tenant, subjectID)
 	if err != nil {
@@ -66,14 +67,14 @@ func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subjectID string,
 	if err != nil || out.Code != "" || r.WorkflowID != r.ownWorkflow() {
 		return out, err
 	}
-	// The decision stands in the row; the sweeper starts the workflow where this fails.
+	// The row has the decision. The sweeper starts the workflow where this fails.
 	if err := s.start(ctx, r); err != nil {
 		s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
 	}
 	return out, nil
 }
 
-// deciding is a decision about a run, with what follows from it.
+// deciding is a decision about a run while it is counted.
 type deciding struct {
 	*approval.Counting
 	s *Service
@@ -94,11 +95,11 @@ func (s *Service) open(ctx context.Context, tx pgx.Tx, ref flow.RunRef, decision
 	return &deciding{Counting: c, s: s, p: prepared{run: fromRow(row)}}, nil
 }
 
-// count applies the decision. The run is returned where it ended.
+// count applies the decision. It returns the run where the decision ended it, otherwise nil.
 func (d *deciding) count(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
 	closed := d.Asked.Status != governance.ApprovalPending
 	if d.Decision.Counted {
-		// Counted before a crash.
+		// It was counted before a crash.
 		return flow.Decided{Closed: closed}, nil, nil
 	}
 	code := d.Refusal(d.s.d.Now())
@@ -152,7 +153,7 @@ func (d *deciding) reject(ctx context.Context, tx pgx.Tx) (*Run, error) {
 	if !found {
 		return nil, db.ErrNotChanged
 	}
-	// A crash may swallow the decision on its way back: the sweeper tells the workflow too.
+	// After a crash here the workflow would not hear of the decision: the sweeper tells it too.
 	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalRejected, Reason: reason, Tell: true}); err != nil {
 		return nil, err
 	}
@@ -164,8 +165,8 @@ func (d *deciding) close(ctx context.Context, tx pgx.Tx, c approval.Closing) err
 	return approval.CloseIn(ctx, tx, d.p.run.TenantID, d.Asked.ID, c)
 }
 
-// approve follows an approval that was counted: with the last one that is needed the run
-// goes on. closed reports whether it was.
+// approve does what follows from an approval that was counted. With the last one that is
+// needed the run continues, and closed is true.
 func (d *deciding) approve(ctx context.Context, tx pgx.Tx) (closed bool, err error) {
 	tally, enough := d.Asked.Tally()
 	details := map[string]any{"reason": d.Decision.Reason, "have": tally.Have, "need": tally.Need}
@@ -178,7 +179,7 @@ func (d *deciding) approve(ctx context.Context, tx pgx.Tx) (closed bool, err err
 	return true, d.note(ctx, tx, audit.ApprovalApproved, governance.ApprovalApproved, details)
 }
 
-// release hands the run to the send step. It has as long from now as a fresh call has.
+// release hands the run to the send step. The run has as much time from now as a fresh call.
 func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
 	rows, err := d.s.q.ReleaseRun(ctx, tx, d.p.releaseParams(&d.Asked.ID, d.s.d.Now().Add(d.s.cfg.DefaultWait)))
 	if err == nil && len(rows) == 0 {
@@ -190,7 +191,8 @@ func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
 	return d.close(ctx, tx, approval.Closing{Status: governance.ApprovalApproved})
 }
 
-// RejectByOperator ends a held run for an operator at Temporal, of whom no more is known.
+// RejectByOperator ends a held run for an operator who sent a signal in the Temporal UI. The
+// signal does not say which operator. Where the run no longer waits it changes nothing.
 func (s *Service) RejectByOperator(ctx context.Context, ref flow.RunRef) error {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	switch {

@@ -24,7 +24,7 @@ type editedCall struct {
 	preview json.RawMessage
 }
 
-// CheckEdit implements desk.Subjects. The refusal says what is wrong with the arguments.
+// CheckEdit implements desk.Subjects. The fault says what is wrong with the arguments.
 func (s *Service) CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error {
 	r, err := s.ofSubject(ctx, tenant, subjectID)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subjectID str
 	return s.get(ctx, tenant, id)
 }
 
-// readEdit prepares the edit of a decision; nil where it edits nothing. It is done before
-// the transaction, which must not wait for another connection.
+// readEdit prepares the edit of a decision; nil where the decision edits nothing. It runs
+// before the transaction, because a transaction must not wait for another connection.
 func (s *Service) readEdit(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (*editedCall, error) {
 	d, err := approval.ReadDecision(ctx, s.d.DB.Tenant(ref.TenantID), ref.TenantID, decision)
 	if err != nil || d.EditedArgs == nil || d.Counted {
@@ -66,8 +66,8 @@ func (s *Service) readEdit(ctx context.Context, ref flow.RunRef, decision uuid.U
 	return &editedCall{next: p, preview: call.Preview(d.EditedArgs)}, nil
 }
 
-// judgeEdit judges the run with other arguments: is the call blocked, do they fit the
-// schema, is the provider connected.
+// judgeEdit judges the run with other arguments. The fault says that the call is blocked,
+// that the arguments do not fit the schema, or that the provider is not connected.
 func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (prepared, error) {
 	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
 	if err != nil {
@@ -95,9 +95,9 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 	return p, nil
 }
 
-// edit puts other arguments in the place of those that were asked about: the approval
-// is superseded by one of the edited call. The edit counts as its author's approval where
-// the policies let them approve what they edited.
+// edit replaces the arguments that the approval is about. A new approval of the edited call
+// supersedes the old one. The edit counts as its author's approval where the policies let
+// them approve what they edited.
 func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
 	edited, state := d.edited.next, d.p.run.State
 	superseded := flow.Decided{Closed: true}
@@ -115,8 +115,8 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, err
 	})
 	rec.Input = edited.target.Mask(edited.run.EditedArgs)
 	audit.Queue(b, rec)
-	// The workflow waits for what was superseded until it hears of the edit, and a crash
-	// may swallow that: the sweeper tells it too.
+	// The workflow waits for the old approval until it hears of the edit. After a crash it
+	// would not hear of it: the sweeper tells it too.
 	approval.Recheck(b, a.TenantID, a.ID)
 	if err := b.SendIn(ctx, tx); err != nil {
 		return superseded, nil, err
@@ -124,7 +124,8 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, err
 	return superseded, nil, d.carryVote(ctx, tx, a.ID)
 }
 
-// carryVote counts the editor among those who approved the edited call, where they may.
+// carryVote counts the edit as an approval of the edited call, where its author may approve
+// it.
 func (d *deciding) carryVote(ctx context.Context, tx pgx.Tx, approvalID string) error {
 	counting, err := d.Carry(ctx, tx, approvalID)
 	if err != nil || counting == nil {

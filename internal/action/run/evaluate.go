@@ -10,7 +10,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Evaluation is what governance says of a call that is not made.
+// Evaluation is the decision about a call that is not made.
 type Evaluation struct {
 	Verb      verb.Name
 	Risk      verb.Risk
@@ -18,8 +18,9 @@ type Evaluation struct {
 	Verdict   governance.Verdict
 }
 
-// Evaluate decides about a call without making it. It does not check the arguments against
-// the schema, always decides where the verb is known, and writes nothing.
+// Evaluate decides about a call without making it, and writes nothing. It does not check
+// the arguments against the schema, so it decides about every known verb. The error is
+// INVALID_VERB, VERB_NOT_FOUND, or a failure to read the verb.
 func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string, args, metadata json.RawMessage) (Evaluation, error) {
 	name, err := verb.Parse(rawVerb)
 	if err != nil {

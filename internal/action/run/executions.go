@@ -18,15 +18,16 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// sees reports whether the actor may see the run: a key sees its own, a user all of the
-// tenant's.
+// sees reports whether the actor may see the run. A key sees its own runs, a user all runs of
+// the tenant.
 func sees(who actor.Actor, r Run) bool {
 	key := who.KeyID()
 	return key == nil || r.KeyID != nil && *r.KeyID == *key
 }
 
-// Get returns an execution by its execution_id or any key that was bound to it.
-// One that the actor may not see is unknown to them, and so is a key that we derive.
+// Get returns an execution by its execution_id or by any key that names it. The error is
+// EXECUTION_NOT_FOUND where there is none, where the actor may not see it, and for a key of
+// a step.
 func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Run, error) {
 	if strings.HasPrefix(executionID, stepPrefix) {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
@@ -46,7 +47,7 @@ func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) 
 	return r, nil
 }
 
-// Filter narrows a list; zero fields do not.
+// Filter narrows a list. A field with its zero value does not narrow it.
 type Filter struct {
 	Status    string
 	Provider  string
@@ -54,9 +55,10 @@ type Filter struct {
 	SessionID string
 	Since     *time.Time
 	Until     *time.Time
-	// Before continues after the run with this id.
+	// Before continues a list after the run with this id; nil for the first page.
 	Before *uuid.UUID
-	Limit  int
+	// Limit is the most runs of a page.
+	Limit int
 }
 
 // List returns the newest executions first, without their arguments and results, and
@@ -80,8 +82,9 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 	return runs, more, nil
 }
 
-// Cancel ends a run that has not been sent, one that waits for a human too, and takes
-// its approval back. One that was sent, or has ended, is CONFLICT.
+// Cancel ends a run that was not sent, also one that waits for approval, and cancels its
+// approval. The error is CONFLICT where the run was sent or has ended, and
+// EXECUTION_NOT_FOUND as for Get.
 func (s *Service) Cancel(ctx context.Context, who actor.Actor, executionID string) (Run, error) {
 	r, err := s.Get(ctx, who, executionID)
 	if err != nil {
@@ -104,14 +107,16 @@ func (s *Service) Cancel(ctx context.Context, who actor.Actor, executionID strin
 	return done, err
 }
 
-// Resolution is what a human found out about a run whose outcome is unknown.
+// Resolution is what people found out about a run whose outcome is unknown.
 type Resolution struct {
+	// Executed: the call had its effect. Otherwise the run is settled as failed.
 	Executed bool
 	Result   json.RawMessage // the provider's object, where known
 	Reason   string
 }
 
-// Resolve settles an outcome_unknown. Any other state is CONFLICT.
+// Resolve settles a run in outcome_unknown. The error is CONFLICT for a run in any other
+// state, and EXECUTION_NOT_FOUND as for Get.
 func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID string, res Resolution) (Run, error) {
 	r, err := s.Get(ctx, who, executionID)
 	if err != nil {
@@ -157,7 +162,7 @@ func (s *Service) statusNow(ctx context.Context, r Run) string {
 	return r.State.Status()
 }
 
-// recordBy is the audit record of what an actor did with the run.
+// recordBy returns the audit record of what an actor did with the run.
 func recordBy(who actor.Actor, r Run, action audit.Action, outcome State) audit.Record {
 	return audit.Record{
 		TenantID: r.TenantID, ActorType: who.Kind, ActorID: who.IDText(), Action: action,

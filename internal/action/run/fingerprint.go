@@ -10,8 +10,8 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// fingerprint is the SHA-256 of the canonical JSON of {verb, args, dryRun}: two
-// calls with the same one are the same call.
+// fingerprint returns the SHA-256 of the canonical JSON of {verb, args, dryRun}. Two calls
+// with the same fingerprint are the same call.
 func fingerprint(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
 	doc, err := json.Marshal(map[string]any{"verb": name.String(), "args": args, "dryRun": dryRun})
 	if err != nil {
@@ -25,8 +25,8 @@ func fingerprint(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, err
 	return sum[:], nil
 }
 
-// argsDiffer names the places where the arguments of a repeat depart from the
-// original's, by path only; "" where they are the same.
+// argsDiffer returns the paths where the arguments of a repeat differ from the original's,
+// or "" where they are the same.
 func argsDiffer(original Run, args json.RawMessage, print []byte) string {
 	if bytes.Equal(original.Fingerprint, print) {
 		return ""

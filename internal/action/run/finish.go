@@ -33,8 +33,8 @@ type ending struct {
 	fromSending bool
 }
 
-// endsFrom lists the states that a run may be ended from; see moves. A call that was sent
-// and answered late still settles what a crash had left unknown.
+// endsFrom returns the states from which a run may end so; see moves. A late answer to a
+// call still settles an outcome that a crash had left unknown.
 func endsFrom(e ending) []string {
 	if e.fromSending {
 		return []string{string(StateSending)}
@@ -49,9 +49,9 @@ func endsFrom(e ending) []string {
 	}
 }
 
-// finish commits the end of the run, its audit record and what more belongs to it
-// in one transaction and round trip, then tells those who wait. A row that another
-// attempt or a person ended meanwhile is left as it is.
+// finish commits the end of the run, its audit record and more in one transaction and round
+// trip, then tells those who wait. It does not change a row that another attempt or a person
+// ended meanwhile.
 func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit.Action, more ...func(*db.Batch)) (flow.Step, error) {
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, e))
@@ -80,7 +80,7 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
 	if p.ApprovalID == nil {
-		p.ApprovalID = r.ApprovalID // of a run that an approver released
+		p.ApprovalID = r.ApprovalID // an approver released the run
 	}
 	if e.result != nil {
 		text := string(e.result)
@@ -106,13 +106,13 @@ func (s *Service) refuse(ctx context.Context, p prepared, f *fault.Error) (flow.
 	return s.finish(ctx, p, ending{state: StateRefused, code: f.Code, message: f.Message, details: f.Details}, audit.RunRefused)
 }
 
-// requireChanged undoes the batch where it did not change the run.
+// requireChanged makes the batch fail, and so undoes it, where it did not change the run.
 func (s *Service) requireChanged(b *db.Batch, r Run) {
 	db.Queue(b, s.q.RequireRunChanged, dbsqlc.RequireRunChangedParams{TenantID: r.TenantID, ID: r.ID})
 }
 
-// apply sends a batch that requires the run to change; found is false, and nothing was
-// changed, where the row was not in a state for it.
+// apply sends a batch that requires the run to change. Where the row was not in a state for
+// it, nothing is changed and found is false.
 func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Answer[[]dbsqlc.Run]) (done Run, found bool, err error) {
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
@@ -125,9 +125,9 @@ func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Ans
 	return done, found, nil
 }
 
-// movedOn is the step of a run that another process or a person changed first. One that has
-// ended is done; any other goes on, and the send step looks at what it is now. A workflow
-// that ended here would leave its approval without one.
+// movedOn returns the step of a run that another process or a person changed first. A run
+// that has ended is done. Any other run continues, and the send step looks at its new state:
+// if the workflow ended here, nothing would wait for the run's approval.
 func (s *Service) movedOn(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	s.carried.forget(ref)
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)

@@ -10,29 +10,30 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// prepared is a run with its verb and what governance says of the call.
+// prepared is a run with its verb and the verdict about the call.
 type prepared struct {
 	run     Run
 	target  Target
 	verdict governance.Verdict
-	// edit is set where an approver edited the arguments: whose they are.
+	// edit says who edited the arguments; nil where no approver did.
 	edit *approval.Edit
 }
 
 // next is what follows for a run: exactly one of its fields is set.
 type next struct {
-	// send is the run, ready to be sent; or it may have been, and the send step looks.
+	// send is the run for the send step: it may be sent, or may have been sent already.
 	send *prepared
-	// step is what came of the run instead.
+	// step is the result of the step where the run is not to be sent.
 	step flow.Step
 }
 
 func stop(step flow.Step, err error) (next, error) { return next{step: step}, err }
 
-// Govern decides about a run as its row stands: a claimed one is let through, held or
-// ended, a held one is looked at again. It can be repeated at any time. A run that may be
-// sent stays claimed. Its input is the row that the claim left in this process, where
-// there is one (carry.go), else the row as it stands.
+// Govern decides about a run as its row is now. It lets a claimed run through, holds it or
+// ends it, and looks at a held run again. A run that may be sent stays claimed. The step can
+// be repeated at any time. Where this process made the claim, Govern uses the row that the
+// claim left (carry.go); otherwise it reads the row. An error means that the step should be
+// repeated.
 func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	n, err := s.admit(ctx, ref)
 	if err != nil || n.send == nil {
@@ -44,8 +45,8 @@ func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error
 	return flow.Step{State: n.send.run.State}, nil
 }
 
-// load reads the run and its verb and judges the call. mine is false where the row
-// has ended or belongs to another attempt: then there is nothing to do.
+// load reads the run and its verb and judges the call. Where the row has ended or belongs
+// to another attempt, there is nothing to do and mine is false.
 func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine bool, err error) {
 	r, err := s.claimed(ctx, ref)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine b
 	return p, true, nil
 }
 
-// judge decides about the call as it would be sent, by the policies as the target has them.
+// judge decides about the call as it would be sent, by the policies that the target has.
 func (p *prepared) judge() {
 	v := p.target.Judge(p.run.Effective(), p.run.about())
 	p.verdict = v
@@ -72,7 +73,7 @@ func (p *prepared) judge() {
 	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName
 }
 
-// claimed returns the run as its claim left it in this process, else as it stands.
+// claimed returns the run as its claim left it in this process, otherwise as its row is.
 func (s *Service) claimed(ctx context.Context, ref flow.RunRef) (Run, error) {
 	if r, known := s.carried.takeClaim(ref); known {
 		return r, nil
@@ -116,7 +117,7 @@ func (s *Service) verbGone(ctx context.Context, p prepared) (flow.Step, error) {
 }
 
 // clear judges a run that waits for no approval, in this order: is it blocked, do the
-// arguments fit, is the provider connected, is it held, is it a dry run of a write. A
+// arguments fit, is the provider connected, is it a dry run of a write, is it held. A
 // refusal ends the row.
 func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
 	if p.verdict.Decision == governance.Block {
@@ -153,8 +154,8 @@ func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
 	}
 }
 
-// rowMissing answers for a workflow whose row is gone (a database restored from an
-// older backup). Whether the call was sent can no longer be known, so nothing is.
+// rowMissing returns the step for a workflow whose row is gone (a database restored from an
+// older backup). It is no longer known whether the call was sent, so nothing is sent.
 func (s *Service) rowMissing(ctx context.Context, ref flow.RunRef) flow.Step {
 	s.d.Log.ErrorContext(ctx, "a workflow's run has no row; nothing is sent for it", "run_id", ref.RunID, "tenant_id", ref.TenantID)
 	return flow.Step{State: StateOutcomeUnknown, Done: true}

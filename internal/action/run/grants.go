@@ -15,12 +15,12 @@ import (
 )
 
 // useGrant looks for a standing approval of the call and takes one use of it. A grant
-// stands for the approval of its giver: it lets through what the giver alone could approve
-// today, and never a run that was held already or a block.
+// replaces the approval of its giver: it lets through what the giver alone could approve
+// now. It never lets through a blocked run, or one that was held before.
 func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err error) {
 	r := p.run
 	if r.GrantID != nil {
-		// Taken before a crash, or before something changed that the call is judged by.
+		// The use was taken before a crash, or before a change of the policies or the verb.
 		return s.stillGranted(ctx, p)
 	}
 	if r.Held || !p.verdict.ApprovalRequired() {
@@ -44,8 +44,8 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	return false, nil
 }
 
-// grantFits reports whether the grant covers the call: whom it is for, its conditions, and
-// whether its giver alone could approve the call.
+// grantFits reports whether the grant covers the call: it is for the call's key, agent and
+// customer, its conditions are true, and its giver alone could approve the call.
 func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	about := p.run.about()
 	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || !fits(g.CustomerID, about.CustomerID) {
@@ -62,10 +62,10 @@ func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	return p.target.Meets(list, p.run.Effective(), about)
 }
 
-// fits reports whether the grant is for the actual one. A grant that names none is for all.
+// fits reports whether a grant for wanted is for actual. A grant that names none is for all.
 func fits(wanted, actual *string) bool { return wanted == nil || actual != nil && *wanted == *actual }
 
-// takeGrant counts the use and names the grant in the run's row, together or not at all.
+// takeGrant counts the use and names the grant in the run's row, in one transaction.
 func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGrantsRow) (taken bool, err error) {
 	r := p.run
 	err = s.d.DB.InTenant(ctx, r.TenantID, func(tx pgx.Tx) error {
@@ -97,8 +97,8 @@ func (s *Service) takeGrant(ctx context.Context, p *prepared, g dbsqlc.UsableGra
 	return taken, nil
 }
 
-// dropGrant forgets a grant that the run took when it needed one, so that the grant's end
-// does not keep the run back.
+// dropGrant removes the grant from a run that no longer needs one, so that the end of the
+// grant does not stop the run.
 func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
 	r := p.run
 	if r.GrantID == nil {
@@ -112,8 +112,8 @@ func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
 	return nil
 }
 
-// stillGranted reports whether the grant that the run has taken a use of still stands,
-// and lets the call through as it is judged now.
+// stillGranted reports whether the grant that the run has taken a use of is still valid, and
+// covers the call as it is judged now.
 func (s *Service) stillGranted(ctx context.Context, p *prepared) (bool, error) {
 	grants, err := s.q.TakenGrant(ctx, s.d.DB.Tenant(p.run.TenantID),
 		dbsqlc.TakenGrantParams{TenantID: p.run.TenantID, ID: *p.run.GrantID})

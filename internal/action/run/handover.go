@@ -11,10 +11,10 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// HandOver gives a run that has to wait, for people or for long, to an ActionRun workflow
-// of its own, and returns how far the run is. parent is the workflow that drove the run
-// and waits for its end; it is signalled then. The step can be repeated at any time: a run
-// that was handed over stays so, and one that has ended is only read.
+// HandOver gives a run that must wait, for people or for long, to an ActionRun workflow of
+// its own, and returns how far the run is. parent is the workflow that drove the run until
+// now. It is signalled when the run ends. The step can be repeated at any time: a run that
+// was handed over stays so, and one that has ended is only read.
 func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error) {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	switch {

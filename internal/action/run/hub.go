@@ -15,8 +15,8 @@ import (
 // waiter receives the ended run, once.
 type waiter chan Run
 
-// hub knows who waits for which run in this process, and what other processes have
-// to be told.
+// hub knows which callers in this process wait for which run, and what to tell other
+// processes.
 type hub struct {
 	mu      sync.Mutex
 	waiting map[uuid.UUID]map[waiter]struct{}
@@ -55,7 +55,7 @@ func (h *hub) awaited(id uuid.UUID) bool {
 	return len(h.waiting[id]) > 0
 }
 
-// deliver hands the run to all who wait for it here.
+// deliver hands the run to all that wait for it in this process.
 func (h *hub) deliver(r Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,14 +88,15 @@ func (h *hub) take() []string {
 
 const finishedChannel = "run_finished"
 
-// announceEvery gathers notices where nearly all callers wait in the process that
-// ends their runs: only a duplicate that waits elsewhere notices the delay.
+// announceEvery is how long notices are gathered where API and worker share a process.
+// There nearly all callers wait in the process that ends their runs. Only a duplicate call
+// that waits elsewhere sees the delay.
 const announceEvery = 25 * time.Millisecond
 
-// ended tells everyone that the run has an answer: those who wait in this
-// process at once, other processes by a notice that is sent after the commit, many
-// in one. In the committing transaction the notice would put all commits of the
-// database in one line, since NOTIFY takes a lock until its commit is on disk.
+// ended tells all that wait that the run has an answer. Those in this process hear it at
+// once, other processes by a notice after the commit, many runs in one. The notice is not
+// part of the run's transaction: NOTIFY takes a lock until its commit is on disk, so all
+// commits of the database would wait for each other.
 func (s *Service) ended(r Run) {
 	s.hub.deliver(r)
 	s.hub.announce(r.TenantID, r.ID)
@@ -105,12 +106,12 @@ func (s *Service) ended(r Run) {
 // workflows end runs must run it.
 func (s *Service) Announce(ctx context.Context) {
 	connection := db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "announce ended runs"}
-	// A lost notice costs a waiter one poll; a flushed commit costs every caller.
+	// A lost notice costs a waiter one poll. A flush of every notice would cost every caller.
 	prepare := func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "set synchronous_commit = off")
 		return err
 	}
-	_ = connection.Keep(ctx, prepare, s.announce) // it ends with ctx only
+	_ = connection.Keep(ctx, prepare, s.announce) // the error is always ctx's
 }
 
 func (s *Service) announce(ctx context.Context, conn *pgx.Conn) error {
@@ -143,18 +144,18 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Listen delivers the notices of other processes to those who wait in this one,
-// until ctx ends. It looks up nothing that it may have missed: waiters poll too.
+// Listen delivers the notices of other processes to those that wait in this one, until ctx
+// ends. It does not look up what it may have missed, because waiters poll too.
 func (s *Service) Listen(ctx context.Context) {
 	listener := db.Listener{
 		Connection: db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "hear of ended runs"},
 		Channel:    finishedChannel,
 		Hear:       s.hear,
 	}
-	_ = listener.Listen(ctx) // it ends with ctx only
+	_ = listener.Listen(ctx) // the error is always ctx's
 }
 
-// hear hands an ended run to those who wait for it here.
+// hear hands an ended run to those that wait for it in this process.
 func (s *Service) hear(ctx context.Context, notice string) {
 	tenant, id, ok := parseNotice(notice)
 	if !ok || !s.hub.awaited(id) {

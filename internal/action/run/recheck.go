@@ -20,15 +20,16 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// recheck says what follows from the approval that the run has: it may be sent, must
-// continue to wait, or its approval falls because something it was bound to has changed.
+// recheck returns what follows from the approval that the run has. The run may be sent, or
+// must continue to wait, or it ends. Or the approval is superseded, because something that
+// it is bound to has changed.
 func (s *Service) recheck(ctx context.Context, p prepared) (next, error) {
 	a, keyRevoked, err := s.readApproval(ctx, p.run)
 	if err != nil {
 		return next{}, err
 	}
 	if a.Status != governance.ApprovalPending && (a.Status != governance.ApprovalApproved || p.run.State != StateClaimed) {
-		// The run may have been read before the decision that its approval shows.
+		// The run may have been read before the approval was decided.
 		moved, err := s.moved(ctx, p.run)
 		switch {
 		case err != nil:
@@ -38,7 +39,7 @@ func (s *Service) recheck(ctx context.Context, p prepared) (next, error) {
 		}
 	}
 	if a.Status != governance.ApprovalPending && a.Status != governance.ApprovalApproved {
-		// Its end was recorded together with the run's.
+		// The end of the approval was recorded together with the run's.
 		return stop(flow.Step{State: p.run.State, Done: true}, nil)
 	}
 	if keyRevoked {
@@ -63,7 +64,7 @@ func (s *Service) recheck(ctx context.Context, p prepared) (next, error) {
 	return stop(s.timeOut(ctx, p, a))
 }
 
-// moved reports whether the held run's row is another than when it was read.
+// moved reports whether the held run's row has changed since it was read.
 func (s *Service) moved(ctx context.Context, r Run) (bool, error) {
 	now, err := s.get(ctx, r.TenantID, r.ID)
 	if err != nil {
@@ -100,7 +101,7 @@ func (p prepared) drift(a approval.Asked) string {
 	return ""
 }
 
-// rebuilt returns why the request would be another than the one that was asked about, or
+// rebuilt returns why the request would differ from the one that the approval is about, or
 // "".
 func (p prepared) rebuilt(bound approval.Binding) string {
 	switch {
@@ -125,7 +126,7 @@ func sameRequirement(a, b governance.Requirement) bool {
 	return sameID(a.PolicyID, b.PolicyID) && a.Version == b.Version
 }
 
-// supersede closes an approval that no longer fits and judges the call again.
+// supersede closes an approval that no longer matches the call, and judges the call again.
 func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (next, error) {
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.ReleaseRun, p.releaseParams(nil, s.d.Now().Add(s.cfg.DefaultWait)))
@@ -145,8 +146,8 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 	return s.clear(ctx, p)
 }
 
-// releaseParams put the run back among the claimed, with the approval that released it, or
-// none where it is judged again.
+// releaseParams make the run claimed again, with the approval that released it, or without
+// one where it is judged again.
 func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.ReleaseRunParams {
 	params := dbsqlc.ReleaseRunParams{
 		ApprovalID: approvalID, GiveUpAt: giveUp, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
@@ -158,8 +159,8 @@ func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.Rel
 	return params
 }
 
-// timeOut ends an approval that was not decided in time, or turns once to the owners
-// and admins, for the same time again.
+// timeOut ends an approval that was not decided in time. Where the policies escalate, it
+// first asks owners and admins too, once and for the same time again.
 func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (flow.Step, error) {
 	timeout, onTimeout, _ := governance.MergedRule(a.Requirements)
 	if onTimeout != governance.OnTimeoutEscalate || a.Escalated {
@@ -196,7 +197,7 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (flow.St
 	r := p.run
 	end := approval.Closing{Status: c.status, Reason: c.reason}
 	if r.State == StateClaimed {
-		// Approved, and not sent yet: the decision stays, unless it fell with what it was about.
+		// The run is approved and not sent yet. The decision stays, unless what it is about is gone.
 		var more []func(*db.Batch)
 		if c.status == governance.ApprovalSuperseded {
 			more = append(more, func(b *db.Batch) { approval.Close(b, r.TenantID, *r.ApprovalID, end) })

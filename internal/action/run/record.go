@@ -9,8 +9,8 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// endedAction returns the action of a run that ended in a state after it was sent, or
-// that was refused at that moment.
+// endedAction returns the audit action of a run that ended in the state after it was marked
+// as sending.
 func endedAction(s State) audit.Action {
 	switch s {
 	case StateExecuted:
@@ -24,7 +24,7 @@ func endedAction(s State) audit.Action {
 	}
 }
 
-// closedAction returns the action of an approval that was closed with a status and
+// closedAction returns the audit action of an approval that was closed with the status and
 // without a decision.
 func closedAction(status governance.ApprovalStatus) audit.Action {
 	switch status {
@@ -37,7 +37,7 @@ func closedAction(status governance.ApprovalStatus) audit.Action {
 	}
 }
 
-// record starts an audit record about the run.
+// record returns an audit record about the run, to be completed by the caller.
 func (p prepared) record(action audit.Action) audit.Record {
 	r := p.run
 	rec := audit.Record{
@@ -57,15 +57,15 @@ func (p prepared) record(action audit.Action) audit.Record {
 	return rec
 }
 
-// note queues the record of what the run's workflow did with the run.
+// note queues the audit record of what the run's workflow did with the run.
 func (p prepared) note(b *db.Batch, action audit.Action, outcome string, details json.RawMessage) {
 	rec := p.record(action)
 	rec.Outcome, rec.Details = outcome, details
 	audit.Queue(b, rec)
 }
 
-// noteApproval queues the record of what the service did, by itself, with the approval that
-// the run has.
+// noteApproval queues the audit record of what the service itself did with the run's
+// approval.
 func (p prepared) noteApproval(b *db.Batch, action audit.Action, id, outcome string, details map[string]any) {
 	audit.Queue(b, p.approvalRecord(action, id, outcome, details))
 }
@@ -79,7 +79,7 @@ func (p prepared) approvalRecord(action audit.Action, id, outcome string, detail
 	return rec
 }
 
-// auditDetails says how a run ended, without the provider's answer.
+// auditDetails returns how a run ended, without the provider's answer.
 func auditDetails(e ending) json.RawMessage {
 	d := map[string]any{}
 	if e.code != "" {

@@ -52,7 +52,7 @@ type claimedCall struct {
 	GiveUpAt    time.Time `json:"give_up_at"`
 }
 
-// Run is one run as it stands in the database.
+// Run is one run as its row is in the database.
 type Run struct {
 	ID          uuid.UUID
 	TenantID    uuid.UUID
@@ -79,13 +79,14 @@ type Run struct {
 	CredentialID *uuid.UUID
 	// Held: an approval was asked for, and nothing else releases the run.
 	Held bool
-	// GrantID names the standing approval that let the run through.
+	// GrantID names the standing approval that let the run through; nil where none did.
 	GrantID *uuid.UUID
-	// EditedArgs are the arguments that an approver put in the place of Args; nil where
-	// none did.
+	// EditedArgs are the arguments with which an approver replaced Args; nil where none
+	// did.
 	EditedArgs json.RawMessage
-	Sends      int32
-	// MaybeSent: a write of which an attempt may have had its effect.
+	// Sends is how many attempts at the provider were begun.
+	Sends int32
+	// MaybeSent: the run is a write, and an attempt may have had its effect.
 	MaybeSent      bool
 	Result         json.RawMessage
 	ProviderStatus int
@@ -104,18 +105,18 @@ func (r Run) ref() flow.RunRef {
 	return flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}
 }
 
-// ownWorkflow is the id of the ActionRun workflow that drives the run where no other
+// ownWorkflow returns the id of the ActionRun workflow that drives the run where no other
 // workflow does.
 func (r Run) ownWorkflow() string { return flow.RunWorkflowID(r.TenantID, r.ClaimKey) }
 
-// subject is the run as an approval knows it.
+// subject returns the run as the subject of an approval.
 func (r Run) subject() approval.Subject {
 	return approval.OfRun(r.TenantID, r.ID, r.Attempt, r.ExecutionID, r.WorkflowID)
 }
 
-// about says what conditions may ask about the run besides its arguments. Our own agents
-// and Maps are trusted to name agent and customer; of a caller over HTTP the metadata is
-// the source.
+// about returns what conditions may ask about the run besides its arguments. For a step of
+// our own agents and Maps the origin names agent and customer. For a call over HTTP the
+// metadata does.
 func (r Run) about() governance.Context {
 	if r.Kind != actor.Agent && r.Kind != actor.Map {
 		return governance.ContextOf(r.Metadata)
@@ -123,7 +124,8 @@ func (r Run) about() governance.Context {
 	return governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
 }
 
-// customer is the customer whose own credential comes first; "" for none.
+// customer returns the customer whose own credential is used where there is one; "" for
+// none.
 func (r Run) customer() string {
 	if id := r.about().CustomerID; id != nil {
 		return *id
@@ -139,7 +141,8 @@ func idText(id *uuid.UUID) *string {
 	return &text
 }
 
-// Effective are the arguments that are judged and sent.
+// Effective returns the arguments that are judged and sent: EditedArgs where an approver
+// edited them, otherwise Args.
 func (r Run) Effective() json.RawMessage {
 	if r.EditedArgs != nil {
 		return r.EditedArgs
@@ -147,7 +150,7 @@ func (r Run) Effective() json.RawMessage {
 	return r.Args
 }
 
-// Took is how long the run took, up to now while it runs.
+// Took returns how long the run took; for a run that has not ended, how long until now.
 func (r Run) Took(now time.Time) time.Duration {
 	if r.FinishedAt != nil {
 		now = *r.FinishedAt
@@ -185,8 +188,8 @@ func fromRow(r dbsqlc.Run) Run {
 	return out
 }
 
-// fromListed is fromRow for the columns that a list has. The arguments and the result of
-// a listed run are empty; EditedArgs is not nil where there are some.
+// fromListed is fromRow for the columns of a list. The arguments and the result of a listed
+// run are empty. EditedArgs is not nil where the run has some.
 func fromListed(r dbsqlc.ListRunsRow) Run {
 	var row dbsqlc.Run
 	to := reflect.ValueOf(&row).Elem()

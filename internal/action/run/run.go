@@ -1,8 +1,8 @@
-// Package run is the heart of the service: one governed action run. It claims an
-// id in the fence, has a workflow started, decides about the call, sends it at most
-// once where it may not be repeated, and tells every waiting caller the outcome.
-// The api package and the activities call it. It reaches the workflow engine, the
-// catalog, the vault and the provider through interfaces that it declares.
+// Package run is the core of the service: one governed action run. It claims an id in the
+// fence, starts the workflow, decides about the call and sends it. It sends a call that may
+// not be repeated at most once. It tells every waiting caller the outcome. The api package
+// and the activities call it. It reaches the workflow engine, the catalog, the vault and
+// the provider only through interfaces that it declares.
 package run
 
 import (
@@ -23,8 +23,8 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// Fault returns how the run is answered where it did not run to a result; nil for
-// executed, intercepted and running ones.
+// Fault returns the refusal that answers the caller of a run without a result. It returns
+// nil for a run that is executed, intercepted or still running.
 func (r Run) Fault() *fault.Error {
 	var f *fault.Error
 	switch r.State {
@@ -43,11 +43,11 @@ func (r Run) Fault() *fault.Error {
 	return f
 }
 
-// governed is the refusal of a run that governance did not let through.
+// governed returns the refusal of a run that governance did not let through.
 func (r Run) governed() *fault.Error {
 	message := r.Reason
 	if r.State == StatePending {
-		message += ". Nothing was sent. The call runs once it is approved; repeat it with the same execution_id, or read the execution, to learn what came of it."
+		message += ". Nothing was sent. The call runs once it is approved. To see its result, repeat it with the same execution_id, or read the execution."
 	} else if r.State != StateBlocked {
 		message = r.ErrorMessage
 	}
@@ -65,42 +65,46 @@ type Target interface {
 	Risk() verb.Risk
 	Operation() verb.Operation
 	Idempotency() verb.Idempotency
-	// Connected is nil where the provider needs no credential or has an active one,
-	// else the refusal that says what is missing.
+	// Connected returns nil where the provider needs no credential or has an active one,
+	// otherwise the refusal that says what is missing.
 	Connected() *fault.Error
-	// CredentialID is nil where the provider needs none.
+	// CredentialID returns the credential that a call uses; nil where the provider needs
+	// none.
 	CredentialID() *uuid.UUID
-	// SchemaHash is the SHA-256 of the verb's schema and of how its request is made of
+	// SchemaHash returns the SHA-256 of the verb's schema and of how a request is built from
 	// arguments: method, address and the place of the credential.
 	SchemaHash() []byte
-	// Judge decides about a call of the verb by the tenant's policies as they stand.
+	// Judge decides about a call of the verb by the policies of PolicyVersion.
 	Judge(args json.RawMessage, about governance.Context) governance.Verdict
 	// Meets reports whether the conditions of a grant are true for a call; one that
 	// cannot be judged is not.
 	Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool
-	// PolicyVersion is that of the policies which Judge goes by; 0 where there are none.
+	// PolicyVersion returns the version of the policies that Judge applies; 0 where there
+	// are none.
 	PolicyVersion() int64
 	// Check returns where the arguments do not fit the verb's schema.
 	Check(args json.RawMessage) []fault.Detail
 	// Mask returns the arguments as they may be shown and stored.
 	Mask(args json.RawMessage) json.RawMessage
-	// Prepare builds the request and resolves the credential. A fault is a refusal.
+	// Prepare builds the request and opens the credential. A fault refuses the call, except
+	// SERVICE_UNAVAILABLE, after which the step is repeated.
 	Prepare(ctx context.Context, args json.RawMessage) (Call, error)
 }
 
 // Call is one request to a provider, ready to be sent once.
 type Call interface {
-	// Preview is the request of args as it would be sent, masked.
+	// Preview returns the request of args as it would be sent, masked.
 	Preview(args json.RawMessage) json.RawMessage
-	// Send makes exactly one attempt. key is the idempotency key for providers that
-	// take one, else ignored. The answer contains no secret.
+	// Send makes exactly one attempt. key is the idempotency key for providers that take
+	// one; other providers do not get it. The answer contains no secret.
 	Send(ctx context.Context, key string) Answer
 }
 
-// Targets finds a verb; VERB_NOT_FOUND where the tenant has none.
+// Targets finds verbs.
 type Targets interface {
 	// Target returns the verb with the credential that a call of it uses: the customer's
-	// own where there is one, else the tenant's. customer is "" where the call is for none.
+	// own where there is one, otherwise the tenant's. customer is "" where the call is for
+	// none. The error is the fault VERB_NOT_FOUND where the tenant has no such verb.
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (Target, error)
 	// Mask returns arguments as they may be shown, also those of a verb that the tenant
 	// no longer has.
@@ -109,28 +113,29 @@ type Targets interface {
 
 // Engine runs workflows. They are named by their ids.
 type Engine interface {
-	// StartRun makes sure that a workflow of the claim runs; a start that was made
-	// before is not an error. summary is what operators read.
+	// StartRun starts a workflow for the claim. A start that was made before is not an
+	// error. Operators read summary.
 	StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error
-	// IsOpen reports whether the workflow is open; found is false where the engine knows
-	// none.
+	// IsOpen reports whether the workflow is open. found is false where the engine does not
+	// know the workflow.
 	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
-	// Nudge has the workflow look at its row again; open is false where none is open.
+	// Nudge tells the workflow to read its row again. open is false where no such workflow
+	// is open.
 	Nudge(ctx context.Context, workflowID string) (open bool, err error)
 }
 
 // Config has the times of the service; zero values take the defaults.
 type Config struct {
-	// DefaultWait and MaxWait bound how long a call waits for its run (30 s, 60 s).
+	// DefaultWait is how long a call waits for its run, MaxWait the most that it may ask
+	// for (30 s, 60 s).
 	DefaultWait, MaxWait time.Duration
-	// PollEvery is how often a waiting call looks at the row in case a notice was
-	// lost (2 s).
+	// PollEvery is how often a waiting call reads the row in case a notice was lost (2 s).
 	PollEvery time.Duration
-	// SweepEvery and SweepAfter say how often, and after how long without a change,
-	// an unfinished run is looked after (5 s, 10 s).
+	// SweepEvery is how often the sweeper looks for unfinished runs, SweepAfter how long
+	// such a run must be without a change (5 s, 10 s).
 	SweepEvery, SweepAfter time.Duration
-	// OneProcess: callers wait, and workflows run, in this process. Then a claim's row
-	// is carried to its workflow, and notices to other processes are gathered.
+	// OneProcess: callers wait, and workflows run, in this process. Then a claim hands its
+	// row to the workflow, and notices to other processes are gathered.
 	OneProcess bool
 }
 
@@ -148,7 +153,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the collaborators; all are required but Now.
+// Deps are the collaborators. All are required, except Now, which is time.Now by default.
 type Deps struct {
 	DB      *db.Pool
 	Targets Targets
@@ -164,11 +169,11 @@ type Service struct {
 	cfg     Config
 	hub     *hub
 	carried *carried
-	// approvals has the workflows of held runs notice what has changed.
+	// approvals tells the workflows of held runs of changes.
 	approvals *approval.Sweeper
 }
 
-// New checks the collaborators.
+// New returns the service. It returns an error where a required collaborator is missing.
 func New(cfg Config, d Deps) (*Service, error) {
 	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Log == nil {
 		return nil, errors.New("run: database, targets, engine and log are required")

@@ -16,14 +16,15 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Send makes one attempt at the provider. The row moves to sending, and that commits,
-// before the first byte leaves. A step that finds it there already, and silent, knows that
-// a crash came between, and sends again only what may be repeated. Its input is what
-// Govern found out in this process (carry.go), else the row as it stands.
+// Send makes one attempt at the provider. The row moves to sending, and that commits, before
+// the first byte leaves. A step that finds the row in sending, without a recent mark, knows
+// that a crash came between. It sends again only what may be repeated. Send uses what Govern
+// found out in this process (carry.go), otherwise it reads the row. An error means that the
+// step should be repeated.
 func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	p, known := s.carried.judgement(ref)
 	if !known {
-		// Another process governed it, or a crash came between: it is judged here.
+		// Another process judged the run, or a crash came between: it is judged here again.
 		n, err := s.admit(ctx, ref)
 		if err != nil || n.send == nil {
 			return n.step, err
@@ -55,14 +56,14 @@ func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) 
 	failpoint.Hit("after_sending")
 	answer := call.Send(ctx, providerKey(p.run))
 	failpoint.Hit("after_response")
-	// An answer to a write is recorded even if Postgres is away for a while: the
-	// step's own time limit is the bound.
+	// An answer to a write is recorded even if Postgres is away for a while, up to the
+	// step's own time limit.
 	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.d.Now())))
 }
 
-// becameAnother ends a run that may have been sent under an approval and would be
-// another request by now than the one that was approved. Policies and votes are not
-// asked again: the call has begun.
+// becameAnother ends a run that may have been sent under an approval, where a repeat would
+// be another request than the approved one. Policies and votes are not checked again,
+// because the call has begun.
 func (s *Service) becameAnother(ctx context.Context, p prepared) (step flow.Step, other bool, err error) {
 	if !p.run.Held || p.run.State != StateSending && !p.run.MaybeSent {
 		return flow.Step{}, false, nil
@@ -75,8 +76,8 @@ func (s *Service) becameAnother(ctx context.Context, p prepared) (step flow.Step
 	return step, true, err
 }
 
-// unprepared ends a run whose request cannot be built: refused where nothing was
-// sent, unknown where a crash came after the send had begun.
+// unprepared ends a run whose request cannot be built. The run is refused where nothing was
+// sent, and its outcome is unknown where the send had begun before a crash.
 func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (flow.Step, error) {
 	if p.run.State == StateSending || p.run.MaybeSent {
 		return s.giveUpUnknown(ctx, p)
@@ -84,9 +85,9 @@ func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (f
 	return s.refuse(ctx, p, f)
 }
 
-// markSending is the fence's last gate, one round trip. It returns how often the
-// run has been sent, this time included, and whether an attempt before this one may
-// have had its effect; 0 means that it must not be sent.
+// markSending is the fence's last gate, in one round trip. It returns how often the run was
+// sent, this time included, and whether an earlier attempt may have had its effect. With 0
+// the run must not be sent.
 func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, maybeSent bool, err error) {
 	failpoint.Hit("before_sending")
 	r := p.run
@@ -118,14 +119,14 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	return sent.Value[0].Sends, sent.Value[0].MaybeSent, nil
 }
 
-// lookAgain is the pause before a run is judged again because something changed
-// between its judgement and its sending.
+// lookAgain is the pause before a run is judged again, after a change between its
+// judgement and its sending.
 const lookAgain = 50 * time.Millisecond
 
-// notSendable finds out why the gate was shut: the run ended meanwhile, a crash
-// left it in sending, its key was revoked, or what it was judged by has changed.
+// notSendable returns what follows where the gate was closed. The run has ended meanwhile, a
+// crash left it in sending, its key was revoked, or policies or approvals have changed.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
-	// First, so that a step that fails here is repeated with what there is then.
+	// This comes first, so that a repeat of this step reads everything again.
 	s.carried.forget(ref)
 	p, mine, err := s.load(ctx, ref)
 	if err != nil {
@@ -174,8 +175,8 @@ func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (flow.Step, err
 // recordEvery is the pause between attempts to record an answer while Postgres is away.
 const recordEvery = 250 * time.Millisecond
 
-// recordAnswer commits what came of the attempt and does not let go of it while the
-// step may run.
+// recordAnswer commits what follows from the answer. It tries again until that succeeds or
+// the step's time is over.
 func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (flow.Step, error) {
 	failpoint.Hit("before_record")
 	for {
@@ -217,8 +218,8 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	return flow.Step{State: StateClaimed, After: st.after}, nil
 }
 
-// providerKey is the idempotency key that the provider gets: the same over all
-// attempts of the run, and unknown outside.
+// providerKey returns the idempotency key that the provider gets. It is the same in all
+// attempts of the run, and callers do not know it.
 func providerKey(r Run) string {
 	sum := sha256.Sum256([]byte("agentruntime run " + r.TenantID.String() + " " + r.ID.String()))
 	return "ark-" + hex.EncodeToString(sum[:16])

@@ -22,9 +22,10 @@ const (
 	Answered
 )
 
-// Answer is what one attempt at the provider came to. It holds no secret.
+// Answer is the result of one attempt at the provider. It contains no secret.
 type Answer struct {
-	Phase  Phase
+	Phase Phase
+	// Status is the HTTP status; 0 where none came back.
 	Status int
 	// Result is the provider's answer as an object; nil where it was not understood
 	// or did not arrive whole.
@@ -34,12 +35,13 @@ type Answer struct {
 	Problem string
 	// Complete: the whole body arrived.
 	Complete bool
-	Timeout  bool
-	// RetryAfter is the provider's wish; 0 where it named none.
+	// Timeout: the attempt ended because its time was over.
+	Timeout bool
+	// RetryAfter is how long the provider asks to wait; 0 where it does not say.
 	RetryAfter time.Duration
 }
 
-// settlement is what follows from an answer: an end, or another attempt.
+// settlement is what follows from an answer: an end, or another attempt after a wait.
 type settlement struct {
 	end   ending
 	again bool
@@ -48,19 +50,19 @@ type settlement struct {
 	harmless bool
 }
 
-// Waits between attempts: doubled from backoffFirst, at most backoffMost. A
-// provider's Retry-After counts instead where it gives one.
+// Waits between attempts: doubled from backoffFirst, at most backoffMost. Where the
+// provider answers with a Retry-After, that is the wait.
 const (
 	backoffFirst = 200 * time.Millisecond
 	backoffMost  = 5 * time.Second
-	// maxSends bounds the attempts of one run.
+	// maxSends is the most attempts of one run.
 	maxSends = 5
 )
 
-// settle decides what an answer means for the run. sends counts the attempts so
-// far, harmless says that those before this one provably had no effect, left is the
-// time until the run gives up. The rule: an effect is never risked twice, and what
-// is not known is called unknown.
+// settle returns what an answer means for the run. sends is the number of attempts so far,
+// and left the time until the run gives up. harmless says that the earlier attempts provably
+// had no effect. The rule: an effect is never risked twice, and what is not known is called
+// unknown.
 func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, left time.Duration) settlement {
 	wait := a.RetryAfter
 	if wait <= 0 {
@@ -106,7 +108,7 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, 
 	}
 }
 
-// settleUnanswered is for a request that may have left and got no status.
+// settleUnanswered is settle for a request that may have left and got no status.
 func settleUnanswered(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
 	switch {
 	case resend && canWait:
@@ -120,7 +122,7 @@ func settleUnanswered(op verb.Operation, resend bool, a Answer, canWait bool, wa
 	}
 }
 
-// settleSuccess is for a 2xx. The effect has happened; only the answer may be bad.
+// settleSuccess is settle for a 2xx. The effect has happened; only the answer may be bad.
 func settleSuccess(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
 	switch {
 	case a.Result != nil:
@@ -146,8 +148,8 @@ func failed(f *fault.Error, a Answer) settlement {
 	return settlement{end: ending{state: StateFailed, code: f.Code, message: f.Message, status: a.Status, retryable: f.Retryable}}
 }
 
-// unsent is for a call that provably had no effect: it never left, or the provider's
-// rate limit turned it away. Its id is free for another try.
+// unsent returns the end of a call that provably had no effect: it never left, or the
+// provider's rate limit refused it. The same id may run again.
 func unsent(f *fault.Error, a Answer) settlement {
 	return settlement{end: ending{
 		state: StateRefused, fromSending: true, code: f.Code, message: f.Message, status: a.Status,
@@ -155,13 +157,13 @@ func unsent(f *fault.Error, a Answer) settlement {
 	}}
 }
 
-// notReached is for a call that never left.
+// notReached returns the refusal of a call that never left.
 func notReached(a Answer) *fault.Error {
 	code := fault.CodeProviderError
 	if a.Timeout {
 		code = fault.CodeProviderTimeout
 	}
-	f := fault.Newf(code, "The provider could not be reached, nothing was sent: %s.", a.Problem)
+	f := fault.Newf(code, "The provider could not be reached. Nothing was sent: %s.", a.Problem)
 	f.Retryable = true
 	return f
 }

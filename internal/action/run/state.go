@@ -21,8 +21,8 @@ const (
 	StateExpired        = flow.StateExpired
 )
 
-// StatesOf returns the states that a public status stands for; ok is false for a
-// status that does not exist.
+// StatesOf returns the states that have a public status. ok is false for a status that does
+// not exist.
 func StatesOf(status string) (states []string, ok bool) {
 	for _, s := range flow.States() {
 		if s.Status() == status {
@@ -56,11 +56,11 @@ func moves() []move {
 		{"LetThrough", []State{StateClaimed}, []State{StateClaimed}},
 		{"RequestCancel", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateCancelled}},
 		{"ResolveRun", []State{StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},
-		// FinishRun takes the states to come from as a parameter; see endsFrom.
+		// FinishRun gets the states to come from as a parameter; see endsFrom.
 		{"FinishRun", []State{StateClaimed}, unsent},
 		// The provider was not reached, or its rate limit refused the call.
 		{"FinishRun", []State{StateSending}, []State{StateRefused}},
-		// A late answer settles what a crash had left unknown.
+		// A late answer settles an outcome that a crash had left unknown.
 		{"FinishRun", []State{StateSending, StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},
 		{"FinishRun", []State{StateSending, StateClaimed}, []State{StateOutcomeUnknown}},
 		{"HandOverRun", []State{StateClaimed, StateSending, StatePending, StateIntercepted}, nil},

@@ -14,16 +14,17 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// sweepBatch is how many runs one sweep looks after.
+// sweepBatch is the most runs of one sweep.
 const sweepBatch = 200
 
-// SweepEvery is how often Sweep is due.
+// SweepEvery returns how often Sweep should run.
 func (s *Service) SweepEvery() time.Duration { return s.cfg.SweepEvery }
 
-// Sweep looks once, over all tenants, at the runs that have not moved for
-// Config.SweepAfter, and at the approvals. It repairs what crashes leave behind: a claim
-// whose workflow was never started, and a run whose workflow ended without ending the row
-// (an operator terminated it). Any number of processes may sweep at once.
+// Sweep looks once, over all tenants, at the runs that have not changed for
+// Config.SweepAfter, and at the approvals. It repairs what crashes leave behind. One case is
+// a claim whose workflow was never started. Another is a run whose workflow ended without
+// ending the row, because an operator terminated it. Any number of processes may sweep at
+// once. A run that cannot be repaired is logged; the error is a failure to read.
 func (s *Service) Sweep(ctx context.Context) error {
 	stale := s.d.Now().Add(-s.cfg.SweepAfter)
 	rows, err := s.q.UnfinishedRuns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnfinishedRunsParams{Before: stale, Most: sweepBatch})
@@ -49,15 +50,16 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	case err != nil:
 		return err
 	case open && own && (r.ApprovalID != nil || r.Attempt > 1):
-		// Approved, and the workflow may not have been told; or claimed again while that of
-		// the attempt before waits for an approval which was rejected: a crash came between.
+		// A crash came between. Either the run is approved and its workflow was not told. Or
+		// it was claimed again while the workflow of the attempt before waits for an approval
+		// that was rejected.
 		_, err = s.d.Engine.Nudge(ctx, r.WorkflowID)
 		return err
 	case open:
 		// A workflow that drives a step repeats it after a crash by itself.
 		return nil
 	case r.State == StateSending || r.MaybeSent && found:
-		// No workflow is left that could know how the call went.
+		// There is no workflow left that could know the outcome of the call.
 		_, err = s.giveUpUnknown(ctx, prepared{run: r})
 		return err
 	case !own:
@@ -69,12 +71,12 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	}
 }
 
-// abandonAfter bounds, in units of SweepAfter, for how long a claim that was made
-// again is started again although an older workflow of the same id has closed.
+// abandonAfter is a time in units of SweepAfter. For so long the sweeper starts a claim that
+// was made again, although an older workflow of the same id has closed.
 const abandonAfter = 6
 
-// abandonedMessage answers the caller of a run whose workflow has ended before the call
-// was sent.
+// abandonedMessage is the answer for the caller of a run whose workflow ended before the
+// call was sent.
 const abandonedMessage = "The workflow of this run was ended by an operator before anything was sent. Repeat the call to run it."
 
 // abandon ends a claim whose workflow has ended.
@@ -83,9 +85,9 @@ func (s *Service) abandon(ctx context.Context, r Run) error {
 	return err
 }
 
-// Unattended implements approval.Owner. A run whose workflow the engine does not know is
-// started: a crash came before the start, or the engine has forgotten it. Where an operator
-// ended the workflow, the approval is closed; nothing was sent.
+// Unattended implements approval.Owner. It starts the workflow of a run where the engine
+// does not know it: a crash came before the start, or the engine has forgotten it. Where an
+// operator ended the workflow, it closes the approval; nothing was sent.
 func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool) error {
 	r, err := s.get(ctx, w.TenantID, *w.RunID)
 	if err != nil {
@@ -97,7 +99,7 @@ func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool
 	a, _, err := s.readApproval(ctx, r)
 	switch {
 	case err != nil, a.Status != governance.ApprovalPending:
-		// A dry run stays intercepted when it was decided.
+		// A dry run stays intercepted after the decision.
 		return err
 	case !found && r.WorkflowID == r.ownWorkflow():
 		return s.start(ctx, r)
@@ -109,8 +111,8 @@ func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool
 	return err
 }
 
-// nudge has the run's workflow notice that its row has changed. The approval's mark
-// stays: where Temporal cannot be reached now, the sweeper tells it.
+// nudge tells the run's workflow that its row has changed. The approval keeps its mark.
+// Where Temporal cannot be reached now, the sweeper tells the workflow later.
 func (s *Service) nudge(ctx context.Context, r Run) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
