@@ -58,10 +58,16 @@ const (
 const enabledSlugs = `(SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1
 	AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = e.slug)) e`
 
-const (
-	verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
-	pageOrder   = " ORDER BY v.provider, v.name"
-)
+const verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
+
+// order is that of the pages. Where there is only one provider, its slug is left out: with it,
+// Postgres sorts what an index has in order.
+func (f Filter) order() string {
+	if f.Provider != "" {
+		return " ORDER BY v.name"
+	}
+	return " ORDER BY v.provider, v.name"
+}
 
 // deepOffset is from where on the summary counts find where a page of a tenant's own verbs
 // begins. On first pages that is slower than to read from the index.
@@ -102,34 +108,41 @@ func (f Filter) pageSQL(tenant uuid.UUID) statement {
 	c := f.verbClauses(tenant)
 	where := c.and()
 	limit, offset := c.arg(f.Limit)+"::bigint", c.arg(f.Offset)+"::bigint"
-	page := pageOrder + " LIMIT " + limit + " OFFSET " + offset
+	order := f.order()
+	page := order + " LIMIT " + limit + " OFFSET " + offset
 	head := " LIMIT " + limit + " + " + offset
 	fromOwn, fromShared := f.from()
-	own := "(SELECT " + verbColumns + fromOwn + where + pageOrder + head + ")"
+	own := "(SELECT " + verbColumns + fromOwn + where + order + head + ")"
 	if f.words() != nil {
-		shared := "(SELECT " + verbColumns + fromShared + where + pageOrder + head + ")"
+		shared := "(SELECT " + verbColumns + fromShared + where + order + head + ")"
 		return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 	}
 	ownCounts, sharedCounts := f.countsSQL(&c)
-	if f.Offset < deepOffset {
-		shared := stretch(sharedCounts, where, "0::bigint", limit+" + "+offset)
-		return statement{"SELECT v.* FROM (" + own + " UNION ALL (" + shared + ")) v" + page, c.args}
+	if f.Offset >= deepOffset {
+		parts := parts(ownCounts+" UNION ALL "+sharedCounts, offset, limit+" + "+offset)
+		part := stretch(where, offset, limit+" + "+offset)
+		return statement{"SELECT v.* FROM " + parts + " CROSS JOIN LATERAL (" +
+			"(SELECT " + verbColumns + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + part + ") UNION ALL " +
+			"(SELECT " + verbColumns + " FROM platform_verbs v WHERE part.shared" + part + ")) v" + order + " LIMIT " + limit, c.args}
 	}
-	return statement{stretch(ownCounts+" UNION ALL "+sharedCounts, where, offset, limit+" + "+offset) + pageOrder + " LIMIT " + limit, c.args}
+	// Both halves are in the order of the page, so that they are merged and not sorted.
+	shared := "(SELECT v.* FROM " + parts(sharedCounts, "0::bigint", limit+" + "+offset) + " CROSS JOIN LATERAL (" +
+		"SELECT " + verbColumns + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
+	return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 }
 
-// stretch selects the verbs from one place to another in the order of the pages. before is
-// how many verbs of the filter the providers ahead have. So it reads no provider outside of
-// the stretch, and within one begins at the first verb of it.
-func stretch(counts, where, from, to string) string {
-	part := " AND v.provider = part.provider" + where + " ORDER BY v.name LIMIT " + to + " - greatest(part.before, " + from + ")" +
+// parts selects the providers that the verbs from one place to another of the page order are
+// of. before is how many verbs of the filter the providers ahead have.
+func parts(counts, from, to string) string {
+	return "(SELECT * FROM (SELECT n.*, (sum(n.n) OVER (ORDER BY n.provider))::bigint - n.n AS before FROM (" + counts + ") n) n" +
+		" WHERE n.before < " + to + " AND n.before + n.n > " + from + ") part"
+}
+
+// stretch ends a statement that selects those of a part's verbs v. It begins at the first of
+// them, so that nothing ahead is read.
+func stretch(where, from, to string) string {
+	return " AND v.provider = part.provider" + where + " ORDER BY v.name LIMIT " + to + " - greatest(part.before, " + from + ")" +
 		" OFFSET greatest(" + from + " - part.before, 0)"
-	return `SELECT v.* FROM (SELECT n.*, (sum(n.n) OVER (ORDER BY n.provider))::bigint - n.n AS before FROM (` + counts + `) n) part
-		CROSS JOIN LATERAL (
-			(SELECT ` + verbColumns + ` FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1` + part + `)
-			UNION ALL
-			(SELECT ` + verbColumns + ` FROM platform_verbs v WHERE part.shared` + part + `)) v
-		WHERE part.before < ` + to + ` AND part.before + part.n > ` + from
 }
 
 func (f Filter) totalSQL(tenant uuid.UUID) statement {
