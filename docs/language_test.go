@@ -24,7 +24,6 @@ var notYetPlain = []string{
 	"internal/action/approval/",
 	"internal/action/run/",
 	"internal/edge/engine/",
-	"queries/",
 	"workflows/",
 }
 

@@ -1,12 +1,12 @@
 -- name: PresentAddress :exec
--- For the transaction: row-level security shows the users of this address.
+-- Until the transaction ends, row-level security shows the users of this address.
 SELECT set_config('app.login_email', @email::text, true);
 
 -- name: SignUp :one
--- Makes a tenant and its owner, and the record of that, or nothing where the address
--- is taken. An invitation takes none: one tenant must not keep an address from having
--- its own. The message in the log makes both cases write and flush alike
--- when they commit, so that the time taken does not tell which it was.
+-- Makes a tenant, its owner and the audit record, or nothing where the address is taken.
+-- An invitation takes no address: one tenant must not stop an address from having a tenant
+-- of its own. The message in the log makes both cases write and flush when they commit.
+-- So the time that they take does not show which case it was.
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT @user_id::uuid, @tenant_id::uuid, @email::text, @password_hash::text, @name::text, 'owner', @now::timestamptz, @now::timestamptz
@@ -32,8 +32,8 @@ LEFT JOIN users ON users.email = @email AND users.joined_at IS NOT NULL AND user
 LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts.window_ends_at > @now::timestamptz;
 
 -- name: CountFailedLogin :exec
--- Counts into the subject's window, or opens one, and records it where the user is
--- known. Clears away a few windows that have ended, so that strangers cannot fill the
+-- Counts a failure in the subject's window, or opens one, and records it where the user is
+-- known. It also deletes a few windows that have ended, so that strangers cannot fill the
 -- table.
 WITH told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
@@ -71,7 +71,7 @@ INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1
 DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND expires_at <= $3;
 
 -- name: GetSession :one
--- Those of a removed user are gone, whatever else became of them.
+-- The sessions of a removed user do not exist, whatever their rows say.
 SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name
 FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id;

@@ -7,7 +7,7 @@ SELECT id, tenant_id, name, permissions, agent_id, identity_mode, allowed_origin
 FROM api_keys WHERE key_hash = $1;
 
 -- name: NoteAPIKeyUse :exec
--- SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
+-- SKIP LOCKED: of many calls at once, one writes and the others do not wait for it.
 WITH stale AS (
     SELECT k.id FROM api_keys AS k
     WHERE k.id = @id AND k.tenant_id = @tenant_id AND (k.last_used_at IS NULL OR k.last_used_at <= @used_before::timestamptz)
@@ -22,9 +22,9 @@ WHERE tenant_id = @tenant_id AND (@include_revoked::boolean OR revoked_at IS NUL
 ORDER BY id DESC;
 
 -- name: RevokeAPIKey :execrows
--- The notice leaves with the commit and reaches every process that listens. The lock
--- waits for the transactions that are taking one of the key's runs to sending
--- (EnterGate), and those that come after find the key revoked.
+-- The notice is sent with the commit and reaches every process that listens. The lock waits
+-- for the transactions that move one of the key's runs to sending (EnterGate). Later ones
+-- find the key revoked.
 WITH revoked AS (
     UPDATE api_keys SET revoked_at = @now::timestamptz
     WHERE api_keys.id = @id AND api_keys.tenant_id = @tenant_id AND api_keys.revoked_at IS NULL
@@ -33,5 +33,5 @@ WITH revoked AS (
 SELECT pg_notify('key_revoked', revoked.id::text), pg_advisory_xact_lock(hashtextextended(revoked.id::text, 0)) FROM revoked;
 
 -- name: ListRevokedAmong :many
--- Which of the keys are revoked; asked where notices may have been lost.
+-- Which of the keys are revoked. A process asks where it may have missed notices.
 SELECT id FROM api_keys WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND revoked_at IS NOT NULL;

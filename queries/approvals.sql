@@ -7,15 +7,15 @@ VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('ru
         @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
 
 -- name: GetApproval :one
--- With what became of the run, where it is about one that is still the approval's.
+-- With the state of the run, where the approval is about a run that still has it.
 SELECT sqlc.embed(a), coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = @tenant_id AND a.id = @id;
 
 -- name: ListApprovals :many
--- Without what only the page of one shows. Arguments are up to 1 MiB each: a page ends
--- where those on it come to @bytes, and found says how many rows @most let in. Sizes are
--- known without reading what is measured.
+-- Without the columns that only GetApproval shows. Arguments are up to 1 MiB each: a page
+-- ends where its arguments reach @bytes. found is the number of rows within @most. The sizes
+-- are known without reading the arguments.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
@@ -42,7 +42,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
  ORDER BY p.id DESC;
 
 -- name: PendingApprovals :many
--- ListApprovals for what is asked most, by its own index.
+-- ListApprovals for the most frequent filter, by an index of its own.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
@@ -68,17 +68,18 @@ SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 SELECT * FROM approvals WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: CloseApproval :execrows
--- A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
--- recheck keeps the sweeper telling the workflow until it has heard: @tell is for a change
--- that the workflow did not make itself, and for a decision that a crash may swallow on its
--- way back to the workflow, which would otherwise wait for the approval's time.
+-- Ends a pending approval. An approved one can still be superseded, until its run is sent.
+-- With recheck the sweeper tells the workflow until it has heard. @tell is for a change that
+-- the workflow did not make itself. It is also for a decision of which a crash may keep the
+-- workflow from hearing: the workflow would otherwise wait until the approval expires.
 UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(),
        recheck = @tell
  WHERE tenant_id = @tenant_id AND id = @id AND (status = 'pending' OR (status = 'approved' AND @status = 'superseded'));
 
 -- name: RequireApprovalIs :one
--- Undoes the transaction where the approval was decided by another meanwhile, be it in
--- the same way. now() is the start of the transaction, so only its own change bears it.
+-- Undoes the transaction where another transaction decided the approval meanwhile, even if
+-- in the same way. now() is the start of the transaction, so only its own change has this
+-- time.
 SELECT CASE
     WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status AND a.decided_at = now()) THEN true
     ELSE run_not_changed()
@@ -89,12 +90,12 @@ UPDATE approvals SET escalated_at = now(), expires_at = @expires_at
  WHERE tenant_id = @tenant_id AND id = @id AND status = 'pending' AND escalated_at IS NULL;
 
 -- name: CloseApprovalsOf :exec
--- CloseApproval for whichever approval the subject waits for.
+-- CloseApproval for the approval that the subject waits for, if any.
 UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_by = sqlc.narg('decided_by'), decided_at = now(), recheck = true
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
 -- name: HandOverApproval :exec
--- The approvals of a run that another workflow drives from now on.
+-- Moves the pending approval of a run to the workflow that drives the run from now on.
 UPDATE approvals SET workflow_id = @workflow_id
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
@@ -112,7 +113,7 @@ SELECT * FROM approval_decisions WHERE tenant_id = @tenant_id AND id = @id;
 UPDATE approval_decisions SET counted_at = now() WHERE tenant_id = @tenant_id AND id = @id AND counted_at IS NULL;
 
 -- name: Votes :many
--- The counted approvals, with the roles that the voters have today. A removed user has no vote.
+-- The counted approvals, with the roles that the voters have now. A removed user has no vote.
 SELECT d.user_id, u.role FROM approval_decisions d
   JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
  WHERE d.tenant_id = @tenant_id AND d.approval_id = @approval_id AND d.decision = 'approve' AND d.counted_at IS NOT NULL
@@ -125,7 +126,7 @@ SELECT d.*, u.email, u.name FROM approval_decisions d
  ORDER BY d.counted_at, d.id;
 
 -- name: LastEdit :many
--- The author of the subject's arguments as they are, and the approval whose arguments they
+-- The author of the subject's present arguments, and the approval whose arguments they
 -- replaced.
 SELECT edited_from, edited_by FROM approvals
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND attempt = @attempt AND edited_by IS NOT NULL
@@ -136,8 +137,8 @@ SELECT edited_from, edited_by FROM approvals
 SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at IS NOT NULL AND removed_at IS NULL;
 
 -- name: ApprovalsToRecheck :many
--- Across tenants, under the sweep setting: what depends on something that changed, and
--- what was closed and whose workflow may not know of it a while later. seen is the
+-- Across tenants, under the sweep setting: the pending approvals that depend on something
+-- that changed, and those that were closed and whose workflow may not know it. seen is the
 -- version of the row.
 SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
  WHERE recheck AND (status = 'pending' OR decided_at < @closed_before)
@@ -159,8 +160,8 @@ SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text 
 UPDATE approvals SET recheck = true WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalRechecked :exec
--- Its workflow was told of what the row was marked for when it was read. A mark that was
--- made since, or is in a transaction that this waits for, stays.
+-- Removes the mark that the row had when it was read: the workflow was told. A mark that was
+-- made since stays, also one of a transaction that this statement waits for.
 UPDATE approvals SET recheck = (recheck AND xmin::text <> @seen::text), watched_at = now() WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ApprovalWatched :exec

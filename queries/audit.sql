@@ -5,21 +5,21 @@ VALUES (@id, @tenant_id, @actor_type, @actor_id, @action, @provider, @verb, @ris
         @subject_type, @subject_id, @execution_id, sqlc.narg('session_id'), @request_id, @source_addr, sqlc.narg('input'), sqlc.narg('details'));
 
 -- name: AuditDue :many
--- The tenants that a sealer has something to do for.
+-- The tenants that need a sealer.
 SELECT audit_due(@checkpointed_before)::uuid;
 
 -- name: TryLockAuditChain :one
--- Held to the end of the transaction: one sealer of a tenant at a time.
+-- The lock lasts until the end of the transaction: a tenant has one sealer at a time.
 SELECT pg_try_advisory_xact_lock(hashtextextended('audit_chain:' || @tenant_id::text, 0));
 
 -- name: LockAuditChain :exec
 SELECT pg_advisory_xact_lock(hashtextextended('audit_chain:' || @tenant_id::text, 0));
 
 -- name: AuditHead :one
--- Where a tenant's chain stands, a row even where it has not begun: the last seal, up
--- to which xid records are sealed, and whether that is to be trusted (entered): not in
--- another cluster, nor where xids have gone back. foreign_records: some have xids that
--- this cluster has not given out yet.
+-- The state of a tenant's chain, in one row even where the chain has not begun: the last
+-- seal, and the xid up to which records are sealed (mark). entered says whether mark is
+-- valid: it is not in another cluster, or where xids have gone back. foreign_records says
+-- that some records have xids that this cluster has not given out yet.
 SELECT coalesce(s.seq, 0)::bigint AS seq, coalesce(s.hash, ''::bytea)::bytea AS hash,
        coalesce(e.entry, 0)::integer AS entry,
        coalesce(CASE WHEN s.seq > e.after_seq THEN s.xid ELSE e.mark END, '0'::xid8)::text AS mark,
@@ -33,8 +33,8 @@ SELECT coalesce(s.seq, 0)::bigint AS seq, coalesce(s.hash, ''::bytea)::bytea AS 
   LEFT JOIN LATERAL (SELECT entry, cluster, mark, after_seq FROM audit_clusters WHERE tenant_id = @tenant_id ORDER BY entry DESC LIMIT 1) e ON true;
 
 -- name: AuditToSeal :many
--- The oldest records beyond mark whose transactions are complete: one more than most,
--- and never a part of a transaction's.
+-- The oldest records after mark whose transactions are complete: one more than most, and
+-- never only a part of a transaction.
 SELECT r.id, r.tenant_id, r.at, r.actor_type, r.actor_id, r.action, r.provider, r.verb, r.risk_level, r.decision, r.outcome,
        r.subject_type, r.subject_id, r.execution_id, r.session_id, r.request_id, r.source_addr, r.input, r.details, r.xid::text AS xid
   FROM audit_records r
@@ -48,8 +48,8 @@ SELECT r.id, r.tenant_id, r.at, r.actor_type, r.actor_id, r.action, r.provider, 
  ORDER BY r.xid, r.id;
 
 -- name: AuditToSealAnew :many
--- On entering a cluster: all records without a seal that are complete, those first whose
--- xids this cluster has not given out yet.
+-- For a chain that enters a cluster: all records without a seal whose transactions are
+-- complete. Records with xids that this cluster has not given out yet come first.
 SELECT r.id, r.tenant_id, r.at, r.actor_type, r.actor_id, r.action, r.provider, r.verb, r.risk_level, r.decision, r.outcome,
        r.subject_type, r.subject_id, r.execution_id, r.session_id, r.request_id, r.source_addr, r.input, r.details, r.xid::text AS xid
   FROM audit_records r
@@ -68,7 +68,8 @@ INSERT INTO audit_clusters (tenant_id, entry, cluster, mark, after_seq)
 VALUES (@tenant_id, @entry, audit_cluster(), CAST(@mark::text AS xid8), @after_seq);
 
 -- name: AuditSnapshot :one
--- complete: every transaction below has ended. newest: every one that has begun is below.
+-- complete: every transaction below it has ended. newest: every transaction that has begun
+-- is below it.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS complete, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS newest;
 
 -- name: LastAuditCheckpoint :one

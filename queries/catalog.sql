@@ -1,4 +1,4 @@
--- Imports of one slug take their turn on this row.
+-- Imports of one slug wait for each other on this row.
 -- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash,
                        imported, degraded, rejected, created_at, updated_at)
@@ -86,7 +86,7 @@ SELECT sqlc.embed(p),
   FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
 
--- The reports are left out: they can be long, and belong to one provider's page.
+-- Without the reports: they can be long, and only the page of one provider shows them.
 -- name: ListProviders :many
 SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
@@ -103,8 +103,8 @@ SELECT p.slug FROM visible_providers p
                                            AND c.status = 'active' AND c.customer_id IS NULL))
  ORDER BY p.slug;
 
--- The tenant's own provider hides the platform's. The limit ends the statement at the first
--- half where that has the verb: then the second is not executed.
+-- The tenant's own provider hides the platform's. Where the first half finds the verb, the
+-- limit ends the statement, and the second half is not executed.
 -- name: GetVerb :one
 SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema,
        (k.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = @provider::text
@@ -120,7 +120,7 @@ SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_ty
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
  LIMIT 1;
 
--- What a run and an evaluation need to know of a verb, without its large columns.
+-- What a run and an evaluation need to know about a verb, without its large columns.
 -- name: GetVerbMeta :one
 SELECT k.* FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,

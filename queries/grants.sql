@@ -23,8 +23,8 @@ UPDATE grants SET revoked_at = now(), revoked_by = @revoked_by
 RETURNING *;
 
 -- name: UsableGrants :many
--- The standing approvals that a call of the verb could use, with what their givers are
--- today; those of removed users are none. The one that ends first is used first.
+-- The standing approvals that a call of the verb could use, with the present roles of their
+-- givers. A grant of a removed user counts as none. The grant that ends first comes first.
 SELECT g.*, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
@@ -33,7 +33,7 @@ SELECT g.*, u.role FROM grants g
  ORDER BY g.expires_at, g.id;
 
 -- name: TakenGrant :many
--- The grant of which a run has taken a use, while it stands.
+-- The grant of which a run has taken a use, while it is valid.
 SELECT g.*, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.id = @id AND g.revoked_at IS NULL AND g.expires_at > now()

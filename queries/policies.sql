@@ -1,4 +1,4 @@
--- Every change of a tenant's policies begins here: changes take their turn on this row.
+-- Every change of a tenant's policies begins here: changes wait for each other on this row.
 -- name: BumpPolicySet :one
 INSERT INTO policy_sets (tenant_id, version) VALUES (@tenant_id, 1)
 ON CONFLICT (tenant_id) DO UPDATE SET version = policy_sets.version + 1
@@ -7,7 +7,7 @@ RETURNING version;
 -- name: PolicySetVersion :many
 SELECT version FROM policy_sets WHERE tenant_id = @tenant_id;
 
--- One statement, and so one snapshot: version, masks and policies belong together.
+-- One statement has one snapshot, so version, masks and policies belong together.
 -- name: LoadPolicySet :many
 SELECT s.version, s.mask_paths,
        coalesce((SELECT json_agg(json_build_object('id', p.id, 'version', p.version, 'name', p.name, 'mode', p.mode, 'document', p.document) ORDER BY p.id)
@@ -52,7 +52,7 @@ SELECT * FROM policies
  ORDER BY id DESC
  LIMIT @n;
 
--- Those of a deleted policy too: what approvals and audit records name can be read.
+-- The versions of a deleted policy too, because approvals and audit records name them.
 -- name: ListPolicyVersions :many
 SELECT * FROM policy_versions
  WHERE tenant_id = @tenant_id AND policy_id = @policy_id
@@ -68,7 +68,7 @@ RETURNING version;
 -- name: GetMaskPaths :many
 SELECT mask_paths FROM policy_sets WHERE tenant_id = @tenant_id;
 
--- Users who have not been removed, those who are invited among them.
+-- Users who were not removed, including invited ones.
 -- name: TenantUsers :many
 SELECT id FROM users WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND removed_at IS NULL;
 
@@ -84,8 +84,8 @@ SELECT w.slug::text FROM unnest(@slugs::text[]) AS w (slug)
 SELECT w.domain::text FROM unnest(@domains::text[]) AS w (domain)
  WHERE NOT EXISTS (SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.domain = w.domain);
 
--- Patterns as of LIKE. The second array has the provider where the pattern names one:
--- then only its verbs are looked at.
+-- The patterns are those of LIKE. The second array has the provider where the pattern names
+-- one: then only its verbs are read.
 -- name: MissingVerbs :many
 SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider) w
  WHERE (w.provider <> '' AND NOT EXISTS (
@@ -93,8 +93,8 @@ SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS patt
     OR (w.provider = '' AND NOT EXISTS (
            SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
 
--- How many verbs the matchers of a policy mean, and how many of them are not high risk.
--- Only the providers @within are looked at, unless @anywhere.
+-- How many verbs the matchers of a policy fit, and how many of these are not high risk.
+-- Unless @anywhere, only the verbs of the providers @within are read.
 -- name: CountMatchedVerbs :one
 SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
   FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug

@@ -1,12 +1,12 @@
 -- name: InsertPolicyMatch :exec
--- A step that a crash repeats says the same again.
+-- A step that is repeated after a crash writes the same row again.
 INSERT INTO policy_matches (tenant_id, policy_id, run_id, attempt, policy_version, mode, action, decided, decision, shadow)
 VALUES (@tenant_id, @policy_id, @run_id, @attempt, @policy_version, @mode, @action, @decided, @decision, @shadow)
 ON CONFLICT ON CONSTRAINT policy_matches_pkey DO NOTHING;
 
--- A period is that of the runs' ids, which are in the order of time: so what matched is
--- among what is counted, and both come from an index. A run that was decided more than
--- once counts as it was the last time that the policy matched it.
+-- A period is a range of run ids, because ids are in the order of time. So the runs that
+-- matched are among the runs that are counted, and both come from an index. A run that was
+-- decided more than once counts with the last match of the policy.
 -- name: PolicyCoverage :many
 WITH latest AS (
     SELECT DISTINCT ON (m.run_id) m.policy_version, m.mode, m.decided, m.decision, m.shadow, m.at
@@ -22,8 +22,8 @@ UNION ALL SELECT 'day', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), count(*), 
 -- name: CountRunsBetween :one
 SELECT count(*) FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high;
 
--- In an order that has nothing to do with the runs and is the same each time: the first
--- so many are a fair sample, and so are the first of these.
+-- In an order that does not depend on what the runs are and is the same each time. So the
+-- first @n runs are a fair sample, and so are the first of these.
 -- name: SampleRuns :many
 SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
  ORDER BY hashtextextended(id::text, 0), id

@@ -1,6 +1,6 @@
 -- name: ClaimRun :one
--- A plain repeat, by one key of a run that stands, is told apart before claim_run is
--- called: that halves what it costs.
+-- A plain repeat, by one key of a run that can answer it, is recognized before claim_run is
+-- called. That halves its cost.
 SELECT CASE
     WHEN cardinality(@keys::text[]) = 1 AND (
         SELECT r.state NOT IN ('blocked', 'refused', 'rejected', 'expired') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
@@ -12,8 +12,8 @@ SELECT CASE
     END::text AS outcome;
 
 -- name: RunByKey :many
--- A scalar subquery, not a join: a join is planned by the sizes of the day, and its
--- plan outlives them.
+-- A scalar subquery, not a join: a join is planned for the present sizes of the tables, and
+-- its plan is kept when they grow.
 SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key);
 
@@ -21,11 +21,11 @@ SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: LockRun :one
--- Before its approval: every change of both takes them in this order.
+-- The run is locked before its approval: every change of both takes the locks in this order.
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: ListRuns :many
--- Without arguments and results: those of a page could be gigabytes.
+-- Without arguments and results: a page of them could be gigabytes.
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
@@ -46,24 +46,25 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
  LIMIT @most;
 
 -- name: EnterGate :exec
--- Taken before a run moves to sending. The revocation of a key, and every change of what
--- the tenant's calls are judged by (CloseGate), take the same lock exclusively, so a change
--- that has committed is seen by the statement after this one. A null key takes no lock.
+-- Takes the locks that a run needs before it moves to sending. The revocation of a key takes
+-- the first lock exclusively, and so does every change of policies or grants (CloseGate)
+-- with the second. So the statement after this one sees every change that has committed. A
+-- null key takes no lock.
 SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: CloseGate :exec
--- The last statement of a change of a policy or a grant: it waits for the runs of the
--- tenant that are being moved to sending at this moment, and those that come after it
--- wait for the commit, and see it.
+-- The last statement of a change of a policy or a grant. It waits for the runs of the tenant
+-- that are moving to sending at this moment. Later runs wait for the commit, and see the
+-- change.
 SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: MarkSending :many
--- Commits before the first byte leaves. Not for a run whose key was revoked, that
--- was cancelled, or that another attempt holds; not if the policies have changed since
--- it was judged. If the run was held, its approval must be approved and be the one that
--- the caller compared; if it uses a grant, the grant must still be valid. A run already in
--- sending is one that a crash interrupted if it has been silent since @silent_since:
+-- Commits before the first byte leaves. It does not change a run whose key was revoked, that
+-- was cancelled, or that another attempt has claimed. Nor does it if the policies have
+-- changed since the run was judged. If the run was held, its approval must be approved and
+-- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
+-- run already in sending, without a mark since @silent_since, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
@@ -81,14 +82,14 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
 RETURNING r.sends, r.maybe_sent;
 
 -- name: MarkAlive :exec
--- Said every now and then by the process that is sending the run.
+-- The process that is sending the run repeats this mark; see internal/action/run/alive.go.
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: RequireRunChanged :one
--- Undoes the transaction where it did not change the run: an audit record of a change
--- that another attempt forestalled must not stay. now() is the start of the
--- transaction, so only its own change bears it.
+-- Undoes the transaction where it did not change the run, because another attempt was first:
+-- then the audit record of the change must not stay. now() is the start of the transaction,
+-- so only its own change has this time.
 SELECT CASE
     WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.updated_at = now()) THEN true
     ELSE run_not_changed()
@@ -110,14 +111,14 @@ UPDATE runs SET state = @state, held = true, grant_id = NULL, approval_id = @app
 RETURNING *;
 
 -- name: ReleaseRun :many
--- Lets a held run go on: to be sent, or to be judged again where @approval_id is null.
+-- Lets a held run continue: to be sent, or to be judged again where @approval_id is null.
 UPDATE runs SET state = 'claimed', approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
        give_up_at = @give_up_at, updated_at = now(), finished_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
 RETURNING *;
 
 -- name: CloseHeldRun :many
--- Ends a held run without sending it. A dry run stays intercepted: it was discarded.
+-- Ends a held run without sending it. A dry run stays intercepted.
 UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state END,
        error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE @error_code END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE @error_message END,
@@ -126,7 +127,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state E
 RETURNING *;
 
 -- name: HandOverRun :many
--- Names another workflow as the run's driver. Only the workflow that drives it now may.
+-- Names another workflow as the run's driver. Only the workflow that drives it now may do so.
 UPDATE runs SET workflow_id = @workflow_id, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND workflow_id IN (@driver, @workflow_id)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
@@ -151,7 +152,8 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
 RETURNING *;
 
 -- name: RequestCancel :many
--- A run that has not been sent, one that is held, and a dry run whose request is.
+-- Cancels a run that was not sent, also one that is held, and a dry run that waits for
+-- approval.
 UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
@@ -165,7 +167,8 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), reason = @reason, 
 RETURNING *;
 
 -- name: UnfinishedRuns :many
--- Across tenants, under the sweep setting: what has not moved for a while.
+-- Across tenants, under the sweep setting: the unfinished runs that have not changed since
+-- @before.
 SELECT id, tenant_id FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < @before
  ORDER BY updated_at

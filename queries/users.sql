@@ -17,8 +17,8 @@ ORDER BY id DESC
 LIMIT @n;
 
 -- name: LockUsers :exec
--- Changes of a tenant's users take their turn, so that each sees which owners the one
--- before has left.
+-- Changes of a tenant's users wait for each other, so that each sees which owners are left
+-- after the one before.
 SELECT id FROM tenants WHERE id = @tenant_id FOR NO KEY UPDATE;
 
 -- name: RoleOfActiveUser :one
@@ -40,6 +40,6 @@ UPDATE users SET invitation_hash = @invitation_hash, invitation_expires_at = @in
 WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: AcceptInvitation :execrows
--- No row means that the token was used or voided in the meantime.
+-- No row means that the token was used or withdrawn meanwhile.
 UPDATE users SET joined_at = @now::timestamptz, password_hash = @password_hash, name = @name, invitation_hash = NULL, invitation_expires_at = NULL
 WHERE tenant_id = @tenant_id AND id = @id AND invitation_hash = @invitation_hash;

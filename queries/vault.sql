@@ -20,7 +20,7 @@ SELECT id, provider, type, label, customer_id, allowed_hosts, status, version,
  ORDER BY id DESC
  LIMIT @n;
 
--- Absent fields stay as they are.
+-- Fields that are null stay as they are.
 -- name: PatchCredential :one
 UPDATE credentials
    SET label = coalesce(sqlc.narg('label'), label),
@@ -30,7 +30,7 @@ UPDATE credentials
  WHERE tenant_id = @tenant_id AND id = @id
 RETURNING *;
 
--- Only over the version that was read: of two rotations at once one wins.
+-- Writes only over the version that was read: of two rotations at once, one wins.
 -- name: RotateCredential :one
 UPDATE credentials
    SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext,
@@ -42,9 +42,9 @@ RETURNING *;
 -- name: DeleteCredential :execrows
 DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 
--- The credential of a call: a customer's own before the tenant's, active before
--- expired, the newest. An expired one is returned only where it is the only kind,
--- so that a customer's call never silently goes out under the tenant's name.
+-- The credential of a call: a customer's own before the tenant's, active before expired, and
+-- of these the newest. A customer's expired credential comes before the tenant's active one,
+-- so that a customer's call is never sent in the tenant's name unnoticed.
 -- name: NewestCredential :one
 SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext
   FROM credentials

@@ -123,8 +123,8 @@ type CountFailedLoginParams struct {
 	Known        bool
 }
 
-// Counts into the subject's window, or opens one, and records it where the user is
-// known. Clears away a few windows that have ended, so that strangers cannot fill the
+// Counts a failure in the subject's window, or opens one, and records it where the user is
+// known. It also deletes a few windows that have ended, so that strangers cannot fill the
 // table.
 func (q *Queries) CountFailedLogin(ctx context.Context, db DBTX, arg CountFailedLoginParams) error {
 	_, err := db.Exec(ctx, CountFailedLogin,
@@ -202,7 +202,7 @@ type GetSessionRow struct {
 	Name      string
 }
 
-// Those of a removed user are gone, whatever else became of them.
+// The sessions of a removed user do not exist, whatever their rows say.
 func (q *Queries) GetSession(ctx context.Context, db DBTX, arg GetSessionParams) (GetSessionRow, error) {
 	row := db.QueryRow(ctx, GetSession, arg.ID, arg.TenantID)
 	var i GetSessionRow
@@ -296,7 +296,7 @@ const PresentAddress = `-- name: PresentAddress :exec
 SELECT set_config('app.login_email', $1::text, true)
 `
 
-// For the transaction: row-level security shows the users of this address.
+// Until the transaction ends, row-level security shows the users of this address.
 func (q *Queries) PresentAddress(ctx context.Context, db DBTX, email string) error {
 	_, err := db.Exec(ctx, PresentAddress, email)
 	return err
@@ -383,10 +383,10 @@ type SignUpRow struct {
 	Logged  string
 }
 
-// Makes a tenant and its owner, and the record of that, or nothing where the address
-// is taken. An invitation takes none: one tenant must not keep an address from having
-// its own. The message in the log makes both cases write and flush alike
-// when they commit, so that the time taken does not tell which it was.
+// Makes a tenant, its owner and the audit record, or nothing where the address is taken.
+// An invitation takes no address: one tenant must not stop an address from having a tenant
+// of its own. The message in the log makes both cases write and flush when they commit.
+// So the time that they take does not show which case it was.
 func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUpRow, error) {
 	row := db.QueryRow(ctx, SignUp,
 		arg.UserID,

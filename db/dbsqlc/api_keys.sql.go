@@ -113,7 +113,7 @@ type ListRevokedAmongParams struct {
 	Ids      []uuid.UUID
 }
 
-// Which of the keys are revoked; asked where notices may have been lost.
+// Which of the keys are revoked. A process asks where it may have missed notices.
 func (q *Queries) ListRevokedAmong(ctx context.Context, db DBTX, arg ListRevokedAmongParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, ListRevokedAmong, arg.TenantID, arg.Ids)
 	if err != nil {
@@ -150,7 +150,7 @@ type NoteAPIKeyUseParams struct {
 	UsedBefore time.Time
 }
 
-// SKIP LOCKED: of many calls at once one writes and the others do not wait for it.
+// SKIP LOCKED: of many calls at once, one writes and the others do not wait for it.
 func (q *Queries) NoteAPIKeyUse(ctx context.Context, db DBTX, arg NoteAPIKeyUseParams) error {
 	_, err := db.Exec(ctx, NoteAPIKeyUse,
 		arg.Now,
@@ -210,9 +210,9 @@ type RevokeAPIKeyParams struct {
 	TenantID uuid.UUID
 }
 
-// The notice leaves with the commit and reaches every process that listens. The lock
-// waits for the transactions that are taking one of the key's runs to sending
-// (EnterGate), and those that come after find the key revoked.
+// The notice is sent with the commit and reaches every process that listens. The lock waits
+// for the transactions that move one of the key's runs to sending (EnterGate). Later ones
+// find the key revoked.
 func (q *Queries) RevokeAPIKey(ctx context.Context, db DBTX, arg RevokeAPIKeyParams) (int64, error) {
 	result, err := db.Exec(ctx, RevokeAPIKey, arg.Now, arg.ID, arg.TenantID)
 	if err != nil {

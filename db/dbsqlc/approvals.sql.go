@@ -22,8 +22,8 @@ type ApprovalRecheckedParams struct {
 	ID       string
 }
 
-// Its workflow was told of what the row was marked for when it was read. A mark that was
-// made since, or is in a transaction that this waits for, stays.
+// Removes the mark that the row had when it was read: the workflow was told. A mark that was
+// made since stays, also one of a transaction that this statement waits for.
 func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRecheckedParams) error {
 	_, err := db.Exec(ctx, ApprovalRechecked, arg.Seen, arg.TenantID, arg.ID)
 	return err
@@ -165,8 +165,8 @@ type ApprovalsToRecheckRow struct {
 	Seen        string
 }
 
-// Across tenants, under the sweep setting: what depends on something that changed, and
-// what was closed and whose workflow may not know of it a while later. seen is the
+// Across tenants, under the sweep setting: the pending approvals that depend on something
+// that changed, and those that were closed and whose workflow may not know it. seen is the
 // version of the row.
 func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg ApprovalsToRecheckParams) ([]ApprovalsToRecheckRow, error) {
 	rows, err := db.Query(ctx, ApprovalsToRecheck, arg.ClosedBefore, arg.Most)
@@ -261,10 +261,10 @@ type CloseApprovalParams struct {
 	ID           string
 }
 
-// A pending approval is decided, or falls; an approved one can still be superseded at dispatch.
-// recheck keeps the sweeper telling the workflow until it has heard: @tell is for a change
-// that the workflow did not make itself, and for a decision that a crash may swallow on its
-// way back to the workflow, which would otherwise wait for the approval's time.
+// Ends a pending approval. An approved one can still be superseded, until its run is sent.
+// With recheck the sweeper tells the workflow until it has heard. @tell is for a change that
+// the workflow did not make itself. It is also for a decision of which a crash may keep the
+// workflow from hearing: the workflow would otherwise wait until the approval expires.
 func (q *Queries) CloseApproval(ctx context.Context, db DBTX, arg CloseApprovalParams) (int64, error) {
 	result, err := db.Exec(ctx, CloseApproval,
 		arg.Status,
@@ -294,7 +294,7 @@ type CloseApprovalsOfParams struct {
 	SubjectID    string
 }
 
-// CloseApproval for whichever approval the subject waits for.
+// CloseApproval for the approval that the subject waits for, if any.
 func (q *Queries) CloseApprovalsOf(ctx context.Context, db DBTX, arg CloseApprovalsOfParams) error {
 	_, err := db.Exec(ctx, CloseApprovalsOf,
 		arg.Status,
@@ -452,7 +452,7 @@ type GetApprovalRow struct {
 	RunApprovalID *string
 }
 
-// With what became of the run, where it is about one that is still the approval's.
+// With the state of the run, where the approval is about a run that still has it.
 func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParams) (GetApprovalRow, error) {
 	row := db.QueryRow(ctx, GetApproval, arg.TenantID, arg.ID)
 	var i GetApprovalRow
@@ -538,7 +538,7 @@ type HandOverApprovalParams struct {
 	SubjectID   string
 }
 
-// The approvals of a run that another workflow drives from now on.
+// Moves the pending approval of a run to the workflow that drives the run from now on.
 func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApprovalParams) error {
 	_, err := db.Exec(ctx, HandOverApproval,
 		arg.WorkflowID,
@@ -640,7 +640,7 @@ type LastEditRow struct {
 	EditedBy   *uuid.UUID
 }
 
-// The author of the subject's arguments as they are, and the approval whose arguments they
+// The author of the subject's present arguments, and the approval whose arguments they
 // replaced.
 func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]LastEditRow, error) {
 	rows, err := db.Query(ctx, LastEdit,
@@ -742,9 +742,9 @@ type ListApprovalsRow struct {
 	Found         int64
 }
 
-// Without what only the page of one shows. Arguments are up to 1 MiB each: a page ends
-// where those on it come to @bytes, and found says how many rows @most let in. Sizes are
-// known without reading what is measured.
+// Without the columns that only GetApproval shows. Arguments are up to 1 MiB each: a page
+// ends where its arguments reach @bytes. found is the number of rows within @most. The sizes
+// are known without reading the arguments.
 func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsParams) ([]ListApprovalsRow, error) {
 	rows, err := db.Query(ctx, ListApprovals,
 		arg.TenantID,
@@ -916,7 +916,7 @@ type PendingApprovalsRow struct {
 	Found         int64
 }
 
-// ListApprovals for what is asked most, by its own index.
+// ListApprovals for the most frequent filter, by an index of its own.
 func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingApprovalsParams) ([]PendingApprovalsRow, error) {
 	rows, err := db.Query(ctx, PendingApprovals,
 		arg.TenantID,
@@ -1031,8 +1031,9 @@ type RequireApprovalIsParams struct {
 	Status   string
 }
 
-// Undoes the transaction where the approval was decided by another meanwhile, be it in
-// the same way. now() is the start of the transaction, so only its own change bears it.
+// Undoes the transaction where another transaction decided the approval meanwhile, even if
+// in the same way. now() is the start of the transaction, so only its own change has this
+// time.
 func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
 	var changed bool
@@ -1073,7 +1074,7 @@ type VotesRow struct {
 	Role   string
 }
 
-// The counted approvals, with the roles that the voters have today. A removed user has no vote.
+// The counted approvals, with the roles that the voters have now. A removed user has no vote.
 func (q *Queries) Votes(ctx context.Context, db DBTX, arg VotesParams) ([]VotesRow, error) {
 	rows, err := db.Query(ctx, Votes, arg.TenantID, arg.ApprovalID)
 	if err != nil {

@@ -168,7 +168,7 @@ const AuditDue = `-- name: AuditDue :many
 SELECT audit_due($1)::uuid
 `
 
-// The tenants that a sealer has something to do for.
+// The tenants that need a sealer.
 func (q *Queries) AuditDue(ctx context.Context, db DBTX, checkpointedBefore time.Time) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, AuditDue, checkpointedBefore)
 	if err != nil {
@@ -213,10 +213,10 @@ type AuditHeadRow struct {
 	ForeignRecords bool
 }
 
-// Where a tenant's chain stands, a row even where it has not begun: the last seal, up
-// to which xid records are sealed, and whether that is to be trusted (entered): not in
-// another cluster, nor where xids have gone back. foreign_records: some have xids that
-// this cluster has not given out yet.
+// The state of a tenant's chain, in one row even where the chain has not begun: the last
+// seal, and the xid up to which records are sealed (mark). entered says whether mark is
+// valid: it is not in another cluster, or where xids have gone back. foreign_records says
+// that some records have xids that this cluster has not given out yet.
 func (q *Queries) AuditHead(ctx context.Context, db DBTX, tenantID uuid.UUID) (AuditHeadRow, error) {
 	row := db.QueryRow(ctx, AuditHead, tenantID)
 	var i AuditHeadRow
@@ -257,7 +257,8 @@ type AuditSnapshotRow struct {
 	Newest   int64
 }
 
-// complete: every transaction below has ended. newest: every one that has begun is below.
+// complete: every transaction below it has ended. newest: every transaction that has begun
+// is below it.
 func (q *Queries) AuditSnapshot(ctx context.Context, db DBTX) (AuditSnapshotRow, error) {
 	row := db.QueryRow(ctx, AuditSnapshot)
 	var i AuditSnapshotRow
@@ -308,8 +309,8 @@ type AuditToSealRow struct {
 	Xid         string
 }
 
-// The oldest records beyond mark whose transactions are complete: one more than most,
-// and never a part of a transaction's.
+// The oldest records after mark whose transactions are complete: one more than most, and
+// never only a part of a transaction.
 func (q *Queries) AuditToSeal(ctx context.Context, db DBTX, arg AuditToSealParams) ([]AuditToSealRow, error) {
 	rows, err := db.Query(ctx, AuditToSeal, arg.TenantID, arg.Mark, arg.Most)
 	if err != nil {
@@ -389,8 +390,8 @@ type AuditToSealAnewRow struct {
 	Xid         string
 }
 
-// On entering a cluster: all records without a seal that are complete, those first whose
-// xids this cluster has not given out yet.
+// For a chain that enters a cluster: all records without a seal whose transactions are
+// complete. Records with xids that this cluster has not given out yet come first.
 func (q *Queries) AuditToSealAnew(ctx context.Context, db DBTX, arg AuditToSealAnewParams) ([]AuditToSealAnewRow, error) {
 	rows, err := db.Query(ctx, AuditToSealAnew, arg.TenantID, arg.Complete)
 	if err != nil {
@@ -498,7 +499,7 @@ const TryLockAuditChain = `-- name: TryLockAuditChain :one
 SELECT pg_try_advisory_xact_lock(hashtextextended('audit_chain:' || $1::text, 0))
 `
 
-// Held to the end of the transaction: one sealer of a tenant at a time.
+// The lock lasts until the end of the transaction: a tenant has one sealer at a time.
 func (q *Queries) TryLockAuditChain(ctx context.Context, db DBTX, tenantID string) (bool, error) {
 	row := db.QueryRow(ctx, TryLockAuditChain, tenantID)
 	var pg_try_advisory_xact_lock bool

@@ -271,8 +271,8 @@ type GetVerbRow struct {
 	Connected     bool
 }
 
-// The tenant's own provider hides the platform's. The limit ends the statement at the first
-// half where that has the verb: then the second is not executed.
+// The tenant's own provider hides the platform's. Where the first half finds the verb, the
+// limit ends the statement, and the second half is not executed.
 func (q *Queries) GetVerb(ctx context.Context, db DBTX, arg GetVerbParams) (GetVerbRow, error) {
 	row := db.QueryRow(ctx, GetVerb, arg.TenantID, arg.Provider, arg.Name)
 	var i GetVerbRow
@@ -356,7 +356,7 @@ type GetVerbMetaRow struct {
 	Auth          []byte
 }
 
-// What a run and an evaluation need to know of a verb, without its large columns.
+// What a run and an evaluation need to know about a verb, without its large columns.
 func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParams) (GetVerbMetaRow, error) {
 	row := db.QueryRow(ctx, GetVerbMeta, arg.TenantID, arg.Provider, arg.Name)
 	var i GetVerbMetaRow
@@ -494,7 +494,7 @@ type ListProvidersRow struct {
 	Connected bool
 }
 
-// The reports are left out: they can be long, and belong to one provider's page.
+// Without the reports: they can be long, and only the page of one provider shows them.
 func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersParams) ([]ListProvidersRow, error) {
 	rows, err := db.Query(ctx, ListProviders, arg.TenantID, arg.After, arg.N)
 	if err != nil {
@@ -624,7 +624,7 @@ type UpsertProviderRow struct {
 	Connected bool
 }
 
-// Imports of one slug take their turn on this row.
+// Imports of one slug wait for each other on this row.
 func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProviderParams) (UpsertProviderRow, error) {
 	row := db.QueryRow(ctx, UpsertProvider,
 		arg.TenantID,

@@ -265,7 +265,7 @@ type TakenGrantRow struct {
 	Role       string
 }
 
-// The grant of which a run has taken a use, while it stands.
+// The grant of which a run has taken a use, while it is valid.
 func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams) ([]TakenGrantRow, error) {
 	rows, err := db.Query(ctx, TakenGrant, arg.TenantID, arg.ID)
 	if err != nil {
@@ -339,8 +339,8 @@ type UsableGrantsRow struct {
 	Role       string
 }
 
-// The standing approvals that a call of the verb could use, with what their givers are
-// today; those of removed users are none. The one that ends first is used first.
+// The standing approvals that a call of the verb could use, with the present roles of their
+// givers. A grant of a removed user counts as none. The grant that ends first comes first.
 func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsParams) ([]UsableGrantsRow, error) {
 	rows, err := db.Query(ctx, UsableGrants, arg.TenantID, arg.Provider, arg.Verb)
 	if err != nil {

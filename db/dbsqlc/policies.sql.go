@@ -18,7 +18,7 @@ ON CONFLICT (tenant_id) DO UPDATE SET version = policy_sets.version + 1
 RETURNING version
 `
 
-// Every change of a tenant's policies begins here: changes take their turn on this row.
+// Every change of a tenant's policies begins here: changes wait for each other on this row.
 func (q *Queries) BumpPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID) (int64, error) {
 	row := db.QueryRow(ctx, BumpPolicySet, tenantID)
 	var version int64
@@ -69,8 +69,8 @@ type CountMatchedVerbsRow struct {
 	Open  int64
 }
 
-// How many verbs the matchers of a policy mean, and how many of them are not high risk.
-// Only the providers @within are looked at, unless @anywhere.
+// How many verbs the matchers of a policy fit, and how many of these are not high risk.
+// Unless @anywhere, only the verbs of the providers @within are read.
 func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatchedVerbsParams) (CountMatchedVerbsRow, error) {
 	row := db.QueryRow(ctx, CountMatchedVerbs,
 		arg.TenantID,
@@ -341,7 +341,7 @@ type ListPolicyVersionsParams struct {
 	N        int32
 }
 
-// Those of a deleted policy too: what approvals and audit records name can be read.
+// The versions of a deleted policy too, because approvals and audit records name them.
 func (q *Queries) ListPolicyVersions(ctx context.Context, db DBTX, arg ListPolicyVersionsParams) ([]PolicyVersion, error) {
 	rows, err := db.Query(ctx, ListPolicyVersions,
 		arg.TenantID,
@@ -388,7 +388,7 @@ type LoadPolicySetRow struct {
 	Policies  []byte
 }
 
-// One statement, and so one snapshot: version, masks and policies belong together.
+// One statement has one snapshot, so version, masks and policies belong together.
 func (q *Queries) LoadPolicySet(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]LoadPolicySetRow, error) {
 	rows, err := db.Query(ctx, LoadPolicySet, tenantID)
 	if err != nil {
@@ -548,8 +548,8 @@ type MissingVerbsParams struct {
 	TenantID  uuid.UUID
 }
 
-// Patterns as of LIKE. The second array has the provider where the pattern names one:
-// then only its verbs are looked at.
+// The patterns are those of LIKE. The second array has the provider where the pattern names
+// one: then only its verbs are read.
 func (q *Queries) MissingVerbs(ctx context.Context, db DBTX, arg MissingVerbsParams) ([]string, error) {
 	rows, err := db.Query(ctx, MissingVerbs, arg.Patterns, arg.Providers, arg.TenantID)
 	if err != nil {
@@ -637,7 +637,7 @@ type TenantUsersParams struct {
 	Ids      []uuid.UUID
 }
 
-// Users who have not been removed, those who are invited among them.
+// Users who were not removed, including invited ones.
 func (q *Queries) TenantUsers(ctx context.Context, db DBTX, arg TenantUsersParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, TenantUsers, arg.TenantID, arg.Ids)
 	if err != nil {

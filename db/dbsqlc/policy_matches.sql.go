@@ -48,7 +48,7 @@ type InsertPolicyMatchParams struct {
 	Shadow        string
 }
 
-// A step that a crash repeats says the same again.
+// A step that is repeated after a crash writes the same row again.
 func (q *Queries) InsertPolicyMatch(ctx context.Context, db DBTX, arg InsertPolicyMatchParams) error {
 	_, err := db.Exec(ctx, InsertPolicyMatch,
 		arg.TenantID,
@@ -92,9 +92,9 @@ type PolicyCoverageRow struct {
 	Decided int64
 }
 
-// A period is that of the runs' ids, which are in the order of time: so what matched is
-// among what is counted, and both come from an index. A run that was decided more than
-// once counts as it was the last time that the policy matched it.
+// A period is a range of run ids, because ids are in the order of time. So the runs that
+// matched are among the runs that are counted, and both come from an index. A run that was
+// decided more than once counts with the last match of the policy.
 func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverageParams) ([]PolicyCoverageRow, error) {
 	rows, err := db.Query(ctx, PolicyCoverage,
 		arg.TenantID,
@@ -185,8 +185,8 @@ type SampleRunsParams struct {
 	N        int32
 }
 
-// In an order that has nothing to do with the runs and is the same each time: the first
-// so many are a fair sample, and so are the first of these.
+// In an order that does not depend on what the runs are and is the same each time. So the
+// first @n runs are a fair sample, and so are the first of these.
 func (q *Queries) SampleRuns(ctx context.Context, db DBTX, arg SampleRunsParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, SampleRuns,
 		arg.TenantID,

@@ -62,8 +62,8 @@ type ClaimRunParams struct {
 	Call        []byte
 }
 
-// A plain repeat, by one key of a run that stands, is told apart before claim_run is
-// called: that halves what it costs.
+// A plain repeat, by one key of a run that can answer it, is recognized before claim_run is
+// called. That halves its cost.
 func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (string, error) {
 	row := db.QueryRow(ctx, ClaimRun,
 		arg.Keys,
@@ -85,9 +85,9 @@ const CloseGate = `-- name: CloseGate :exec
 SELECT pg_advisory_xact_lock(hashtextextended('gate:' || $1::text, 0))
 `
 
-// The last statement of a change of a policy or a grant: it waits for the runs of the
-// tenant that are being moved to sending at this moment, and those that come after it
-// wait for the commit, and see it.
+// The last statement of a change of a policy or a grant. It waits for the runs of the tenant
+// that are moving to sending at this moment. Later runs wait for the commit, and see the
+// change.
 func (q *Queries) CloseGate(ctx context.Context, db DBTX, tenantID string) error {
 	_, err := db.Exec(ctx, CloseGate, tenantID)
 	return err
@@ -111,7 +111,7 @@ type CloseHeldRunParams struct {
 	Attempt      int32
 }
 
-// Ends a held run without sending it. A dry run stays intercepted: it was discarded.
+// Ends a held run without sending it. A dry run stays intercepted.
 func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, CloseHeldRun,
 		arg.State,
@@ -199,9 +199,10 @@ type EnterGateParams struct {
 	TenantID string
 }
 
-// Taken before a run moves to sending. The revocation of a key, and every change of what
-// the tenant's calls are judged by (CloseGate), take the same lock exclusively, so a change
-// that has committed is seen by the statement after this one. A null key takes no lock.
+// Takes the locks that a run needs before it moves to sending. The revocation of a key takes
+// the first lock exclusively, and so does every change of policies or grants (CloseGate)
+// with the second. So the statement after this one sees every change that has committed. A
+// null key takes no lock.
 func (q *Queries) EnterGate(ctx context.Context, db DBTX, arg EnterGateParams) error {
 	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID)
 	return err
@@ -408,7 +409,7 @@ type HandOverRunParams struct {
 	Driver     string
 }
 
-// Names another workflow as the run's driver. Only the workflow that drives it now may.
+// Names another workflow as the run's driver. Only the workflow that drives it now may do so.
 func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, HandOverRun,
 		arg.WorkflowID,
@@ -783,7 +784,7 @@ type ListRunsRow struct {
 	Edited          bool
 }
 
-// Without arguments and results: those of a page could be gigabytes.
+// Without arguments and results: a page of them could be gigabytes.
 func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]ListRunsRow, error) {
 	rows, err := db.Query(ctx, ListRuns,
 		arg.TenantID,
@@ -872,7 +873,7 @@ type LockRunParams struct {
 	ID       uuid.UUID
 }
 
-// Before its approval: every change of both takes them in this order.
+// The run is locked before its approval: every change of both takes the locks in this order.
 func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run, error) {
 	row := db.QueryRow(ctx, LockRun, arg.TenantID, arg.ID)
 	var i Run
@@ -941,7 +942,7 @@ type MarkAliveParams struct {
 	Attempt  int32
 }
 
-// Said every now and then by the process that is sending the run.
+// The process that is sending the run repeats this mark; see internal/action/run/alive.go.
 func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) error {
 	_, err := db.Exec(ctx, MarkAlive, arg.TenantID, arg.ID, arg.Attempt)
 	return err
@@ -980,11 +981,11 @@ type MarkSendingRow struct {
 	MaybeSent bool
 }
 
-// Commits before the first byte leaves. Not for a run whose key was revoked, that
-// was cancelled, or that another attempt holds; not if the policies have changed since
-// it was judged. If the run was held, its approval must be approved and be the one that
-// the caller compared; if it uses a grant, the grant must still be valid. A run already in
-// sending is one that a crash interrupted if it has been silent since @silent_since:
+// Commits before the first byte leaves. It does not change a run whose key was revoked, that
+// was cancelled, or that another attempt has claimed. Nor does it if the policies have
+// changed since the run was judged. If the run was held, its approval must be approved and
+// be the one that the caller compared. If it uses a grant, the grant must still be valid. A
+// run already in sending, without a mark since @silent_since, was interrupted by a crash:
 // @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
@@ -1040,7 +1041,7 @@ type ReleaseRunParams struct {
 	Attempt    int32
 }
 
-// Lets a held run go on: to be sent, or to be judged again where @approval_id is null.
+// Lets a held run continue: to be sent, or to be judged again where @approval_id is null.
 func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, ReleaseRun,
 		arg.ApprovalID,
@@ -1131,7 +1132,8 @@ type RequestCancelParams struct {
 	ID       uuid.UUID
 }
 
-// A run that has not been sent, one that is held, and a dry run whose request is.
+// Cancels a run that was not sent, also one that is held, and a dry run that waits for
+// approval.
 func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelParams) ([]Run, error) {
 	rows, err := db.Query(ctx, RequestCancel, arg.TenantID, arg.ID)
 	if err != nil {
@@ -1214,9 +1216,9 @@ type RequireRunChangedParams struct {
 	ID       uuid.UUID
 }
 
-// Undoes the transaction where it did not change the run: an audit record of a change
-// that another attempt forestalled must not stay. now() is the start of the
-// transaction, so only its own change bears it.
+// Undoes the transaction where it did not change the run, because another attempt was first:
+// then the audit record of the change must not stay. now() is the start of the transaction,
+// so only its own change has this time.
 func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireRunChanged, arg.TenantID, arg.ID)
 	var changed bool
@@ -1331,8 +1333,8 @@ type RunByKeyParams struct {
 	Key      string
 }
 
-// A scalar subquery, not a join: a join is planned by the sizes of the day, and its
-// plan outlives them.
+// A scalar subquery, not a join: a join is planned for the present sizes of the tables, and
+// its plan is kept when they grow.
 func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]Run, error) {
 	rows, err := db.Query(ctx, RunByKey, arg.TenantID, arg.Key)
 	if err != nil {
@@ -1420,7 +1422,8 @@ type UnfinishedRunsRow struct {
 	TenantID uuid.UUID
 }
 
-// Across tenants, under the sweep setting: what has not moved for a while.
+// Across tenants, under the sweep setting: the unfinished runs that have not changed since
+// @before.
 func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRunsParams) ([]UnfinishedRunsRow, error) {
 	rows, err := db.Query(ctx, UnfinishedRuns, arg.Before, arg.Most)
 	if err != nil {

@@ -26,7 +26,7 @@ type AcceptInvitationParams struct {
 	InvitationHash []byte
 }
 
-// No row means that the token was used or voided in the meantime.
+// No row means that the token was used or withdrawn meanwhile.
 func (q *Queries) AcceptInvitation(ctx context.Context, db DBTX, arg AcceptInvitationParams) (int64, error) {
 	result, err := db.Exec(ctx, AcceptInvitation,
 		arg.Now,
@@ -197,8 +197,8 @@ const LockUsers = `-- name: LockUsers :exec
 SELECT id FROM tenants WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Changes of a tenant's users take their turn, so that each sees which owners the one
-// before has left.
+// Changes of a tenant's users wait for each other, so that each sees which owners are left
+// after the one before.
 func (q *Queries) LockUsers(ctx context.Context, db DBTX, tenantID uuid.UUID) error {
 	_, err := db.Exec(ctx, LockUsers, tenantID)
 	return err

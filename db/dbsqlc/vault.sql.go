@@ -235,9 +235,9 @@ type NewestCredentialRow struct {
 	Ciphertext   []byte
 }
 
-// The credential of a call: a customer's own before the tenant's, active before
-// expired, the newest. An expired one is returned only where it is the only kind,
-// so that a customer's call never silently goes out under the tenant's name.
+// The credential of a call: a customer's own before the tenant's, active before expired, and
+// of these the newest. A customer's expired credential comes before the tenant's active one,
+// so that a customer's call is never sent in the tenant's name unnoticed.
 func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCredentialParams) (NewestCredentialRow, error) {
 	row := db.QueryRow(ctx, NewestCredential, arg.TenantID, arg.Provider, arg.CustomerID)
 	var i NewestCredentialRow
@@ -275,7 +275,7 @@ type PatchCredentialParams struct {
 	ID           uuid.UUID
 }
 
-// Absent fields stay as they are.
+// Fields that are null stay as they are.
 func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredentialParams) (Credential, error) {
 	row := db.QueryRow(ctx, PatchCredential,
 		arg.Label,
@@ -327,7 +327,7 @@ type RotateCredentialParams struct {
 	Version    int32
 }
 
-// Only over the version that was read: of two rotations at once one wins.
+// Writes only over the version that was read: of two rotations at once, one wins.
 func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCredentialParams) (Credential, error) {
 	row := db.QueryRow(ctx, RotateCredential,
 		arg.KekID,
