@@ -27,7 +27,8 @@ func (b *Batch) Len() int { return len(b.read) }
 // An Answer is what a queued statement returned. It is empty until the batch was sent.
 type Answer[R any] struct{ Value R }
 
-// Queue adds the statement of a generated method that returns something.
+// Queue adds the statement of a generated method that returns something. The answer is
+// empty until the batch was sent.
 func Queue[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) (R, error), params P) *Answer[R] {
 	out := &Answer[R]{}
 	b.add(
@@ -63,7 +64,7 @@ func QueueExec[P any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) err
 //nolint:contextcheck,nolintlint // queueing sends nothing; the first name works at the callers, unseen by the second
 func (b *Batch) add(queue, read func(context.Context, dbsqlc.DBTX) error) {
 	before := b.queued.Len()
-	// Nothing is sent, so there is nothing that could fail.
+	// Nothing is sent, so the error is only errQueued.
 	_ = queue(context.Background(), recorder{&b.queued})
 	if b.queued.Len() != before+1 {
 		panic("db: a generated method must send exactly one statement")
@@ -71,9 +72,10 @@ func (b *Batch) add(queue, read func(context.Context, dbsqlc.DBTX) error) {
 	b.read = append(b.read, read)
 }
 
-// Send runs the batch in a transaction of the tenant, in one round trip. The first
-// statement that fails undoes all, and its error is returned. A method that returns one
-// row fails where there is none; see IsNoRows.
+// Send runs the batch in a transaction of the tenant, in one round trip. It returns the
+// error of the first statement that fails, which undoes all. A method that returns one row
+// fails where there is none; see IsNoRows. Where Postgres cannot be reached, the error is
+// the fault SERVICE_UNAVAILABLE.
 func (p *Pool) Send(ctx context.Context, tenant uuid.UUID, b *Batch) error {
 	return p.SendPresenting(ctx, SettingTenant, tenant.String(), b)
 }
@@ -96,7 +98,8 @@ func (p *Pool) SendPresenting(ctx context.Context, s Setting, value string, b *B
 	return b.readAll(ctx, res)
 }
 
-// SendIn runs the batch in one round trip of a transaction that is open already.
+// SendIn runs the batch in one round trip of a transaction that is open already. It returns
+// the error of the first statement that fails.
 func (b *Batch) SendIn(ctx context.Context, tx pgx.Tx) (err error) {
 	res := tx.SendBatch(ctx, &b.queued)
 	defer closeResults(res, &err)
@@ -147,7 +150,7 @@ type queuedRow struct{}
 // Scan implements pgx.Row.
 func (queuedRow) Scan(...any) error { return errQueued }
 
-// answered hands a generated method the next result of a batch that was sent.
+// answered returns to a generated method the next result of a batch that was sent.
 type answered struct{ res pgx.BatchResults }
 
 // Exec implements dbsqlc.DBTX.

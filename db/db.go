@@ -1,6 +1,6 @@
-// Package db is the way to Postgres: the pool, the tenant transaction that
-// row-level security rests on, and the migrations. Domain packages call it and
-// the queries in db/dbsqlc; it knows no domain.
+// Package db is the way to Postgres: the pool, the tenant transaction that row-level
+// security needs, and the migrations. Domain packages call it and the queries in db/dbsqlc.
+// It knows no domain.
 package db
 
 import (
@@ -30,7 +30,8 @@ type Config struct {
 // address that a caller presents before their tenant is known.
 type Pool struct{ pool *pgxpool.Pool }
 
-// Open connects and pings.
+// Open connects and pings. It returns an error where the URL is not valid or Postgres does
+// not answer. No error contains the URL.
 func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
@@ -42,9 +43,8 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 		pc.MaxConns = 16
 	}
 	pc.MinIdleConns = 2
-	// Statements are planned once and kept. A plan that scans a table because it had
-	// ten rows when it was made would scan the millions that came after; every access
-	// of the service has an index.
+	// A plan is made once and kept. If a table has ten rows then, the plan scans it, and
+	// would still scan it when it has millions. Every access of the service has an index.
 	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
 	pc.MaxConnIdleTime = 5 * time.Minute
 	pc.AfterConnect = registerUUID
@@ -69,7 +69,7 @@ func (p *Pool) Close() { p.pool.Close() }
 // Ping reports whether Postgres answers.
 func (p *Pool) Ping(ctx context.Context) error { return p.pool.Ping(ctx) }
 
-// Dial opens a connection outside the pool, for LISTEN. The caller closes it.
+// Dial opens a connection outside the pool, for LISTEN and NOTIFY. The caller closes it.
 func (p *Pool) Dial(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig.Copy())
 }
@@ -77,16 +77,16 @@ func (p *Pool) Dial(ctx context.Context) (*pgx.Conn, error) {
 // Setting is a transaction-local setting that a row-level security policy reads.
 type Setting string
 
-// The settings. Each of the presented ones opens at most the rows that belong to
-// the secret or address in it.
+// The settings. SettingTenant opens the rows of a tenant. One with a secret or an address
+// opens at most the rows that belong to it.
 const (
 	SettingTenant      Setting = "app.tenant_id"
 	SettingKeyHash     Setting = "app.key_hash"        // hex of an API key's hash
 	SettingLoginEmail  Setting = "app.login_email"     // lower-case address
 	SettingRefreshHash Setting = "app.refresh_hash"    // hex of a refresh token's hash
 	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
-	SettingSweep       Setting = "app.sweep"           // "on": unfinished runs, see runs_sweep
-	SettingSeal        Setting = "app.seal"            // "on": which tenants there are, see tenants_seal
+	SettingSweep       Setting = "app.sweep"           // "on": of all tenants, the runs and approvals to sweep
+	SettingSeal        Setting = "app.seal"            // "on": the ids of all tenants
 )
 
 // Tenant returns an executor for statements of one tenant. Each statement is a
@@ -101,8 +101,9 @@ func (p *Pool) Presenting(s Setting, value string) dbsqlc.DBTX {
 	return oneShot{pool: p.pool, setting: s, value: value}
 }
 
-// InTenant runs fn in one transaction of the tenant and commits it, or rolls it
-// back where fn returns an error or panics. It costs two round trips beside fn's own.
+// InTenant runs fn in one transaction of the tenant and commits it. It rolls back where fn
+// returns an error, which it returns, or panics. It costs two round trips in addition to
+// fn's own.
 func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {

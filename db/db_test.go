@@ -52,7 +52,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 	require.NoError(t, rows.Err())
 	require.GreaterOrEqual(t, tables, 8)
 
-	// Whatever shows a tenant rows that are not its own is in this list, with its reason.
+	// Each policy that shows a tenant rows of others is in this list, with its reason.
 	known := map[string]string{
 		"api_keys.presented":         "the key whose hash a caller presents",
 		"approvals.approvals_sweep":  "the sweeper reads the pending ones of all tenants",
@@ -129,8 +129,8 @@ func TestATenantSeesItsOwnRowsOnly(t *testing.T) {
 	}
 }
 
-// Functions stand in db/functions, one file each; app_setting and app_tenant excepted,
-// which row-level security is written with.
+// Functions are in db/functions, one file each. app_setting and app_tenant are not: the
+// policies of row-level security depend on them.
 func TestEveryFunctionHasItsFile(t *testing.T) {
 	t.Parallel()
 	d := testkit.Database(t)

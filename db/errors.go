@@ -53,15 +53,15 @@ func IsUnique(err error, constraint string) bool {
 // IsNoRows reports whether a :one query found nothing.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// ErrNotChanged undoes a transaction: its row was changed by another meanwhile, so what
-// belongs to the change must not be written either.
-var ErrNotChanged = errors.New("db: the row was changed by another")
+// ErrNotChanged undoes a transaction: another transaction changed its row meanwhile, so
+// nothing else of the change must be written either.
+var ErrNotChanged = errors.New("db: another transaction changed the row")
 
 // notChanged is the SQLSTATE that run_not_changed raises.
 const notChanged = "AR001"
 
-// IsNotChanged reports whether a transaction was undone because its row was changed by
-// another meanwhile.
+// IsNotChanged reports whether a transaction was undone because another one changed its row
+// meanwhile.
 func IsNotChanged(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return errors.Is(err, ErrNotChanged) || ok && pe.Code == notChanged

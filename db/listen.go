@@ -19,7 +19,7 @@ const (
 	recheckEvery = 15 * time.Second
 )
 
-// Connection is a connection outside the pool that is dialled again when it is lost.
+// Connection is a connection outside the pool that is opened again when it is lost.
 type Connection struct {
 	Dial func(context.Context) (*pgx.Conn, error)
 	Log  *slog.Logger

@@ -17,9 +17,9 @@ import (
 //go:embed migrations/*.sql functions/*.sql
 var files embed.FS
 
-// Migrate brings the schema of the database at url to the newest version. url is
-// of the role that owns the schema. Several processes may call it at once: a
-// session lock lets one work and the others wait.
+// Migrate brings the schema of the database at url to the newest version and replaces the
+// functions. url is that of the role that owns the schema. Several processes may call it at
+// once: one works, and a session lock makes the others wait.
 func Migrate(ctx context.Context, url string) error {
 	p, done, err := provider(url)
 	if err != nil {
@@ -32,7 +32,7 @@ func Migrate(ctx context.Context, url string) error {
 	return replaceFunctions(ctx, url)
 }
 
-// replaceFunctions creates every function of db/functions as it stands there, all or none.
+// replaceFunctions creates or replaces every function of db/functions, all or none.
 func replaceFunctions(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -40,7 +40,7 @@ func replaceFunctions(ctx context.Context, url string) error {
 	}
 	defer conn.Close(ctx)
 	var all []string
-	// Two processes that replace one function at once fail on its catalogue row.
+	// Without the lock, two processes that replace one function at once would fail.
 	all = append(all, "SELECT pg_advisory_xact_lock(hashtextextended('db.functions', 0))")
 	err = fs.WalkDir(files, "functions", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -9,10 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// oneShot runs each statement together with the setting that row-level security
-// reads. The extended protocol treats all statements up to a Sync as one implicit
-// transaction. So the local setting is in force for the statement and gone after it:
-// a transaction in one round trip.
+// oneShot runs each statement together with the setting that row-level security reads, in
+// one round trip. The extended protocol treats all statements up to a Sync as one implicit
+// transaction. So the local setting is valid for the statement, and ends with it.
 type oneShot struct {
 	pool    *pgxpool.Pool
 	setting Setting
@@ -75,7 +74,7 @@ func (o oneShot) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 	return shotRow{row: s.res.QueryRow(), shot: s}
 }
 
-// shot is one batch under way and its connection.
+// shot is one batch that was sent, with its connection.
 type shot struct {
 	conn   *pgxpool.Conn
 	res    pgx.BatchResults
@@ -83,8 +82,8 @@ type shot struct {
 	err    error
 }
 
-// close reads to the end, which is where the implicit transaction commits, and
-// gives the connection back.
+// close reads to the end and returns the connection to the pool. The implicit transaction
+// commits at the end, so its error is the transaction's.
 func (s *shot) close() error {
 	if !s.closed {
 		s.closed = true

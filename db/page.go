@@ -1,13 +1,13 @@
 package db
 
-// Page cuts rows, which were read with a limit of one more than asked for, to the page
-// and says whether there are more.
+// Page returns at most limit rows, and whether there are more. rows must have been read
+// with a limit of limit+1.
 func Page[T any](rows []T, limit int) (page []T, more bool) {
 	return rows[:min(len(rows), limit)], len(rows) > limit
 }
 
-// Optional returns nil for an empty text: a filter that does not narrow, a column that
-// is null.
+// Optional returns nil for an empty text, otherwise the text: for a filter that does not
+// narrow, or a column that is null.
 func Optional(s string) *string {
 	if s == "" {
 		return nil

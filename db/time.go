@@ -2,8 +2,9 @@ package db
 
 import "time"
 
-// Clock returns a clock in UTC and in microseconds, which is what Postgres stores: what a
-// method returns for a new row equals what is read from it later. A nil now is time.Now.
+// Clock returns now in UTC and in microseconds, the precision of Postgres. So the time that a
+// method returns for a new row equals the one that is read from it later. A nil now means
+// time.Now.
 func Clock(now func() time.Time) func() time.Time {
 	if now == nil {
 		now = time.Now

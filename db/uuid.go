@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// registerUUID lets pgx send and read a uuid.UUID as the 16 bytes that it is. Without
-// it each goes through its text form: 7.4 ms of CPU a run before, 6.6 with it.
+// registerUUID lets pgx send and read a uuid.UUID as its 16 bytes. Otherwise each goes
+// through its text form, which cost 7.4 ms of CPU a run instead of 6.6.
 func registerUUID(_ context.Context, conn *pgx.Conn) error {
 	m := conn.TypeMap()
 	m.TryWrapEncodePlanFuncs = append([]pgtype.TryWrapEncodePlanFunc{wrapUUID}, m.TryWrapEncodePlanFuncs...)
@@ -66,7 +66,7 @@ func (p *uuidTargetPlan) SetNext(next pgtype.ScanPlan) { p.next = next }
 func (p *uuidTargetPlan) Scan(src []byte, target any) error {
 	id, ok := target.(*uuid.UUID)
 	if !ok {
-		return errors.New("db: a UUID goes into a uuid.UUID")
+		return errors.New("db: the target of a UUID must be a uuid.UUID")
 	}
 	return p.next.Scan(src, (*uuidTarget)(id))
 }

@@ -1,6 +1,6 @@
--- audit_due returns the tenants that have records to seal, and those whose chain has
--- grown since a checkpoint that was made before p_before. It makes four look-ups for each
--- tenant, and becomes each tenant in turn, so that row-level security applies here too.
+-- audit_due returns the tenants that have records to seal, and those whose chain has grown
+-- since a checkpoint before p_before. It makes four look-ups for each tenant. It sets each
+-- tenant in turn, so that row-level security applies here too.
 CREATE OR REPLACE FUNCTION audit_due(p_before timestamptz) RETURNS SETOF uuid LANGUAGE plpgsql AS $$
 DECLARE
     here     bigint := audit_cluster();

@@ -1,17 +1,17 @@
 -- claim_run is the fence. It returns
 --   fresh         the keys are new; the run exists now, in state claimed
---   reclaimed     the id was refused before anything was sent; it runs again
---   existing      the run that the keys name answers this call
---   mismatch      the keys name a run of another verb, or dry run against real
+--   reclaimed     the run of the keys ended before anything was sent; it is claimed again
+--   existing      the run of the keys answers this call
+--   mismatch      the run of the keys has another verb, or is a dry run and the call is not
 --   conflict      the keys belong to two different runs
 --   unknown_verb  the keys are new and the catalog has no such verb; nothing was written
--- A repeat of a finished run writes nothing. There are one or two keys, and keys[1]
--- names the workflow of a run that has one of its own. Callers racing for one key wait on
--- its primary key, so exactly one is fresh.
+-- A repeat of a finished run writes nothing. There are one or two keys. keys[1] names the
+-- workflow of a run that has one of its own. Callers that race for one key wait for each
+-- other on its primary key, so exactly one is fresh.
 --
 -- p_call has the small columns of the run by their names; see claimedCall in
--- internal/action/run/row.go. The three large ones are parameters, since a text that is
--- packed into JSON is copied twice.
+-- internal/action/run/row.go. The three large ones are parameters, because a text within
+-- JSON is copied twice.
 CREATE OR REPLACE FUNCTION claim_run(
     p_tenant uuid, p_keys text[], p_args text, p_fingerprint bytea, p_metadata json, p_call jsonb
 ) RETURNS text
@@ -24,8 +24,8 @@ DECLARE
     known  record;
     ours   integer := 0; -- keys that this call inserted
 BEGIN
-    -- A tenant's own verb is one index probe. A verb of the platform counts where the tenant
-    -- has enabled its provider and has none of its own under that slug.
+    -- A tenant's own verb costs one look-up in an index. A verb of the platform counts where
+    -- the tenant has enabled its provider and has no provider of its own under that slug.
     SELECT v.risk_level, v.operation_type INTO known
       FROM verbs v WHERE v.tenant_id = p_tenant AND v.provider = c.provider AND v.name = c.verb;
     IF NOT FOUND THEN
@@ -67,7 +67,7 @@ BEGIN
             RETURN 'fresh';
         END IF;
         owners := run_owners(p_tenant, p_keys);
-        -- A racing caller took some of the keys: one that was inserted here joins its run.
+        -- A racing caller took some of the keys: a key that was inserted here now names its run.
         owner := (array_remove(owners, c.id))[1];
         UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = c.id;
         UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[2] AND k.run_id = c.id;
@@ -94,7 +94,8 @@ BEGIN
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
-        -- A run of its own keeps its workflow's name, which is made of the key claimed first.
+        -- A run with a workflow of its own keeps the workflow's name, which comes from the key
+        -- that was claimed first.
         UPDATE runs r SET state = 'claimed', attempt = r.attempt + 1, args = p_args, fingerprint = p_fingerprint,
                session_id = c.session_id, metadata = p_metadata, request_id = c.request_id,
                source_addr = c.source_addr, give_up_at = c.give_up_at, risk_level = known.risk_level,

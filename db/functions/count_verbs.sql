@@ -1,6 +1,6 @@
--- count_verbs brings the counts in line with the verbs of one provider, within the
--- transaction that changed them. Imports of other providers of the tenant wait for
--- each other here, because they share the rows of provider '*'.
+-- count_verbs makes the counts of one provider match its verbs, in the transaction that
+-- changed the verbs. Imports of a tenant's providers wait for each other here, because they
+-- share the rows of provider '*'.
 CREATE OR REPLACE FUNCTION count_verbs(p_tenant uuid, p_provider text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

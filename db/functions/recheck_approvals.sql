@@ -1,7 +1,7 @@
 -- recheck_approvals marks the pending approvals that depend on a changed row, in the
--- transaction of the change. The sweeper then has their workflows look again. A change of a
--- platform's provider marks the approvals of all tenants under the slug: one mark too many
--- costs one look.
+-- transaction of the change. The sweeper then tells their workflows to look again. A change
+-- of a platform's provider marks the approvals of all tenants under the slug. A needless
+-- mark costs one look.
 CREATE OR REPLACE FUNCTION recheck_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'policies' THEN

@@ -1,6 +1,6 @@
 -- run_owners returns the run that each key names, NULL for a key that is free. It makes one
--- look-up for each key: `key = ANY (keys)` is planned, while the table is small, as a scan of
--- all the tenant's keys, and that plan is kept.
+-- look-up for each key. While the table is small, `key = ANY (keys)` is planned as a scan of
+-- all the tenant's keys, and that plan would be kept.
 CREATE OR REPLACE FUNCTION run_owners(p_tenant uuid, p_keys text[]) RETURNS uuid[] LANGUAGE plpgsql AS $$
 DECLARE
     owners uuid[] := '{}';
