@@ -1,6 +1,7 @@
-// Package activities is the thin edge between workflows and the domain: each
-// activity calls one domain method and returns a small result. Faults become Temporal
-// application errors here; business outcomes are results.
+// Package activities is the thin edge between workflows and the domain. The worker registers
+// its methods. Each calls one domain method and returns a small result. A fault becomes a
+// Temporal application error here; what the business decides is a result. It never decides
+// anything itself.
 package activities
 
 import (
@@ -27,7 +28,7 @@ type Runs interface {
 // Action contains the activities of an action run.
 type Action struct{ runs Runs }
 
-// NewAction returns the activities over runs, which must not be nil.
+// NewAction returns the activities over runs. It returns an error where runs is nil.
 func NewAction(runs Runs) (*Action, error) {
 	if runs == nil {
 		return nil, errors.New("activities: runs is required")
@@ -35,13 +36,13 @@ func NewAction(runs Runs) (*Action, error) {
 	return &Action{runs: runs}, nil
 }
 
-// GovernRun decides about the run and records a refusal.
+// GovernRun decides about the run: it lets it through, holds it, or records a refusal.
 func (a *Action) GovernRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
 	step, err := a.runs.Govern(ctx, in)
 	return step, applicationError(err)
 }
 
-// SendRun calls the provider at most once for a verb that may not be repeated.
+// SendRun calls the provider. A call whose verb may not be repeated is sent at most once.
 func (a *Action) SendRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
 	step, err := a.runs.Send(ctx, in)
 	return step, applicationError(err)
@@ -58,7 +59,7 @@ func (a *Action) RejectRun(ctx context.Context, in flow.RunRef) (flow.Step, erro
 	return flow.Step{}, applicationError(a.runs.RejectByOperator(ctx, in))
 }
 
-// HandOverRun gives a run that has to wait to a workflow of its own.
+// HandOverRun gives a run that must wait to a workflow of its own.
 func (a *Action) HandOverRun(ctx context.Context, in flow.HandOver) (flow.Step, error) {
 	step, err := a.runs.HandOver(ctx, in.RunRef, in.Parent)
 	return step, applicationError(err)
@@ -70,8 +71,8 @@ func (a *Action) LookAtRun(ctx context.Context, in flow.RunRef) (flow.Step, erro
 	return step, applicationError(err)
 }
 
-// applicationError keeps the code and drops the text: what an error says may contain
-// what a history must not.
+// applicationError returns an error with the code of err and without its text, which may
+// contain what must not be in a history.
 func applicationError(err error) error {
 	if err == nil {
 		return nil
