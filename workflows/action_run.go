@@ -10,11 +10,11 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
-// ActionRun takes one claimed run to its end: it is governed, waits for a human where
-// a policy asks for one, and is sent, again for as long as that is known to be safe.
-// What is decided and what is safe stands in the run's row, not here; a crash at any
-// point repeats the step, and the row tells the repeat what has happened. A blocked,
-// rejected or failed call is a result, not an error.
+// ActionRun takes one claimed run to its end: it has the run governed, waits for people
+// where a policy asks for them, and has it sent, again while that is known to be safe. The
+// run's row says what is decided and what is safe. After a crash at any point the step is
+// repeated, and the row shows it what has happened. A blocked, rejected or failed call is a
+// result, not an error.
 func ActionRun(ctx workflow.Context, in flow.ActionRunInput) (flow.RunResult, error) {
 	r := actionRun{in: in.RunRef, mu: workflow.NewMutex(ctx)}
 	if err := r.listen(ctx); err != nil {
@@ -27,8 +27,8 @@ func ActionRun(ctx workflow.Context, in flow.ActionRunInput) (flow.RunResult, er
 	return out, err
 }
 
-// tellParent signals the workflow that handed the run over. A parent that has ended
-// itself has nobody to be told.
+// tellParent signals the workflow that handed the run over. It does nothing where that
+// workflow has ended.
 func tellParent(ctx workflow.Context, in flow.ActionRunInput) error {
 	err := workflow.SignalExternalWorkflow(ctx, in.Parent, "", flow.SignalRunEnded, in.RunRef).Get(ctx, nil)
 	if _, gone := errors.AsType[*temporal.UnknownExternalWorkflowExecutionError](err); gone {
@@ -39,11 +39,11 @@ func tellParent(ctx workflow.Context, in flow.ActionRunInput) error {
 
 type actionRun struct {
 	in flow.RunRef
-	// governed: the row has been looked at, and waiting is true to it: the approval that
+	// governed: the row was read, and waiting agrees with it. waiting is the approval that
 	// the run waits for, "" while it waits for none.
 	governed bool
 	waiting  string
-	// mu has one decision at a time counted; decided wakes the run after each.
+	// mu lets one decision at a time be counted; decided wakes the run after each.
 	mu      workflow.Mutex
 	decided workflow.Channel
 	reject  workflow.ReceiveChannel
@@ -65,14 +65,15 @@ func (r *actionRun) govern(ctx workflow.Context) (flow.Step, error) {
 	return step, err
 }
 
-// send may find that what the run was judged by has changed, and that it has to wait.
+// send sends the run. The step may say instead that policies or approvals have changed and
+// that the run waits for an approval.
 func (r *actionRun) send(ctx workflow.Context) (flow.Step, error) {
 	step, err := sendRun(ctx, r.in)
 	r.waiting = step.ApprovalID
 	return step, err
 }
 
-// wait returns when the run no longer waits for approval, or waits for another one.
+// wait waits for news about the approval and returns the step that follows from the row.
 func (r *actionRun) wait(ctx workflow.Context, step flow.Step) (flow.Step, error) {
 	if err := r.awaitHuman(ctx, step); err != nil {
 		return step, err
@@ -80,9 +81,9 @@ func (r *actionRun) wait(ctx workflow.Context, step flow.Step) (flow.Step, error
 	return r.govern(ctx)
 }
 
-// awaitHuman returns when there may be something new about the approval: a decision
-// was counted, an operator rejected the run by signal, its time is over, or something
-// it hangs on has changed. The row says which.
+// awaitHuman returns when there may be news about the approval: a decision was counted, an
+// operator rejected the run by signal, its time is over, or something that it is bound to
+// has changed. The row says which.
 func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.Step) error {
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
@@ -96,7 +97,7 @@ func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.Step) error {
 		AddReceive(r.reject, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); rejected = true }).
 		Select(ctx)
 	if temporal.IsCanceledError(err) {
-		// Cancelled in the Temporal UI: nobody will wait for the approval any more.
+		// The workflow was cancelled in the Temporal UI: nothing will wait for the approval.
 		lasting, _ := workflow.NewDisconnectedContext(ctx)
 		if failed := rejectRun(lasting, r.in); failed != nil {
 			return failed
@@ -108,14 +109,14 @@ func (r *actionRun) awaitHuman(ctx workflow.Context, step flow.Step) error {
 	return err
 }
 
-// drain takes all that a channel holds: many changes are one reason to look.
+// drain takes everything from a channel: many changes are one reason to look.
 func drain(c workflow.ReceiveChannel) {
 	for c.ReceiveAsync(nil) {
 	}
 }
 
-// listen takes what comes from outside: the update that travels with a split-lane
-// start, decisions of approvers, and signals.
+// listen registers what comes from outside: the update of a split-lane start, the decisions
+// of approvers, and signals.
 func (r *actionRun) listen(ctx workflow.Context) error {
 	r.decided = workflow.NewBufferedChannel(ctx, 1)
 	r.reject = workflow.GetSignalChannel(ctx, flow.SignalReject)
@@ -127,8 +128,8 @@ func (r *actionRun) listen(ctx workflow.Context) error {
 		workflow.UpdateHandlerOptions{Validator: r.mayDecide})
 }
 
-// mayDecide turns a decision away, without a write to the history, that is about an
-// approval the run does not wait for.
+// mayDecide refuses a decision about an approval that the run does not wait for. As a
+// validator it does so without a write to the history.
 func (r *actionRun) mayDecide(_ workflow.Context, d flow.Decision) error {
 	if r.governed && d.ApprovalID != r.waiting {
 		return notPending()
@@ -136,8 +137,7 @@ func (r *actionRun) mayDecide(_ workflow.Context, d flow.Decision) error {
 	return nil
 }
 
-// decide counts one decision. Who may decide, and whether it is enough, is settled in
-// the row.
+// decide counts one decision. The rows say who may decide, and whether that is enough.
 func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided, error) {
 	if err := workflow.Await(ctx, func() bool { return r.governed }); err != nil {
 		return flow.Decided{}, err
@@ -147,17 +147,17 @@ func (r *actionRun) decide(ctx workflow.Context, d flow.Decision) (flow.Decided,
 	}
 	defer r.mu.Unlock()
 	if r.mayDecide(ctx, d) != nil {
-		// Another decision, counted while this one stood in line, was the last.
+		// While this decision waited for the lock, the last decision that is needed was counted.
 		return flow.Decided{Code: fault.CodeApprovalNotPending, Closed: true}, nil
 	}
 	out, err := decideRun(ctx, flow.DecisionInput{Run: r.in, Decision: d})
 	if err != nil {
-		// Whether it was counted is not known here: the row is.
+		// It is not known here whether the decision was counted: the run reads its row.
 		r.decided.SendAsync(true)
 		return flow.Decided{}, err
 	}
 	if out.Closed && r.waiting == d.ApprovalID {
-		// Unless the run was asked about anew while the decision was under way.
+		// A new approval may have taken its place while the decision was counted.
 		r.waiting = ""
 	}
 	if out.Code == "" {

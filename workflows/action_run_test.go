@@ -14,7 +14,7 @@ import (
 	"agentruntime/workflows"
 )
 
-// steps scripts what the activities answer and counts the calls.
+// steps has the answers of the activities, and counts the calls.
 type steps struct {
 	govern   flow.Step
 	send     []flow.Step
@@ -48,7 +48,7 @@ func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnviro
 	return out, env
 }
 
-func TestABlockedRunIsNotSent(t *testing.T) {
+func TestActionRunThatIsBlockedIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := &steps{govern: flow.Step{State: "blocked", Done: true}}
 	out, _ := s.run(t)
@@ -56,7 +56,7 @@ func TestABlockedRunIsNotSent(t *testing.T) {
 	require.Zero(t, s.sent)
 }
 
-func TestAnAllowedRunIsSentOnce(t *testing.T) {
+func TestActionRunThatIsAllowedIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := &steps{govern: flow.Step{State: "claimed"}, send: []flow.Step{{State: "executed", Done: true}}}
 	out, _ := s.run(t)
@@ -64,7 +64,7 @@ func TestAnAllowedRunIsSentOnce(t *testing.T) {
 	require.Equal(t, 1, s.sent)
 }
 
-func TestARunWaitsBeforeItIsSentAgain(t *testing.T) {
+func TestActionRunWaitsBeforeItSendsAgain(t *testing.T) {
 	t.Parallel()
 	s := &steps{govern: flow.Step{State: "claimed"}, send: []flow.Step{
 		{State: "claimed", After: 10 * time.Second}, {State: "claimed", After: 20 * time.Second}, {State: "executed", Done: true},
@@ -77,7 +77,7 @@ func TestARunWaitsBeforeItIsSentAgain(t *testing.T) {
 	require.GreaterOrEqual(t, env.Now().Sub(began), 30*time.Second, "the waits are the workflow's timers")
 }
 
-func TestAFaultIsRetried(t *testing.T) {
+func TestActionRunRetriesAFault(t *testing.T) {
 	t.Parallel()
 	s := &steps{govern: flow.Step{State: "claimed"}, faults: 3, send: []flow.Step{{State: "executed", Done: true}}}
 	out, _ := s.run(t)

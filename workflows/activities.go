@@ -1,6 +1,7 @@
-// Package workflows contains the workflow functions, one file each, and nothing that
-// does I/O. A stranger should be able to read one file and know what happens.
-// activities.go has the typed stubs, options.go every timeout and retry.
+// Package workflows contains the workflow functions, one file each. The worker registers
+// them. A reader should understand a workflow from its one file. activities.go has the typed
+// stubs, options.go every timeout and retry. It does no I/O and decides nothing that the
+// run's row decides.
 package workflows
 
 import (

@@ -15,8 +15,8 @@ type driver interface {
 	wait(ctx workflow.Context, step flow.Step) (flow.Step, error)
 }
 
-// drive takes a claimed run to its end: it is governed, waits for approval where a policy
-// asks for one, and is sent, again for as long as that is known to be safe.
+// drive takes a claimed run to its end: the run is governed, waits for approval where a
+// policy asks for one, and is sent, again while that is known to be safe.
 func drive(ctx workflow.Context, d driver) (flow.Step, error) {
 	step, err := d.govern(ctx)
 	for err == nil && !step.Done {
@@ -25,7 +25,7 @@ func drive(ctx workflow.Context, d driver) (flow.Step, error) {
 			continue
 		}
 		// Nothing is under way at the provider: the run is new, or the provider was not
-		// reached, or asked us to come back. The send step ends the run when its time is up.
+		// reached or asked for a pause. The send step ends the run when its time is over.
 		if err = pause(ctx, step); err == nil {
 			step, err = d.send(ctx)
 		}

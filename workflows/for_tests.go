@@ -43,8 +43,8 @@ func (r *inlineRun) govern(ctx workflow.Context) (flow.Step, error) { return gov
 
 func (r *inlineRun) send(ctx workflow.Context) (flow.Step, error) { return sendRun(ctx, r.ref) }
 
-// lookEvery is how often a run that was handed over is looked at, in case its end is not
-// signalled: an operator may have terminated its workflow.
+// lookEvery is how often the workflow reads a run that it handed over. Its end may not be
+// signalled, because an operator may have terminated its workflow.
 const lookEvery = time.Minute
 
 // wait hands the run over and returns when it has ended.

@@ -15,7 +15,7 @@ import (
 	"agentruntime/workflows"
 )
 
-// heldRun plays the row of a run that waits for a human.
+// heldRun stands for the row of a run that waits for people.
 type heldRun struct {
 	env      *testsuite.TestWorkflowEnvironment
 	approval string     // waited for; "" once it is decided
@@ -25,9 +25,9 @@ type heldRun struct {
 	counted  []uuid.UUID
 	governed int
 	sent     int
-	// late, if set, is what comes of the first decision.
+	// late, if set, returns the result of the first decision.
 	late func() flow.Decided
-	// broken is a decision that fails however often it is tried.
+	// broken is a decision of which every attempt fails.
 	broken uuid.UUID
 }
 
@@ -121,7 +121,7 @@ func (h *heldRun) run(t *testing.T) flow.State {
 	return out.State
 }
 
-func TestAHeldRunIsSentOnceItIsApproved(t *testing.T) {
+func TestHeldRunIsSentOnceItIsApproved(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	first := h.decideAt(time.Minute, "appr_1", decision(1))
@@ -131,7 +131,7 @@ func TestAHeldRunIsSentOnceItIsApproved(t *testing.T) {
 	require.Equal(t, 1, h.sent)
 }
 
-func TestADecisionAboutAnotherApprovalIsTurnedAway(t *testing.T) {
+func TestDecisionAboutAnotherApprovalIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	other := h.decideAt(time.Minute, "appr_0", decision(0))
@@ -143,7 +143,7 @@ func TestADecisionAboutAnotherApprovalIsTurnedAway(t *testing.T) {
 	require.Equal(t, []uuid.UUID{decision(1)}, h.counted)
 }
 
-func TestOfTwoDecisionsAtOnceTheSecondIsNotCounted(t *testing.T) {
+func TestDecisionAfterTheLastOneIsNotCounted(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	a := h.decideAt(time.Minute, "appr_1", decision(1))
@@ -154,7 +154,7 @@ func TestOfTwoDecisionsAtOnceTheSecondIsNotCounted(t *testing.T) {
 	require.True(t, b.refused != nil || b.out.Code == "APPROVAL_NOT_PENDING")
 }
 
-func TestAQuorumIsWaitedFor(t *testing.T) {
+func TestHeldRunWaitsForItsQuorum(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.need = 2
@@ -165,14 +165,14 @@ func TestAQuorumIsWaitedFor(t *testing.T) {
 	require.Equal(t, 3, h.governed)
 }
 
-func TestAHeldRunExpires(t *testing.T) {
+func TestHeldRunExpires(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	require.EqualValues(t, "expired", h.run(t))
 	require.Zero(t, h.sent)
 }
 
-func TestASignalOnlyRejects(t *testing.T) {
+func TestSignalCanOnlyReject(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	// The Temporal UI sends whatever the operator types, or nothing.
@@ -181,7 +181,7 @@ func TestASignalOnlyRejects(t *testing.T) {
 	require.Zero(t, h.sent)
 }
 
-func TestANudgeHasTheRowLookedAtAgain(t *testing.T) {
+func TestRecheckReadsTheRowAgain(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.env.RegisterDelayedCallback(func() {
@@ -191,7 +191,7 @@ func TestANudgeHasTheRowLookedAtAgain(t *testing.T) {
 	require.EqualValues(t, "cancelled", h.run(t))
 }
 
-func TestCancellingTheWorkflowRejectsTheRun(t *testing.T) {
+func TestCancelledWorkflowRejectsItsRun(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.env.RegisterDelayedCallback(h.env.CancelWorkflow, time.Minute)
@@ -202,9 +202,9 @@ func TestCancellingTheWorkflowRejectsTheRun(t *testing.T) {
 	require.Zero(t, h.sent)
 }
 
-// A decision about the approval that is being superseded at that very moment comes too
-// late. That must not keep decisions about the new one out.
-func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
+// A decision about an approval that is superseded at this moment comes too late. Decisions
+// about the new approval must still count.
+func TestLateDecisionDoesNotStopDecisionsAboutTheNextApproval(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	timers, asked := 0, make(chan struct{})
@@ -228,9 +228,9 @@ func TestALateDecisionDoesNotShutOutThoseAboutTheNextApproval(t *testing.T) {
 	require.Equal(t, []uuid.UUID{decision(2)}, h.counted)
 }
 
-// A decision that cannot be counted, for a fault of ours, does not keep the next one out
+// A decision that cannot be counted, because of a fault of ours, does not stop the next one
 // for as long as a step may be tried.
-func TestADecisionThatCannotBeCountedGivesWay(t *testing.T) {
+func TestDecisionThatCannotBeCountedLetsTheNextOneCount(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.broken = decision(1)
@@ -241,7 +241,7 @@ func TestADecisionThatCannotBeCountedGivesWay(t *testing.T) {
 }
 
 // Many changes at once are one reason to look.
-func TestManyNudgesAreOne(t *testing.T) {
+func TestManyRechecksReadTheRowOnce(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
 	h.env.RegisterDelayedCallback(func() {

@@ -7,9 +7,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// faultRetry is for faults of ours (Postgres away, a bug): business outcomes are
-// results and never retried. It goes on for as long as the step may take in all, so
-// a run outlives an outage.
+// faultRetry is for faults of ours (Postgres away, a bug). What the business decides is a
+// result and never retried. It retries until the step's whole time is over, so that a run
+// survives an outage.
 func faultRetry() *temporal.RetryPolicy {
 	return &temporal.RetryPolicy{
 		InitialInterval:    100 * time.Millisecond,
@@ -27,17 +27,16 @@ func stepOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// decideOptions are for the counting of a decision. Who decides is told of a fault and
-// tries again, so it gives up soon: until then no other decision is counted.
+// decideOptions are for the counting of a decision. Approvers hear of a fault and can try
+// again, so the step gives up soon: until then no other decision is counted.
 func decideOptions() workflow.LocalActivityOptions {
 	opts := stepOptions()
 	opts.ScheduleToCloseTimeout = time.Minute
 	return opts
 }
 
-// sendOptions leave room for the longest provider call (60 s) and for recording
-// its outcome through an outage of Postgres: an outcome that is known must not be
-// lost to a timeout of ours.
+// sendOptions leave time for the longest provider call (60 s) and for recording its outcome
+// through an outage of Postgres. A known outcome must not be lost by a timeout of ours.
 func sendOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout:    3 * time.Minute,

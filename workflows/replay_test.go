@@ -18,8 +18,8 @@ import (
 	"agentruntime/workflows"
 )
 
-// TestReplayActionRun replays histories of real runs, both start lanes, against the
-// code as it is. One that fails means that open workflows would break: version the
+// TestReplayActionRun replays histories of real runs, of both start lanes, against the
+// present code. A history that fails means that open workflows would break: version the
 // change. `go test ./test/e2e -run TestTemporal -record` writes new ones.
 func TestReplayActionRun(t *testing.T) {
 	t.Parallel()
