@@ -28,7 +28,7 @@ type codec struct {
 
 func newCodec(id string, key []byte) (*codec, error) {
 	if len(key) != 32 || id == "" {
-		return nil, fmt.Errorf("engine: the codec needs a key id and 32 bytes, not %d", len(key))
+		return nil, fmt.Errorf("engine: the codec needs a key id and a key of 32 bytes, not %d", len(key))
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 			continue
 		}
 		if id := string(p.GetMetadata()[keyIDKey]); id != c.id {
-			return nil, fmt.Errorf("engine: payload was encrypted with key %q, which this process does not have", id)
+			return nil, fmt.Errorf("engine: the payload was encrypted with key %q, which this process does not have", id)
 		}
 		if len(p.GetData()) < c.aead.NonceSize() {
-			return nil, errors.New("engine: payload is cut short")
+			return nil, errors.New("engine: the payload is incomplete")
 		}
 		nonce, sealed := p.GetData()[:c.aead.NonceSize()], p.GetData()[c.aead.NonceSize():]
 		plain, err := c.aead.Open(nil, nonce, sealed, []byte(c.id))
@@ -93,14 +93,14 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// summaryPattern is what flow.RunSummary and flow.HoldSummary write: names from the
-// catalog and a risk level, or an approval's id, nothing of a call. They are all that
-// operators read in Temporal's UI without a key.
+// summaryPattern matches what flow.RunSummary and flow.HoldSummary write: names from the
+// catalog and a risk level, or an approval's id, nothing of a call. Without a key, operators
+// can read only these in Temporal's UI.
 var summaryPattern = regexp.MustCompile(`^"(?:[a-z0-9_-]+:[a-z0-9_-]+ · (?:low|medium|high)?` +
 	`|waits for appr_[0-9a-f-]{36} · decide it at /v1/approvals/appr_[0-9a-f-]{36} · the signal reject stops the call)"$`)
 
-// readable reports whether a payload is a summary. Inputs and results of
-// workflows and activities are structs, never a bare text, so none can pass for one.
+// readable reports whether a payload is a summary. Inputs and results of workflows and
+// activities are structs, never a bare text, so none of them can look like one.
 func readable(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[encodingKey]) == converter.MetadataEncodingJSON && len(p.GetData()) < 400 &&
 		summaryPattern.Match(p.GetData())

@@ -11,7 +11,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
-func TestPayloadsAreUnreadable(t *testing.T) {
+func TestCodecMakesPayloadsUnreadable(t *testing.T) {
 	t.Parallel()
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestPayloadsAreUnreadable(t *testing.T) {
 	}
 }
 
-func TestTheSummaryIsReadable(t *testing.T) {
+func TestCodecLeavesTheSummaryReadable(t *testing.T) {
 	t.Parallel()
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestTheSummaryIsReadable(t *testing.T) {
 	require.NotContains(t, string(p.GetData()), "somebody")
 }
 
-func TestATamperedPayloadIsRefused(t *testing.T) {
+func TestCodecRefusesATamperedPayload(t *testing.T) {
 	t.Parallel()
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)

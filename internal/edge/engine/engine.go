@@ -1,7 +1,6 @@
-// Package engine is the only user of the Temporal client: typed starts, ID
-// policies, the payload codec, and the translation of Temporal's errors to faults.
-// The run domain calls it through an interface of its own; workflows and
-// activities never do.
+// Package engine is the only user of the Temporal client: typed starts, id policies, the
+// payload codec, and the translation of Temporal's errors to faults. The run domain and the
+// desk call it through interfaces of their own. Workflows and activities never do.
 package engine
 
 import (
@@ -27,11 +26,11 @@ type Lane string
 
 // The lanes. Both run the same workflow; Temporal cannot combine the two.
 const (
-	// LaneEager asks for the first workflow task with the start itself. It needs a
+	// LaneEager gets the first workflow task with the answer to the start. It needs a
 	// worker in the same process on the same client, and saves a dispatch.
 	LaneEager Lane = "eager"
-	// LaneSplit is Update-with-Start: for an API apart from its workers. The update
-	// makes the server hand the first task straight to a waiting poller.
+	// LaneSplit is Update-with-Start, for an API in another process than its workers. The
+	// update makes the server hand the first task straight to a waiting poller.
 	LaneSplit Lane = "split"
 )
 
@@ -45,14 +44,14 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Engine starts workflows and asks about them.
+// Engine starts workflows, sends to them, and asks about them.
 type Engine struct {
 	client client.Client
 	lane   Lane
 }
 
-// Dial connects to Temporal without waiting for it: a service that starts before
-// Temporal does becomes ready when Temporal is.
+// Dial returns the engine without waiting for Temporal: a service that starts before
+// Temporal becomes ready when Temporal is. It returns an error for a wrong setting.
 func Dial(cfg Config) (*Engine, error) {
 	if cfg.Lane != LaneEager && cfg.Lane != LaneSplit {
 		return nil, fmt.Errorf("engine: unknown start lane %q: use eager or split", cfg.Lane)
@@ -71,7 +70,7 @@ func Dial(cfg Config) (*Engine, error) {
 		}),
 		Logger: log.NewStructuredLogger(cfg.Log),
 		ConnectionOptions: client.ConnectionOptions{
-			// Small messages between neighbours: compressing them costs a tenth of the rate.
+			// The messages are small and the server is near. Compression costs a tenth of the rate.
 			GrpcCompression: &client.GrpcCompressionNone{},
 		},
 	})
@@ -81,10 +80,11 @@ func Dial(cfg Config) (*Engine, error) {
 	return &Engine{client: c, lane: cfg.Lane}, nil
 }
 
-// Client is for the worker that shares the process; nothing else may use it.
+// Client returns the client for the worker of this process. Nothing else may use it.
 func (e *Engine) Client() client.Client { return e.client }
 
-// Converter encodes as the engine's client does, for tests that read histories.
+// Converter returns the converter of the engine's client, for tests that read histories. It
+// returns an error for a wrong key.
 func Converter(id string, key []byte) (converter.DataConverter, error) {
 	codec, err := newCodec(id, key)
 	if err != nil {
@@ -93,10 +93,10 @@ func Converter(id string, key []byte) (converter.DataConverter, error) {
 	return newConverter(codec), nil
 }
 
-// Close gives the connection back.
+// Close closes the connection.
 func (e *Engine) Close() { e.client.Close() }
 
-// Ready reports whether Temporal answers.
+// Ready returns nil where Temporal answers.
 func (e *Engine) Ready(ctx context.Context) error {
 	if _, err := e.client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return fmt.Errorf("engine: temporal: %w", err)
@@ -119,16 +119,17 @@ func (e *Engine) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Waits for an older workflow of the same id to close before a refused id starts
-// again: its row ends a few milliseconds before it does.
+// A refused id starts again only when its older workflow has closed, a few milliseconds after
+// its row ended: how often StartRun asks, and for how long.
 const (
 	closingPoll = 10 * time.Millisecond
 	closingWait = 3 * time.Second
 )
 
-// StartRun starts the workflow of a claim. The first attempt of an id never starts
-// twice, not even after the first workflow closed. Later attempts, for which the
-// fence found that nothing had been sent, may follow a closed one.
+// StartRun starts the workflow of a claim. A first attempt never starts twice, not even after
+// its workflow closed. For a later attempt the fence found that nothing was sent, so it may
+// follow a closed workflow. A start that was made before is no error. The error is the fault
+// SERVICE_UNAVAILABLE.
 func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error {
 	opts := client.StartWorkflowOptions{
 		ID:                       workflowID,
@@ -136,7 +137,7 @@ func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowI
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		StaticSummary:            summary,
-		// A start that was made is told apart, not hidden behind the run that it met.
+		// Without this a start that was made before would look like a new one.
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 	if in.Attempt > 1 {
@@ -174,20 +175,21 @@ func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in
 	})
 	var late *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	if errors.As(err, &late) && reached(err) {
-		// The start is durable; no worker has taken it yet.
+		// The start is stored, and no worker has taken it yet.
 		return nil
 	}
 	return err
 }
 
-// reached reports whether an update timed out for want of a worker rather than of a server.
+// reached reports whether an update timed out because of a missing worker, and not because
+// the server could not be reached.
 func reached(err error) bool {
 	var unavailable *serviceerror.Unavailable
 	return !errors.As(err, &unavailable)
 }
 
 // IsOpen reports whether the newest workflow of the id is open, and whether Temporal knows
-// one at all.
+// one at all. The error is the fault SERVICE_UNAVAILABLE.
 func (e *Engine) IsOpen(ctx context.Context, workflowID string) (open, found bool, err error) {
 	d, err := e.client.DescribeWorkflowExecution(ctx, workflowID, "")
 	var missing *serviceerror.NotFound
@@ -201,8 +203,8 @@ func (e *Engine) IsOpen(ctx context.Context, workflowID string) (open, found boo
 	}
 }
 
-// Nudge has the newest workflow of the id look at its row again; open is false where none
-// is open.
+// Nudge tells the newest workflow of the id to read its row again. open is false where none
+// is open. The error is the fault SERVICE_UNAVAILABLE.
 func (e *Engine) Nudge(ctx context.Context, workflowID string) (open bool, err error) {
 	err = e.client.SignalWorkflow(ctx, workflowID, "", flow.SignalRecheck, nil)
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
@@ -211,13 +213,14 @@ func (e *Engine) Nudge(ctx context.Context, workflowID string) (open bool, err e
 	return err == nil, unavailable(err)
 }
 
-// decideLimit is how long a decision waits for a worker. A counted decision is answered
-// once its workflow task ends, at the latest when the SDK hands in one that lasts (8 s).
+// decideLimit is how long a decision waits for a worker. The answer to a counted decision
+// comes when its workflow task ends. The SDK ends a long task after 8 s.
 const decideLimit = 20 * time.Second
 
-// Decide hands a decision to the workflow that waits for it and returns what became of
-// it; APPROVAL_NOT_PENDING where the workflow waits for another or has ended. open is false
-// where no workflow of the id is open.
+// Decide hands a decision to the workflow that waits for it and returns the result. The code
+// is APPROVAL_NOT_PENDING where the workflow waits for another approval. open is false where
+// no workflow of the id is open. The error is the fault SERVICE_UNAVAILABLE, after which the
+// decision may still be counted.
 func (e *Engine) Decide(ctx context.Context, workflowID string, d flow.Decision) (out flow.Decided, open bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, decideLimit)
 	defer cancel()
@@ -242,7 +245,8 @@ func (e *Engine) Decide(ctx context.Context, workflowID string, d flow.Decision)
 	return out, true, unavailable(err)
 }
 
-// unavailable turns any failure to start or ask into a fault that may be repeated.
+// unavailable turns any failure to reach Temporal into the fault SERVICE_UNAVAILABLE, which
+// callers may repeat.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
