@@ -12,7 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
-func TestValidate(t *testing.T) {
+func TestValidateNamesPathAndRule(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["amount"],"additionalProperties":false,"properties":{
 		"amount":{"type":"integer","minimum":1,"maximum":9007199254740993},"currency":{"enum":["usd","eur"]},
@@ -59,7 +59,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestCompileSchemaRefuses(t *testing.T) {
+func TestCompileRefusesBadSchemas(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]string{
 		"not JSON":          `{`,
@@ -77,8 +77,8 @@ func TestCompileSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestValidateTogether: one schema with definitions serves many at once.
-func TestValidateTogether(t *testing.T) {
+// TestValidateIsSafeConcurrently: one schema with definitions serves many at once.
+func TestValidateIsSafeConcurrently(t *testing.T) {
 	t.Parallel()
 	compiled, err := argschema.Compile(json.RawMessage(`{"$defs":{"N":{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"additionalProperties":false}},"$ref":"#/$defs/N"}`))
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestValidateTogether(t *testing.T) {
 	wg.Wait()
 }
 
-func TestManyDetailsAreCut(t *testing.T) {
+func TestDetailsAreCutAtTheLimit(t *testing.T) {
 	t.Parallel()
 	compiled, err := argschema.Compile(json.RawMessage(`{"type":"object","additionalProperties":{"type":"string"}}`))
 	require.NoError(t, err)

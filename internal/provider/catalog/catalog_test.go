@@ -145,7 +145,7 @@ func shelf(t *testing.T) *rig {
 	return r
 }
 
-func TestListFilters(t *testing.T) {
+func TestListSelectsByEveryFilter(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
 	tests := map[string]struct {
@@ -233,7 +233,7 @@ func TestListRefusesWhatPostgresWould(t *testing.T) {
 	require.NotNil(t, page.ProvidersConnected)
 }
 
-func TestVerb(t *testing.T) {
+func TestVerbIsReadByName(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
 	name := verb.Name{Provider: "shop", Verb: "refund"}
@@ -263,7 +263,7 @@ func TestVerb(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestReplaceStoresExactlyTheNewVerbs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := provider("shop", "bearer")
@@ -314,7 +314,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	requireCode(t, err, fault.CodeValidation)
 }
 
-func TestDeleteProvider(t *testing.T) {
+func TestDeletedProviderLeavesPagesAndCounts(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
 	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"))
@@ -332,7 +332,7 @@ func TestDeleteProvider(t *testing.T) {
 	require.Equal(t, int64(1), foreign.Total)
 }
 
-func TestProviders(t *testing.T) {
+func TestProvidersArePagedBySlug(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
 	page, more, err := r.Providers(t.Context(), r.tenant, "", 2)
@@ -353,7 +353,7 @@ func TestProviders(t *testing.T) {
 	require.Equal(t, unknown, err)
 }
 
-func TestDeepPages(t *testing.T) {
+func TestDeepPagesContinueTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	verbs := make([]verb.Definition, 1300)
@@ -429,7 +429,7 @@ func (r *rig) requireCountsHold(t *testing.T) {
 	require.Equal(t, read(counted), read(stored))
 }
 
-func TestCompiled(t *testing.T) {
+func TestCompiledVerbsAreKeptByContent(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
 	type compiled struct{ schema, plan string }

@@ -91,7 +91,7 @@ func TestPlatformVerbsAreStoredOnceAndSeenWhereEnabled(t *testing.T) {
 }
 
 // Filters, totals and pages over own and shared providers agree with what was stored.
-func TestPagesOverOwnAndSharedProviders(t *testing.T) {
+func TestPagesCoverOwnAndSharedProviders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := r.operator(t)
@@ -171,7 +171,7 @@ func TestOwnProviderHidesTheSharedOne(t *testing.T) {
 	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm"), fault.CodeProviderNotFound)
 }
 
-func TestRunFindsSharedVerbs(t *testing.T) {
+func TestSharedVerbIsFoundForARun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := r.offer(t)
@@ -365,7 +365,7 @@ func TestSharedChangesMarkPendingApprovals(t *testing.T) {
 }
 
 // The platform's tables have the columns of the tenants' ones, apart from the tenant.
-func TestPlatformTablesHaveTheSameColumns(t *testing.T) {
+func TestPlatformTablesHaveTheTenantsColumns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, table := range []string{"providers", "verbs", "verb_counts"} {

@@ -16,9 +16,9 @@ import (
 // errSecret says that a secret cannot be put into a request, without showing it.
 var errSecret = errors.New("the credential cannot be put into a request: it has characters that a header cannot carry, or names a header that is not its to set")
 
-// Apply puts the secret where the provider expects it. What the credential is
-// decides over what the document says: a bearer token goes out as one to a
-// provider that also takes basic (Stripe does). An error never shows the secret.
+// Apply puts the secret where the provider expects it. The kind of the credential counts more
+// than what the document says: a bearer token is sent as one, also to a provider whose
+// document names basic (Stripe takes both). An error never shows the secret.
 func Apply(auth credential.Auth, secret credential.Secret, r *Request) error {
 	if auth.Type == credential.None {
 		return nil
@@ -65,7 +65,7 @@ func placeKey(auth credential.Auth, key string, r *Request) error {
 	}
 }
 
-// replaceQuery sets one query parameter, whatever was there under its name.
+// replaceQuery sets one query parameter, and removes what had its name.
 func replaceQuery(rawURL, name, value string) string {
 	base, query, _ := strings.Cut(rawURL, "?")
 	escaped := escape(name, false)

@@ -11,7 +11,7 @@ import (
 	"agentruntime/internal/provider/httpcall"
 )
 
-func TestApply(t *testing.T) {
+func TestApplyPutsTheSecretInPlace(t *testing.T) {
 	t.Parallel()
 	key := credential.NewAPIKey("k&1")
 	token := credential.NewBearer("tok")

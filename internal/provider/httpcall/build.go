@@ -99,7 +99,7 @@ func (b *builder) value(arg string) (v any, ok bool, err error) {
 	return v, true, nil
 }
 
-// path fills the template. A value never adds, empties or climbs a segment.
+// path fills the template. A value never adds a segment, empties one or leads out of one.
 func (b *builder) path() (string, error) {
 	var out strings.Builder
 	rest := b.plan.Path
@@ -151,7 +151,7 @@ func (b *builder) pathValue(name string) (string, error) {
 	return pathText(p, v), nil
 }
 
-// pathRefusal is for a template in which several values make one dot segment.
+// pathRefusal is the error for several values that together make a dot segment.
 func (b *builder) pathRefusal() error {
 	for _, p := range b.plan.Params {
 		if p.In == httpplan.InPath {
@@ -161,8 +161,8 @@ func (b *builder) pathRefusal() error {
 	return fault.New(fault.CodeInvalidArgs, "")
 }
 
-// climbs reports whether a text, cut at slashes, has a segment of dots. Slashes
-// are sent encoded, but some servers decode before they route.
+// climbs reports whether a text has a segment of dots between slashes. Slashes are sent
+// encoded, but some servers decode before they route.
 func climbs(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -309,9 +309,8 @@ func (b *builder) form(names []string) ([]byte, error) {
 	return []byte(q.b.String()), nil
 }
 
-// formField writes one field. Without an encoding OpenAPI sends lists repeated
-// and objects as JSON. null is sent as the empty value: Stripe and its kind unset
-// a field so.
+// formField writes one field. Without an encoding OpenAPI sends lists repeated and objects as
+// JSON. null is sent as the empty value, which unsets a field at Stripe and similar providers.
 func (b *builder) formField(q *pairs, name string, v any) {
 	enc, declared := b.plan.Body.Fields[name]
 	if !declared || enc.Style == "" {

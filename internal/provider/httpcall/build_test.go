@@ -18,7 +18,7 @@ const base = "https://api.shop.example/v1"
 
 // The table of styles of OpenAPI 3.1 (4.8.12.3), with its values, and what a hostile value
 // becomes.
-func TestParameterStyles(t *testing.T) {
+func TestParametersAreWrittenInTheirStyle(t *testing.T) {
 	t.Parallel()
 	const (
 		list   = `["blue","black","brown"]`
@@ -97,7 +97,7 @@ func TestParameterStyles(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatCannotBeSent(t *testing.T) {
+func TestUnsendableArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	path := httpplan.Plan{Method: "GET", Path: "/a/{x}/{y}", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "simple"}, {Arg: "y", In: "path", Style: "simple"}}}
 	joined := httpplan.Plan{Method: "GET", Path: "/a/{x}{y}", Params: path.Params}
@@ -133,8 +133,8 @@ func TestArgumentsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// TestTwoDotsFromTwoValues: each value is harmless, together they are not.
-func TestTwoDotsFromTwoValues(t *testing.T) {
+// TestDotSegmentOfTwoValuesIsRefused: each value is harmless, together they are not.
+func TestDotSegmentOfTwoValuesIsRefused(t *testing.T) {
 	t.Parallel()
 	plan := httpplan.Plan{Method: "GET", Path: "/a/.{x}/b", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "label"}}}
 	_, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"x":["",""]}`))
@@ -145,7 +145,7 @@ func TestTwoDotsFromTwoValues(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeInvalidArgs))
 }
 
-func TestBodies(t *testing.T) {
+func TestBodyIsWrittenByItsKind(t *testing.T) {
 	t.Parallel()
 	withParam := []httpplan.Param{{Arg: "q", In: "query", Style: "form"}}
 	jsonFlat := &httpplan.Body{Type: "application/json", Kind: "json"}
@@ -183,10 +183,10 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestBodiesOfDocuments takes a call from the document to the bytes.
-// TestAnyValueArrives: whatever text is in a path, a query, a form or a JSON
+// TestDeclaredBodyIsSent takes a call from the document to the bytes.
+// TestAnyTextArrivesUnchanged: whatever text is in a path, a query, a form or a JSON
 // body, the other side reads the same text, and nothing else changes.
-func TestAnyValueArrives(t *testing.T) {
+func TestAnyTextArrivesUnchanged(t *testing.T) {
 	t.Parallel()
 	plan := httpplan.Plan{
 		Method: "POST", Path: "/p/{a}/end", Params: []httpplan.Param{{Arg: "a", In: "path", Style: "simple"}, {Arg: "b", In: "query", Style: "form"}},

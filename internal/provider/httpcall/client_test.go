@@ -94,7 +94,7 @@ func (s *rawServer) readRequest(r *bufio.Reader) bool {
 // reset closes so that the other side gets a reset instead of an end.
 func reset(conn *net.TCPConn) { _ = conn.SetLinger(0) }
 
-func TestProviderFaults(t *testing.T) {
+func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 	t.Parallel()
 	answer := func(head, body string) func(*rawServer, *net.TCPConn, *bufio.Reader) {
 		return func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
@@ -209,7 +209,7 @@ func waits(d time.Duration) func(*testing.T, httpcall.Outcome) {
 	}
 }
 
-func TestNotSent(t *testing.T) {
+func TestFailedConnectionIsNotSent(t *testing.T) {
 	t.Parallel()
 	closed := newRaw(t, func(*rawServer, *net.TCPConn, *bufio.Reader) {})
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -249,10 +249,10 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestNoSecondEffect is the trap in net/http: a server that keeps a connection,
+// TestWriteIsNeverSentTwice is the trap in net/http: a server that keeps a connection,
 // takes a second request on it, has its effect and drops the connection. A
 // request that looks repeatable is sent again without a word.
-func TestNoSecondEffect(t *testing.T) {
+func TestWriteIsNeverSentTwice(t *testing.T) {
 	t.Parallel()
 	drops := func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
 		for s.readRequest(r) {
@@ -298,9 +298,9 @@ func TestNoSecondEffect(t *testing.T) {
 	}
 }
 
-// TestHTTP2NoSecondEffect: over HTTP/2, net/http repeats a request without a body
+// TestHTTP2WriteIsNeverSentTwice: over HTTP/2, net/http repeats a request without a body
 // when the server resets its stream with PROTOCOL_ERROR, effect or not.
-func TestHTTP2NoSecondEffect(t *testing.T) {
+func TestHTTP2WriteIsNeverSentTwice(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]http2.ErrCode{"protocol error": http2.ErrCodeProtocol, "refused": http2.ErrCodeRefusedStream} {
 		t.Run(name, func(t *testing.T) {
@@ -368,9 +368,9 @@ func newHTTP2(t *testing.T, answer func(*http2.Framer, uint32) error) string {
 	return "https://" + l.Addr().String()
 }
 
-// TestGuardedAddress: what the egress guard refuses was never sent, and its
+// TestPrivateAddressIsRefused: what the egress guard refuses was never sent, and its
 // reason stays in the chain.
-func TestGuardedAddress(t *testing.T) {
+func TestPrivateAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newRaw(t, func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) { s.readRequest(r) })
 	c, err := httpcall.NewClient(egress.NewClient(egress.Config{}), now)
@@ -381,7 +381,7 @@ func TestGuardedAddress(t *testing.T) {
 	require.Zero(t, s.conns.Load())
 }
 
-func TestWireHeaders(t *testing.T) {
+func TestHeadersOnTheWire(t *testing.T) {
 	t.Parallel()
 	got := make(chan *http.Request, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -400,7 +400,7 @@ func TestWireHeaders(t *testing.T) {
 	require.Equal(t, "req_1", o.Header.Get("X-Request-Id"))
 }
 
-func TestRedirectsOfReads(t *testing.T) {
+func TestOnlyReadsFollowRedirects(t *testing.T) {
 	t.Parallel()
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -432,7 +432,7 @@ func TestRedirectsOfReads(t *testing.T) {
 	}
 }
 
-func TestCompressedAnswers(t *testing.T) {
+func TestCompressedAnswerCountsUncompressed(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -449,7 +449,7 @@ func TestCompressedAnswers(t *testing.T) {
 	require.Len(t, o.Body, 1000)
 }
 
-func TestCancelledByTheCaller(t *testing.T) {
+func TestCancelledAttemptIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newRaw(t, func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) {
@@ -463,7 +463,7 @@ func TestCancelledByTheCaller(t *testing.T) {
 	require.False(t, o.Timeout)
 }
 
-func TestResetIsNamed(t *testing.T) {
+func TestResetIsNamedInTheOutcome(t *testing.T) {
 	t.Parallel()
 	s := newRaw(t, func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
 		s.readRequest(r)

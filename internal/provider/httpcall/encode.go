@@ -210,8 +210,8 @@ func (q *pairs) explode(wire string, v any, esc func(string) string) {
 	}
 }
 
-// deep writes a[b][c]=v, and lists by index (a[0][b]=v): OpenAPI leaves lists
-// open, Stripe and its kind read them so.
+// deep writes a[b][c]=v, and lists by index (a[0][b]=v). OpenAPI does not say how lists are
+// written; Stripe and similar providers read them like this.
 func (q *pairs) deep(wire string, v any, esc func(string) string) {
 	switch v := v.(type) {
 	case []any:

@@ -9,7 +9,7 @@ import (
 	"agentruntime/internal/provider/httpcall"
 )
 
-func TestResultObject(t *testing.T) {
+func TestAnswerBecomesOneObject(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		media, body string

@@ -18,7 +18,7 @@ func jsonBody(schema string) string {
 		`"requestBody":{"required":true,"content":{"application/json":{"schema":` + schema + `}}}}}}`
 }
 
-func TestArguments(t *testing.T) {
+func TestBodyPropertiesBecomeArguments(t *testing.T) {
 	t.Parallel()
 	id := `"id":{"type":"string"}`
 	tests := map[string]struct {
@@ -151,8 +151,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestParameters shows which parameters become arguments.
-func TestParameters(t *testing.T) {
+// TestParametersBecomeArguments shows which parameters become arguments.
+func TestParametersBecomeArguments(t *testing.T) {
 	t.Parallel()
 	im := load(t, document("3.0.0", `{"/o/{id}/{undeclared}":{
 		"parameters":[{"name":"id","in":"path","schema":{"type":"integer"}},{"name":"page","in":"query","schema":{"type":"integer"}}],
@@ -180,7 +180,7 @@ func TestParameters(t *testing.T) {
 		"a path parameter is not declared and taken as text; a path parameter that is not in the path is dropped", im.Degraded[0].Reason)
 }
 
-func TestOperationsThatCannotBeCalled(t *testing.T) {
+func TestUncallableOperationsAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ path, op, reason string }{
 		"a required parameter that cannot be sent": {"/x", `{"parameters":[{"name":"q","in":"query","required":true,"content":{"application/xml":{}}}]}`, "a required parameter cannot be sent: its media type is not supported"},
@@ -203,8 +203,8 @@ func TestOperationsThatCannotBeCalled(t *testing.T) {
 	}
 }
 
-// TestHostileDocuments must end soon, whatever the document says.
-func TestHostileDocuments(t *testing.T) {
+// TestHostileDocumentsAreRefusedOrBounded must end soon, whatever the document says.
+func TestHostileDocumentsAreRefusedOrBounded(t *testing.T) {
 	t.Parallel()
 	chain := func(n int) string {
 		var b strings.Builder
@@ -254,7 +254,7 @@ func doubling(n int) string {
 	return b.String() + "}}"
 }
 
-func TestDoublingValidationEnds(t *testing.T) {
+func TestDoublingSchemaIsRefusedInBoundedWork(t *testing.T) {
 	t.Parallel()
 	v := one(t, document("3.1.0", jsonBody(`{"properties":{"a":{"$ref":"#/components/schemas/D0"}}}`), doubling(50)))
 	schema, err := argschema.Compile(v.Schema)

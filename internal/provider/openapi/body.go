@@ -300,8 +300,8 @@ func (o *operation) clashes(flat *object) bool {
 	return false
 }
 
-// addObject makes an argument of each property and keeps what else the body
-// demands of them.
+// addObject makes an argument of each property, and keeps what else the body requires of
+// them.
 func (o *operation) addObject(flat *object) {
 	names := sortedKeys(flat.props)
 	for _, name := range names {
@@ -332,7 +332,7 @@ func (o *operation) addObject(flat *object) {
 	}
 }
 
-// anyOfThem is "at least one property", said of the body's properties only.
+// anyOfThem returns the schema of "at least one of these properties".
 func anyOfThem(names []string) any {
 	list := make([]any, len(names))
 	for i, name := range names {

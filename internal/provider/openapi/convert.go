@@ -77,8 +77,8 @@ func newConverter(doc *document) *converter {
 	return &converter{doc: doc, defs: map[string]*definition{}, taken: map[string]bool{}}
 }
 
-// schema converts one schema. inPlace says that it judges the same value as the
-// schema it is part of, so that a reference back would never end.
+// schema converts one schema. inPlace says that it applies to the same value as the schema
+// it is part of: there a reference back would never end.
 func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	c.nodes++
 	if b, ok := node.(bool); ok {
@@ -99,7 +99,7 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	return out
 }
 
-// keepSecrecy keeps what has a value masked wherever it is shown; it judges nothing.
+// keepSecrecy keeps the marks by which a value is masked. They check nothing.
 func keepSecrecy(out, n map[string]any) {
 	for _, key := range []string{"writeOnly", "x-sensitive"} {
 		if secret, _ := flag(n, key); secret {
@@ -287,9 +287,8 @@ func (c *converter) requiredNames(value any, n map[string]any) []string {
 	return kept
 }
 
-// define returns the definition of a reference. Its schema is converted later,
-// by convertQueued: a chain of references as long as the document must not become
-// a stack as deep.
+// define returns the definition of a reference. convertQueued converts its schema later, so
+// that a long chain of references does not become a deep stack.
 func (c *converter) define(ref string) (*definition, error) {
 	if def, ok := c.defs[ref]; ok {
 		return def, nil
@@ -367,8 +366,8 @@ func (c *converter) endless(ref string) {
 }
 
 // closure returns the definitions that refs reach, by name, and what they lost.
-// Beyond budget bytes the farther ones accept anything: some documents tie all
-// their schemas together, and a catalog cannot repeat them in every verb.
+// Beyond budget bytes the farther ones accept anything: in some documents all schemas refer
+// to each other, and a catalog cannot repeat them in every verb.
 func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessage, []string) {
 	seen := map[string]bool{}
 	queue := slices.Clone(refs)

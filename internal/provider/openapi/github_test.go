@@ -18,7 +18,7 @@ import (
 // busy the machine is: 13 bytes for each byte of the document, 26 with the race detector.
 //
 //nolint:paralleltest // what is allocated is counted for the whole process
-func TestConformanceGitHub(t *testing.T) {
+func TestConformanceGitHubDocumentIsImported(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "test", "node", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err, "GitHub's document is missing: run `npm ci` in test/node")

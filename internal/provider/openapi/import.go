@@ -35,7 +35,7 @@ type ImportInput struct {
 	Document json.RawMessage  // OpenAPI 3.0 or 3.1, as JSON
 }
 
-// Imported is what became of a document.
+// Imported is what an import made of a document.
 type Imported struct {
 	Slug    string
 	Name    string
@@ -62,9 +62,9 @@ type importer struct {
 	bytes   int
 }
 
-// Import reads an OpenAPI document. What is wrong with one operation is reported
-// and never fails the whole; what is wrong with the document is a
-// VALIDATION_ERROR. References that leave the document are never followed.
+// Import reads an OpenAPI document. A fault of one operation is reported and never fails the
+// whole. A fault of the document is a VALIDATION_ERROR. References that leave the document
+// are never followed.
 func Import(ctx context.Context, in ImportInput) (*Imported, error) {
 	if !verb.ValidSlug(in.Slug) {
 		return nil, fault.Invalid("/slug", "pattern", "A slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")

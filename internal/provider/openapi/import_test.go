@@ -55,7 +55,7 @@ func one(t *testing.T, doc json.RawMessage) verb.Definition {
 	return im.Verbs[0]
 }
 
-func TestImportProvider(t *testing.T) {
+func TestImportTakesProviderFromTheDocument(t *testing.T) {
 	t.Parallel()
 	im := load(t, document("3.0.3", `{}`, `{"securitySchemes":{"k":{"type":"apiKey","in":"query","name":"key"}}}`))
 	require.Equal(t, "Shop", im.Name)
@@ -68,7 +68,7 @@ func TestImportProvider(t *testing.T) {
 	require.NotNil(t, im.Rejected)
 }
 
-func TestImportServersAndAuth(t *testing.T) {
+func TestImportChoosesServerAndAuth(t *testing.T) {
 	t.Parallel()
 	bearer := credential.Auth{Type: credential.Bearer}
 	tests := map[string]struct {
@@ -147,7 +147,7 @@ func TestImportRefusesDocuments(t *testing.T) {
 	}
 }
 
-func TestMethodsAndExtension(t *testing.T) {
+func TestMethodAndExtensionSetRisk(t *testing.T) {
 	t.Parallel()
 	header := `"parameters":[{"name":"idempotency-key","in":"header","schema":{"type":"string"}}]`
 	tests := map[string]struct {
@@ -202,7 +202,7 @@ func TestMethodsAndExtension(t *testing.T) {
 	}
 }
 
-func TestMethodsThatAreNotCalled(t *testing.T) {
+func TestOtherMethodsAreRejected(t *testing.T) {
 	t.Parallel()
 	im := load(t, document("3.1.0", `{"/x":{"options":{},"trace":{},"get":7,"summary":"s"},"y":{"get":{}},"/z":5,"x-ext":{}}`, ""))
 	require.Empty(t, im.Verbs)
@@ -215,8 +215,8 @@ func TestMethodsThatAreNotCalled(t *testing.T) {
 	}, im.Rejected)
 }
 
-// TestReferencesMultiply: a small document can ask for a large catalog.
-func TestReferencesMultiply(t *testing.T) {
+// TestMultiplyingReferencesAreRefused: a small document can ask for a large catalog.
+func TestMultiplyingReferencesAreRefused(t *testing.T) {
 	t.Parallel()
 	var body, paths strings.Builder
 	for i := range 8_000 {
@@ -238,7 +238,7 @@ func TestImportStopsWithItsCaller(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestNames(t *testing.T) {
+func TestVerbNamesAreUniqueAndStable(t *testing.T) {
 	t.Parallel()
 	op := func(id string) string { return `{"operationId":"` + id + `"}` }
 	im := load(t, document("3.0.0", `{
@@ -265,7 +265,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, got[4], again.Verbs[2].Name, "a new operation must not rename another")
 }
 
-func TestStripe(t *testing.T) {
+func TestStripeDocumentIsImported(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(stripeModule(t), "embedded", "openapi", "spec3.json"))
 	require.NoError(t, err)
@@ -321,8 +321,8 @@ func stripeModule(t *testing.T) string {
 	return dir
 }
 
-// TestWhatIsMarkedSecretStaysMarked: masking goes by the converted schema.
-func TestWhatIsMarkedSecretStaysMarked(t *testing.T) {
+// TestSecretMarksSurviveConversion: masking goes by the converted schema.
+func TestSecretMarksSurviveConversion(t *testing.T) {
 	t.Parallel()
 	secret := `{"type":"string","x-sensitive":true}`
 	for name, property := range map[string]string{

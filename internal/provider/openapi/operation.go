@@ -68,7 +68,7 @@ func (o *operation) verb() (verb.Definition, error) {
 	return v, nil
 }
 
-// implied is what a method says about risk and operation where nothing else does.
+// implied returns the risk and operation of a method where the document names none.
 func implied(method string) (verb.Risk, verb.Operation) {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -80,9 +80,9 @@ func implied(method string) (verb.Risk, verb.Operation) {
 	}
 }
 
-// idempotency is the extension's word, else none for a write unless the document
-// declares an Idempotency-Key header. PUT and DELETE are not taken for
-// idempotent: HTTP asks it of them, and providers do otherwise.
+// idempotency returns what the extension says. Otherwise a write has none, unless the
+// document declares an Idempotency-Key header. PUT and DELETE do not count as idempotent:
+// HTTP requires it of them, and providers do otherwise.
 func (o *operation) idempotency(op verb.Operation, declared verb.Idempotency) verb.Idempotency {
 	switch {
 	case declared != "":
@@ -114,7 +114,7 @@ func (o *operation) description() string {
 	return argschema.Shorten(summary+"\n\n"+long, maxDescription)
 }
 
-// domain is the first tag, else the provider's domain. The extension comes later.
+// domain returns the first tag, else the provider's domain. The extension may replace it.
 func (o *operation) domain() string {
 	tags, _ := o.node["tags"].([]any)
 	for _, tag := range tags {
@@ -182,8 +182,8 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 	return idempotency
 }
 
-// setServer keeps a server of the operation's or the path's own. A base URL that
-// the import was given stands above all of them.
+// setServer keeps a server that the operation or the path names for itself. A base URL given
+// to the import replaces all of them.
 func (o *operation) setServer() {
 	if o.im.in.BaseURL != "" {
 		return

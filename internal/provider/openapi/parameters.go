@@ -58,9 +58,8 @@ func (o *operation) readParameter(entry any) (parameter, error) {
 	return p, nil
 }
 
-// notAnArgument reports whether the caller has no say in a parameter: headers
-// that HTTP or OpenAPI keeps to itself, the provider's credential, and the
-// idempotency key, which a run sets itself.
+// notAnArgument reports whether a parameter is not for the caller to set: a header of HTTP's
+// or OpenAPI's own, the provider's credential, or the idempotency key, which a run sets.
 func (o *operation) notAnArgument(p parameter, declared verb.Idempotency) bool {
 	auth := o.im.out.Auth
 	if auth.Type == credential.APIKey && auth.In == p.in && auth.Name != "" && sameName(p, auth.Name) {
@@ -130,7 +129,7 @@ func (o *operation) hasPathParam(name string) bool {
 	return slices.ContainsFunc(o.plan.Params, func(p httpplan.Param) bool { return p.In == httpplan.InPath && p.Wire() == name })
 }
 
-// unusable says why a parameter cannot be sent, "" if it can.
+// unusable returns why a parameter cannot be sent, "" if it can.
 func (o *operation) unusable(p parameter) string {
 	switch {
 	case !usableName(p.name):
@@ -145,7 +144,7 @@ func (o *operation) unusable(p parameter) string {
 	return ""
 }
 
-// addParameter makes p an argument and says why it cannot, "" if it did.
+// addParameter makes p an argument. It returns why it cannot, "" if it did.
 func (o *operation) addParameter(p parameter) string {
 	param := httpplan.Param{In: p.in, Arg: o.argName(p)}
 	if param.Arg != p.name {
@@ -169,8 +168,8 @@ func (o *operation) addParameter(p parameter) string {
 	return ""
 }
 
-// argName is the parameter's name; one that another place uses too is told apart
-// by its place.
+// argName returns the parameter's name. Where another place uses it too, the place is put in
+// front.
 func (o *operation) argName(p parameter) string {
 	name := p.name
 	for o.props[name] != nil {

@@ -14,7 +14,7 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-func TestBodiesOfDocuments(t *testing.T) {
+func TestDeclaredBodyIsSent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		content, args    string
@@ -75,7 +75,7 @@ func TestBodiesOfDocuments(t *testing.T) {
 	}
 }
 
-func TestStaticParts(t *testing.T) {
+func TestDeclaredPathServerAndAcceptAreSent(t *testing.T) {
 	t.Parallel()
 	im := load(t, document("3.0.0", `{"/a b/{id}:run?version=2#frag":{"servers":[{"url":"https://other.example"}],"post":{"responses":{"200":{"content":{"application/pdf":{},"application/json; charset=utf-8":{}}},"404":{"content":{"text/html":{}}}}}}}`, ""))
 	require.Equal(t, []string{"https://api.shop.example/v1", "https://other.example"}, im.Servers)
