@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
@@ -78,8 +79,16 @@ func (h noHTTP) Compile(plan json.RawMessage) (dispatch.Plan, error) {
 	return &p, nil
 }
 
-func TestPlanKindChoosesTheCaller(t *testing.T) {
-	t.Parallel()
+// tools is a dispatcher over a tenant whose provider "tools" has verbs of several kinds.
+type tools struct {
+	*dispatch.Dispatcher
+	vault  *vault.Vault
+	caller *echo
+	by     actor.Actor
+}
+
+func newTools(t *testing.T) *tools {
+	t.Helper()
 	db := testkit.Database(t)
 	tenant := uuid.New()
 	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(tenant), dbsqlc.InsertTenantParams{ID: tenant, Name: "t"}))
@@ -108,14 +117,34 @@ func TestPlanKindChoosesTheCaller(t *testing.T) {
 		Slug: "tools", BaseURL: "https://tools.example", AuthType: credential.APIKey, Auth: json.RawMessage(`{"type":"api_key"}`),
 	}, []verb.Definition{def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`)})
 	require.NoError(t, err)
-	_, err = safe.Create(t.Context(), by, vault.New{Provider: "tools", Type: "api_key", Data: json.RawMessage(`{"key":"s3cret-value"}`)})
-	require.NoError(t, err)
+	return &tools{Dispatcher: d, vault: safe, caller: caller, by: by}
+}
 
+// credential stores a key of one of the tenant's customers, or of the tenant where customer
+// is "".
+func (w *tools) credential(t *testing.T, customer, key string) {
+	t.Helper()
+	_, err := w.vault.Create(t.Context(), w.by, vault.New{
+		Provider: "tools", Type: "api_key", CustomerID: customer, Data: json.RawMessage(`{"key":"` + key + `"}`),
+	})
+	require.NoError(t, err)
+}
+
+// target returns the verb for a call that is made for the customer.
+func (w *tools) target(t *testing.T, name, customer string) run.Target {
+	t.Helper()
+	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: name}, customer)
+	require.NoError(t, err)
+	return target
+}
+
+func TestPlanKindChoosesTheCaller(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "s3cret-value")
 	args := json.RawMessage(`{"pin":"1234"}`)
 	for range 2 {
-		target, err := d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "say"}, "")
-		require.NoError(t, err)
-		call, err := target.Prepare(t.Context(), args)
+		call, err := w.target(t, "say", "").Prepare(t.Context(), args)
 		require.NoError(t, err)
 		preview := string(call.Preview(args))
 		require.Contains(t, preview, `"tool":"say"`)
@@ -124,10 +153,24 @@ func TestPlanKindChoosesTheCaller(t *testing.T) {
 		require.Contains(t, string(answer.Result), `"url":"https://tools.example/say"`)
 		require.NotContains(t, string(answer.Result), "s3cret-value")
 	}
-	require.Equal(t, 1, caller.compiled)
+	require.Equal(t, 1, w.caller.compiled)
 
-	_, err = d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "old"}, "")
-	require.NoError(t, err)
-	_, err = d.Target(t.Context(), tenant, verb.Name{Provider: "tools", Verb: "odd"}, "")
+	w.target(t, "old", "")
+	_, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "odd"}, "")
 	require.ErrorContains(t, err, `kind "odd"`)
+}
+
+func TestCustomersCredentialComesBeforeTheTenants(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	customer := "cus_1"
+	w.credential(t, customer, "the-customers-own-key")
+	require.Nil(t, w.target(t, "say", customer).Connected())
+	for _, other := range []string{"", "cus_2"} {
+		require.Equal(t, fault.CodeProviderNotConnected, w.target(t, "say", other).Connected().Code, "it is nobody else's: %q", other)
+	}
+	w.credential(t, "", "the-key-of-the-tenant") // newer, and still second
+	own, shared := w.target(t, "say", customer).CredentialID(), w.target(t, "say", "").CredentialID()
+	require.NotEqual(t, *own, *shared)
+	require.Equal(t, *shared, *w.target(t, "say", "cus_2").CredentialID(), "a customer without one has the tenant's")
 }
