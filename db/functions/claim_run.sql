@@ -78,7 +78,7 @@ BEGIN
         RETURN 'conflict';
     END IF;
 
-    SELECT r.id, r.provider, r.verb, r.dry_run, r.state INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
+    SELECT r.id, r.provider, r.verb, r.dry_run, r.state, r.parent_id INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
     IF old.provider <> c.provider OR old.verb <> c.verb OR old.dry_run <> c.dry_run THEN
         RETURN 'mismatch';
     END IF;
@@ -90,7 +90,9 @@ BEGIN
             RETURN 'conflict';
         END IF;
     END IF;
-    IF old.state IN ('blocked', 'refused', 'rejected', 'expired') THEN
+    -- A step never runs again under its id: its workflow repeats the claim after a crash, and
+    -- names another attempt where it wants one.
+    IF old.parent_id IS NULL AND old.state IN ('blocked', 'refused', 'rejected', 'expired') THEN
         IF known IS NULL THEN
             RETURN 'unknown_verb';
         END IF;
@@ -101,12 +103,10 @@ BEGIN
                source_addr = c.source_addr, give_up_at = c.give_up_at, risk_level = known.risk_level,
                operation_type = known.operation_type, decision = '',
                origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
-               parent_id = c.parent_id, step = c.step,
-               workflow_id = CASE WHEN c.parent_id IS NULL THEN r.workflow_id ELSE c.workflow_id END,
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, sent_at = NULL, provider_status = 0,
                retryable = false, retry_after_ms = 0, result = NULL, held = false, grant_id = NULL, edited_args = NULL, updated_at = now(), finished_at = NULL
-         WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.state IN ('blocked', 'refused', 'rejected', 'expired');
+         WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused', 'rejected', 'expired');
         IF FOUND THEN
             RETURN 'reclaimed';
         END IF;

@@ -40,7 +40,7 @@ DROP INDEX approvals_by_run;
 GRANT UPDATE (workflow_id) ON approvals TO agentruntime_app;
 
 -- Functions live in db/functions from here on; see its README.
-DROP FUNCTION claim_run(uuid, uuid, text, text[], text, text, text, bytea, boolean, text, json, uuid, text, text, timestamptz);
+DROP FUNCTION IF EXISTS claim_run(uuid, uuid, text, text[], text, text, text, bytea, boolean, text, json, uuid, text, text, timestamptz);
 
 -- +goose Down
 -- Refuses where there are approvals of other subjects: the old schema has no place for

@@ -36,12 +36,12 @@ func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input)
 	if err != nil {
 		return Detailed{}, err
 	}
-	if len([]rune(in.Reason)) > reasonMost {
-		return Detailed{}, fault.Invalid("/reason", "length", fmt.Sprintf("reason has at most %d characters.", reasonMost))
-	}
 	vote := governance.Vote{Voter: a.asked.Voter(who.ID, who.Role), Approve: in.Approve, Reason: in.Reason}
 	if code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code != "" {
 		return Detailed{}, s.refusal(a.Approval, code)
+	}
+	if len([]rune(in.Reason)) > reasonMost {
+		return Detailed{}, fault.Invalid("/reason", "length", fmt.Sprintf("reason has at most %d characters.", reasonMost))
 	}
 	subjects, known := s.d.Subjects[a.SubjectType]
 	if !known {
@@ -91,17 +91,26 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 // workflow has not been started yet.
 func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) (flow.Decided, error) {
 	if flow.IsActionRun(a.WorkflowID) {
-		out, open, err := s.d.Workflows.Decide(ctx, a.WorkflowID, flow.Decision{ApprovalID: a.ID, DecisionID: p.ID})
+		d := flow.Decision{ApprovalID: a.ID, DecisionID: p.ID}
+		out, open, err := s.d.Workflows.Decide(ctx, a.WorkflowID, d)
 		if err != nil || open {
 			return out, err
 		}
-		if _, ended, err := s.d.Workflows.IsOpen(ctx, a.WorkflowID); err != nil || ended {
-			return flow.Decided{Code: fault.CodeApprovalNotPending}, err
+		open, found, err := s.d.Workflows.IsOpen(ctx, a.WorkflowID)
+		switch {
+		case err != nil:
+			return flow.Decided{}, err
+		case open: // it has just been started
+			out, _, err := s.d.Workflows.Decide(ctx, a.WorkflowID, d)
+			return out, err
+		case found: // it has ended
+			return flow.Decided{Code: fault.CodeApprovalNotPending}, nil
 		}
 	}
 	out, err := subjects.Count(ctx, p.By.TenantID, a.SubjectID, p.ID)
 	if err == nil && out.Code == "" && a.WorkflowID != "" && !flow.IsActionRun(a.WorkflowID) {
-		_, err = s.d.Workflows.Nudge(ctx, a.WorkflowID)
+		// The decision is counted. Where this fails, the sweeper tells the workflow.
+		_, _ = s.d.Workflows.Nudge(ctx, a.WorkflowID)
 	}
 	return out, err
 }

@@ -95,7 +95,9 @@ type Subjects interface {
 	// CheckEdit judges arguments that an approver wants to put in the place of the
 	// subject's, before the decision is stored.
 	CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error
-	// Count counts a decision in the rows, where no workflow does.
+	// Count counts a decision in the rows, where no workflow does. It closes the approval
+	// with approval.Closing.Tell, so that the workflow which waits is told also where this
+	// process dies.
 	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)
 }
 

@@ -168,6 +168,23 @@ func TestSubjectWithoutAWorkflowNeedsItsQuorum(t *testing.T) {
 	require.Equal(t, governance.ApprovalRejected, a.Status)
 }
 
+// An approval that waits for people, and for no workflow, is not taken for an orphan.
+func TestSweeperLeavesASubjectWithoutAWorkflowAlone(t *testing.T) {
+	t.Parallel()
+	s := newSubjects(t)
+	id := s.ask(t, "", 1, time.Now().Add(time.Hour))
+	s.exec(`UPDATE approvals SET watched_at = now() - interval '1 hour'`)
+	sweeper, err := approval.NewSweeper(approval.SweeperDeps{
+		DB: s.pool, Workflows: s.told, Owners: map[approval.SubjectType]approval.Owner{changeSet: s.sets}, Log: testkit.Quiet(), Now: time.Now,
+	})
+	require.NoError(t, err)
+	require.NoError(t, sweeper.Once(t.Context(), time.Now()))
+	a, err := s.desk.Get(t.Context(), s.owner.TenantID, id)
+	require.NoError(t, err)
+	require.Equal(t, governance.ApprovalPending, a.Status)
+	require.Equal(t, "true", s.text(`SELECT (watched_at > now() - interval '1 minute')::text FROM approvals`))
+}
+
 func TestOverdueSubjectWithoutAWorkflowIsGivenToItsDomain(t *testing.T) {
 	t.Parallel()
 	s := newSubjects(t)

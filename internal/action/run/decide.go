@@ -68,6 +68,8 @@ func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subjectID string,
 		return out, err
 	}
 	// The row has the decision. The sweeper starts the workflow where this fails.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
 	if err := s.start(ctx, r); err != nil {
 		s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
 	}
@@ -188,7 +190,9 @@ func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	return d.close(ctx, tx, approval.Closing{Status: governance.ApprovalApproved})
+	// An ActionRun counts its decisions itself; another workflow has to be told.
+	tell := !flow.IsActionRun(d.p.run.WorkflowID)
+	return d.close(ctx, tx, approval.Closing{Status: governance.ApprovalApproved, Tell: tell})
 }
 
 // RejectByOperator ends a held run for an operator who sent a signal in the Temporal UI. The

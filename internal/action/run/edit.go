@@ -100,6 +100,8 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 // them approve what they edited.
 func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
 	edited, state := d.edited.next, d.p.run.State
+	// The run may have been handed over since the edit was read; the locked row counts.
+	edited.run.WorkflowID = d.p.run.WorkflowID
 	superseded := flow.Decided{Closed: true}
 	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalSuperseded, Reason: "An approver edited the arguments."}); err != nil {
 		return superseded, nil, err

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -14,7 +13,9 @@ import (
 // HandOver gives a run that must wait, for people or for long, to an ActionRun workflow of
 // its own, and returns how far the run is. parent is the workflow that drove the run until
 // now. It is signalled when the run ends. The step can be repeated at any time: a run that
-// was handed over stays so, and one that has ended is only read.
+// was handed over stays so, and one that has ended is only read. From then on the parent
+// only looks at the run. If a crash has it govern or send once more, the fence keeps the
+// call to one effect.
 func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error) {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	switch {
@@ -30,22 +31,23 @@ func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) 
 	changed := db.Queue(b, s.q.HandOverRun, dbsqlc.HandOverRunParams{
 		WorkflowID: own, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Driver: parent,
 	})
+	s.requireChanged(b, r)
 	approval.HandOver(b, r.subject(), own)
 	failpoint.Hit("before_hand_over")
-	if err := s.d.DB.Send(ctx, r.TenantID, b); err != nil {
-		return flow.Step{}, fmt.Errorf("run: hand over: %w", err)
-	}
+	now, found, err := s.apply(ctx, r, b, changed)
 	failpoint.Hit("after_hand_over")
 	s.carried.forget(ref)
-	now, found := oneOf(changed.Value)
-	if !found {
+	switch {
+	case err != nil:
+		return flow.Step{}, err
+	case !found:
 		return s.LookAt(ctx, ref)
 	}
 	in := flow.ActionRunInput{RunRef: ref, Parent: parent}
 	if err := s.d.Engine.StartRun(ctx, in, own, flow.RunSummary(r.Verb.String(), string(r.Risk))); err != nil {
 		return flow.Step{}, err
 	}
-	return flow.Step{State: now.State}, nil
+	return flow.Step{State: now.State, Done: now.State.Ended()}, nil
 }
 
 // LookAt returns how far a run is that another workflow drives. It changes nothing.

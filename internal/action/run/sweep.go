@@ -58,7 +58,7 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	case open:
 		// A workflow that drives a step repeats it after a crash by itself.
 		return nil
-	case r.State == StateSending || r.MaybeSent && found:
+	case r.State == StateSending || r.MaybeSent && (found || !own):
 		// There is no workflow left that could know the outcome of the call.
 		_, err = s.giveUpUnknown(ctx, prepared{run: r})
 		return err
@@ -87,13 +87,14 @@ func (s *Service) abandon(ctx context.Context, r Run) error {
 
 // Unattended implements approval.Owner. It starts the workflow of a run where the engine
 // does not know it: a crash came before the start, or the engine has forgotten it. Where an
-// operator ended the workflow, it closes the approval; nothing was sent.
+// operator ended the workflow, it closes the approval; nothing was sent. It leaves a run
+// alone that was handed over in the meantime.
 func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool) error {
 	r, err := s.get(ctx, w.TenantID, *w.RunID)
 	if err != nil {
 		return err
 	}
-	if r.ApprovalID == nil || *r.ApprovalID != w.ID || r.State != StatePending && r.State != StateIntercepted {
+	if w.WorkflowID != r.WorkflowID || r.ApprovalID == nil || *r.ApprovalID != w.ID || r.State != StatePending && r.State != StateIntercepted {
 		return nil
 	}
 	a, _, err := s.readApproval(ctx, r)

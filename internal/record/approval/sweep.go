@@ -103,7 +103,9 @@ func (s *Sweeper) Once(ctx context.Context, closedBefore time.Time) error {
 		return fmt.Errorf("approval: sweep: %w", err)
 	}
 	for _, row := range unwatched {
-		s.lookAfter(ctx, waiting(dbsqlc.ApprovalsToRecheckRow(row)), s.check)
+		w := waiting(dbsqlc.ApprovalsToRecheckRow(row))
+		s.lookAfter(ctx, w, s.check)
+		s.lookAfter(ctx, w, s.watched)
 	}
 	return nil
 }
@@ -124,14 +126,8 @@ func (s *Sweeper) lookAfter(ctx context.Context, w Waiting, do func(context.Cont
 // Tell has the approval's workflow look again. A mark that was made since the approval was
 // read stays, and so does the mark of one that was not read by the sweeper.
 func (s *Sweeper) Tell(ctx context.Context, w Waiting) error {
-	open, found := false, false
-	var err error
-	if w.WorkflowID != "" {
-		if open, err = s.d.Workflows.Nudge(ctx, w.WorkflowID); err == nil && !open {
-			_, found, err = s.d.Workflows.IsOpen(ctx, w.WorkflowID)
-		}
-	}
-	if err == nil && !open {
+	attended, found, err := s.nudged(ctx, w)
+	if err == nil && !attended {
 		err = s.unattended(ctx, w, found)
 	}
 	if err != nil {
@@ -140,19 +136,39 @@ func (s *Sweeper) Tell(ctx context.Context, w Waiting) error {
 	return dbsqlc.New().ApprovalRechecked(ctx, s.d.DB.Tenant(w.TenantID), dbsqlc.ApprovalRecheckedParams{TenantID: w.TenantID, ID: w.ID, Seen: w.seen})
 }
 
-// check looks whether the approval's workflow still waits.
-func (s *Sweeper) check(ctx context.Context, w Waiting) error {
-	open, found := false, false
-	var err error
-	if w.WorkflowID != "" {
-		open, found, err = s.d.Workflows.IsOpen(ctx, w.WorkflowID)
+// nudged has the workflow look again, and reports whether it is open, else whether the
+// engine knows one. A workflow that starts at this moment is nudged the second time.
+func (s *Sweeper) nudged(ctx context.Context, w Waiting) (open, found bool, err error) {
+	if w.WorkflowID == "" {
+		return false, false, nil
 	}
+	for range 2 {
+		if open, err = s.d.Workflows.Nudge(ctx, w.WorkflowID); err != nil || open {
+			return open, open, err
+		}
+		if open, found, err = s.d.Workflows.IsOpen(ctx, w.WorkflowID); err != nil || !open {
+			return false, found, err
+		}
+	}
+	return open, found, nil
+}
+
+// check looks whether the approval's workflow still waits. Where none is meant to wait, the
+// owner is asked only when the approval is overdue or marked.
+func (s *Sweeper) check(ctx context.Context, w Waiting) error {
+	if w.WorkflowID == "" {
+		return nil
+	}
+	open, found, err := s.d.Workflows.IsOpen(ctx, w.WorkflowID)
 	if err == nil && !open {
 		err = s.unattended(ctx, w, found)
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// watched notes that the approval was checked, also where that failed: one that always
+// fails must not keep the others from their turn.
+func (s *Sweeper) watched(ctx context.Context, w Waiting) error {
 	return dbsqlc.New().ApprovalWatched(ctx, s.d.DB.Tenant(w.TenantID), dbsqlc.ApprovalWatchedParams{TenantID: w.TenantID, ID: w.ID})
 }
 

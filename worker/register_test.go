@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	sdk "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/activities"
+)
+
+// names records what is registered.
+type names struct {
+	sdk.Registry
+
+	activities []string
+}
+
+func (n *names) RegisterActivityWithOptions(_ any, o activity.RegisterOptions) {
+	n.activities = append(n.activities, o.Name)
+}
+
+func (n *names) RegisterWorkflowWithOptions(any, workflow.RegisterOptions) {}
+
+// A declared activity that no queue registers would fail at its first call.
+func TestEveryDeclaredActivityIsRegistered(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "../internal/kernel/flow/flow.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	var declared []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.IndexListExpr); ok && kind.X.(*ast.Ident).Name == "Activity" {
+			name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			declared = append(declared, name)
+		}
+		return true
+	})
+	require.Greater(t, len(declared), 4)
+	var n names
+	for _, q := range queues() {
+		q.register(&n, Deps{Action: &activities.Action{}})
+	}
+	require.ElementsMatch(t, declared, n.activities)
+}
