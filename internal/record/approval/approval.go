@@ -1,8 +1,8 @@
 // Package approval owns the approvals: what people are asked, what they said, and how an
-// asking ends. A domain package asks for one, counts decisions about it and closes it,
-// each inside the transaction of its own change; the desk lists approvals and takes
-// decisions from people. It never decides what follows from a decision: that is the
-// subject's domain's to do.
+// asking ends. A domain package asks for an approval, counts decisions about it and closes
+// it, each inside the transaction of its own change. The desk lists approvals and takes
+// decisions from people. The package never decides what follows from a decision: the domain
+// of the subject does.
 package approval
 
 import (
@@ -19,14 +19,14 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// SubjectType is the kind of thing that an approval is asked for. Each belongs to one
-// domain. Rows store it as text, so a value is never renamed.
+// SubjectType is the kind of thing that an approval is for. Each belongs to one domain.
+// Rows store it as text, so a value is never renamed.
 type SubjectType string
 
 // SubjectRun is a run of an action. Its subject id is the run's id.
 const SubjectRun SubjectType = "run"
 
-// Subject names what an approval is asked for.
+// Subject names what an approval is for.
 type Subject struct {
 	TenantID uuid.UUID
 	Type     SubjectType
@@ -42,7 +42,7 @@ type Subject struct {
 	WorkflowID string
 }
 
-// OfRun returns the subject that stands for a run.
+// OfRun returns the subject of a run.
 func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string) Subject {
 	return Subject{
 		TenantID: tenant, Type: SubjectRun, ID: run.String(), RunID: &run, Attempt: attempt,
@@ -50,13 +50,14 @@ func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string)
 	}
 }
 
-// Binding is what an approval is bound to: where one of these changes, it no longer counts.
+// Binding is what an approval is bound to. Where one of these changes, the approval no longer
+// counts.
 type Binding struct {
 	CallHash, SchemaHash []byte
 	CredentialID         *uuid.UUID
 }
 
-// Edit says whose arguments an approval asks about, where an approver edited them.
+// Edit says who edited the arguments that an approval is about.
 type Edit struct {
 	// From is the approval whose arguments they replaced.
 	From string
@@ -76,7 +77,7 @@ type New struct {
 	// Args and Request are masked. Request is what would be sent, nil for a block.
 	Args, Request json.RawMessage
 	Matches       []governance.Match
-	// Requester is the key or the user that called, nil where neither did.
+	// Requester is the id of the key or the user that called, nil where neither did.
 	Requester    *uuid.UUID
 	Requirements []governance.Requirement
 	Bound        Binding
@@ -91,7 +92,8 @@ func NewID() string { return "appr_" + uuid.Must(uuid.NewV7()).String() }
 // Ask queues a pending approval into the transaction that holds its subject.
 func Ask(b *db.Batch, n New) { insert(b, n, governance.ApprovalPending) }
 
-// RecordBlock queues the record of a block: closed from the start, for people to read.
+// RecordBlock queues the record of a block. It is closed from the start, and only for people
+// to read.
 func RecordBlock(b *db.Batch, n New) { insert(b, n, governance.ApprovalBlocked) }
 
 func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
@@ -119,8 +121,8 @@ func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
 	db.QueueExec(b, dbsqlc.New().InsertApproval, p)
 }
 
-// encode writes a list of this package's stored forms, [] for none. These types always
-// encode.
+// encode returns the JSON of a list of this package's stored forms, [] for none. These types
+// always encode.
 func encode[T any](list []T) []byte {
 	if list == nil {
 		return []byte("[]")
@@ -132,7 +134,7 @@ func encode[T any](list []T) []byte {
 	return raw
 }
 
-// Asked is an approval as its rows stand, with the votes so far.
+// Asked is an approval as its rows are, with the votes so far.
 type Asked struct {
 	ID string
 	governance.Asking
@@ -158,7 +160,7 @@ type Reading struct {
 	votes *db.Answer[[]dbsqlc.VotesRow]
 }
 
-// QueueRead adds the reading of an approval and its votes to a batch.
+// QueueRead adds statements to a batch that read an approval and its votes.
 func QueueRead(b *db.Batch, tenant uuid.UUID, id string) Reading {
 	q := dbsqlc.New()
 	return Reading{
@@ -191,8 +193,8 @@ func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	return a, nil
 }
 
-// LastEdit returns who edited the subject's arguments last, nil where nobody did. The
-// editor stays the editor however often the call is asked about again.
+// LastEdit returns who edited the subject's arguments last, nil where nobody did. They stay
+// the editor in every later approval of the same arguments.
 func LastEdit(ctx context.Context, tx dbsqlc.DBTX, s Subject) (*Edit, error) {
 	rows, err := dbsqlc.New().LastEdit(ctx, tx, dbsqlc.LastEditParams{
 		TenantID: s.TenantID, SubjectType: string(s.Type), SubjectID: s.ID, Attempt: s.Attempt,

@@ -18,21 +18,21 @@ type Closing struct {
 	Reason string
 	// By is the user who decided, nil where none did.
 	By *uuid.UUID
-	// Tell has the sweeper tell the waiting workflow, for a change that the workflow may
-	// not learn of by itself.
+	// Tell makes the sweeper tell the waiting workflow: it may not hear of the change
+	// otherwise.
 	Tell bool
 }
 
-// Close queues the end of an approval into its subject's transaction. Where it was closed
-// by another meanwhile, the whole transaction is undone; see db.IsNotChanged.
+// Close queues the end of an approval into its subject's transaction. Where another
+// transaction closed it meanwhile, the whole transaction is undone; see db.IsNotChanged.
 func Close(b *db.Batch, tenant uuid.UUID, id string, c Closing) {
 	q := dbsqlc.New()
 	db.Queue(b, q.CloseApproval, closeParams(tenant, id, c))
 	db.Queue(b, q.RequireApprovalIs, dbsqlc.RequireApprovalIsParams{TenantID: tenant, ID: id, Status: string(c.Status)})
 }
 
-// CloseIn is Close in a transaction that is open already. It returns db.ErrNotChanged
-// where the approval was closed by another meanwhile.
+// CloseIn is Close in a transaction that is open already. It returns db.ErrNotChanged where
+// another transaction closed the approval meanwhile.
 func CloseIn(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, id string, c Closing) error {
 	n, err := dbsqlc.New().CloseApproval(ctx, tx, closeParams(tenant, id, c))
 	if err == nil && n == 0 {
@@ -47,8 +47,9 @@ func closeParams(tenant uuid.UUID, id string, c Closing) dbsqlc.CloseApprovalPar
 	}
 }
 
-// CloseOf queues the end of whichever approval the subject waits for, if any. An edit may
-// have put another in its place a moment ago. The sweeper tells the waiting workflow.
+// CloseOf queues the end of the approval that the subject waits for, if any. Unlike Close it
+// takes no id, because an edit may have replaced the approval a moment ago. The sweeper tells
+// the waiting workflow.
 func CloseOf(b *db.Batch, s Subject, c Closing) {
 	db.QueueExec(b, dbsqlc.New().CloseApprovalsOf, dbsqlc.CloseApprovalsOfParams{
 		Status: string(c.Status), ClosedReason: c.Reason, DecidedBy: c.By,
@@ -56,14 +57,14 @@ func CloseOf(b *db.Batch, s Subject, c Closing) {
 	})
 }
 
-// Escalate gives a pending approval to owners and admins, once, until the time given. It
-// reports whether the approval was pending and not escalated before.
+// Escalate lets owners and admins decide a pending approval too, once, until the given time.
+// It returns false where the approval was not pending or was escalated before.
 func Escalate(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, id string, until time.Time) (bool, error) {
 	n, err := dbsqlc.New().EscalateApproval(ctx, tx, dbsqlc.EscalateApprovalParams{ExpiresAt: &until, TenantID: tenant, ID: id})
 	return n > 0, err
 }
 
-// Recheck queues a mark that has the sweeper tell the approval's workflow to look again.
+// Recheck queues a mark, for which the sweeper tells the approval's workflow to look again.
 func Recheck(b *db.Batch, tenant uuid.UUID, id string) {
 	db.QueueExec(b, dbsqlc.New().RecheckApproval, dbsqlc.RecheckApprovalParams{TenantID: tenant, ID: id})
 }

@@ -15,7 +15,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// Proposal is a decision that was made and not counted yet.
+// Proposal is a decision that a user made and that is not counted yet.
 type Proposal struct {
 	ID         uuid.UUID
 	ApprovalID string
@@ -27,13 +27,13 @@ type Proposal struct {
 	EditedArgs json.RawMessage
 }
 
-// Stored words of a decision.
+// The words of a decision, as rows store them.
 const (
 	decidedApprove = "approve"
 	decidedReject  = "reject"
 )
 
-// Propose stores a decision. It decides nothing until it is counted.
+// Propose stores a decision. It has no effect until it is counted.
 func Propose(ctx context.Context, tx dbsqlc.DBTX, p Proposal) error {
 	row := dbsqlc.ProposeDecisionParams{
 		ID: p.ID, TenantID: p.By.TenantID, ApprovalID: p.ApprovalID, UserID: p.By.UserID(), Decision: decidedReject, Reason: p.Reason,
@@ -63,11 +63,12 @@ func Withdraw(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) e
 // Decision is a stored decision.
 type Decision struct {
 	Proposal
-	// Counted: it was counted before, by a step that a crash interrupted.
+	// Counted: the decision was counted, by a step that a crash interrupted.
 	Counted bool
 }
 
-// ReadDecision returns a stored decision; the error is db.IsNoRows where it was withdrawn.
+// ReadDecision returns a stored decision. Where it was withdrawn, db.IsNoRows is true for the
+// error.
 func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (Decision, error) {
 	row, err := dbsqlc.New().GetDecision(ctx, tx, dbsqlc.GetDecisionParams{TenantID: tenant, ID: id})
 	if err != nil {
@@ -85,15 +86,16 @@ func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (De
 	return d, nil
 }
 
-// Counting is a decision on its way into the rows of its approval.
+// Counting is a decision that is being counted, with its approval.
 type Counting struct {
 	Decision Decision
 	Asked    Asked
 	Voter    governance.Voter
 }
 
-// Open reads a decision and locks its approval, in a transaction that has locked the
-// subject already: every change of both takes the two locks in this order.
+// Open reads a decision and locks its approval. The transaction must have locked the subject
+// before: every change of both takes the two locks in this order. The error is as for
+// ReadDecision.
 func Open(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) (*Counting, error) {
 	d, err := ReadDecision(ctx, tx, tenant, decision)
 	if err != nil {
@@ -111,7 +113,7 @@ func Open(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) (*Cou
 	if err != nil && !db.IsNoRows(err) {
 		return nil, err
 	}
-	// A user who was removed has no role, and with that no vote.
+	// A user who was removed has no role, and so no vote.
 	c.Voter = c.Asked.Voter(*user, actor.Role(role))
 	return c, nil
 }
@@ -129,14 +131,14 @@ func lock(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, id string) (Ask
 	return asked(row, votes)
 }
 
-// Refusal returns why the decision does not count now, "" where it does; see
+// Refusal returns why the decision does not count now, or "" where it counts; see
 // governance.Refusal.
 func (c *Counting) Refusal(now time.Time) fault.Code {
 	return governance.Refusal(c.Asked.Asking, governance.Vote{Voter: c.Voter, Approve: c.Decision.Approve, Reason: c.Decision.Reason}, now)
 }
 
-// Take counts the decision and reports whether it had not been counted before. An approval
-// joins the votes.
+// Take counts the decision, and adds an approval to the votes. It returns false where the
+// decision was counted before.
 func (c *Counting) Take(ctx context.Context, tx dbsqlc.DBTX) (bool, error) {
 	n, err := dbsqlc.New().CountDecision(ctx, tx, dbsqlc.CountDecisionParams{TenantID: c.Decision.By.TenantID, ID: c.Decision.ID})
 	if err != nil || n == 0 {
@@ -149,8 +151,7 @@ func (c *Counting) Take(ctx context.Context, tx dbsqlc.DBTX) (bool, error) {
 }
 
 // Carry counts an approval of another asking by the same user: the author of an edit
-// approves what they edited, where the requirements let them. It returns nil where they do
-// not.
+// approves the edited arguments. It returns nil where the requirements do not let them.
 func (c *Counting) Carry(ctx context.Context, tx dbsqlc.DBTX, approvalID string) (*Counting, error) {
 	tenant := c.Decision.By.TenantID
 	to, err := lock(ctx, tx, tenant, approvalID)
@@ -160,7 +161,7 @@ func (c *Counting) Carry(ctx context.Context, tx dbsqlc.DBTX, approvalID string)
 	next := &Counting{Decision: c.Decision, Asked: to, Voter: to.Voter(c.Voter.UserID, c.Voter.Role)}
 	next.Decision.ID, next.Decision.ApprovalID, next.Decision.EditedArgs = uuid.Must(uuid.NewV7()), approvalID, nil
 	if !governance.MayDecide(to.Requirements, next.Voter, false) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // no vote is a value here
 	}
 	if err := Propose(ctx, tx, next.Decision.Proposal); err != nil {
 		return nil, err

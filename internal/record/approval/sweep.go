@@ -13,8 +13,8 @@ import (
 	"agentruntime/db/dbsqlc"
 )
 
-// How the sweeper looks after approvals, so that ten thousand pending ones cost no more
-// than a hundred. Each pass
+// How the sweeper works, so that ten thousand pending approvals cost no more than a hundred.
+// Each pass
 //
 //   - signals the workflows of approvals that depend on something that changed,
 //   - signals those of approvals that should have expired overdueAfter ago,
@@ -24,7 +24,7 @@ const (
 	overdueAfter   = 5 * time.Second
 	unwatchedAfter = 30 * time.Second
 	unwatchedMost  = 20
-	// sweepMost bounds each of the first two lists of one pass.
+	// sweepMost is the most approvals in each of the first two lists of one pass.
 	sweepMost = 200
 )
 
@@ -42,17 +42,18 @@ type Waiting struct {
 
 // Workflows reaches the workflows that wait for approvals.
 type Workflows interface {
-	// Nudge has a workflow look at its row again; open is false where none is open.
+	// Nudge tells a workflow to read its row again. open is false where no such workflow is
+	// open.
 	Nudge(ctx context.Context, workflowID string) (open bool, err error)
-	// IsOpen reports whether the workflow is open; found is false where the engine knows
-	// none.
+	// IsOpen reports whether the workflow is open. found is false where the engine does not
+	// know the workflow.
 	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
 }
 
 // Owner is the domain that asks for approvals of one type of subject.
 type Owner interface {
-	// Unattended looks after an approval for which no open workflow waits: it closes the
-	// approval, or starts the workflow again. found says that a workflow waited once and
+	// Unattended repairs an approval for which no open workflow waits: it closes the
+	// approval, or starts the workflow again. found says that a workflow waited before and
 	// has ended.
 	Unattended(ctx context.Context, w Waiting, found bool) error
 }
@@ -67,11 +68,11 @@ type SweeperDeps struct {
 	Now    func() time.Time
 }
 
-// Sweeper has waiting workflows notice what has changed, and finds approvals that nothing
-// waits for.
+// Sweeper tells waiting workflows of changes, and finds approvals that no workflow waits
+// for.
 type Sweeper struct{ d SweeperDeps }
 
-// NewSweeper checks the collaborators.
+// NewSweeper returns the sweeper. It returns an error where a collaborator is missing.
 func NewSweeper(d SweeperDeps) (*Sweeper, error) {
 	if d.DB == nil || d.Workflows == nil || d.Owners == nil || d.Log == nil || d.Now == nil {
 		return nil, errors.New("approval: the sweeper requires database, workflows, owners, log and clock")
@@ -79,8 +80,9 @@ func NewSweeper(d SweeperDeps) (*Sweeper, error) {
 	return &Sweeper{d: d}, nil
 }
 
-// Once looks after the approvals of all tenants once. closedBefore is the time before
-// which an approval must have been closed for its workflow to be told again.
+// Once makes one pass over the approvals of all tenants. It tells workflows of approvals
+// that were closed before closedBefore; later ones may still hear of it by themselves. An
+// approval that cannot be handled is logged; the error is a failure to read.
 func (s *Sweeper) Once(ctx context.Context, closedBefore time.Time) error {
 	q, tx := dbsqlc.New(), s.d.DB.Presenting(db.SettingSweep, "on")
 	changed, err := q.ApprovalsToRecheck(ctx, tx, dbsqlc.ApprovalsToRecheckParams{ClosedBefore: &closedBefore, Most: sweepMost})
@@ -123,8 +125,9 @@ func (s *Sweeper) lookAfter(ctx context.Context, w Waiting, do func(context.Cont
 	}
 }
 
-// Tell has the approval's workflow look again. A mark that was made since the approval was
-// read stays, and so does the mark of one that was not read by the sweeper.
+// Tell tells the approval's workflow to look again, and removes the mark. A mark that was
+// made after the sweeper read the approval stays. So does the mark of an approval that the
+// sweeper did not read.
 func (s *Sweeper) Tell(ctx context.Context, w Waiting) error {
 	attended, found, err := s.nudged(ctx, w)
 	if err == nil && !attended {
@@ -136,8 +139,9 @@ func (s *Sweeper) Tell(ctx context.Context, w Waiting) error {
 	return dbsqlc.New().ApprovalRechecked(ctx, s.d.DB.Tenant(w.TenantID), dbsqlc.ApprovalRecheckedParams{TenantID: w.TenantID, ID: w.ID, Seen: w.seen})
 }
 
-// nudged has the workflow look again, and reports whether it is open, else whether the
-// engine knows one. A workflow that starts at this moment is nudged the second time.
+// nudged tells the workflow to look again. It reports whether the workflow is open, and
+// otherwise whether the engine knows one. The second attempt reaches a workflow that starts
+// at this moment.
 func (s *Sweeper) nudged(ctx context.Context, w Waiting) (open, found bool, err error) {
 	if w.WorkflowID == "" {
 		return false, false, nil
@@ -153,8 +157,8 @@ func (s *Sweeper) nudged(ctx context.Context, w Waiting) (open, found bool, err 
 	return open, found, nil
 }
 
-// check looks whether the approval's workflow still waits. Where none is meant to wait, the
-// owner is asked only when the approval is overdue or marked.
+// check asks whether the approval's workflow is still open. Where no workflow is meant to
+// wait, the owner is asked only when the approval is overdue or marked.
 func (s *Sweeper) check(ctx context.Context, w Waiting) error {
 	if w.WorkflowID == "" {
 		return nil
@@ -166,8 +170,8 @@ func (s *Sweeper) check(ctx context.Context, w Waiting) error {
 	return err
 }
 
-// watched notes that the approval was checked, also where that failed: one that always
-// fails must not keep the others from their turn.
+// watched records that the approval was checked, also where the check failed: an approval
+// whose check always fails must not stop the check of others.
 func (s *Sweeper) watched(ctx context.Context, w Waiting) error {
 	return dbsqlc.New().ApprovalWatched(ctx, s.d.DB.Tenant(w.TenantID), dbsqlc.ApprovalWatchedParams{TenantID: w.TenantID, ID: w.ID})
 }
