@@ -15,7 +15,7 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// Input is a decision to make.
+// Input is a decision that a user wants to make.
 type Input struct {
 	Approve bool
 	Reason  string
@@ -26,11 +26,11 @@ type Input struct {
 // reasonMost is the most characters of a reason.
 const reasonMost = 2000
 
-// Decide has a user's decision counted and returns the approval as it then stands; after an
-// edit that is the one which replaced it. It refuses with APPROVAL_NOT_FOUND,
+// Decide has a user's decision counted and returns the approval as it is then. After an edit
+// it returns the approval that replaced it. It refuses with APPROVAL_NOT_FOUND,
 // APPROVAL_NOT_PENDING (also where it was decided a moment ago), APPROVER_NOT_ELIGIBLE,
 // CONFLICT (the same user has approved already), VALIDATION_ERROR (no reason where the
-// policy wants one) and, for edited arguments, what CheckEdit says.
+// policy asks for one) and, for edited arguments, with what CheckEdit returns.
 func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input) (Detailed, error) {
 	a, err := s.Get(ctx, who.TenantID, id)
 	if err != nil {
@@ -69,13 +69,13 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 	}
 	out, err := s.count(ctx, a, subjects, p)
 	if err != nil && s.closedByOthers(ctx, p) {
-		// The workflow ended with the decision on its way to it.
+		// The workflow ended before it took the decision.
 		out, err = flow.Decided{Code: fault.CodeApprovalNotPending}, nil
 	}
 	switch {
 	case err != nil:
-		// It may have reached the workflow: the proposal stays, and what became of it
-		// shows in the approval.
+		// The decision may have reached the workflow. So the proposal stays, and the approval
+		// shows whether it was counted.
 		return err
 	case out.Code != "":
 		if err := approval.Withdraw(ctx, tx, p.By.TenantID, p.ID); err != nil {
@@ -86,9 +86,9 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 	return nil
 }
 
-// count hands the decision to the run's own workflow, which counts one after the other.
-// Every other subject's decision is counted in its rows, and so is one about a run whose
-// workflow has not been started yet.
+// count hands the decision to the run's own workflow, which counts one after the other. For
+// every other subject its domain counts the decision in the rows. It does so too for a run
+// whose workflow was not started yet.
 func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) (flow.Decided, error) {
 	if flow.IsActionRun(a.WorkflowID) {
 		d := flow.Decision{ApprovalID: a.ID, DecisionID: p.ID}
@@ -123,7 +123,7 @@ func (s *Desk) closedByOthers(ctx context.Context, p approval.Proposal) bool {
 		!slices.ContainsFunc(now.Decisions, func(d Decision) bool { return d.UserID != nil && *d.UserID == p.By.ID })
 }
 
-// refusal words why a decision does not count.
+// refusal returns the fault that tells the user why a decision does not count.
 func (s *Desk) refusal(a Approval, code fault.Code) error {
 	switch code {
 	case fault.CodeApprovalNotPending:
@@ -140,8 +140,8 @@ func (s *Desk) refusal(a Approval, code fault.Code) error {
 	}
 }
 
-// shownStatus names an approval expired whose time is over, also before its workflow has
-// said so.
+// shownStatus returns the status as users see it. An approval whose time is over is shown as
+// expired, also before its workflow has closed it.
 func (s *Desk) shownStatus(a Approval) governance.ApprovalStatus {
 	if a.Status == governance.ApprovalPending && a.ExpiresAt != nil && !s.d.Now().Before(*a.ExpiresAt) {
 		return governance.ApprovalExpired
@@ -149,7 +149,7 @@ func (s *Desk) shownStatus(a Approval) governance.ApprovalStatus {
 	return a.Status
 }
 
-// after reads what the decision came to.
+// after returns the approval as it is after the decision.
 func (s *Desk) after(ctx context.Context, tenant uuid.UUID, id string, in Input) (Detailed, error) {
 	a, err := s.Get(ctx, tenant, id)
 	if err == nil && in.EditedArgs != nil && a.SupersededBy != nil {

@@ -1,7 +1,8 @@
-// Package desk is where people deal with approvals: they look at them, decide them, and
-// give standing approvals, grants. The api package calls it. The domain that asks for an
-// approval writes it, through internal/record/approval. A decision is stored here as a
-// proposal, and counted by the subject's workflow or, where none counts, by its domain.
+// Package desk is what people do with approvals: they look at them, decide them, and give
+// standing approvals, called grants. The api package calls it. The domain that asks for an
+// approval writes it, through internal/record/approval. The desk stores a decision as a
+// proposal. It never counts one: the subject's workflow does, or its domain where no
+// workflow counts.
 package desk
 
 import (
@@ -21,7 +22,7 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// Approval is one asking of a human, or the record of a block.
+// Approval is one question to people, or the record of a block.
 type Approval struct {
 	ID          string
 	Kind        governance.ApprovalKind
@@ -39,28 +40,28 @@ type Approval struct {
 	Reason     string
 	// Explanation are the policies that matched ([]governance.Match).
 	Explanation json.RawMessage
-	// Request is what would be sent, masked; nil for a block.
+	// Request is the request that would be sent, masked; nil for a block.
 	Request      json.RawMessage
 	Requirements []governance.Requirement
 	Requester    *uuid.UUID // the API key or user that called
 	EditedFrom   *string
 	EditedBy     *uuid.UUID
 	SupersededBy *string
-	// ClosedReason is why it was rejected, cancelled or superseded.
+	// ClosedReason is why the approval was rejected, cancelled or superseded.
 	ClosedReason string
 	DecidedBy    *uuid.UUID
 	CreatedAt    time.Time
 	ExpiresAt    *time.Time
 	DecidedAt    *time.Time
 	EscalatedAt  *time.Time
-	// RunState is the state of the run today, "" where the approval is no longer its own or
-	// is not about a run.
+	// RunState is the present state of the run, "" where the run has another approval now or
+	// the approval is not about a run.
 	RunState flow.State
 }
 
 // Decision is a counted decision about an approval.
 type Decision struct {
-	UserID    *uuid.UUID // nil: an operator at Temporal
+	UserID    *uuid.UUID // nil: an operator in the Temporal UI
 	Email     string
 	Name      string
 	Decision  string
@@ -74,34 +75,33 @@ type Detailed struct {
 	Approval
 	Decisions []Decision
 	Tally     governance.Tally
-	// asked is the approval as the rule of who may decide sees it.
+	// asked is the approval in the form that the rule of who may decide needs.
 	asked approval.Asked
 }
 
 // Workflows reaches the workflows that wait for decisions.
 type Workflows interface {
-	// Decide hands a proposed decision to the workflow and returns what became of it. open
-	// is false where no workflow of the id is open.
+	// Decide hands a proposed decision to the workflow and returns the result. open is false
+	// where no workflow of the id is open.
 	Decide(ctx context.Context, workflowID string, d flow.Decision) (out flow.Decided, open bool, err error)
-	// IsOpen reports whether the workflow is open; found is false where the engine knows
-	// none.
+	// IsOpen reports whether the workflow is open. found is false where the engine does not
+	// know the workflow.
 	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
-	// Nudge has a workflow look again; open is false where none is open.
+	// Nudge tells a workflow to look again. open is false where no such workflow is open.
 	Nudge(ctx context.Context, workflowID string) (open bool, err error)
 }
 
 // Subjects is the domain that asks for approvals of one type of subject.
 type Subjects interface {
-	// CheckEdit judges arguments that an approver wants to put in the place of the
-	// subject's, before the decision is stored.
+	// CheckEdit returns nil where the arguments may replace the subject's, otherwise the
+	// fault that says why not. It is called before the decision is stored.
 	CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error
-	// Count counts a decision in the rows, where no workflow does. It closes the approval
-	// with approval.Closing.Tell, so that the workflow which waits is told also where this
-	// process dies.
+	// Count counts a decision in the rows, where no workflow counts it. It closes the approval
+	// with approval.Closing.Tell. So the waiting workflow is told even if this process dies.
 	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)
 }
 
-// Deps are the collaborators; all are required but Now.
+// Deps are the collaborators. All are required, except Now, which is time.Now by default.
 type Deps struct {
 	DB        *db.Pool
 	Workflows Workflows
@@ -116,7 +116,7 @@ type Desk struct {
 	q *dbsqlc.Queries
 }
 
-// New checks the collaborators.
+// New returns the desk. It returns an error where a required collaborator is missing.
 func New(d Deps) (*Desk, error) {
 	if d.DB == nil || d.Workflows == nil || d.Subjects == nil {
 		return nil, errors.New("desk: database, workflows and subjects are required")
@@ -127,8 +127,8 @@ func New(d Deps) (*Desk, error) {
 	return &Desk{d: d, q: dbsqlc.New()}, nil
 }
 
-// Get returns the tenant's approval with its decisions; APPROVAL_NOT_FOUND for any
-// other id.
+// Get returns the tenant's approval with its decisions. The error is APPROVAL_NOT_FOUND for
+// any other id.
 func (s *Desk) Get(ctx context.Context, tenant uuid.UUID, id string) (Detailed, error) {
 	b := &db.Batch{}
 	row := db.Queue(b, s.q.GetApproval, dbsqlc.GetApprovalParams{TenantID: tenant, ID: id})
@@ -167,7 +167,7 @@ func decisionOf(d dbsqlc.DecisionsRow) Decision {
 	return out
 }
 
-// Filter narrows a list; zero fields do not.
+// Filter narrows a list. A field with its zero value does not narrow it.
 type Filter struct {
 	Status      governance.ApprovalStatus
 	Kind        governance.ApprovalKind
@@ -183,13 +183,12 @@ type Filter struct {
 	Limit  int
 }
 
-// pageBytes is what the arguments on a page of approvals come to at most, but for the
-// last of them, which may be 1 MiB. It is above that of 500 calls as they commonly are.
+// pageBytes is the most bytes of arguments on a page of approvals. The last arguments may
+// exceed it, by up to 1 MiB. It is more than 500 usual calls need.
 const pageBytes = 4 << 20
 
-// List returns the newest approvals first and whether there are more, without what only
-// Get shows: Explanation and Request. A page is shorter than f.Limit where it comes to
-// pageBytes.
+// List returns the newest approvals first, without Explanation and Request, and whether
+// there are more. A page is shorter than f.Limit where it reaches pageBytes.
 func (s *Desk) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Approval, more bool, err error) {
 	rows, err := s.rows(ctx, tenant, f)
 	if err != nil {
@@ -226,7 +225,7 @@ func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.L
 	})
 }
 
-// fromListed is fromRow for the columns that a list has.
+// fromListed is fromRow for the columns of a list.
 func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
 	return fromRow(dbsqlc.GetApprovalRow{
 		Approval: dbsqlc.Approval{
@@ -241,7 +240,8 @@ func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
 	})
 }
 
-// Counts says how many approvals of each status the tenant has; every status is there.
+// Counts returns how many approvals of each status the tenant has. Every status is in the
+// map.
 func (s *Desk) Counts(ctx context.Context, tenant uuid.UUID) (map[governance.ApprovalStatus]int64, error) {
 	rows, err := s.q.CountApprovals(ctx, s.d.DB.Tenant(tenant), tenant)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Grant is an approval given in advance: this verb, under these conditions, for these
-// callers, until then, so many times. It lets through what its giver alone could approve
-// at that moment; it never opens a block.
+// Grant is an approval given in advance: for one verb, under conditions, for some callers,
+// until a time, for a number of uses. It lets through what its giver alone could approve at
+// that moment. It never lets a blocked call through.
 type Grant struct {
 	ID         uuid.UUID
 	Verb       verb.Name
@@ -38,7 +38,7 @@ type Grant struct {
 	RevokedBy  *uuid.UUID
 }
 
-// Status of a grant: active, or why it is not.
+// Status returns "active", or why the grant is not active.
 func (g Grant) Status(now time.Time) string {
 	switch {
 	case g.RevokedAt != nil:
@@ -52,13 +52,13 @@ func (g Grant) Status(now time.Time) string {
 	}
 }
 
-// Bounds of a grant.
+// Limits of a grant.
 const (
 	grantLongest  = 90 * 24 * time.Hour
 	grantMostUses = 100_000
 )
 
-// NewGrant is a grant to give.
+// NewGrant is a grant to be given.
 type NewGrant struct {
 	Verb       string
 	Conditions []governance.Condition
@@ -70,13 +70,14 @@ type NewGrant struct {
 	MaxUses    int32
 }
 
-// mayGrant lists the roles whose holders can approve by default. A policy that names
-// others decides at each use whether a grant of theirs counts.
+// mayGrant reports whether the role can approve by default. Where a policy names other
+// approvers, it decides at each use whether the grant counts.
 func mayGrant(role actor.Role) bool {
 	return role == actor.RoleOwner || role == actor.RoleAdmin || role == actor.RoleApprover
 }
 
-// CreateGrant stores a grant. VERB_NOT_FOUND, VALIDATION_ERROR, APPROVER_NOT_ELIGIBLE.
+// CreateGrant stores a grant and returns it. It refuses with APPROVER_NOT_ELIGIBLE (the
+// role), INVALID_VERB, VERB_NOT_FOUND and VALIDATION_ERROR (limits, conditions, the key).
 func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (Grant, error) {
 	if !mayGrant(who.Role) {
 		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are given by owners, admins and approvers.")
@@ -120,14 +121,14 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 	return grantOf(row)
 }
 
-// checkKey refuses a grant for a key that makes no calls.
+// checkKey refuses a grant for a key that is not an active key of the tenant.
 func (s *Desk) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
 	if id == nil {
 		return nil
 	}
 	active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *id})
 	if err == nil && !active {
-		return fault.Invalid("/key_id", "reference", "key_id is the id of an active API key.")
+		return fault.Invalid("/key_id", "reference", "key_id must be the id of an active API key.")
 	}
 	return err
 }
@@ -137,8 +138,8 @@ func (in NewGrant) check(now time.Time) error {
 		is                  bool
 		path, rule, message string
 	}{
-		{in.MaxUses < 1 || in.MaxUses > grantMostUses, "/max_uses", "range", fmt.Sprintf("max_uses is from 1 to %d.", grantMostUses)},
-		{!in.ExpiresAt.After(now) || in.ExpiresAt.After(now.Add(grantLongest)), "/expires_at", "range", "expires_at is in the future, at most 90 days from now."},
+		{in.MaxUses < 1 || in.MaxUses > grantMostUses, "/max_uses", "range", fmt.Sprintf("max_uses must be from 1 to %d.", grantMostUses)},
+		{!in.ExpiresAt.After(now) || in.ExpiresAt.After(now.Add(grantLongest)), "/expires_at", "range", "expires_at must be in the future, at most 90 days from now."},
 		{len(in.Conditions) > 50, "/conditions", "maxItems", "A grant has at most 50 conditions."},
 	} {
 		if bad.is {
@@ -157,7 +158,7 @@ func (in NewGrant) check(now time.Time) error {
 func grantRecord(who actor.Actor, action audit.Action, g dbsqlc.Grant) audit.Record {
 	rec := audit.Change(who, action, audit.SubjectGrant, g.ID.String())
 	rec.Provider, rec.Verb = g.Provider, g.Verb
-	// The texts are the giver's own; conditions are as the giver wrote them, like a policy's.
+	// The texts and the conditions are recorded as the giver wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
 		"conditions": json.RawMessage(g.Conditions), "expires_at": g.ExpiresAt.UTC(), "max_uses": g.MaxUses, "uses": g.Uses,
 		"key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
@@ -165,7 +166,7 @@ func grantRecord(who actor.Actor, action audit.Action, g dbsqlc.Grant) audit.Rec
 	return rec
 }
 
-// GetGrant returns the tenant's grant; GRANT_NOT_FOUND.
+// GetGrant returns the tenant's grant. The error is GRANT_NOT_FOUND for any other id.
 func (s *Desk) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, error) {
 	row, err := s.q.GetGrant(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetGrantParams{TenantID: tenant, ID: id})
 	switch {
@@ -177,16 +178,17 @@ func (s *Desk) GetGrant(ctx context.Context, tenant, id uuid.UUID) (Grant, error
 	return grantOf(row)
 }
 
-// GrantFilter narrows a list of grants; zero fields do not.
+// GrantFilter narrows a list of grants. A field with its zero value does not narrow it.
 type GrantFilter struct {
 	Provider, Verb string
-	// Usable: only those that can still be used, or only those that cannot.
+	// Usable selects grants that can still be used (true) or that cannot (false); nil for
+	// both.
 	Usable *bool
 	Before *uuid.UUID
 	Limit  int
 }
 
-// Grants returns the newest grants first and whether there are more.
+// Grants returns the newest grants first, and whether there are more.
 func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
 	rows, err := s.q.ListGrants(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListGrantsParams{
 		TenantID: tenant, Before: f.Before, Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
@@ -206,8 +208,10 @@ func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (pag
 	return page, more, nil
 }
 
-// RevokeGrant ends a grant at once: no call that has not been marked as sending by then
-// runs under it. Any owner, admin or approver may; a second time is GRANT_NOT_FOUND.
+// RevokeGrant ends a grant at once and returns it. A call that is not marked as sending by
+// then no longer runs under it. Any owner, admin or approver may revoke; others get
+// APPROVER_NOT_ELIGIBLE. The error is GRANT_NOT_FOUND for any other id, and where the grant
+// was revoked before.
 func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (Grant, error) {
 	if !mayGrant(who.Role) {
 		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are revoked by owners, admins and approvers.")

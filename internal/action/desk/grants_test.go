@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// office is two tenants with a verb, an owner and an active key each; the first has a
-// revoked key besides.
+// office is two tenants with a verb, an owner and an active key each. The first also has a
+// revoked key.
 type office struct {
 	*desk.Desk
 	who, foreign         actor.Actor
@@ -80,7 +80,7 @@ func good() desk.NewGrant {
 	return desk.NewGrant{Verb: "shop:refund", Reason: "r", ExpiresAt: time.Now().Add(time.Hour), MaxUses: 1, Conditions: []governance.Condition{}}
 }
 
-func TestWhatMayBeGranted(t *testing.T) {
+func TestCreateGrantChecksGiverVerbAndLimits(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for name, tc := range map[string]struct {
@@ -127,7 +127,7 @@ func TestWhatMayBeGranted(t *testing.T) {
 	}
 }
 
-func TestGrantsEnd(t *testing.T) {
+func TestGrantEndsByUseTimeOrRevocation(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	var ids []uuid.UUID

@@ -25,7 +25,7 @@ func (o *office) approvals(n, size int) {
 }
 
 // A page of 500 calls with the longest arguments would be a gigabyte.
-func TestAPageOfApprovalsIsBounded(t *testing.T) {
+func TestPageOfApprovalsHasLimitedBytes(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	const n, size = 20, 1 << 20
@@ -59,7 +59,7 @@ func TestAPageOfApprovalsIsBounded(t *testing.T) {
 	require.False(t, more)
 }
 
-func TestShortPagesOfApprovalsAreWhole(t *testing.T) {
+func TestPageOfSmallApprovalsHasItsWholeLimit(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.approvals(7, 64)
@@ -74,7 +74,7 @@ func TestShortPagesOfApprovalsAreWhole(t *testing.T) {
 }
 
 // A tenant must not pay for the approvals of others, however many are newer.
-func TestAPageOfApprovalsReadsItsTenantsOnly(t *testing.T) {
+func TestPageOfApprovalsReadsItsTenantsOnly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for name, tenant := range map[string]uuid.UUID{"appr_a": o.who.TenantID, "appr_b": o.foreign.TenantID} {

@@ -71,7 +71,7 @@ func (c *changeSets) Unattended(ctx context.Context, w approval.Waiting, _ bool)
 	return c.db.Send(ctx, w.TenantID, b)
 }
 
-// nudges counts who was told to look again. No workflow exists.
+// nudges records which workflows were told to look again. No workflow exists.
 type nudges struct{ told []string }
 
 func (n *nudges) Decide(_ context.Context, id string, _ flow.Decision) (flow.Decided, bool, error) {
