@@ -139,7 +139,7 @@ func TestDecisionAboutAnotherApprovalIsRefused(t *testing.T) {
 	require.EqualValues(t, "executed", h.run(t))
 	var refused *temporal.ApplicationError
 	require.ErrorAs(t, other.refused, &refused)
-	require.EqualValues(t, "APPROVAL_NOT_PENDING", refused.Type())
+	require.Equal(t, "APPROVAL_NOT_PENDING", refused.Type())
 	require.Equal(t, []uuid.UUID{decision(1)}, h.counted)
 }
 

@@ -146,7 +146,8 @@ func DefaultApproval() ApprovalRule {
 	return ApprovalRule{
 		Required: 1,
 		Approvers: []Approver{
-			{Type: ApproverRole, Value: string(actor.RoleOwner)}, {Type: ApproverRole, Value: string(actor.RoleAdmin)},
+			{Type: ApproverRole, Value: string(actor.RoleOwner)},
+			{Type: ApproverRole, Value: string(actor.RoleAdmin)},
 			{Type: ApproverRole, Value: string(actor.RoleApprover)},
 		},
 		TimeoutSeconds: int64(DefaultApprovalTimeout / time.Second),
