@@ -17,28 +17,48 @@ import (
 // results, because both pass through the generated method.
 type Batch struct {
 	queued pgx.Batch
-	// read has one entry for each statement, in the order of the statements.
-	read []func(context.Context, dbsqlc.DBTX) error
+	// statements has one entry for each statement, in the order of the statements.
+	statements []statement
+}
+
+// statement is a generated method with its parameters. It is called twice: to queue its
+// statement, and to read the result.
+type statement interface {
+	call(ctx context.Context, tx dbsqlc.DBTX) error
 }
 
 // Len returns how many statements were queued.
-func (b *Batch) Len() int { return len(b.read) }
+func (b *Batch) Len() int { return len(b.statements) }
 
 // An Answer is what a queued statement returned. It is empty until the batch was sent.
 type Answer[R any] struct{ Value R }
 
-// Queue adds the statement of a generated method that returns something. The answer is
-// empty until the batch was sent.
+type query[P, R any] struct {
+	Answer[R]
+
+	method func(context.Context, dbsqlc.DBTX, P) (R, error)
+	params P
+}
+
+func (q *query[P, R]) call(ctx context.Context, tx dbsqlc.DBTX) (err error) {
+	q.Value, err = q.method(ctx, tx, q.params)
+	return err
+}
+
+type command[P any] struct {
+	method func(context.Context, dbsqlc.DBTX, P) error
+	params P
+}
+
+func (c *command[P]) call(ctx context.Context, tx dbsqlc.DBTX) error {
+	return c.method(ctx, tx, c.params)
+}
+
+// Queue adds the statement of a generated method that returns something.
 func Queue[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) (R, error), params P) *Answer[R] {
-	out := &Answer[R]{}
-	b.add(
-		func(ctx context.Context, tx dbsqlc.DBTX) (err error) { _, err = method(ctx, tx, params); return err },
-		func(ctx context.Context, tx dbsqlc.DBTX) (err error) {
-			out.Value, err = method(ctx, tx, params)
-			return err
-		},
-	)
-	return out
+	q := &query[P, R]{method: method, params: params}
+	b.add(q)
+	return &q.Answer
 }
 
 // QueueOptional is Queue for a method that returns one row. The answer is nil where
@@ -55,21 +75,20 @@ func QueueOptional[P, R any](b *Batch, method func(context.Context, dbsqlc.DBTX,
 
 // QueueExec adds the statement of a generated method that returns only an error.
 func QueueExec[P any](b *Batch, method func(context.Context, dbsqlc.DBTX, P) error, params P) {
-	call := func(ctx context.Context, tx dbsqlc.DBTX) error { return method(ctx, tx, params) }
-	b.add(call, call)
+	b.add(&command[P]{method: method, params: params})
 }
 
-// add lets the method queue its statement now, and read its result later.
+// add lets the method queue its statement now. Its result is read once the batch was sent.
 //
 //nolint:contextcheck,nolintlint // queueing sends nothing; the first name works at the callers, unseen by the second
-func (b *Batch) add(queue, read func(context.Context, dbsqlc.DBTX) error) {
+func (b *Batch) add(s statement) {
 	before := b.queued.Len()
-	// Nothing is sent, so the error is only errQueued.
-	_ = queue(context.Background(), recorder{&b.queued})
+	// Nothing is sent, so there is nothing that could fail.
+	_ = s.call(context.Background(), (*recorder)(b))
 	if b.queued.Len() != before+1 {
 		panic("db: a generated method must send exactly one statement")
 	}
-	b.read = append(b.read, read)
+	b.statements = append(b.statements, s)
 }
 
 // Send runs the batch in a transaction of the tenant, in one round trip. It returns the
@@ -107,8 +126,9 @@ func (b *Batch) SendIn(ctx context.Context, tx pgx.Tx) (err error) {
 }
 
 func (b *Batch) readAll(ctx context.Context, res pgx.BatchResults) error {
-	for _, read := range b.read {
-		if err := read(ctx, answered{res}); err != nil {
+	results := &answered{res}
+	for _, s := range b.statements {
+		if err := s.call(ctx, results); err != nil {
 			return translate(err)
 		}
 	}
@@ -122,11 +142,11 @@ func closeResults(res pgx.BatchResults, err *error) {
 }
 
 // recorder queues what a generated method would send, and returns nothing.
-type recorder struct{ b *pgx.Batch }
+type recorder Batch
 
 // Exec implements dbsqlc.DBTX.
-func (r recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	r.b.Queue(sql, args...)
+func (r *recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	r.queued.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
 
@@ -134,14 +154,14 @@ func (r recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.Comma
 var errQueued = errors.New("db: queued")
 
 // Query implements dbsqlc.DBTX.
-func (r recorder) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	r.b.Queue(sql, args...)
+func (r *recorder) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	r.queued.Queue(sql, args...)
 	return nil, errQueued
 }
 
 // QueryRow implements dbsqlc.DBTX.
-func (r recorder) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	r.b.Queue(sql, args...)
+func (r *recorder) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	r.queued.Queue(sql, args...)
 	return queuedRow{}
 }
 
@@ -154,12 +174,12 @@ func (queuedRow) Scan(...any) error { return errQueued }
 type answered struct{ res pgx.BatchResults }
 
 // Exec implements dbsqlc.DBTX.
-func (a answered) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+func (a *answered) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
 	return a.res.Exec()
 }
 
 // Query implements dbsqlc.DBTX.
-func (a answered) Query(context.Context, string, ...any) (pgx.Rows, error) { return a.res.Query() }
+func (a *answered) Query(context.Context, string, ...any) (pgx.Rows, error) { return a.res.Query() }
 
 // QueryRow implements dbsqlc.DBTX.
-func (a answered) QueryRow(context.Context, string, ...any) pgx.Row { return a.res.QueryRow() }
+func (a *answered) QueryRow(context.Context, string, ...any) pgx.Row { return a.res.QueryRow() }

@@ -8,7 +8,7 @@ SELECT CASE
          WHERE r.tenant_id = @tenant_id AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]))
     THEN 'existing'
-    ELSE claim_run(@tenant_id, @keys::text[], @args::text, @fingerprint::bytea, @metadata::json, @call::jsonb)
+    ELSE claim_run(@tenant_id, @keys::text[], @args::text, @fingerprint::bytea, @metadata::json, @call::text)
     END::text AS outcome;
 
 -- name: RunByKey :many

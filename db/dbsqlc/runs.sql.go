@@ -46,7 +46,7 @@ SELECT CASE
          WHERE r.tenant_id = $5 AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $5 AND k.key = ($1::text[])[1]))
     THEN 'existing'
-    ELSE claim_run($5, $1::text[], $6::text, $7::bytea, $8::json, $9::jsonb)
+    ELSE claim_run($5, $1::text[], $6::text, $7::bytea, $8::json, $9::text)
     END::text AS outcome
 `
 
@@ -59,7 +59,7 @@ type ClaimRunParams struct {
 	Args        string
 	Fingerprint []byte
 	Metadata    []byte
-	Call        []byte
+	Call        string
 }
 
 // A plain repeat, by one key of a run that can answer it, is recognized before claim_run is

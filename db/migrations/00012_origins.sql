@@ -45,7 +45,7 @@ DROP FUNCTION IF EXISTS claim_run(uuid, uuid, text, text[], text, text, text, by
 -- +goose Down
 -- Refuses where there are approvals of other subjects: the old schema has no place for
 -- them. The claim_run of 00008 does not come back; go down to 7 and up again for it.
-DROP FUNCTION IF EXISTS claim_run(uuid, text[], text, bytea, json, jsonb);
+DROP FUNCTION IF EXISTS claim_run(uuid, text[], text, bytea, json, text);
 CREATE INDEX approvals_by_run ON approvals (tenant_id, run_id);
 DROP INDEX approvals_by_subject;
 REVOKE UPDATE (workflow_id) ON approvals FROM agentruntime_app;

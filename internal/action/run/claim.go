@@ -157,7 +157,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	}
 	outcome, r, err := s.claimRow(ctx, dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
-		Args: string(req.Args), Fingerprint: print, Metadata: req.Metadata, Call: mustJSON(call),
+		Args: string(req.Args), Fingerprint: print, Metadata: req.Metadata, Call: string(mustJSON(call)),
 	})
 	if err != nil {
 		return Claimed{}, err
