@@ -168,7 +168,7 @@ func TestSubjectWithoutAWorkflowNeedsItsQuorum(t *testing.T) {
 	require.Equal(t, governance.ApprovalRejected, a.Status)
 }
 
-// An approval that waits for people, and for no workflow, is not taken for an orphan.
+// An approval without a workflow waits for people only. It does not look abandoned.
 func TestSweeperLeavesASubjectWithoutAWorkflowAlone(t *testing.T) {
 	t.Parallel()
 	s := newSubjects(t)

@@ -11,8 +11,8 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
-// Temporal gives a step up while its call is at the provider, and runs it again.
-func TestACallUnderWayIsWaitedFor(t *testing.T) {
+// Temporal gives up a step while its call is at the provider, and runs it again.
+func TestRepeatedStepWaitsForACallUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pay", "keyed", "read"} {
 		t.Run(name, func(t *testing.T) {

@@ -190,7 +190,7 @@ func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	// An ActionRun counts its decisions itself; another workflow has to be told.
+	// An ActionRun counts its decisions itself; another workflow must be told.
 	tell := !flow.IsActionRun(d.p.run.WorkflowID)
 	return d.close(ctx, tx, approval.Closing{Status: governance.ApprovalApproved, Tell: tell})
 }

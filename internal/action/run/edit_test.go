@@ -10,9 +10,9 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// What an edit is bound to may change before anybody has approved it. Whoever is asked
-// then, it is not the editor.
-func TestAnEditorStaysOneWhenTheCallIsAskedAboutAnew(t *testing.T) {
+// What an edit is bound to may change before the edit is approved. Then people are asked
+// again, and the editor still may not approve.
+func TestEditorMayNotApproveALaterApprovalOfTheEdit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	gate := rule(governance.ActionRequireApproval, "pay")

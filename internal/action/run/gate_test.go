@@ -14,9 +14,10 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// A process has checked a call under its approval and lost the run to another, where
-// it was asked about anew and edited. What it kept is not what was approved.
-func TestOnlyWhatWasCheckedUnderTheApprovalIsSent(t *testing.T) {
+// A process has checked a call under its approval. Meanwhile another process took the run,
+// and an approver edited the call of a new approval. What the first process has in memory is
+// not what was approved.
+func TestSendOfACallThatWasEditedElsewhereSendsOnlyTheApprovedOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -41,9 +42,9 @@ func TestOnlyWhatWasCheckedUnderTheApprovalIsSent(t *testing.T) {
 	require.JSONEq(t, `{"n":2}`, r.provider.last())
 }
 
-// A verb is deleted between the judgement and the sending, and the gate is shut for
-// another reason: the run ends, and is not tried for ever.
-func TestAVerbThatGoesWhileTheGateIsShutEndsTheRun(t *testing.T) {
+// A verb is deleted between the judgement and the sending, and the gate is closed for
+// another reason. The run must end, and not be tried for ever.
+func TestVerbDeletedWhileTheGateIsClosedEndsTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -64,8 +65,8 @@ func TestAVerbThatGoesWhileTheGateIsShutEndsTheRun(t *testing.T) {
 	require.Equal(t, flow.Step{State: run.StateRefused, Done: true}, step)
 }
 
-// The giver of a grant lost his role while the provider had us wait.
-func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
+// The giver of a grant lost their role while the run waited for the provider.
+func TestGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -93,9 +94,9 @@ func TestAGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-// A call that may have been sent is sent again, where its verb may be repeated, only as
-// it was approved: another request could have a second effect, or go elsewhere.
-func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
+// A call that may have been sent is sent again only as it was approved, even where its verb
+// may be repeated. Another request could have a second effect, or another address.
+func TestCallIsNotRepeatedWithAnotherRequestThanTheApprovedOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "keyed"))
@@ -120,9 +121,9 @@ func TestACallIsNotRepeatedAsAnotherThanWasApproved(t *testing.T) {
 	require.EqualValues(t, 2, r.provider.effects.Load())
 }
 
-// Whoever changes what calls are judged by holds the gate until it is committed. A call
-// that comes to it meanwhile waits, and finds it shut.
-func TestACallThatMeetsAChangeOfPoliciesIsJudgedAnew(t *testing.T) {
+// A change of policies closes the gate until it commits. A call that reaches the gate
+// meanwhile waits, and finds it closed.
+func TestCallThatMeetsAChangeOfPoliciesIsJudgedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)

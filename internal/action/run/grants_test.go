@@ -10,9 +10,9 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// A use is taken some time before the call is sent; what is asked of the call may grow
-// in between. Then people are asked, and the grant has no more say.
-func TestAGrantThatWasTakenIsHeldAgainstThePoliciesAsTheyAre(t *testing.T) {
+// A use is taken some time before the call is sent. The policies may ask for more approvals
+// in between. Then people are asked, and the grant no longer counts.
+func TestGrantThatWasTakenIsCheckedAgainstThePresentPolicies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -42,8 +42,8 @@ func TestAGrantThatWasTakenIsHeldAgainstThePoliciesAsTheyAre(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-// A grant that nothing asks for any more keeps nothing back when it ends.
-func TestAGrantThatIsNotNeededAnyMoreKeepsNothingBack(t *testing.T) {
+// A run that no longer needs its grant is sent, even where the grant has ended.
+func TestEndOfAGrantThatIsNotNeededDoesNotStopTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))

@@ -14,8 +14,8 @@ import (
 // its own, and returns how far the run is. parent is the workflow that drove the run until
 // now. It is signalled when the run ends. The step can be repeated at any time: a run that
 // was handed over stays so, and one that has ended is only read. From then on the parent
-// only looks at the run. If a crash has it govern or send once more, the fence keeps the
-// call to one effect.
+// only looks at the run. If it governs or sends once more after a crash, the fence makes sure
+// that the call has one effect.
 func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error) {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	switch {

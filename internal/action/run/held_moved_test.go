@@ -9,9 +9,9 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// TestADecisionWhileTheRunIsLookedAt is counted after the run was read and before its
-// approval is, as two approvers at once, or a change of policies, bring about.
-func TestADecisionWhileTheRunIsLookedAt(t *testing.T) {
+// The decision is counted after the run was read and before its approval is read. Two
+// approvers at once, or a change of policies, can cause this.
+func TestDecisionBetweenTheReadsOfRunAndApprovalCounts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		decision string

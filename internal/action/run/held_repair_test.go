@@ -14,7 +14,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-func TestOneWhoHasApprovedMayStillReject(t *testing.T) {
+func TestApproverWhoHasApprovedMayStillReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund", needs(3)))
@@ -28,8 +28,8 @@ func TestOneWhoHasApprovedMayStillReject(t *testing.T) {
 	require.Equal(t, 2, r.count(`SELECT count(*) FROM approval_decisions WHERE counted_at IS NOT NULL`))
 }
 
-// A crash fell between the taking of a grant and the sending, and the grant was revoked
-// meanwhile: the run is held, and the approval has to be enough.
+// A crash came between the taking of a grant and the sending, and the grant was revoked
+// meanwhile. The run is held, and its approval must be enough.
 func TestARunThatLostItsGrantIsSentOnceItIsApproved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -53,8 +53,8 @@ func TestARunThatLostItsGrantIsSentOnceItIsApproved(t *testing.T) {
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'grant_id' IS NULL AND details->>'approval_id' <> ''`))
 }
 
-// The provider asks for a pause. What was approved before it is checked again after it.
-func TestAnApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
+// The provider asks for a pause. The approval is checked again after it.
+func TestApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
@@ -77,9 +77,9 @@ func TestAnApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-// Temporal lost the update after the row had counted it, so the workflow does not know
-// and would wait for the approval's time. The sweeper tells it.
-func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
+// Temporal lost the update after the row had counted the decision. So the workflow does not
+// know, and would wait until the approval expires. The sweeper tells it.
+func TestSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 	t.Parallel()
 	for name, missed := range map[string]func(r *rig, x run.Run){
 		"a rejection": func(r *rig, x run.Run) {
@@ -95,7 +95,7 @@ func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 			r.t.Helper()
 			require.True(r.t, r.decide(x, r.user("approver"), "approve").Closed)
 		},
-		"a rejection, and the id was claimed anew": func(r *rig, x run.Run) {
+		"a rejection, and the id was claimed again": func(r *rig, x run.Run) {
 			r.t.Helper()
 			require.True(r.t, r.decide(x, r.user("approver"), "reject").Closed)
 			none := time.Duration(0)
@@ -124,9 +124,9 @@ func TestTheSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 	}
 }
 
-// A dry run stays intercepted when it is rejected: the sweeper, which tells its
-// workflow, must see that there is nothing left to do.
-func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
+// A dry run stays intercepted when it is rejected. The sweeper tells its workflow, and must
+// see that there is nothing further to do.
+func TestSweeperDoesNotChangeARejectedDryRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	x := r.held("pay", "a", `{}`, func(q *run.Request) { q.DryRun = true })
@@ -139,8 +139,8 @@ func TestTheSweeperLeavesARejectedDryRunAlone(t *testing.T) {
 	require.Equal(t, "rejected", r.status(*x.ApprovalID))
 }
 
-// While a run is being cancelled its approval is replaced, as an edit does.
-func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
+// While a run is being cancelled, an edit replaces its approval.
+func TestCancelCancelsTheApprovalThatTheRunHasThen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
@@ -175,9 +175,9 @@ func TestCancellingTakesBackTheApprovalThatTheRunHasByThen(t *testing.T) {
 	require.Equal(t, "cancelled", r.status("appr_next"))
 }
 
-// Something else changes while the sweeper tells a workflow of the first change. It may
-// have looked by then, so it is told again.
-func TestAChangeWhileAWorkflowIsToldIsNotLost(t *testing.T) {
+// Something else changes while the sweeper tells a workflow of a first change. The workflow
+// may have looked before that, so it is told again.
+func TestChangeWhileAWorkflowIsToldIsToldToo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))

@@ -17,7 +17,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// policies puts the tenant under rules; each call is a new version of the whole.
+// policies replaces the tenant's policies; each call makes a new version.
 func (r *rig) policies(list ...governance.Policy) {
 	r.t.Helper()
 	version := r.targets.policies.Load().Version() + 1
@@ -40,7 +40,7 @@ func needs(n int32) func(*governance.ApprovalRule) {
 	return func(r *governance.ApprovalRule) { r.Required = n }
 }
 
-// user adds somebody with a role and returns his id.
+// user adds a user with a role and returns their id.
 func (r *rig) user(role string) uuid.UUID {
 	r.t.Helper()
 	id := uuid.New()
@@ -63,7 +63,7 @@ func ref(x run.Run) flow.RunRef {
 	return flow.RunRef{TenantID: x.TenantID, RunID: x.ID, Attempt: x.Attempt}
 }
 
-// decide proposes a decision about the run's approval as it stands and has it counted.
+// decide proposes a decision about the run's present approval and has it counted.
 func (r *rig) decide(x run.Run, user uuid.UUID, decision string, edited ...string) flow.Decided {
 	r.t.Helper()
 	id := uuid.New()
@@ -81,7 +81,7 @@ func (r *rig) decide(x run.Run, user uuid.UUID, decision string, edited ...strin
 	return d
 }
 
-// wake has the run's workflow go on, and returns the run as it then stands.
+// wake lets the run's workflow continue, and returns the run as it is then.
 func (r *rig) wake(x run.Run) run.Run {
 	r.t.Helper()
 	r.engine.walk(r.t.Context(), ref(x), x.WorkflowID)
@@ -100,7 +100,7 @@ func (r *rig) status(approvalID string) (status string) {
 	return r.text(`SELECT status FROM approvals WHERE id = '` + approvalID + `'`)
 }
 
-func TestAHeldCallRunsOnceItIsApproved(t *testing.T) {
+func TestHeldCallRunsOnceItIsApproved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
@@ -127,7 +127,7 @@ func TestAHeldCallRunsOnceItIsApproved(t *testing.T) {
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'approval_id' <> ''`))
 }
 
-func TestARejectedOrExpiredCallFreesItsID(t *testing.T) {
+func TestIDOfARejectedOrExpiredCallCanRunAgain(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"rejected", "expired"} {
 		t.Run(end, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestWhoMayDecide(t *testing.T) {
 	}
 }
 
-func TestAQuorumCountsEachOnce(t *testing.T) {
+func TestQuorumCountsEachUserOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay", needs(2)))
@@ -196,7 +196,7 @@ func TestAQuorumCountsEachOnce(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-func TestOneWhoMayApproveNoMoreDoesNotCount(t *testing.T) {
+func TestVoteOfAUserWhoMayNoLongerApproveDoesNotCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -210,7 +210,7 @@ func TestOneWhoMayApproveNoMoreDoesNotCount(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 }
 
-func TestWhatAnApprovalIsBoundTo(t *testing.T) {
+func TestApprovalIsSupersededWhenWhatItIsBoundToChanges(t *testing.T) {
 	t.Parallel()
 	gate := rule(governance.ActionRequireApproval, "pay")
 	other := gate
@@ -276,7 +276,7 @@ func TestARunIsNotSentUnderPoliciesThatHaveChanged(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 }
 
-func TestADryRunIsSentOnceItIsApproved(t *testing.T) {
+func TestDryRunIsSentOnceItIsApproved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dry := func(q *run.Request) { q.DryRun = true }
@@ -300,7 +300,7 @@ func TestADryRunIsSentOnceItIsApproved(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-func TestAnEditAsksAnew(t *testing.T) {
+func TestEditAsksForANewApproval(t *testing.T) {
 	t.Parallel()
 	for _, self := range []bool{false, true} {
 		t.Run(fmt.Sprint("self approval ", self), func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestAnEditAsksAnew(t *testing.T) {
 	}
 }
 
-func TestAnEscalatedApprovalTurnsToOwnersAndAdmins(t *testing.T) {
+func TestEscalatedApprovalMayBeDecidedByOwnersAndAdmins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	named, admin := r.user("member"), r.user("admin")
@@ -351,7 +351,7 @@ func TestAnEscalatedApprovalTurnsToOwnersAndAdmins(t *testing.T) {
 	require.Equal(t, run.StateExpired, r.wake(late).State)
 }
 
-func TestCancellingAHeldRunTakesItsApprovalBack(t *testing.T) {
+func TestCancelOfAHeldRunCancelsItsApproval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -367,7 +367,7 @@ func TestCancellingAHeldRunTakesItsApprovalBack(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 }
 
-func TestAnApprovalWithoutAWorkflowIsClosed(t *testing.T) {
+func TestApprovalWhoseWorkflowEndedIsClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -382,7 +382,7 @@ func TestAnApprovalWithoutAWorkflowIsClosed(t *testing.T) {
 	require.Equal(t, run.StateIntercepted, r.read(dry).State)
 }
 
-func TestAnOperatorAtTemporalCanOnlyReject(t *testing.T) {
+func TestOperatorAtTemporalCanOnlyReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -401,7 +401,7 @@ func (r *rig) grant(verbName string, giver uuid.UUID, uses int) uuid.UUID {
 	return id
 }
 
-func TestAGrantLetsLaterCallsThrough(t *testing.T) {
+func TestGrantLetsLaterCallsThrough(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
@@ -418,7 +418,7 @@ func TestAGrantLetsLaterCallsThrough(t *testing.T) {
 	require.Equal(t, 2, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'grant_id' <> ''`))
 }
 
-func TestWhatAGrantDoesNotOpen(t *testing.T) {
+func TestGrantDoesNotLetOtherCallsThrough(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*rig){
 		"a block": func(r *rig) {
@@ -476,7 +476,7 @@ func TestWhatAGrantDoesNotOpen(t *testing.T) {
 	}
 }
 
-func TestAGrantIsNotUsedBeyondItsNumberByRacingCalls(t *testing.T) {
+func TestGrantIsNotUsedMoreOftenThanAllowedByRacingCalls(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))

@@ -11,8 +11,8 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// A list has all of a run but what can be megabytes.
-func TestAListReadsNoArgumentsAndNoResults(t *testing.T) {
+// A list has every column of a run, except those that can be megabytes.
+func TestListReadsNoArgumentsAndNoResults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))

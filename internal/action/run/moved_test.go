@@ -12,9 +12,9 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// The last approval is counted just before its time is over, and commits when the
-// workflow has found that it is.
-func TestAnApprovalInTheLastMomentStands(t *testing.T) {
+// The last approval is counted just before the time is over. It commits after the workflow
+// has found that the time is over.
+func TestApprovalInTheLastMomentCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))
@@ -52,10 +52,10 @@ func TestAnApprovalInTheLastMomentStands(t *testing.T) {
 	require.Equal(t, "approved", r.status(*x.ApprovalID))
 }
 
-// Where several processes both answer callers and run workflows, the one that claimed a
-// run keeps its row for the step that mostly follows there. The step may be taken
-// elsewhere, and a later one here.
-func TestARowThatWasKeptFromTheClaimDoesNotEndAWorkflow(t *testing.T) {
+// Several processes may both answer callers and run workflows. The one that claimed a run
+// keeps its row for the next step, which mostly runs there. But that step may run elsewhere,
+// and a later step here.
+func TestRowKeptFromTheClaimDoesNotEndAWorkflow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "pay"))

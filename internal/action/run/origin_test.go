@@ -122,7 +122,7 @@ func TestSweeperFollowsTheWorkflowInTheRow(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 }
 
-// A caller's word about agent and customer counts for the caller's own runs only.
+// The metadata names agent and customer only for a caller's own runs.
 func TestConditionsReadAgentAndCustomerFromTheOrigin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

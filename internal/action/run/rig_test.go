@@ -22,8 +22,8 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// rig is a run service over a real database, with an engine that walks the
-// workflow's steps in this process and a provider that counts.
+// rig is a run service over a real database. Its engine makes the workflow's steps in this
+// process, and its provider counts calls.
 type rig struct {
 	*run.Service
 	t        *testing.T
@@ -90,7 +90,7 @@ func (r *rig) caller() actor.Actor {
 	return actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: r.key, RequestID: "req_test", SourceAddr: "192.0.2.1"}
 }
 
-// workflow is the id of the workflow of the run that first claimed key.
+// workflow returns the id of the workflow of the run that first claimed key.
 func (r *rig) workflow(key string) string { return flow.RunWorkflowID(r.tenant, key) }
 
 func (r *rig) do(verbName, id, args string, more ...func(*run.Request)) (run.Outcome, error) {
@@ -119,17 +119,17 @@ func (r *rig) text(sql string) (s string) {
 	return s
 }
 
-// engine walks the steps as workflows.ActionRun does.
+// engine makes the steps as workflows.ActionRun does.
 type engine struct {
 	service *run.Service
 	starts  atomic.Int64
-	// dead drops starts, as a process does that dies after the claim.
+	// dead: starts are ignored, as after a crash between claim and start.
 	dead    atomic.Bool
 	started sync.Map // flow.RunRef
 	open    sync.Map // workflow id → whether the workflow is open
 	inputs  sync.Map // workflow id → flow.ActionRunInput
 	nudged  atomic.Int64
-	// telling happens once, while a workflow is told to look at its row.
+	// telling is called once, while a workflow is told to read its row.
 	telling atomic.Pointer[func()]
 }
 
@@ -147,7 +147,7 @@ func (e *engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowI
 	return nil
 }
 
-// walk goes on until the run ends or waits for approval.
+// walk makes steps until the run ends or waits for approval.
 func (e *engine) walk(ctx context.Context, ref flow.RunRef, workflowID string) {
 	step, err := e.service.Govern(ctx, ref)
 	for err == nil && !step.Done {
@@ -156,7 +156,13 @@ func (e *engine) walk(ctx context.Context, ref flow.RunRef, workflowID string) {
 		}
 		step, err = e.service.Send(ctx, ref)
 		if step.After > 0 {
-			<-time.After(min(step.After, 5*time.Millisecond))
+			timer := time.NewTimer(min(step.After, 5*time.Millisecond))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
 		}
 	}
 	e.open.Store(workflowID, false)
@@ -196,7 +202,7 @@ type targets struct {
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
 	customer atomic.Pointer[string] // of the last call
-	// meanwhile happens once, between the reading of a run and of what it depends on.
+	// meanwhile is called once, after a run was read and before what it depends on is.
 	meanwhile atomic.Pointer[func()]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool

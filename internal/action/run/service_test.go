@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func TestARepeatIsAnsweredFromTheFence(t *testing.T) {
+func TestRepeatIsAnsweredFromTheFence(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first, err := r.do("pay", "e1", `{"amount":100}`)
@@ -107,7 +107,7 @@ func TestRacingCallersWithCrossedKeys(t *testing.T) {
 	require.Zero(t, r.count(`SELECT count(*) FROM run_keys k WHERE NOT EXISTS (SELECT FROM runs r WHERE r.id = k.run_id)`), "a key names a run that does not exist")
 }
 
-func TestAnIdIsNotUsedForAnotherCall(t *testing.T) {
+func TestIDOfAnotherCallIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.do("pay", "e1", `{"amount":1}`)
@@ -126,7 +126,7 @@ func TestAnIdIsNotUsedForAnotherCall(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-func TestARefusalFreesTheID(t *testing.T) {
+func TestIDOfARefusedCallCanRunAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	out, err := r.do("pay", "e1", `{"bad":true}`)
@@ -148,7 +148,7 @@ func TestARefusalFreesTheID(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-func TestAnUnknownVerbClaimsNothing(t *testing.T) {
+func TestUnknownVerbClaimsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.do("nothing", "e1", `{}`)
@@ -156,7 +156,7 @@ func TestAnUnknownVerbClaimsNothing(t *testing.T) {
 	require.Zero(t, r.count(`SELECT count(*) FROM run_keys`))
 }
 
-func TestAWriteWithoutAnswerIsUnknownAndNotRepeated(t *testing.T) {
+func TestWriteWithoutAnswerIsUnknownAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Sent} })
@@ -180,7 +180,7 @@ func TestAWriteWithoutAnswerIsUnknownAndNotRepeated(t *testing.T) {
 	require.JSONEq(t, `{"id":"ch_1"}`, string(out.Run.Result))
 }
 
-func TestWhatMayBeRepeatedIs(t *testing.T) {
+func TestCallThatMayBeRepeatedIsSentAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.provider.replies(func(n int64) run.Answer {
@@ -198,8 +198,8 @@ func TestWhatMayBeRepeatedIs(t *testing.T) {
 	require.Equal(t, 1, keys, "all attempts carry one idempotency key")
 }
 
-// A crash between claim and start leaves a row that no workflow knows of.
-func TestAClaimWithoutAWorkflowIsRepaired(t *testing.T) {
+// A crash between claim and start leaves a row without a workflow.
+func TestClaimWithoutAWorkflowIsRepaired(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -215,8 +215,8 @@ func TestAClaimWithoutAWorkflowIsRepaired(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-// The other way round: the workflow is gone and the row is not.
-func TestARowWhoseWorkflowEndedIsRepaired(t *testing.T) {
+// The workflow has ended, and the row has not.
+func TestRowWhoseWorkflowEndedIsRepaired(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -239,7 +239,7 @@ func TestARowWhoseWorkflowEndedIsRepaired(t *testing.T) {
 }
 
 // A worker that crashed after sending had been committed repeats the step.
-func TestACrashedSendIsNotRepeated(t *testing.T) {
+func TestCrashedSendIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
 		state   run.State
@@ -266,7 +266,7 @@ func TestACrashedSendIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestARevokedKeySendsNothing(t *testing.T) {
+func TestRevokedKeySendsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -281,7 +281,7 @@ func TestARevokedKeySendsNothing(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 }
 
-func TestACancelledRunSendsNothing(t *testing.T) {
+func TestCancelledRunSendsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -300,7 +300,7 @@ func TestACancelledRunSendsNothing(t *testing.T) {
 
 // A repeatable write whose attempt may have had its effect is neither cancelled nor
 // refused as if nothing had been sent.
-func TestWhatMayHaveBeenSentIsNotCalledUnsent(t *testing.T) {
+func TestRunThatMayHaveBeenSentIsNotCancelledOrRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
@@ -331,7 +331,7 @@ func TestWhatMayHaveBeenSentIsNotCalledUnsent(t *testing.T) {
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 
-func TestADryRunOfAWriteIsIntercepted(t *testing.T) {
+func TestDryRunOfAWriteIsIntercepted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dry := func(q *run.Request) { q.DryRun = true }
@@ -366,7 +366,7 @@ func TestAnotherTenantAndAnotherKeySeeNothing(t *testing.T) {
 	}
 }
 
-func TestTheAuditRecordCannotBeChanged(t *testing.T) {
+func TestAuditRecordCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.do("pay", "e1", `{}`)

@@ -87,8 +87,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Whatever the answer: a write that may not be repeated is sent again only where
-// the provider provably did nothing.
+// After any answer, a write that may not be repeated is sent again only where the provider
+// provably did nothing.
 func TestSettleNeverRisksASecondEffect(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []Phase{NotSent, Sent, Answered} {

@@ -62,7 +62,7 @@ func TestQueriesMoveRunsAsTheTableSays(t *testing.T) {
 		_, where, found := strings.Cut(text[strings.LastIndex(text, "UPDATE runs"):], " WHERE ")
 		require.True(t, found)
 		where, _, _ = strings.Cut(where, "RETURNING")
-		// An approval's status is no state of the run.
+		// An approval's status is not a state of the run.
 		where = regexp.MustCompile(`a\.status = '[a-z]+'`).ReplaceAllString(where, "")
 		if query == "ClaimRun" {
 			where, _, _ = strings.Cut(where, "IF FOUND")

@@ -13,7 +13,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// What can come between the steps of a run that another workflow drives.
+// These tests show what can come between the steps of a run that another workflow drives.
 
 // heldStep is a step of a Map that waits for approval, and is not handed over yet.
 func (r *rig) heldStep() run.Run {
@@ -33,8 +33,8 @@ func (r *rig) handOver(x run.Run) flow.Step {
 	return step
 }
 
-// A crash has the parent's workflow repeat its claim. What people or policies refused in
-// the meantime stays refused.
+// After a crash the parent's workflow repeats its claim. What people or policies refused
+// meanwhile stays refused.
 func TestRepeatedClaimOfARefusedStepRunsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -153,7 +153,7 @@ func TestSweeperSeesAWorkflowThatStartsMeanwhile(t *testing.T) {
 	require.Equal(t, "pending", r.status(*x.ApprovalID))
 }
 
-// Nothing is left that could know how the call went.
+// No process is left that could know the outcome of the call.
 func TestStepThatMayHaveBeenSentEndsUnknownWithItsWorkflow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -87,8 +87,8 @@ func (s *Service) abandon(ctx context.Context, r Run) error {
 
 // Unattended implements approval.Owner. It starts the workflow of a run where the engine
 // does not know it: a crash came before the start, or the engine has forgotten it. Where an
-// operator ended the workflow, it closes the approval; nothing was sent. It leaves a run
-// alone that was handed over in the meantime.
+// operator ended the workflow, it closes the approval; nothing was sent. It does not
+// change a run that was handed over meanwhile.
 func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool) error {
 	r, err := s.get(ctx, w.TenantID, *w.RunID)
 	if err != nil {
