@@ -17,12 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// notYetPlain lists folders (without those below) and files whose language is still to be
-// made plain. Temporary: the one who rewrites a folder removes it here; then the list goes.
-var notYetPlain = []string{
-	"internal/action/run/",
-}
-
 // text is what a person reads in a file: a page without its code, or the comments.
 type text struct {
 	path string // from the root, with slashes
@@ -35,9 +29,7 @@ type text struct {
 func TestCommentsAndPagesAreInPlainWords(t *testing.T) {
 	t.Parallel()
 	for _, x := range texts(t) {
-		if slices.Contains(notYetPlain, x.path) || slices.Contains(notYetPlain, path.Dir(x.path)+"/") {
-			continue
-		}
+
 		for _, fault := range faults(x) {
 			t.Errorf("%s:%d: %s", x.path, x.line, fault)
 		}
@@ -49,9 +41,7 @@ func TestPagesWrapAt100Columns(t *testing.T) {
 	const most = 100
 	for _, page := range pages(t) {
 		name := strings.TrimPrefix(path.Join("docs", filepath.ToSlash(page)), "/")
-		if slices.Contains(notYetPlain, name) {
-			continue
-		}
+
 		// Blank lines take the place of the code, so that lines keep their numbers.
 		text := fences.ReplaceAllStringFunc(read(t, page), func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
 		for i, line := range strings.Split(text, "\n") {
