@@ -29,7 +29,6 @@ type text struct {
 func TestCommentsAndPagesAreInPlainWords(t *testing.T) {
 	t.Parallel()
 	for _, x := range texts(t) {
-
 		for _, fault := range faults(x) {
 			t.Errorf("%s:%d: %s", x.path, x.line, fault)
 		}
