@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/flow"
 )
 
@@ -22,7 +23,7 @@ func TestRepeatedStepWaitsForACallUnderWay(t *testing.T) {
 			r.provider.replies(func(int64) run.Answer {
 				sent <- struct{}{}
 				<-goOn
-				return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
+				return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
 			})
 			zero := time.Duration(0)
 			out, err := r.do(name, "e1", `{}`, func(q *run.Request) { q.Wait = &zero })

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
@@ -73,7 +74,7 @@ func TestGrantIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	giver := r.user("approver")
 	r.grant("pay", giver, 9)
 	r.provider.replies(func(int64) run.Answer {
-		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+		return run.Answer{Phase: attempt.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
 	})
 	r.engine.dead.Store(true)
 	out, err := r.do("pay", "one", `{}`, func(q *run.Request) { none := time.Duration(0); q.Wait = &none })
@@ -100,7 +101,7 @@ func TestCallIsNotRepeatedWithAnotherRequestThanTheApprovedOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "keyed"))
-	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Answered, Status: 503, Complete: true} })
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Answered, Status: 503, Complete: true} })
 	x := r.held("keyed", "a", `{}`)
 	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
 	_, err := r.Govern(t.Context(), ref(x))

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
@@ -59,7 +60,7 @@ func TestApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "refund"))
 	r.provider.replies(func(int64) run.Answer {
-		return run.Answer{Phase: run.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
+		return run.Answer{Phase: attempt.Answered, Status: 429, Complete: true, RetryAfter: time.Second}
 	})
 	x := r.held("refund", "a", `{}`)
 	u := r.user("approver")

@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -290,5 +291,5 @@ func (c call) Send(_ context.Context, key string) run.Answer {
 	if f := c.provider.answer.Load(); f != nil {
 		return (*f)(n)
 	}
-	return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
+	return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
 }

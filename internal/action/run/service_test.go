@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 )
@@ -159,7 +160,7 @@ func TestUnknownVerbClaimsNothing(t *testing.T) {
 func TestWriteWithoutAnswerIsUnknownAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Sent} })
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent} })
 	out, err := r.do("pay", "e1", `{}`)
 	require.NoError(t, err)
 	require.Equal(t, fault.CodeOutcomeUnknown, out.Run.Fault().Code)
@@ -185,9 +186,9 @@ func TestCallThatMayBeRepeatedIsSentAgain(t *testing.T) {
 	r := newRig(t)
 	r.provider.replies(func(n int64) run.Answer {
 		if n < 3 {
-			return run.Answer{Phase: run.Sent}
+			return run.Answer{Phase: attempt.Sent}
 		}
-		return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
+		return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
 	})
 	out, err := r.do("keyed", "e1", `{}`)
 	require.NoError(t, err)
@@ -304,7 +305,7 @@ func TestRunThatMayHaveBeenSentIsNotCancelledOrRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.engine.dead.Store(true)
-	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: run.Sent} })
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent} })
 	answered := make(chan run.Outcome, 1)
 	go func() {
 		out, _ := r.do("keyed", "e1", `{}`)

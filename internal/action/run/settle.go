@@ -5,26 +5,14 @@ import (
 	"net/http"
 	"time"
 
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
 
-// Phase says how far a call to the provider got.
-type Phase int
-
-// The phases.
-const (
-	// NotSent: provably no byte of the request left (DNS, dial, TLS, no header written).
-	NotSent Phase = iota
-	// Sent: some or all of it may have left, and no status came back.
-	Sent
-	// Answered: the provider answered with a status.
-	Answered
-)
-
 // Answer is the result of one attempt at the provider. It contains no secret.
 type Answer struct {
-	Phase Phase
+	Phase attempt.Phase
 	// Status is the HTTP status; 0 where none came back.
 	Status int
 	// Result is the provider's answer as an object; nil where it was not understood
@@ -70,14 +58,14 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, 
 	}
 	canWait := sends < maxSends && wait < left
 	switch {
-	case a.Phase == NotSent && canWait:
+	case a.Phase == attempt.NotSent && canWait:
 		return settlement{again: true, after: wait, harmless: true}
-	case a.Phase == NotSent && op == verb.Write && !harmless:
+	case a.Phase == attempt.NotSent && op == verb.Write && !harmless:
 		// This attempt did not leave, but one before it may have.
 		return unknown(a)
-	case a.Phase == NotSent:
+	case a.Phase == attempt.NotSent:
 		return unsent(notReached(a), a)
-	case a.Phase == Sent:
+	case a.Phase != attempt.Answered: // an unknown phase is the worst of them
 		return settleUnanswered(op, resend, a, canWait, wait)
 	case a.Status == http.StatusTooManyRequests:
 		// A refusal: the provider did nothing.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -28,11 +29,11 @@ func TestSettle(t *testing.T) {
 	last := func(c call) call { c.sends = maxSends; return c }
 	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
 	answered := func(status int, result json.RawMessage) Answer {
-		return Answer{Phase: Answered, Status: status, Result: result, Complete: true}
+		return Answer{Phase: attempt.Answered, Status: status, Result: result, Complete: true}
 	}
-	cut := Answer{Phase: Answered, Status: 200, Problem: "the response broke off"}
-	html := Answer{Phase: Answered, Status: 200, Complete: true, Problem: "not declared"}
-	limited := Answer{Phase: Answered, Status: 429, Complete: true, RetryAfter: 2 * time.Second}
+	cut := Answer{Phase: attempt.Answered, Status: 200, Problem: "the response broke off"}
+	html := Answer{Phase: attempt.Answered, Status: 200, Complete: true, Problem: "not declared"}
+	limited := Answer{Phase: attempt.Answered, Status: 429, Complete: true, RetryAfter: 2 * time.Second}
 
 	for name, c := range map[string]struct {
 		call  call
@@ -42,21 +43,21 @@ func TestSettle(t *testing.T) {
 	}{
 		"write, 200":                       {write, answered(200, body), StateExecuted, ""},
 		"write, 204":                       {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
-		"write, never left":                {write, Answer{Phase: NotSent}, again, ""},
-		"write, never left, last":          {last(write), Answer{Phase: NotSent}, StateRefused, fault.CodeProviderError},
-		"write, never left, out of time":   {call{verb.Write, false, 1, true, 0}, Answer{Phase: NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
-		"keyed, none ever left":            {last(keyed), Answer{Phase: NotSent}, StateRefused, fault.CodeProviderError},
-		"keyed, earlier one may have left": {afterOne(keyed), Answer{Phase: NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, never left":                {write, Answer{Phase: attempt.NotSent}, again, ""},
+		"write, never left, last":          {last(write), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
+		"write, never left, out of time":   {call{verb.Write, false, 1, true, 0}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
+		"keyed, none ever left":            {last(keyed), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
+		"keyed, earlier one may have left": {afterOne(keyed), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, 429 after one that left":   {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, 429, last":                 {last(keyed), limited, StateRefused, fault.CodeProviderRejected},
 		"read, 429 after one that left":    {afterOne(read), limited, StateRefused, fault.CodeProviderRejected},
-		"write, no answer":                 {write, Answer{Phase: Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"write, hangs":                     {write, Answer{Phase: Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, no answer":                 {keyed, Answer{Phase: Sent}, again, ""},
-		"keyed, no answer, last":           {last(keyed), Answer{Phase: Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"read, no answer":                  {read, Answer{Phase: Sent}, again, ""},
-		"read, no answer, last":            {last(read), Answer{Phase: Sent}, StateFailed, fault.CodeProviderError},
-		"read, hangs, last":                {last(read), Answer{Phase: Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
+		"write, no answer":                 {write, Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, hangs":                     {write, Answer{Phase: attempt.Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, no answer":                 {keyed, Answer{Phase: attempt.Sent}, again, ""},
+		"keyed, no answer, last":           {last(keyed), Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, no answer":                  {read, Answer{Phase: attempt.Sent}, again, ""},
+		"read, no answer, last":            {last(read), Answer{Phase: attempt.Sent}, StateFailed, fault.CodeProviderError},
+		"read, hangs, last":                {last(read), Answer{Phase: attempt.Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
 		"write, cut body":                  {write, cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"read, cut body":                   {read, cut, again, ""},
 		"read, cut body, last":             {last(read), cut, StateFailed, fault.CodeProviderError},
@@ -91,12 +92,12 @@ func TestSettle(t *testing.T) {
 // provably did nothing.
 func TestSettleNeverRisksASecondEffect(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []Phase{NotSent, Sent, Answered} {
+	for _, phase := range []attempt.Phase{attempt.NotSent, attempt.Sent, attempt.Answered} {
 		for status := range 600 {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
 				if s := settle(verb.Write, false, a, 1, true, time.Hour); s.again {
-					require.True(t, phase == NotSent || phase == Answered && status == 429, "phase %d status %d", phase, status)
+					require.True(t, phase == attempt.NotSent || phase == attempt.Answered && status == 429, "phase %d status %d", phase, status)
 				}
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"agentruntime/internal/kernel/attempt"
 )
 
 // Limits of one attempt.
@@ -25,19 +27,6 @@ const (
 	maxRedirects  = 5
 	maxRetryAfter = 24 * time.Hour
 	userAgent     = "agent-runtime/1.0"
-)
-
-// Phase is how far an attempt got.
-type Phase string
-
-// Phases. Only NotSent proves that the provider saw nothing.
-const (
-	// NotSent: there was no connection (name lookup, dial, TLS handshake).
-	NotSent Phase = "not_sent"
-	// Sent: a byte of the request may have left, and no answer arrived.
-	Sent Phase = "sent"
-	// Answered: a status arrived. Its body may still be cut (BodyErr).
-	Answered Phase = "answered"
 )
 
 // SendOptions bound one attempt.
@@ -54,7 +43,7 @@ type SendOptions struct {
 
 // Outcome is all that is known after one attempt.
 type Outcome struct {
-	Phase       Phase
+	Phase       attempt.Phase
 	Status      int
 	Header      http.Header // Retry-After, Location and the provider's request id
 	ContentType string
@@ -98,12 +87,12 @@ func (c *Client) Send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome {
 	limited, stop := context.WithTimeout(ctx, orDefault(opt.Timeout, DefaultTimeout))
 	defer stop()
-	attempt, cancel := context.WithCancelCause(limited)
+	trying, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
 	w := &watch{write: !opt.Read, cancel: cancel}
-	req, err := newRequest(httptrace.WithClientTrace(attempt, w.trace()), r, opt)
+	req, err := newRequest(httptrace.WithClientTrace(trying, w.trace()), r, opt)
 	if err != nil {
-		return Outcome{Phase: NotSent, Err: err}
+		return Outcome{Phase: attempt.NotSent, Err: err}
 	}
 	timedOut := func(err error) bool {
 		return err != nil && ctx.Err() == nil && (limited.Err() != nil || isTimeout(err))
@@ -196,11 +185,11 @@ func (w *watch) refuseResend() {
 // phase returns how far an attempt without an answer got. Once there was a connection, a
 // goroutine of net/http may write to it at any moment, even after the attempt has failed.
 // So only an attempt without a connection was provably not sent.
-func (w *watch) phase() Phase {
+func (w *watch) phase() attempt.Phase {
 	if w.gotConn.Load() || w.wrote.Load() {
-		return Sent
+		return attempt.Sent
 	}
-	return NotSent
+	return attempt.NotSent
 }
 
 // redirects follows at most five redirects for a read, and only to the host it was sent to:
@@ -220,7 +209,7 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 func (c *Client) read(resp *http.Response, limit int64) Outcome {
 	defer resp.Body.Close()
 	out := Outcome{
-		Phase: Answered, Status: resp.StatusCode, Header: http.Header{},
+		Phase: attempt.Answered, Status: resp.StatusCode, Header: http.Header{},
 		ContentType: resp.Header.Get("Content-Type"),
 		RetryAfter:  retryAfter(resp.Header.Get("Retry-After"), c.now()),
 	}

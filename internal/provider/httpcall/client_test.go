@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/provider/httpcall"
 )
 
@@ -105,7 +106,7 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 	}
 	tests := map[string]struct {
 		handle   func(*rawServer, *net.TCPConn, *bufio.Reader)
-		phase    httpcall.Phase
+		phase    attempt.Phase
 		status   int
 		err      error
 		bodyErr  error
@@ -115,27 +116,27 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 		"reset before reading": {handle: func(_ *rawServer, conn *net.TCPConn, r *bufio.Reader) {
 			_, _ = r.Peek(1) // a reset before the first byte may fail the dial instead
 			reset(conn)
-		}, phase: httpcall.Sent},
-		"closed before reading": {handle: func(*rawServer, *net.TCPConn, *bufio.Reader) {}, phase: httpcall.Sent},
+		}, phase: attempt.Sent},
+		"closed before reading": {handle: func(*rawServer, *net.TCPConn, *bufio.Reader) {}, phase: attempt.Sent},
 		"reset after reading": {handle: func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
 			s.readRequest(r)
 			reset(conn)
-		}, phase: httpcall.Sent, requests: 1},
-		"closed after reading": {handle: func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) { s.readRequest(r) }, phase: httpcall.Sent, requests: 1},
+		}, phase: attempt.Sent, requests: 1},
+		"closed after reading": {handle: func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) { s.readRequest(r) }, phase: attempt.Sent, requests: 1},
 		"hang": {handle: func(s *rawServer, _ *net.TCPConn, r *bufio.Reader) {
 			s.readRequest(r)
 			_, _ = r.ReadByte() // until the client gives up
-		}, phase: httpcall.Sent, err: context.DeadlineExceeded, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
+		}, phase: attempt.Sent, err: context.DeadlineExceeded, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
 			t.Helper()
 			require.True(t, o.Timeout)
 		}},
 		"a body that breaks off": {
 			handle: answer("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100", `{"id":"1"`),
-			phase:  httpcall.Answered, status: 200, bodyErr: io.ErrUnexpectedEOF, requests: 1,
+			phase:  attempt.Answered, status: 200, bodyErr: io.ErrUnexpectedEOF, requests: 1,
 		},
 		"a chunk that breaks off": {
 			handle: answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "5\r\nab"),
-			phase:  httpcall.Answered, status: 200, bodyErr: io.ErrUnexpectedEOF, requests: 1,
+			phase:  attempt.Answered, status: 200, bodyErr: io.ErrUnexpectedEOF, requests: 1,
 		},
 		"a body that hangs": {
 			handle: func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
@@ -143,38 +144,38 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
 				_, _ = r.ReadByte()
 			},
-			phase: httpcall.Answered, status: 200, bodyErr: context.DeadlineExceeded, requests: 1,
+			phase: attempt.Answered, status: 200, bodyErr: context.DeadlineExceeded, requests: 1,
 			check: func(t *testing.T, o httpcall.Outcome) {
 				t.Helper()
 				require.True(t, o.Timeout)
 			},
 		},
-		"no HTTP": {handle: answer("S3CRET nonsense", ""), phase: httpcall.Sent, requests: 1},
-		"a 500":   {handle: answer("HTTP/1.1 500 Oops\r\nContent-Length: 2", "{}"), phase: httpcall.Answered, status: 500, requests: 1},
-		"another type": {handle: answer("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2", "hi"), phase: httpcall.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
+		"no HTTP": {handle: answer("S3CRET nonsense", ""), phase: attempt.Sent, requests: 1},
+		"a 500":   {handle: answer("HTTP/1.1 500 Oops\r\nContent-Length: 2", "{}"), phase: attempt.Answered, status: 500, requests: 1},
+		"another type": {handle: answer("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2", "hi"), phase: attempt.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
 			t.Helper()
 			require.Equal(t, "text/html", o.ContentType)
 			_, ok := httpcall.ResultObject(o.ContentType, o.Body, nil)
 			require.False(t, ok)
 		}},
-		"429 in seconds":   {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0", ""), phase: httpcall.Answered, status: 429, requests: 1, check: waits(7 * time.Second)},
-		"429 at a time":    {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: Sun, 01 Mar 2026 12:01:30 GMT\r\nContent-Length: 0", ""), phase: httpcall.Answered, status: 429, requests: 1, check: waits(90 * time.Second)},
-		"429 in the past":  {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: Sun, 01 Mar 2020 12:00:30 GMT\r\nContent-Length: 0", ""), phase: httpcall.Answered, status: 429, requests: 1, check: waits(0)},
-		"429 for ever":     {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999999\r\nContent-Length: 0", ""), phase: httpcall.Answered, status: 429, requests: 1, check: waits(24 * time.Hour)},
-		"429 and nonsense": {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: soon\r\nContent-Length: 0", ""), phase: httpcall.Answered, status: 429, requests: 1, check: waits(0)},
-		"a huge body": {handle: answer("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(5<<20), strings.Repeat("x", 5<<20)), phase: httpcall.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
+		"429 in seconds":   {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(7 * time.Second)},
+		"429 at a time":    {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: Sun, 01 Mar 2026 12:01:30 GMT\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(90 * time.Second)},
+		"429 in the past":  {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: Sun, 01 Mar 2020 12:00:30 GMT\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(0)},
+		"429 for ever":     {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999999\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(24 * time.Hour)},
+		"429 and nonsense": {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: soon\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(0)},
+		"a huge body": {handle: answer("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(5<<20), strings.Repeat("x", 5<<20)), phase: attempt.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
 			t.Helper()
 			require.True(t, o.Truncated)
 			require.Len(t, o.Body, 4<<20)
 		}},
-		"headers without end": {handle: answer("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("S3CRET", 1<<20), ""), phase: httpcall.Sent, requests: 1},
+		"headers without end": {handle: answer("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("S3CRET", 1<<20), ""), phase: attempt.Sent, requests: 1},
 		"a redirect elsewhere": {
 			handle: answer("HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/steal\r\nContent-Length: 0", ""),
-			phase:  httpcall.Answered, status: 307, requests: 1,
+			phase:  attempt.Answered, status: 307, requests: 1,
 		},
 		"a redirect to itself": {
 			handle: answer("HTTP/1.1 303 Go\r\nLocation: /again\r\nContent-Length: 0", ""),
-			phase:  httpcall.Answered, status: 303, requests: 1,
+			phase:  attempt.Answered, status: 303, requests: 1,
 		},
 	}
 	for name, tc := range tests {
@@ -186,7 +187,7 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 			require.Equal(t, tc.phase, o.Phase, "%v", o.Err)
 			require.Equal(t, tc.status, o.Status)
 			require.Equal(t, tc.requests, s.requests.Load())
-			require.Equal(t, tc.phase != httpcall.Answered, o.Err != nil)
+			require.Equal(t, tc.phase != attempt.Answered, o.Err != nil)
 			if tc.err != nil {
 				require.ErrorIs(t, o.Err, tc.err)
 			}
@@ -241,7 +242,7 @@ func TestFailedConnectionIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newClient(t, tc.transport).Send(t.Context(), post(tc.url), httpcall.SendOptions{Timeout: time.Second})
-			require.Equal(t, httpcall.NotSent, o.Phase)
+			require.Equal(t, attempt.NotSent, o.Phase)
 			require.Error(t, o.Err)
 			require.NotContains(t, o.Err.Error(), "S3CRET")
 			require.Equal(t, tc.timeout, o.Timeout)
@@ -289,9 +290,9 @@ func TestWriteIsNeverSentTwice(t *testing.T) {
 			s := newRaw(t, drops)
 			c := newClient(t, nil)
 			first := c.Send(t.Context(), tc.request(s.url), tc.opt)
-			require.Equal(t, httpcall.Answered, first.Phase)
+			require.Equal(t, attempt.Answered, first.Phase)
 			second := c.Send(t.Context(), tc.request(s.url), tc.opt)
-			require.Equal(t, httpcall.Sent, second.Phase)
+			require.Equal(t, attempt.Sent, second.Phase)
 			require.Equal(t, int32(1), s.conns.Load(), "both went over one connection")
 			require.Equal(t, int32(2), s.requests.Load(), "the second request arrived exactly once")
 		})
@@ -313,7 +314,7 @@ func TestHTTP2WriteIsNeverSentTwice(t *testing.T) {
 			transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 			o := newClient(t, transport).Send(t.Context(), &httpcall.Request{Method: http.MethodPost, URL: url, Header: http.Header{}},
 				httpcall.SendOptions{Timeout: 5 * time.Second, IdempotencyHeader: "Idempotency-Key", IdempotencyKey: "k"})
-			require.Equal(t, httpcall.Sent, o.Phase, "%v", o.Err)
+			require.Equal(t, attempt.Sent, o.Phase, "%v", o.Err)
 			require.Equal(t, int32(1), effects.Load())
 		})
 	}
@@ -376,7 +377,7 @@ func TestPrivateAddressIsRefused(t *testing.T) {
 	c, err := httpcall.NewClient(egress.NewClient(egress.Config{}), now)
 	require.NoError(t, err)
 	o := c.Send(t.Context(), post(s.url), httpcall.SendOptions{})
-	require.Equal(t, httpcall.NotSent, o.Phase)
+	require.Equal(t, attempt.NotSent, o.Phase)
 	require.ErrorIs(t, o.Err, egress.ErrRefused)
 	require.Zero(t, s.conns.Load())
 }
@@ -458,7 +459,7 @@ func TestCancelledAttemptIsNoTimeout(t *testing.T) {
 		_, _ = r.ReadByte()
 	})
 	o := newClient(t, nil).Send(ctx, post(s.url), httpcall.SendOptions{})
-	require.Equal(t, httpcall.Sent, o.Phase)
+	require.Equal(t, attempt.Sent, o.Phase)
 	require.ErrorIs(t, o.Err, context.Canceled)
 	require.False(t, o.Timeout)
 }

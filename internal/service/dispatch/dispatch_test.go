@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -66,7 +67,7 @@ func (r *echoRequest) Apply(_ credential.Auth, secret credential.Secret) error {
 // Send implements dispatch.Request.
 func (r *echoRequest) Send(_ context.Context, a dispatch.Attempt) run.Answer {
 	body := a.Clean([]byte(`{"url":"` + r.url + `","args":` + string(r.args) + `,"key":"` + r.key + `"}`))
-	return run.Answer{Phase: run.Answered, Status: 200, Complete: true, Result: body}
+	return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: body}
 }
 
 // noHTTP stands for the caller of HTTP plans.

@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/redact"
@@ -95,15 +96,13 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 	out := r.client.Send(ctx, r.req, httpcall.SendOptions{
 		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
 	})
-	answer := run.Answer{Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout}
+	answer := run.Answer{Phase: out.Phase, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout}
 	switch out.Phase {
-	case httpcall.NotSent:
-		answer.Phase, answer.Problem = run.NotSent, notSent(out.Err)
-	case httpcall.Sent:
-		answer.Phase = run.Sent
-	case httpcall.Answered:
-		answer.Phase = run.Answered
+	case attempt.NotSent:
+		answer.Problem = notSent(out.Err)
+	case attempt.Answered:
 		r.read(out, a.Clean, &answer)
+	case attempt.Sent:
 	}
 	return answer
 }
