@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -227,7 +228,7 @@ func TestListRefusesWhatPostgresWould(t *testing.T) {
 			requireCode(t, err, fault.CodeValidation)
 		})
 	}
-	page := r.list(t, catalog.Filter{Offset: 1 << 60})
+	page := r.list(t, catalog.Filter{Offset: math.MaxInt})
 	require.Empty(t, page.Verbs)
 	require.NotNil(t, page.Verbs)
 	require.NotNil(t, page.ProvidersConnected)

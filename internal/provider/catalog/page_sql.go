@@ -73,6 +73,10 @@ func (f Filter) order() string {
 // begins. On first pages that is slower than to read from the index.
 const deepOffset = 1000
 
+// farthest is an offset beyond every catalog. The statements add to offsets, and a larger
+// one could overflow.
+const farthest = 1 << 40
+
 // verbClauses are the conditions on a verb v beside its owner.
 func (f Filter) verbClauses(tenant uuid.UUID) clauses {
 	var c clauses
@@ -107,7 +111,7 @@ func (f Filter) from() (own, shared string) {
 func (f Filter) pageSQL(tenant uuid.UUID) statement {
 	c := f.verbClauses(tenant)
 	where := c.and()
-	limit, offset := c.arg(f.Limit)+"::bigint", c.arg(f.Offset)+"::bigint"
+	limit, offset := c.arg(f.Limit)+"::bigint", c.arg(min(f.Offset, farthest))+"::bigint"
 	order := f.order()
 	page := order + " LIMIT " + limit + " OFFSET " + offset
 	head := " LIMIT " + limit + " + " + offset
