@@ -70,7 +70,7 @@ func (b grantBody) grant() (desk.NewGrant, error) {
 		g.KeyID = &id
 	}
 	if b.MaxUses == nil {
-		v.Add("/max_uses", "required", "max_uses is required: a grant is for so many calls and no more.")
+		v.Add("/max_uses", "required", "max_uses is required: it is how many calls the grant lets through.")
 	} else {
 		g.MaxUses = *b.MaxUses
 	}

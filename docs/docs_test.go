@@ -60,7 +60,7 @@ func TestErrorReferenceIsTheTable(t *testing.T) {
 	}
 	got, err := os.ReadFile("errors.md")
 	require.NoError(t, err)
-	require.Equal(t, want, string(got), "make gen writes it anew")
+	require.Equal(t, want, string(got), "make gen writes it again")
 }
 
 func TestConfigurationPageListsEveryVariable(t *testing.T) {

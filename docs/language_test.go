@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 )
 
-// text is what a person reads in a file: a page without its code, or the comments.
+// text is what a person reads in a file: a page without its code, a comment, a message of
+// the product, or a description of the API.
 type text struct {
 	path string // from the root, with slashes
 	line int
@@ -26,7 +29,7 @@ type text struct {
 	opening bool
 }
 
-func TestCommentsAndPagesAreInPlainWords(t *testing.T) {
+func TestWhatPeopleReadIsInPlainWords(t *testing.T) {
 	t.Parallel()
 	for _, x := range texts(t) {
 		for _, fault := range faults(x) {
@@ -144,8 +147,9 @@ func wrongHold(sentence string) string {
 // firstUnreleased is the number of the first migration that may still be edited.
 const firstUnreleased = "00012"
 
-// texts reads the comments of all Go and SQL files and all pages, but what is generated
-// and the migrations that are released.
+// texts reads the comments of all Go and SQL files, the messages of the product, the
+// descriptions of the API and all pages, but what is generated and the migrations that are
+// released.
 func texts(t *testing.T) []text {
 	t.Helper()
 	var list []text
@@ -163,10 +167,14 @@ func texts(t *testing.T) []text {
 		}
 		switch filepath.Ext(name) {
 		case ".go":
-			list = append(list, goComments(t, file, rel)...)
+			list = append(list, goTexts(t, file, rel)...)
 		case ".sql":
 			if !strings.HasPrefix(rel, "db/migrations/") || name >= firstUnreleased {
 				list = append(list, sqlComments(t, file, rel)...)
+			}
+		case ".yaml":
+			if strings.HasPrefix(rel, "api/openapi/") {
+				list = append(list, descriptions(t, file, rel)...)
 			}
 		case ".md":
 			list = append(list, text{path: rel, line: 1, text: withoutCode(read(t, file))})
@@ -185,7 +193,8 @@ func read(t *testing.T, file string) string {
 	return string(raw)
 }
 
-func goComments(t *testing.T, file, rel string) []text {
+// goTexts returns the comments of a file, and its messages where it is no test.
+func goTexts(t *testing.T, file, rel string) []text {
 	t.Helper()
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, file, nil, parser.ParseComments)
@@ -197,6 +206,40 @@ func goComments(t *testing.T, file, rel string) []text {
 	for _, group := range parsed.Comments {
 		list = append(list, text{path: rel, line: files.Position(group.Pos()).Line, text: group.Text(), opening: group == parsed.Doc})
 	}
+	if strings.HasSuffix(rel, "_test.go") {
+		return list
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			message, err := strconv.Unquote(lit.Value)
+			require.NoError(t, err)
+			list = append(list, text{path: rel, line: files.Position(lit.Pos()).Line, text: message})
+		}
+		return true
+	})
+	return list
+}
+
+// descriptions returns the summaries and descriptions in a part of the API's document.
+func descriptions(t *testing.T, file, rel string) []text {
+	t.Helper()
+	var root yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, file)), &root))
+	var list []text
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, child := range n.Content {
+			walk(child)
+			if n.Kind != yaml.MappingNode || i%2 == 0 || child.Kind != yaml.ScalarNode {
+				continue
+			}
+			if name := n.Content[i-1].Value; name == "summary" || name == "description" {
+				list = append(list, text{path: rel, line: child.Line, text: withoutCode(child.Value)})
+			}
+		}
+	}
+	walk(&root)
+	require.NotEmpty(t, list, rel)
 	return list
 }
 

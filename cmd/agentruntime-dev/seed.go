@@ -93,7 +93,7 @@ func readTenant(path string) (tenant, error) {
 		err = json.Unmarshal(text, &t)
 	}
 	if err != nil {
-		return t, fmt.Errorf("read the development tenant: %w; delete %s to make it anew", err, path)
+		return t, fmt.Errorf("read the development tenant: %w; delete %s to make it again", err, path)
 	}
 	return t, nil
 }
@@ -129,7 +129,7 @@ func (c *client) enter(ctx context.Context, t *tenant) error {
 		return err
 	}
 	if err := c.logIn(ctx, t); err != nil {
-		return fmt.Errorf("%w (if the database knows %s by another password, delete the data directory to start anew)", err, t.Email)
+		return fmt.Errorf("%w (if the database knows %s by another password, delete the data directory to start again)", err, t.Email)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (w *world) everyStatus() {
 		return w.owner.client.ReplacePolicy(id, long.body("longer"))
 	}, policyOf(id), long.holds())))
 	w.awaitStatus(superseded.ID, "superseded")
-	require.NotEqual(w.t, superseded.ID, w.waitingFor(superseded.ExecutionID).ID, "it is asked anew")
+	require.NotEqual(w.t, superseded.ID, w.waitingFor(superseded.ExecutionID).ID, "it is asked again")
 	w.awaitStatus(terminated.ID, "cancelled")
 	brief := long
 	brief.verb, brief.timeout = verbRefund, 1

@@ -64,7 +64,7 @@ func (j *journey) rejections() {
 	j.becomes(held, "rejected")
 	j.becomes("/v1/executions/held-2", "rejected")
 	again := j.hold(call)
-	require.NotEqual(j.t, held, again, "after a rejection it is asked anew")
+	require.NotEqual(j.t, held, again, "after a rejection it is asked again")
 	j.post(j.user, 200, "/v1/executions/held-2/cancel", nil)
 	j.becomes(again, "cancelled")
 	j.becomes("/v1/executions/held-2", "cancelled")

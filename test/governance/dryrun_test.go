@@ -134,7 +134,7 @@ func TestDryRunRejectedSupersededOrBlockedIsNotSent(t *testing.T) {
 		}
 		require.Zero(t, w.bank.effects())
 	})
-	t.Run("an edited one is asked about anew", func(t *testing.T) {
+	t.Run("an edited one is asked about again", func(t *testing.T) {
 		t.Parallel()
 		w, execution := newWorld(t), id()
 		approvalID, _ := w.dryRun(mediumWrite, m{"id": "x", "amount": 1}, execution)

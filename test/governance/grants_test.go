@@ -109,7 +109,7 @@ func TestGrantEndedLetsNothingThrough(t *testing.T) {
 		w.hold(highWrite, m{"id": "after"}, "")
 		require.Zero(t, w.bank.effects())
 	})
-	t.Run("when its giver may approve no more", func(t *testing.T) {
+	t.Run("when its giver may no longer approve", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.gate(highWrite)

@@ -96,7 +96,7 @@ func TestPolicyChangeSupersedesApproval(t *testing.T) {
 				w.awaitStatus(execution, "blocked")
 				return
 			}
-			rig.Until(t, limit, "the call is held anew", func() bool { return w.approval(held).SupersededBy != nil })
+			rig.Until(t, limit, "the call is held again", func() bool { return w.approval(held).SupersededBy != nil })
 			require.Equal(t, "pending_approval", w.status(execution))
 			require.Equal(t, "pending", w.approval(*w.approval(held).SupersededBy).Status)
 			require.Zero(t, w.bank.effects())
@@ -306,7 +306,7 @@ func TestApproverRemovedDoesNotCount(t *testing.T) {
 func TestEditAsksAgainWithoutItsEditor(t *testing.T) {
 	t.Parallel()
 	for _, self := range []bool{false, true} {
-		t.Run(map[bool]string{false: "by default", true: "unless the policy lets him"}[self], func(t *testing.T) {
+		t.Run(map[bool]string{false: "by default", true: "unless the policy lets them"}[self], func(t *testing.T) {
 			t.Parallel()
 			w, execution := newWorld(t), id()
 			w.policy(with(rule("gate", "require_approval", highWrite), m{"approval": m{"self_approval": self}}))
@@ -402,7 +402,7 @@ func TestEditorOfSupersededEditStillDoesNotCount(t *testing.T) {
 	a := w.User.ReplacePolicy(policyID, rule("gate", "require_approval", highWrite))
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	w.superseded(next.ID)
-	rig.Until(t, limit, "the edited call is held anew", func() bool { return w.approval(next.ID).SupersededBy != nil })
+	rig.Until(t, limit, "the edited call is held again", func() bool { return w.approval(next.ID).SupersededBy != nil })
 	renewed := *w.approval(next.ID).SupersededBy
 	refused(t, editor.Decide(renewed, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 	require.Zero(t, w.bank.effects())

@@ -75,7 +75,7 @@ func replayTricks() []scenario {
 			e := refused(h.t, h.run(""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 			require.Equal(h.t, e.Error.ApprovalID, h.asks(h.Runtime.Run(highWrite, m{"id": "other"}, e.Error.ExecutionID)))
 		}},
-		{name: "a rejected id again", sentence: "It asks anew, and the rejected approval stays closed.", try: func(h *hostile) {
+		{name: "a rejected id again", sentence: "It asks again, and the rejected approval stays closed.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
 			require.Equal(h.t, http.StatusOK, h.reject(held).Status)
 			require.NotEqual(h.t, held, h.asks(h.run("held")))
@@ -129,7 +129,7 @@ func requestTricks() []scenario {
 			h.approved("once")
 			h.asks(h.raw(`,"session_id":"once"`))
 		}},
-		{name: "a call for the customer of a grant", effects: 1, sentence: "A grant for a customer takes the caller's word for whom he acts, and counts the use.", try: func(h *hostile) {
+		{name: "a call for the customer of a grant", effects: 1, sentence: "A grant for a customer takes the caller's word for whom they act, and counts the use.", try: func(h *hostile) {
 			h.grant(m{"customer_id": "cus_1", "max_uses": 1})
 			h.asks(h.run("nobody's"))
 			h.asks(h.raw(`,"metadata":{"customer_id":"cus_2"}`))
@@ -299,7 +299,7 @@ func tokenTricks() []scenario {
 			}
 			require.Equal(h.t, "pending", h.approval(held).Status)
 		}},
-		{name: "a batch of many that are not his", effects: 1, sentence: "Each item counts for itself.", try: func(h *hostile) {
+		{name: "a batch of many that are not theirs", effects: 1, sentence: "Each item counts for itself.", try: func(h *hostile) {
 			held, other := h.asks(h.run("held")), newWorld(h.t)
 			other.gate(highWrite)
 			theirs := other.hold(highWrite, h.args(), "theirs")
@@ -379,7 +379,7 @@ func timingTricks() []scenario {
 			h.fails(other.Run(highWrite, h.args(), "held"))
 			rig.Until(h.t, limit, "the approval is taken back", func() bool { return h.approval(held).Status == "cancelled" })
 		}},
-		{name: "cancelled while it is approved, and run again", sentence: "At most once, whoever was first.", permitted: false, effects: 1, try: func(h *hostile) {
+		{name: "cancelled while it is approved, and run again", sentence: "At most once, no matter who was first.", permitted: false, effects: 1, try: func(h *hostile) {
 			held := h.asks(h.run("first"))
 			together(func() rig.Answer { return h.approve(held) },
 				func() rig.Answer { return h.Runtime.Do(http.MethodPost, "/v1/executions/first/cancel", nil) },

@@ -145,7 +145,7 @@ func dryRunTricks() []scenario {
 			approvalID := succeeded(h.t, h.raw(`,"dryRun":true`)).ApprovalID
 			h.fails(h.Runtime.Decide(approvalID, "approve", nil))
 		}},
-		{name: "approving a dry run as a member", sentence: "A member may approve nothing that the rules do not name him for.", try: func(h *hostile) {
+		{name: "approving a dry run as a member", sentence: "A member may approve nothing that the rules do not name them for.", try: func(h *hostile) {
 			approvalID := succeeded(h.t, h.raw(`,"dryRun":true`)).ApprovalID
 			h.fails(h.member().Decide(approvalID, "approve", nil))
 		}},
@@ -168,7 +168,7 @@ func memberTricks() []scenario {
 	pending := func(h *hostile) string { return h.asks(h.run("held")) } // a repeat: the same approval
 	return []scenario{
 		try("approves", "Only who is named in the rule may.", func(h *hostile) rig.Answer { return h.member().Decide(pending(h), "approve", nil) }),
-		try("rejects", "Nor may he reject.", func(h *hostile) rig.Answer { return h.member().Decide(pending(h), "reject", nil) }),
+		try("rejects", "Nor may they reject.", func(h *hostile) rig.Answer { return h.member().Decide(pending(h), "reject", nil) }),
 		try("edits", "Nor edit.", func(h *hostile) rig.Answer {
 			return h.member().Decide(pending(h), "approve", m{"edited_args": m{"id": "prey"}})
 		}),
@@ -198,7 +198,7 @@ func memberTricks() []scenario {
 		try("cancels to free the id", "Cancelling is for approvers, and frees no id.", func(h *hostile) rig.Answer {
 			return h.member().Do(http.MethodPost, "/v1/executions/held/cancel", nil)
 		}),
-		try("runs with his session", "Runs are made with keys.", func(h *hostile) rig.Answer { return h.member().Run(highWrite, h.args(), "session") }),
+		try("runs with their session", "Runs are made with keys.", func(h *hostile) rig.Answer { return h.member().Run(highWrite, h.args(), "session") }),
 		try("decides in a batch", "Each item of a batch is refused for itself.", func(h *hostile) rig.Answer {
 			a := h.member().Do(http.MethodPost, "/v1/approvals/batch", m{"decisions": []m{{"id": pending(h), "decision": "approve"}}})
 			require.Contains(h.t, string(a.Body), "APPROVER_NOT_ELIGIBLE")
@@ -244,7 +244,7 @@ func keyTricks() []scenario {
 		try("makes a policy", http.MethodPost, "/v1/policies", func(*hostile) any { return rule("mine", "allow", highWrite) }),
 		try("replaces the gate", http.MethodPut, "/v1/policies/GATE", func(*hostile) any { return rule("gate", "allow", highWrite) }),
 		try("deletes the gate", http.MethodDelete, "/v1/policies/GATE", none),
-		try("imports the provider anew", http.MethodPost, "/v1/providers", func(h *hostile) any { return h.importBody(lowered()) }),
+		try("imports the provider again", http.MethodPost, "/v1/providers", func(h *hostile) any { return h.importBody(lowered()) }),
 		try("gives a grant", http.MethodPost, "/v1/grants", func(*hostile) any { return grantOf(nil) }),
 		try("approves", http.MethodPost, "/v1/approvals/HELD/approve", none),
 		try("approves in a batch", http.MethodPost, "/v1/approvals/batch", func(*hostile) any { return m{"decisions": []m{{"id": "x", "decision": "approve"}}} }),
@@ -296,7 +296,7 @@ func managerTricks() []scenario {
 		},
 		{
 			name: "a key that manages providers lowers the risk", effects: 1, permitted: true,
-			sentence: "Permitted: who manages providers says how risky a verb is, and a gate by risk level follows him.", try: func(h *hostile) {
+			sentence: "Permitted: who manages providers says how risky a verb is, and a gate by risk level follows them.", try: func(h *hostile) {
 				manager, _ := h.key("providers:manage")
 				require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
 				succeeded(h.t, h.run("low-now"))

@@ -44,7 +44,7 @@ type reply struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// table holds the entries of one kind in the order of their creation. A deleted
+// table contains the entries of one kind in the order of their creation. A deleted
 // one leaves a gap, so that a listing can go on behind it.
 type table[T any] struct {
 	rows  []*T
@@ -147,7 +147,7 @@ func (st *store) load(path string) (bool, error) {
 		}
 		var c change
 		if err := json.Unmarshal(line, &c); err != nil {
-			return false, fmt.Errorf("sandbox: line %d of %s is damaged, remove the file to start anew: %w", n, path, err)
+			return false, fmt.Errorf("sandbox: line %d of %s is damaged, remove the file to start again: %w", n, path, err)
 		}
 		st.apply(c)
 	}

@@ -262,5 +262,5 @@ func TestDoublingSchemaIsRefusedInBoundedWork(t *testing.T) {
 	args := json.RawMessage(`{"id":"1","a":` + strings.Repeat(`{"x":`, 50) + `"no"` + strings.Repeat(`}`, 50) + `}`)
 	details := schema.Validate(args)
 	require.Equal(t, "complexity", details[0].Rule)
-	require.Empty(t, schema.Validate(json.RawMessage(`{"id":"1","a":{"x":{}}}`)), "the count starts anew")
+	require.Empty(t, schema.Validate(json.RawMessage(`{"id":"1","a":{"x":{}}}`)), "the count starts again")
 }

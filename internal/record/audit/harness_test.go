@@ -100,7 +100,7 @@ func (t *trail) append(tb testing.TB, tenant uuid.UUID, n int) {
 }
 
 // sealDue is SealDue once the tenant's transactions are complete: those of other tests,
-// which share the server, may hold them up.
+// which share the server, may delay them.
 func (t *trail) sealDue(tb testing.TB, tenant uuid.UUID) {
 	tb.Helper()
 	require.Eventually(tb, func() bool {

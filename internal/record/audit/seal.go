@@ -45,7 +45,7 @@ func (t *Trail) SealDue(ctx context.Context) error {
 func (t *Trail) recent(at time.Time) bool { return t.now().Sub(at) < t.cfg.CheckpointEvery }
 
 // Seal seals a tenant's records, and waits up to Config.SettleWait for those whose
-// transactions were under way when it was called or are held up by such.
+// transactions were under way when it was called or are delayed by such.
 func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
 	began, err := dbsqlc.New().AuditSnapshot(ctx, t.d.DB.Tenant(tenant))
 	if err != nil {
@@ -150,8 +150,8 @@ func (t *Trail) sealBatch(ctx context.Context, tx pgx.Tx, h head) (more bool, er
 // sealInsert is how many seals one statement inserts.
 const sealInsert = 5000
 
-// seal continues the chain with the records of a query and moves h on. It holds their
-// hashes and one record at a time.
+// seal continues the chain with the records of a query and moves h on. It keeps
+// their hashes and one record at a time in memory.
 func (t *Trail) seal(ctx context.Context, tx pgx.Tx, h *head, sql string, args ...any) (n int, err error) {
 	var (
 		p    dbsqlc.AddAuditSealsParams

@@ -94,7 +94,7 @@ func recordFields(r *chain.Record) []any {
 	}
 }
 
-// stream calls use for each row and never holds more than one.
+// stream calls use for each row. It keeps one row in memory at a time.
 func stream(ctx context.Context, tx dbsqlc.DBTX, sql string, args []any, use func(pgx.Rows) error) error {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {

@@ -115,7 +115,7 @@ func Secret(path string, size int) ([]byte, error) {
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(secret) != size {
-		return nil, fmt.Errorf("secret %s does not hold %d bytes in hex: restore it, or delete the data directory to start anew", path, size)
+		return nil, fmt.Errorf("secret %s is not %d bytes in hex: restore it, or delete the data directory to start again", path, size)
 	}
 	return secret, nil
 }

@@ -64,7 +64,7 @@ func placeCluster(ctx context.Context, dir string) (cluster, error) {
 	if c.home == dir && !c.admit(ctx, dir) {
 		removeAbandoned(ctx)
 		if major != 0 {
-			return c, fmt.Errorf("the account that owns %s cannot enter it: give it the permission, or delete the data directory to start anew", c.data())
+			return c, fmt.Errorf("the account that owns %s cannot enter it: give it the permission, or delete the data directory to start again", c.data())
 		}
 		if c.home, err = moveOut(dir, pointer, c.account); err != nil {
 			return c, err
@@ -142,7 +142,7 @@ func (c cluster) ensure(ctx context.Context, passwordPath string) (string, error
 	_, err := os.Stat(filepath.Join(c.data(), "PG_VERSION"))
 	exists := err == nil
 	if _, err := os.Stat(passwordPath); exists && errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is missing, the data cannot be opened without it: restore it, or delete the data directory to start anew", passwordPath)
+		return "", fmt.Errorf("%s is missing, the data cannot be opened without it: restore it, or delete the data directory to start again", passwordPath)
 	}
 	secret, err := datadir.Secret(passwordPath, passwordBytes)
 	if err != nil {

@@ -42,7 +42,7 @@ func findInstall(ctx context.Context, major int) (install, error) {
 		}
 	}
 	if major != 0 {
-		return install{}, fmt.Errorf("%w of release %d, with which the data directory was made: install it, or delete the data directory to start anew",
+		return install{}, fmt.Errorf("%w of release %d, with which the data directory was made: install it, or delete the data directory to start again",
 			ErrNotInstalled, major)
 	}
 	return install{}, fmt.Errorf("%w (release %d or later): install it with `%s`", ErrNotInstalled, minMajor, installCommand())
