@@ -1,4 +1,6 @@
-// Package worker registers workflows and activities on task queues.
+// Package worker registers workflows and activities on task queues, and says how much of a
+// queue one process does at once. The composition root starts and stops the workers. The
+// package contains no step of a workflow and no rule of the domain.
 package worker
 
 import (

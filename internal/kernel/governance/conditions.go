@@ -20,10 +20,10 @@ func CompileConditions(list []Condition) (*Conditions, error) {
 	return cs, nil
 }
 
-// Hold reports whether all conditions are met, as for a policy that allows. A condition is
+// Met reports whether all conditions are met, as for a policy that allows. A condition is
 // not met where the call lacks the field, has it in another type, or cannot be judged. An
 // empty list is met by every call, a nil list by none.
-func (cs *Conditions) Hold(c Call) bool {
+func (cs *Conditions) Met(c Call) bool {
 	if cs == nil {
 		return false
 	}

@@ -351,16 +351,16 @@ func TestConditionsOfAGrant(t *testing.T) {
 	t.Parallel()
 	cs, err := governance.CompileConditions([]governance.Condition{cond("args.amount", "LESS", "100"), cond("args.reason", "equals", `"x"`)})
 	require.NoError(t, err)
-	require.True(t, cs.Hold(refund(`{"amount":99.99,"reason":"x"}`)))
-	require.False(t, cs.Hold(refund(`{"amount":100,"reason":"x"}`)))
-	require.False(t, cs.Hold(refund(`{"amount":99}`)))
-	require.False(t, cs.Hold(refund(`{"amount":"99","reason":"x"}`)))
-	require.False(t, cs.Hold(refund(`{`)))
+	require.True(t, cs.Met(refund(`{"amount":99.99,"reason":"x"}`)))
+	require.False(t, cs.Met(refund(`{"amount":100,"reason":"x"}`)))
+	require.False(t, cs.Met(refund(`{"amount":99}`)))
+	require.False(t, cs.Met(refund(`{"amount":"99","reason":"x"}`)))
+	require.False(t, cs.Met(refund(`{`)))
 	cs, err = governance.CompileConditions(nil)
 	require.NoError(t, err)
-	require.True(t, cs.Hold(refund(`{}`)))
+	require.True(t, cs.Met(refund(`{}`)))
 	cs = nil
-	require.False(t, cs.Hold(refund(`{}`)))
+	require.False(t, cs.Met(refund(`{}`)))
 }
 
 func TestExplanations(t *testing.T) {

@@ -275,17 +275,6 @@ func typeOf(name string) kind {
 // one that knows the path.
 const frontier = 64
 
-// Knows reports whether the schema has the argument path (without "args.", names with
-// dots escaped as in conditions). Arrays are entered where the path has a name.
-func (f *Fields) Knows(path string) bool {
-	segments, err := parsePath(path)
-	if err != nil {
-		return false
-	}
-	known, _ := f.find(segments)
-	return known
-}
-
 // find reports whether the schema has the path, and which types a value there may have.
 func (f *Fields) find(path []segment) (known bool, types kind) {
 	known, types, _ = f.walk(path)

@@ -39,12 +39,6 @@ func NewScrubber(secrets ...string) *Scrubber {
 	return &Scrubber{finder: newFinder(patterns)}
 }
 
-// BasicAuth returns the secrets of a basic authentication, for NewScrubber: the
-// password, and user and password together as in the header.
-func BasicAuth(user, password string) []string {
-	return []string{password, user + ":" + password}
-}
-
 // appendForms appends the forms of a secret that unescaping does not turn into its
 // plain text.
 func appendForms(list [][]byte, secret string) [][]byte {
@@ -107,19 +101,6 @@ func (s *Scrubber) Scrub(text []byte) []byte {
 		from = sp.to
 	}
 	return append(out, text[from:]...)
-}
-
-// ScrubString is Scrub for a string.
-func (s *Scrubber) ScrubString(text string) string {
-	if s == nil || len(text) < minSecret {
-		return text
-	}
-	return string(s.Scrub([]byte(text)))
-}
-
-// Contains reports whether a secret is in text, in one of its forms.
-func (s *Scrubber) Contains(text []byte) bool {
-	return s != nil && len(s.find(text)) > 0
 }
 
 // span is a part of a text, in bytes.

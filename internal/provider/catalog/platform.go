@@ -15,9 +15,10 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Platform stores the providers that the platform offers to every tenant, each once. Only
-// the operator's commands build one. Its database is a pool of the role that owns the
-// tables: the service's role may read the platform's rows and never write them.
+// Platform stores the providers that the platform offers to every tenant, each once. It is
+// for commands of the operator; no part of the running service builds one. Its database is
+// a pool of the role that owns the tables: the service's role may read the platform's rows
+// and never write them.
 type Platform struct {
 	db  *db.Pool
 	now func() time.Time

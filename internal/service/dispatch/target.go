@@ -91,7 +91,7 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 // Meets implements run.Target.
 func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
 	compiled, err := governance.CompileConditions(conditions)
-	return err == nil && compiled.Hold(t.Call(args, about))
+	return err == nil && compiled.Met(t.Call(args, about))
 }
 
 // PolicyVersion implements run.Target.
