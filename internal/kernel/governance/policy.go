@@ -11,6 +11,9 @@ import (
 
 // Policy is one rule of a tenant (docs/policies.md). It applies to a call if one of its
 // matchers fits, or it has none, and if all its conditions are true.
+//
+// The JSON names of the types in this file are what rows store and what the API answers
+// with, so none is ever renamed; stored_test.go keeps them.
 type Policy struct {
 	ID      uuid.UUID
 	Version int32

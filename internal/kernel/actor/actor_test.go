@@ -1,0 +1,39 @@
+package actor_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/actor"
+)
+
+func TestActorIsWrittenWithItsIDWhereItHasOne(t *testing.T) {
+	t.Parallel()
+	tenant, id := uuid.New(), uuid.New()
+	key := actor.Actor{Kind: actor.Key, TenantID: tenant, ID: id}
+	user := actor.Actor{Kind: actor.User, TenantID: tenant, ID: id, Role: actor.RoleOwner}
+	for want, who := range map[string]actor.Actor{
+		"key:" + id.String(): key, "user:" + id.String(): user, "system": actor.SystemOf(tenant), "operator": actor.OperatorAt(uuid.Nil, "command line"),
+	} {
+		require.Equal(t, want, who.String())
+	}
+	require.Equal(t, id.String(), key.IDText())
+	require.Empty(t, actor.SystemOf(tenant).IDText())
+	require.Equal(t, id, *key.KeyID())
+	require.Nil(t, key.UserID())
+	require.Equal(t, id, *user.UserID())
+	require.Nil(t, user.KeyID())
+}
+
+// Rows and audit records store these texts.
+func TestKindsAndRolesStayTheSame(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []actor.Kind{"key", "user", "agent", "map", "workflow", "system", "operator"},
+		[]actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator})
+	require.Equal(t, []actor.Role{"owner", "admin", "approver", "member"}, actor.Roles())
+	require.True(t, actor.RoleMember.Valid())
+	require.False(t, actor.Role("Owner").Valid())
+	require.False(t, actor.Role("").Valid())
+}

@@ -1,0 +1,54 @@
+package httpplan_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
+)
+
+// The catalog has plans in this form. A test that fails here means that verbs which were
+// imported before can no longer be called.
+func TestStoredPlanKeepsItsMembers(t *testing.T) {
+	t.Parallel()
+	plan := httpplan.Plan{
+		Kind: verb.KindHTTP, Method: "POST", Path: "/orders/{id}", Query: "a=1", BaseURL: "https://api.shop.example", Accept: "application/json",
+		Params: []httpplan.Param{{Arg: "id", Name: "ID", In: httpplan.InPath, Style: httpplan.StyleSimple, Explode: true, Reserved: true}},
+		Body: &httpplan.Body{
+			Type: "multipart/form-data", Kind: httpplan.BodyMultipart, Arg: "body", Required: true,
+			Fields: map[string]httpplan.Encoding{"f": {Style: httpplan.StyleForm, Explode: true, Reserved: true, File: true, Type: "text/csv"}},
+		},
+		Declared: []string{"application/json"},
+	}
+	const want = `{"kind":"http","method":"POST","path":"/orders/{id}","query":"a=1","base_url":"https://api.shop.example",` +
+		`"params":[{"arg":"id","name":"ID","in":"path","style":"simple","explode":true,"reserved":true}],` +
+		`"body":{"type":"multipart/form-data","kind":"multipart","arg":"body","required":true,` +
+		`"fields":{"f":{"style":"form","explode":true,"reserved":true,"file":true,"type":"text/csv"}}},` +
+		`"accept":"application/json","declared":["application/json"]}`
+	raw, err := json.Marshal(plan)
+	require.NoError(t, err)
+	require.Equal(t, want, string(raw))
+	back, err := httpplan.Parse(raw)
+	require.NoError(t, err)
+	require.Equal(t, plan, back)
+}
+
+func TestPlanWithoutMethodOrPathIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{``, `[]`, `{}`, `{"method":"GET"}`, `{"path":"/a"}`} {
+		_, err := httpplan.Parse(json.RawMessage(raw))
+		require.Error(t, err, "%q", raw)
+	}
+	old, err := httpplan.Parse(json.RawMessage(`{"method":"GET","path":"/a"}`))
+	require.NoError(t, err, "from before there were kinds")
+	require.Empty(t, old.Kind)
+}
+
+func TestWireNameIsTheArgumentsWhereThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "id", httpplan.Param{Arg: "id"}.Wire())
+	require.Equal(t, "X-Id", httpplan.Param{Arg: "id", Name: "X-Id"}.Wire())
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/process/config"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestProcessWithoutARoleOrWithTheWrongLaneIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := New(t.Context(), config.Config{}, Roles{}, quiet())
+	require.ErrorContains(t, err, "needs a role")
+	_, err = New(t.Context(), config.Config{StartLane: "eager"}, Roles{API: true}, quiet())
+	require.ErrorContains(t, err, "START_LANE=eager")
+}
+
+func TestJobRepeatsAfterAFailureUntilItsProcessEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		var at []time.Duration
+		a := &App{log: quiet()}
+		a.repeat(ctx, job{"count", time.Minute, func(context.Context) error {
+			if at = append(at, time.Since(began)); len(at) == 3 {
+				cancel()
+			}
+			return errors.New("failed")
+		}})
+		require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute}, at)
+	})
+}
+
+func TestCloseUndoesInReverseOrder(t *testing.T) {
+	t.Parallel()
+	a := &App{}
+	var order []int
+	for i := range 3 {
+		a.onClose(func() { order = append(order, i) })
+	}
+	a.Close()
+	a.Close()
+	require.Equal(t, []int{2, 1, 0}, order)
+}
