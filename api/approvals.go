@@ -89,7 +89,7 @@ type decisionView struct {
 	DecidedAt time.Time  `json:"decided_at"`
 }
 
-func viewApproval(tenant uuid.UUID, a desk.Approval) approvalView {
+func viewApproval(a desk.Approval) approvalView {
 	v := approvalView{
 		ID: a.ID, Kind: string(a.Kind), ExecutionID: a.ExecutionID, WorkflowID: a.WorkflowID,
 		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
@@ -104,9 +104,9 @@ func viewApproval(tenant uuid.UUID, a desk.Approval) approvalView {
 	return v
 }
 
-func detailApproval(tenant uuid.UUID, a desk.Detailed) approvalDetail {
+func detailApproval(a desk.Detailed) approvalDetail {
 	d := approvalDetail{
-		approvalView: viewApproval(tenant, a.Approval), Request: a.Request, Details: approvalWhy{a.Explanation},
+		approvalView: viewApproval(a.Approval), Request: a.Request, Details: approvalWhy{a.Explanation},
 		Approvals: tally{a.Tally.Have, a.Tally.Need}, Decisions: make([]decisionView, len(a.Decisions)),
 	}
 	for i, said := range a.Decisions {
@@ -120,7 +120,7 @@ func (s *Server) getApproval(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(detailApproval(c.Actor.TenantID, a)), nil
+	return wire.OK(detailApproval(a)), nil
 }
 
 func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -135,7 +135,7 @@ func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, e
 	views := make([]approvalView, len(approvals))
 	last := ""
 	for i, a := range approvals {
-		views[i], last = viewApproval(c.Actor.TenantID, a), a.ID
+		views[i], last = viewApproval(a), a.ID
 	}
 	return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, last)}, nil
 }
@@ -238,5 +238,5 @@ func (s *Server) decide(ctx context.Context, c *wire.Call, in desk.Input, invali
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(detailApproval(c.Actor.TenantID, a)), nil
+	return wire.OK(detailApproval(a)), nil
 }

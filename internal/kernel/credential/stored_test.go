@@ -28,5 +28,5 @@ func TestStoredFormsKeepTheirMembers(t *testing.T) {
 	}
 	raw, err := json.Marshal(credential.Auth{Type: credential.APIKey, In: "header", Name: "X-Key"})
 	require.NoError(t, err)
-	require.Equal(t, `{"type":"api_key","in":"header","name":"X-Key"}`, string(raw))
+	require.JSONEq(t, `{"type":"api_key","in":"header","name":"X-Key"}`, string(raw))
 }

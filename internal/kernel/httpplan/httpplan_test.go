@@ -30,7 +30,7 @@ func TestStoredPlanKeepsItsMembers(t *testing.T) {
 		`"accept":"application/json","declared":["application/json"]}`
 	raw, err := json.Marshal(plan)
 	require.NoError(t, err)
-	require.Equal(t, want, string(raw))
+	require.JSONEq(t, want, string(raw))
 	back, err := httpplan.Parse(raw)
 	require.NoError(t, err)
 	require.Equal(t, plan, back)

@@ -67,7 +67,7 @@ func TestFitKeepsLongNamesApart(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, n, back)
 		provider, verb, _ := strings.Cut(n.ToolName(), "__")
-		require.Equal(t, n, Name{Provider: provider, Verb: verb}, "a tool call can be mapped back")
+		require.Equal(t, []string{n.Provider, n.Verb}, []string{provider, verb}, "a tool call can be mapped back")
 	}
 }
 
