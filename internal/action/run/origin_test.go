@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 )
 
@@ -261,4 +262,29 @@ func TestUserCannotApproveTheirOwnCall(t *testing.T) {
 	require.Equal(t, fault.CodeApproverNotEligible, r.decide(out.Run, owner, "approve").Code)
 	require.Empty(t, r.decide(out.Run, r.user("admin"), "approve").Code)
 	require.Equal(t, run.StateExecuted, r.wake(out.Run).State)
+}
+
+// A verb of the platform can be claimed by the tenants that have enabled its provider.
+func TestClaimFindsTheVerbsOfThePlatform(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.admin(`INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
+	         VALUES ('crm', 'CRM', 'crm', 'http://crm', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`)
+	r.admin(`INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
+	         VALUES ('crm', 'pay', 'crm', '', 'high', 'write', 'none', '\x00', '\x00', '', '{}', '{}')`)
+	claim := func(id string) (run.Claimed, error) {
+		return r.Claim(t.Context(), r.caller(), run.Request{Verb: "crm:pay", Args: json.RawMessage(`{}`), ExecutionID: id, Metadata: json.RawMessage(`{}`)})
+	}
+	_, err := claim("before")
+	require.True(t, fault.HasCode(err, fault.CodeVerbNotFound), "it is not enabled: %v", err)
+	r.admin(`INSERT INTO enabled_providers (tenant_id, slug, enabled_at) VALUES ($1, 'crm', now())`, r.tenant)
+	claimed, err := claim("after")
+	require.NoError(t, err)
+	require.True(t, claimed.Fresh)
+	require.Equal(t, verb.RiskHigh, claimed.Run.Risk)
+
+	r.admin(`INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
+	         VALUES ($1, 'crm', 'Own', 'crm', 'http://own', 'none', '{"type":"none"}', '\x00', 0, '[]', '[]', now(), now())`, r.tenant)
+	_, err = claim("hidden")
+	require.True(t, fault.HasCode(err, fault.CodeVerbNotFound), "the tenant's own provider hides the platform's: %v", err)
 }

@@ -31,17 +31,31 @@ type Meta struct {
 	Shared bool
 }
 
-// QueueMeta adds the question for a verb to a batch of the tenant. Once the batch was
-// sent, the function returned reads the answer; VERB_NOT_FOUND.
-func QueueMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (Meta, error) {
-	answer := db.QueueOptional(b, dbsqlc.New().GetVerbMeta,
-		dbsqlc.GetVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
-	return func() (Meta, error) {
-		if answer.Value == nil {
-			return Meta{}, fault.New(fault.CodeVerbNotFound, "")
+// QueueOwnMeta adds the question for a verb of the tenant's own to a batch. Once the batch
+// was sent, the function returned reads the answer; found is false where the tenant has no
+// such verb, and then Catalog.Meta finds one of the platform's.
+func QueueOwnMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (m Meta, found bool) {
+	answer := db.Queue(b, dbsqlc.New().GetOwnVerbMeta,
+		dbsqlc.GetOwnVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
+	return func() (Meta, bool) {
+		for _, r := range answer.Value {
+			return metaOf(dbsqlc.GetVerbMetaRow{
+				Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
+				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth,
+			}), true
 		}
-		return metaOf(*answer.Value), nil
+		return Meta{}, false
 	}
+}
+
+// Meta returns what is known of a verb, the tenant's own or one of the platform's that the
+// tenant has enabled; VERB_NOT_FOUND.
+func (c *Catalog) Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (Meta, error) {
+	row, err := dbsqlc.New().GetVerbMeta(ctx, c.db.Tenant(tenant), dbsqlc.GetVerbMetaParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
+	if err != nil {
+		return Meta{}, verbError(err)
+	}
+	return metaOf(row), nil
 }
 
 func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
@@ -60,7 +74,7 @@ func verbError(err error) error {
 	return fmt.Errorf("catalog: read a verb: %w", err)
 }
 
-// ErrReplaced says that a verb changed between QueueMeta and Load. Read its Meta again.
+// ErrReplaced says that a verb changed between its Meta and Load. Read its Meta again.
 var ErrReplaced = errors.New("catalog: the verb was replaced in the meantime")
 
 // Compiled loads verbs' schemas and plans and keeps them in compiled form. T is

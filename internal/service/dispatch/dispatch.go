@@ -150,15 +150,18 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 
 func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string) error {
 	b := &db.Batch{}
-	meta := catalog.QueueMeta(b, t.tenant, name)
+	own := catalog.QueueOwnMeta(b, t.tenant, name)
 	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
 	version := policy.QueueVersion(b, t.tenant)
 	err := d.DB.Send(ctx, t.tenant, b)
 	if err != nil {
 		return fmt.Errorf("dispatch: read %s: %w", name, err)
 	}
-	if t.meta, err = meta(); err != nil {
-		return err
+	var found bool
+	if t.meta, found = own(); !found {
+		if t.meta, err = d.Catalog.Meta(ctx, t.tenant, name); err != nil {
+			return err
+		}
 	}
 	if err := json.Unmarshal(t.meta.Auth, &t.auth); err != nil {
 		return fmt.Errorf("dispatch: the provider's auth: %w", err)
