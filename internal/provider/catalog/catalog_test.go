@@ -64,9 +64,12 @@ func by(tenant uuid.UUID) actor.Actor {
 func (r *rig) meta(tb testing.TB, tenant uuid.UUID, name verb.Name) (catalog.Meta, error) {
 	tb.Helper()
 	b := &db.Batch{}
-	read := catalog.QueueMeta(b, tenant, name)
+	own := catalog.QueueOwnMeta(b, tenant, name)
 	require.NoError(tb, r.db.Send(context.Background(), tenant, b))
-	return read()
+	if m, found := own(); found {
+		return m, nil
+	}
+	return r.Meta(context.Background(), tenant, name)
 }
 
 func provider(slug string, auth credential.Kind) catalog.Provider {

@@ -97,7 +97,8 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
 const replacedTries = 3
 
 // Target finds a verb with its credential, and the tenant's policies as they stand, in
-// one round trip once verb and policies have been compiled. VERB_NOT_FOUND where the
+// one round trip once verb and policies have been compiled. A verb of the platform takes
+// one more. VERB_NOT_FOUND where the
 // tenant has none of the name.
 func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (run.Target, error) {
 	return d.target(ctx, tenant, name, customer)
