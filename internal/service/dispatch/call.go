@@ -41,8 +41,8 @@ func (c *call) clean(body []byte) []byte {
 // noteUse brings the credential's last_used_at up to date, at most once a minute.
 func (c *call) noteUse(ctx context.Context) {
 	if id := c.t.CredentialID(); id != nil {
-		if err := c.t.d.Vault.MarkUsed(ctx, c.t.tenant, *id); err != nil {
-			c.t.d.Log.WarnContext(ctx, "noting the use of a credential failed", "credential_id", *id, "error", err)
+		if err := c.t.d.deps.Vault.MarkUsed(ctx, c.t.tenant, *id); err != nil {
+			c.t.d.deps.Log.WarnContext(ctx, "noting the use of a credential failed", "credential_id", *id, "error", err)
 		}
 	}
 }

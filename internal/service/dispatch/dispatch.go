@@ -48,7 +48,7 @@ type Deps struct {
 
 // Dispatcher finds and calls verbs.
 type Dispatcher struct {
-	Deps
+	deps     Deps
 	cfg      Config
 	compiled *catalog.Compiled[*artefacts]
 }
@@ -66,7 +66,7 @@ func New(cfg Config, d Deps) (*Dispatcher, error) {
 	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || len(d.Callers) == 0 || d.Log == nil || cfg.Timeout <= 0 {
 		return nil, errors.New("dispatch: database, catalog, vault, policies, callers, log and a timeout are required")
 	}
-	dispatcher := &Dispatcher{Deps: d, cfg: cfg}
+	dispatcher := &Dispatcher{deps: d, cfg: cfg}
 	var err error
 	dispatcher.compiled, err = catalog.NewCompiled(d.Catalog, compiledVerbs, dispatcher.compile)
 	return dispatcher, err
@@ -82,7 +82,7 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller, ok := d.Callers[kind]
+	caller, ok := d.deps.Callers[kind]
 	if !ok {
 		return nil, fmt.Errorf("dispatch: no caller for plans of kind %q", kind)
 	}
@@ -119,7 +119,7 @@ func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name,
 	}
 	also := [][]string{{redact.AnyName}}
 	if fault.HasCode(err, fault.CodeVerbNotFound) {
-		if set, err := d.Policies.Current(ctx, tenant); err == nil {
+		if set, err := d.deps.Policies.Current(ctx, tenant); err == nil {
 			also = set.MaskPaths(name)
 		}
 	}
@@ -140,7 +140,7 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 		if err != nil {
 			return nil, err
 		}
-		if t.policies, err = d.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
+		if t.policies, err = d.deps.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
 			return nil, err
 		}
 		t.masker = t.artefacts.masker.Also(t.policies.MaskPaths(t.meta.Name)...)
@@ -154,13 +154,13 @@ func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, custom
 	own := catalog.QueueOwnMeta(b, t.tenant, name)
 	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
 	version := policy.QueueVersion(b, t.tenant)
-	err := d.DB.Send(ctx, t.tenant, b)
+	err := d.deps.DB.Send(ctx, t.tenant, b)
 	if err != nil {
 		return fmt.Errorf("dispatch: read %s: %w", name, err)
 	}
 	var found bool
 	if t.meta, found = own(); !found {
-		if t.meta, err = d.Catalog.Meta(ctx, t.tenant, name); err != nil {
+		if t.meta, err = d.deps.Catalog.Meta(ctx, t.tenant, name); err != nil {
 			return err
 		}
 	}

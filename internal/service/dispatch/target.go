@@ -122,7 +122,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 	if err := t.mayGo(req.Address()); err != nil {
 		return nil, err
 	}
-	secret, err := t.d.Vault.Resolve(ctx, t.tenant, *t.credential)
+	secret, err := t.d.deps.Vault.Resolve(ctx, t.tenant, *t.credential)
 	if err != nil {
 		return nil, err
 	}
