@@ -122,7 +122,7 @@ SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_ty
 
 -- What a run and an evaluation need to know about a verb, without its large columns.
 -- name: GetOwnVerbMeta :many
--- GetVerbMeta of the tenant's own verbs: most calls need no more, and the other half costs
+-- GetVerbMeta of the tenant's own verbs: that is enough for most calls, and the other half costs
 -- time also where it finds nothing.
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider

@@ -192,7 +192,7 @@ type GetOwnVerbMetaRow struct {
 }
 
 // What a run and an evaluation need to know about a verb, without its large columns.
-// GetVerbMeta of the tenant's own verbs: most calls need no more, and the other half costs
+// GetVerbMeta of the tenant's own verbs: that is enough for most calls, and the other half costs
 // time also where it finds nothing.
 func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMetaParams) ([]GetOwnVerbMetaRow, error) {
 	rows, err := db.Query(ctx, GetOwnVerbMeta, arg.TenantID, arg.Provider, arg.Name)
