@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/service/dispatch"
 )
 
@@ -37,7 +38,10 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	require.NoError(t, err)
 	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets})
 	require.NoError(t, err)
-	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: struct{ run.Engine }{}, Log: testkit.Quiet()})
+	none := struct{ run.Engine }{}
+	sweeper, err := approval.NewSweeper(approval.SweeperConfig{}, approval.SweeperDeps{DB: pool.Pool, Workflows: none, Log: testkit.Quiet(), Now: time.Now})
+	require.NoError(t, err)
+	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return policies, runs
 }

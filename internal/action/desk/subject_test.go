@@ -126,6 +126,16 @@ func (s *subjects) ask(t *testing.T, workflowID string, required int32, expires 
 	return n.ID
 }
 
+// sweeper looks after the approvals of sets of changes.
+func (s *subjects) sweeper(t *testing.T) *approval.Sweeper {
+	t.Helper()
+	sweeper, err := approval.NewSweeper(approval.SweeperConfig{},
+		approval.SweeperDeps{DB: s.pool, Workflows: s.told, Log: testkit.Quiet(), Now: time.Now})
+	require.NoError(t, err)
+	sweeper.Own(changeSet, s.sets)
+	return sweeper
+}
+
 func TestAnySubjectCanAskForApproval(t *testing.T) {
 	t.Parallel()
 	s := newSubjects(t)
@@ -174,11 +184,8 @@ func TestSweeperLeavesASubjectWithoutAWorkflowAlone(t *testing.T) {
 	s := newSubjects(t)
 	id := s.ask(t, "", 1, time.Now().Add(time.Hour))
 	s.exec(`UPDATE approvals SET watched_at = now() - interval '1 hour'`)
-	sweeper, err := approval.NewSweeper(approval.SweeperDeps{
-		DB: s.pool, Workflows: s.told, Owners: map[approval.SubjectType]approval.Owner{changeSet: s.sets}, Log: testkit.Quiet(), Now: time.Now,
-	})
-	require.NoError(t, err)
-	require.NoError(t, sweeper.Once(t.Context(), time.Now()))
+	sweeper := s.sweeper(t)
+	require.NoError(t, sweeper.Once(t.Context()))
 	a, err := s.desk.Get(t.Context(), s.owner.TenantID, id)
 	require.NoError(t, err)
 	require.Equal(t, governance.ApprovalPending, a.Status)
@@ -189,15 +196,12 @@ func TestOverdueSubjectWithoutAWorkflowIsGivenToItsDomain(t *testing.T) {
 	t.Parallel()
 	s := newSubjects(t)
 	id := s.ask(t, "", 1, time.Now().Add(-time.Minute))
-	sweeper, err := approval.NewSweeper(approval.SweeperDeps{
-		DB: s.pool, Workflows: s.told, Owners: map[approval.SubjectType]approval.Owner{changeSet: s.sets}, Log: testkit.Quiet(), Now: time.Now,
-	})
-	require.NoError(t, err)
-	require.NoError(t, sweeper.Once(t.Context(), time.Now()))
+	sweeper := s.sweeper(t)
+	require.NoError(t, sweeper.Once(t.Context()))
 	a, err := s.desk.Get(t.Context(), s.owner.TenantID, id)
 	require.NoError(t, err)
 	require.Equal(t, governance.ApprovalExpired, a.Status)
 	require.EqualValues(t, 1, s.sets.attended.Load())
-	require.NoError(t, sweeper.Once(t.Context(), time.Now()))
+	require.NoError(t, sweeper.Once(t.Context()))
 	require.EqualValues(t, 1, s.sets.attended.Load(), "once it is closed, nothing is left to do")
 }

@@ -61,7 +61,7 @@ func TestEndOfAGrantThatIsNotNeededDoesNotStopTheRun(t *testing.T) {
 	r.admin(`UPDATE grants SET revoked_at = now()`)
 	step, err := r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.Equal(t, run.StateClaimed, step.State, "the policies have changed: it is judged anew")
+	require.Equal(t, run.StateClaimed, step.State, "the policies have changed: it is judged again")
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
 	require.Equal(t, run.StateExecuted, step.State)

@@ -74,7 +74,7 @@ func TestApprovalIsCheckedAgainBeforeEachAttempt(t *testing.T) {
 	r.admin(`UPDATE users SET removed_at = now(), password_hash = NULL WHERE id = $1`, u)
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
-	require.NotEmpty(t, step.ApprovalID, "its approver is gone: it is asked anew")
+	require.NotEmpty(t, step.ApprovalID, "its approver is gone: it is asked again")
 	require.EqualValues(t, 1, r.provider.effects.Load())
 }
 

@@ -113,7 +113,7 @@ func TestHeldCallRunsOnceItIsApproved(t *testing.T) {
 	require.Zero(t, r.provider.effects.Load())
 
 	again := r.held("refund", "one", `{"amount":5}`)
-	require.Equal(t, *x.ApprovalID, *again.ApprovalID, "a repeat while pending asks nobody anew")
+	require.Equal(t, *x.ApprovalID, *again.ApprovalID, "a repeat while pending asks nobody again")
 
 	require.Empty(t, r.decide(x, r.user("approver"), "approve").Code)
 	done := r.wake(x)
@@ -146,9 +146,9 @@ func TestIDOfARejectedOrExpiredCallCanRunAgain(t *testing.T) {
 			require.Equal(t, fault.CodeGovernanceBlocked, done.Fault().Code)
 			require.Zero(t, r.provider.effects.Load())
 			r.ahead.Store(0)
-			anew := r.held("pay", "one", `{}`)
-			require.NotEqual(t, *x.ApprovalID, *anew.ApprovalID)
-			require.EqualValues(t, 2, anew.Attempt)
+			again := r.held("pay", "one", `{}`)
+			require.NotEqual(t, *x.ApprovalID, *again.ApprovalID)
+			require.EqualValues(t, 2, again.Attempt)
 		})
 	}
 }

@@ -45,11 +45,13 @@ func (p prepared) record(action audit.Action) audit.Record {
 		Provider: r.Verb.Provider, Verb: r.Verb.Verb, RiskLevel: string(r.Risk), Decision: r.Decision,
 		ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
 	}
-	switch {
+	switch { // a step acts for the starter of its execution
 	case r.KeyID != nil:
 		rec.ActorType, rec.ActorID = actor.Key, r.KeyID.String()
 	case r.UserID != nil:
 		rec.ActorType, rec.ActorID = actor.User, r.UserID.String()
+	case r.AgentID != nil:
+		rec.ActorType, rec.ActorID = actor.Agent, r.AgentID.String()
 	}
 	if p.target != nil {
 		rec.Input = p.target.Mask(r.Effective())

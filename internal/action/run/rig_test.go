@@ -21,20 +21,23 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/approval"
 )
 
 // rig is a run service over a real database. Its engine makes the workflow's steps in this
 // process, and its provider counts calls.
 type rig struct {
 	*run.Service
-	t        *testing.T
-	db       testkit.DB
-	tenant   uuid.UUID
-	key      uuid.UUID
-	targets  *targets
-	engine   *engine
-	provider *provider
-	ahead    atomic.Int64 // how far the service's clock is ahead of ours, in nanoseconds
+
+	approvals *approval.Sweeper
+	t         *testing.T
+	db        testkit.DB
+	tenant    uuid.UUID
+	key       uuid.UUID
+	targets   *targets
+	engine    *engine
+	provider  *provider
+	ahead     atomic.Int64 // how far the service's clock is ahead of ours, in nanoseconds
 }
 
 func newRig(t *testing.T) *rig {
@@ -57,25 +60,40 @@ func newRig(t *testing.T) *rig {
 		r.admin(`INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency, schema_hash, plan_hash, search, schema, plan)
 		         VALUES ($1, 'shop', $2, 'shop', '', $3, $4, $5, '\x00', '\x00', '', '{}', '{}')`, r.tenant, v.name, v.risk, v.op, v.idem)
 	}
-	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(),
-		Now: r.now,
-	})
-	require.NoError(t, err)
-	r.Service, r.engine.service = s, s
+	r.Service, r.approvals = r.process(r.engine)
+	r.engine.service = r.Service
 	return r
 }
 
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
+// process is the service in one process over the database, with the sweeper of approvals.
+func (r *rig) process(e run.Engine) (*run.Service, *approval.Sweeper) {
+	r.t.Helper()
+	sweeper, err := approval.NewSweeper(approval.SweeperConfig{ClosedAfter: time.Millisecond},
+		approval.SweeperDeps{DB: r.db.Pool, Workflows: e, Log: testkit.Quiet(), Now: r.now})
+	require.NoError(r.t, err)
+	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Log: testkit.Quiet(), Now: r.now,
+	})
+	require.NoError(r.t, err)
+	sweeper.Own(approval.SubjectRun, s)
+	return s, sweeper
+}
+
 // another is the service in a second process over the same database.
 func (r *rig) another() *run.Service {
 	r.t.Helper()
-	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: r.engine, Log: testkit.Quiet(), Now: r.now,
-	})
-	require.NoError(r.t, err)
+	s, _ := r.process(r.engine)
 	return s
+}
+
+// Sweep does both jobs that repair what crashes leave behind.
+func (r *rig) Sweep(ctx context.Context) error {
+	if err := r.Service.Sweep(ctx); err != nil {
+		return err
+	}
+	return r.approvals.Once(ctx)
 }
 
 func (r *rig) admin(sql string, args ...any) {

@@ -153,13 +153,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the collaborators. All are required, except Now, which is time.Now by default.
+// Deps are the collaborators; all are required but Now.
 type Deps struct {
 	DB      *db.Pool
 	Targets Targets
 	Engine  Engine
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Approvals tells the workflows of held runs of changes. The caller names the service as
+	// the owner of approval.SubjectRun.
+	Approvals *approval.Sweeper
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Service runs actions.
@@ -169,22 +172,15 @@ type Service struct {
 	cfg     Config
 	hub     *hub
 	carried *carried
-	// approvals tells the workflows of held runs of changes.
-	approvals *approval.Sweeper
 }
 
-// New returns the service. It returns an error where a required collaborator is missing.
+// New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Log == nil {
-		return nil, errors.New("run: database, targets, engine and log are required")
+	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Log == nil {
+		return nil, errors.New("run: database, targets, engine, approvals and log are required")
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Service{d: d, q: dbsqlc.New(), cfg: cfg.withDefaults(), hub: newHub(), carried: newCarried()}
-	var err error
-	s.approvals, err = approval.NewSweeper(approval.SweeperDeps{
-		DB: d.DB, Workflows: d.Engine, Owners: map[approval.SubjectType]approval.Owner{approval.SubjectRun: s}, Log: d.Log, Now: d.Now,
-	})
-	return s, err
+	return &Service{d: d, q: dbsqlc.New(), cfg: cfg.withDefaults(), hub: newHub(), carried: newCarried()}, nil
 }

@@ -37,7 +37,7 @@ func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) 
 	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
 		return step, err
 	}
-	resend := mayResend(p.target) || failpoint.FenceOff
+	resend := mayResend(p.target)
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
 		return s.unprepared(ctx, p, f)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
@@ -144,11 +143,8 @@ func TestSweeperSeesAWorkflowThatStartsMeanwhile(t *testing.T) {
 	r.engine.dead.Store(false)
 	r.admin(`UPDATE approvals SET recheck = true`)
 	late := &lateEngine{engine: r.engine, between: func() { r.handOver(x) }}
-	s, err := run.New(run.Config{OneProcess: true, SweepAfter: time.Millisecond}, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: late, Log: testkit.Quiet(), Now: r.now,
-	})
-	require.NoError(t, err)
-	require.NoError(t, s.Sweep(t.Context()))
+	_, sweeper := r.process(late)
+	require.NoError(t, sweeper.Once(t.Context()))
 	require.Equal(t, run.StatePending, r.read(x).State)
 	require.Equal(t, "pending", r.status(*x.ApprovalID))
 }

@@ -36,7 +36,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			s.d.Log.WarnContext(ctx, "run not repaired", "run_id", row.ID, "error", err)
 		}
 	}
-	return s.approvals.Once(ctx, stale)
+	return nil
 }
 
 func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
@@ -117,7 +117,7 @@ func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool
 func (s *Service) nudge(ctx context.Context, r Run) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
-	err := s.approvals.Tell(ctx, approval.Waiting{
+	err := s.d.Approvals.Tell(ctx, approval.Waiting{
 		TenantID: r.TenantID, ID: *r.ApprovalID, Type: approval.SubjectRun, SubjectID: r.ID.String(), RunID: &r.ID, WorkflowID: r.WorkflowID,
 	})
 	if err != nil {

@@ -57,6 +57,7 @@ type App struct {
 	pool        *db.Pool
 	engine      *engine.Engine
 	runs        *run.Service
+	approvals   *approval.Sweeper
 	policies    *policy.Service
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
@@ -154,8 +155,18 @@ func (a *App) buildRuns() (err error) {
 	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets}); err != nil {
 		return err
 	}
-	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)}, run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Log: a.log})
-	return err
+	a.approvals, err = approval.NewSweeper(approval.SweeperConfig{},
+		approval.SweeperDeps{DB: a.pool, Workflows: a.engine, Log: a.log, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)},
+		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Log: a.log})
+	if err != nil {
+		return err
+	}
+	a.approvals.Own(approval.SubjectRun, a.runs)
+	return nil
 }
 
 func (a *App) buildAPI() error {

@@ -16,7 +16,8 @@ type job struct {
 // workerJobs are the jobs of a process that runs workflows.
 func (a *App) workerJobs() []job {
 	return []job{
-		{"repair runs and approvals", a.runs.SweepEvery(), a.runs.Sweep},
+		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
+		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"seal the audit trail", a.trail.SealEvery(), a.trail.SealDue},
 	}
 }

@@ -89,7 +89,7 @@ type New struct {
 // NewID returns a new approval id.
 func NewID() string { return "appr_" + uuid.Must(uuid.NewV7()).String() }
 
-// Ask queues a pending approval into the transaction that holds its subject.
+// Ask queues a pending approval into the transaction that stops its subject.
 func Ask(b *db.Batch, n New) { insert(b, n, governance.ApprovalPending) }
 
 // RecordBlock queues the record of a block. It is closed from the start, and only for people

@@ -58,32 +58,55 @@ type Owner interface {
 	Unattended(ctx context.Context, w Waiting, found bool) error
 }
 
+// SweeperConfig has the times of a sweeper; zero values take the defaults.
+type SweeperConfig struct {
+	// Every is how often Once is due; 5 s.
+	Every time.Duration
+	// ClosedAfter is how long after its end an approval's workflow is told of it. A workflow
+	// usually hears of the end by itself; 10 s.
+	ClosedAfter time.Duration
+}
+
 // SweeperDeps are the collaborators; all are required.
 type SweeperDeps struct {
 	DB        *db.Pool
 	Workflows Workflows
-	// Owners has the domain of every type of subject.
-	Owners map[SubjectType]Owner
-	Log    *slog.Logger
-	Now    func() time.Time
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Sweeper tells waiting workflows of changes, and finds approvals that no workflow waits
 // for.
-type Sweeper struct{ d SweeperDeps }
-
-// NewSweeper returns the sweeper. It returns an error where a collaborator is missing.
-func NewSweeper(d SweeperDeps) (*Sweeper, error) {
-	if d.DB == nil || d.Workflows == nil || d.Owners == nil || d.Log == nil || d.Now == nil {
-		return nil, errors.New("approval: the sweeper requires database, workflows, owners, log and clock")
-	}
-	return &Sweeper{d: d}, nil
+type Sweeper struct {
+	cfg    SweeperConfig
+	d      SweeperDeps
+	owners map[SubjectType]Owner
 }
 
-// Once makes one pass over the approvals of all tenants. It tells workflows of approvals
-// that were closed before closedBefore; later ones may still hear of it by themselves. An
-// approval that cannot be handled is logged; the error is a failure to read.
-func (s *Sweeper) Once(ctx context.Context, closedBefore time.Time) error {
+// NewSweeper returns the sweeper. It returns an error where a collaborator is missing.
+func NewSweeper(cfg SweeperConfig, d SweeperDeps) (*Sweeper, error) {
+	if d.DB == nil || d.Workflows == nil || d.Log == nil || d.Now == nil {
+		return nil, errors.New("approval: the sweeper requires database, workflows, log and clock")
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 5 * time.Second
+	}
+	if cfg.ClosedAfter == 0 {
+		cfg.ClosedAfter = 10 * time.Second
+	}
+	return &Sweeper{cfg: cfg, d: d, owners: map[SubjectType]Owner{}}, nil
+}
+
+// Own names the domain that owns a type of subject. It is called before the first pass.
+func (s *Sweeper) Own(subjects SubjectType, owner Owner) { s.owners[subjects] = owner }
+
+// Every is how often Once is due.
+func (s *Sweeper) Every() time.Duration { return s.cfg.Every }
+
+// Once makes one pass over the approvals of all tenants. Any number of processes may do so
+// at once. An approval that cannot be handled is logged; the error is a failure to read.
+func (s *Sweeper) Once(ctx context.Context) error {
+	closedBefore := s.d.Now().Add(-s.cfg.ClosedAfter)
 	q, tx := dbsqlc.New(), s.d.DB.Presenting(db.SettingSweep, "on")
 	changed, err := q.ApprovalsToRecheck(ctx, tx, dbsqlc.ApprovalsToRecheckParams{ClosedBefore: &closedBefore, Most: sweepMost})
 	if err != nil {
@@ -177,7 +200,7 @@ func (s *Sweeper) watched(ctx context.Context, w Waiting) error {
 }
 
 func (s *Sweeper) unattended(ctx context.Context, w Waiting, found bool) error {
-	owner, known := s.d.Owners[w.Type]
+	owner, known := s.owners[w.Type]
 	if !known {
 		return fmt.Errorf("approval: no domain owns subjects of type %q", w.Type)
 	}
