@@ -96,6 +96,16 @@ SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.im
  ORDER BY p.slug
  LIMIT @n;
 
+-- name: HasEnabledProviders :one
+SELECT EXISTS (SELECT FROM enabled_providers WHERE tenant_id = @tenant_id);
+
+-- name: OwnConnectedProviders :many
+SELECT p.slug FROM providers p
+ WHERE p.tenant_id = @tenant_id
+   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+                                           AND c.status = 'active' AND c.customer_id IS NULL))
+ ORDER BY p.slug;
+
 -- name: ConnectedProviders :many
 SELECT p.slug FROM visible_providers p
  WHERE p.tenant_id = @tenant_id

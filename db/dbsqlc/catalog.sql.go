@@ -434,6 +434,17 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 	return i, err
 }
 
+const HasEnabledProviders = `-- name: HasEnabledProviders :one
+SELECT EXISTS (SELECT FROM enabled_providers WHERE tenant_id = $1)
+`
+
+func (q *Queries) HasEnabledProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) (bool, error) {
+	row := db.QueryRow(ctx, HasEnabledProviders, tenantID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const InsertPlatformVerbs = `-- name: InsertPlatformVerbs :exec
 INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency,
                             schema_hash, plan_hash, search, schema, plan)
@@ -578,6 +589,34 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const OwnConnectedProviders = `-- name: OwnConnectedProviders :many
+SELECT p.slug FROM providers p
+ WHERE p.tenant_id = $1
+   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+                                           AND c.status = 'active' AND c.customer_id IS NULL))
+ ORDER BY p.slug
+`
+
+func (q *Queries) OwnConnectedProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]string, error) {
+	rows, err := db.Query(ctx, OwnConnectedProviders, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var slug string
+		if err := rows.Scan(&slug); err != nil {
+			return nil, err
+		}
+		items = append(items, slug)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

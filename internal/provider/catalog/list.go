@@ -41,8 +41,8 @@ const (
 	maxWords = 10
 )
 
-// List returns a page and its total. It costs one round trip. The total comes from
-// summary counts and the page from an index that fits each single filter, so both
+// List returns a page and its total. It costs one round trip, and one more for a tenant that
+// has enabled providers of the platform. The total comes from summary counts and the page from an index that fits each single filter, so both
 // take as long in a large catalog as in a small one; only a search (Q) reads
 // through the verbs that the tenant can call.
 func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, error) {
@@ -50,13 +50,18 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 		return Page{}, err
 	}
 	b := &db.Batch{}
-	verbs := db.Queue(b, readVerbs, f.pageSQL(tenant))
-	total := db.Queue(b, readTotal, f.totalSQL(tenant))
-	connectedProviders := db.Queue(b, c.q.ConnectedProviders, tenant)
-	if err := c.db.Send(ctx, tenant, b); err != nil {
+	enabled := db.Queue(b, c.q.HasEnabledProviders, tenant)
+	read := f.queue(b, tenant, false, c.q.OwnConnectedProviders)
+	err := c.db.Send(ctx, tenant, b)
+	if err == nil && enabled.Value {
+		b = &db.Batch{}
+		read = f.queue(b, tenant, true, c.q.ConnectedProviders)
+		err = c.db.Send(ctx, tenant, b)
+	}
+	if err != nil {
 		return Page{}, fmt.Errorf("catalog: list verbs: %w", err)
 	}
-	out := Page{Verbs: verbs.Value, Total: total.Value, ProvidersConnected: connectedProviders.Value}
+	out := read()
 	connected := make(map[string]bool, len(out.ProvidersConnected))
 	for _, slug := range out.ProvidersConnected {
 		connected[slug] = true
@@ -66,6 +71,17 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 	}
 	out.HasMore = int64(f.Offset)+int64(len(out.Verbs)) < out.Total && len(out.Verbs) > 0
 	return out, nil
+}
+
+// queue adds the questions of a page to a batch: of the tenant's own verbs, or of the shared
+// ones too. Once the batch was sent, the function returned reads the answers.
+func (f Filter) queue(
+	b *db.Batch, tenant uuid.UUID, shared bool, connected func(context.Context, dbsqlc.DBTX, uuid.UUID) ([]string, error),
+) func() Page {
+	verbs := db.Queue(b, readVerbs, f.pageSQL(tenant, shared))
+	total := db.Queue(b, readTotal, f.totalSQL(tenant, shared))
+	slugs := db.Queue(b, connected, tenant)
+	return func() Page { return Page{Verbs: verbs.Value, Total: total.Value, ProvidersConnected: slugs.Value} }
 }
 
 func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error) {

@@ -108,7 +108,8 @@ func (f Filter) from() (own, shared string) {
 	return own, shared
 }
 
-func (f Filter) pageSQL(tenant uuid.UUID) statement {
+// pageSQL selects the page: of the tenant's own verbs, or of the shared ones too.
+func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 	c := f.verbClauses(tenant)
 	where := c.and()
 	limit, offset := c.arg(f.Limit)+"::bigint", c.arg(min(f.Offset, farthest))+"::bigint"
@@ -116,6 +117,9 @@ func (f Filter) pageSQL(tenant uuid.UUID) statement {
 	page := order + " LIMIT " + limit + " OFFSET " + offset
 	head := " LIMIT " + limit + " + " + offset
 	fromOwn, fromShared := f.from()
+	if !withShared && (f.words() != nil || f.Offset < deepOffset) {
+		return statement{"SELECT " + verbColumns + fromOwn + where + page, c.args}
+	}
 	own := "(SELECT " + verbColumns + fromOwn + where + order + head + ")"
 	if f.words() != nil {
 		shared := "(SELECT " + verbColumns + fromShared + where + order + head + ")"
@@ -149,10 +153,14 @@ func stretch(where, from, to string) string {
 		" OFFSET greatest(" + from + " - part.before, 0)"
 }
 
-func (f Filter) totalSQL(tenant uuid.UUID) statement {
+// totalSQL counts the verbs of the filter: the tenant's own, or the shared ones too.
+func (f Filter) totalSQL(tenant uuid.UUID, withShared bool) statement {
 	if f.words() != nil {
 		c := f.verbClauses(tenant)
 		fromOwn, fromShared := f.from()
+		if !withShared {
+			return statement{"SELECT count(*)" + fromOwn + c.and(), c.args}
+		}
 		return statement{"SELECT (SELECT count(*)" + fromOwn + c.and() + ") + (SELECT count(*)" + fromShared + c.and() + ")", c.args}
 	}
 	var c clauses
@@ -160,6 +168,9 @@ func (f Filter) totalSQL(tenant uuid.UUID) statement {
 	own, shared := f.countsSQL(&c)
 	if f.Provider == "" && !f.ConnectedOnly && f.Domain != anyKey {
 		own = "SELECT n.n FROM verb_counts n WHERE n.tenant_id = $1 AND n.provider = '" + anyKey + "'" + c.and() // one row has the sum
+	}
+	if !withShared {
+		return statement{"SELECT coalesce(sum(n.n), 0)::bigint FROM (" + own + ") n", c.args}
 	}
 	return statement{"SELECT ((SELECT coalesce(sum(n.n), 0) FROM (" + own + ") n) + (SELECT coalesce(sum(n.n), 0) FROM (" + shared + ") n))::bigint", c.args}
 }
