@@ -152,12 +152,13 @@ func (c *inlineCourt) pendingOf(r *inlineRun) string {
 func (c *inlineCourt) seeInlineThrough(r *inlineRun) error {
 	done := make(chan error, 1)
 	go func() { done <- c.own.GetWorkflow(c.t.Context(), r.workflow, "").Get(c.t.Context(), &r.states) }()
-	giveUp := time.After(patience)
+	giveUp := time.NewTimer(patience)
+	defer giveUp.Stop()
 	for {
 		select {
 		case err := <-done:
 			return err
-		case <-giveUp:
+		case <-giveUp.C:
 			return fmt.Errorf("%s has not ended", r)
 		case <-time.After(callPause):
 			if approval := c.pendingOf(r); approval != "" {
@@ -217,7 +218,7 @@ func (c *inlineCourt) try(victims ...string) []string {
 		}
 	}
 	for _, victim := range victims {
-		c.court.kill(victim)
+		c.kill(victim)
 	}
 	c.gate.open()
 	pause(c.t.Context(), moment)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Loopback is the only address that the development servers listen on unless
@@ -43,13 +44,21 @@ const (
 	tries   = 100
 )
 
+// picked are the ports that this process has picked. None is picked twice: the server that
+// gets a port may not listen on it yet.
+var picked sync.Map //nolint:gochecknoglobals // ports belong to the whole process
+
 // listen listens on addr, and in place of port 0 on one that is picked.
 func listen(addr *net.TCPAddr) (*net.TCPListener, error) {
 	if addr.Port != 0 {
 		return net.ListenTCP("tcp", addr)
 	}
 	for range tries {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: addr.IP, Zone: addr.Zone, Port: lowest + rand.IntN(highest-lowest+1)}) //nolint:gosec // no secret
+		port := lowest + rand.IntN(highest-lowest+1) //nolint:gosec // no secret
+		if _, before := picked.LoadOrStore(port, true); before {
+			continue
+		}
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: addr.IP, Zone: addr.Zone, Port: port})
 		if err == nil {
 			return l, nil
 		}
