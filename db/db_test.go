@@ -133,6 +133,21 @@ func TestATenantSeesItsOwnRowsOnly(t *testing.T) {
 	}
 }
 
+// A crash can set the sequence of goose's table back; see catchUpVersionIDs.
+func TestMigrationContinuesAfterItsSequenceWasSetBack(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	newest, err := db.Newest(d.AdminURL)
+	require.NoError(t, err)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL, newest-1))
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	_, err = admin.Exec(t.Context(), "SELECT setval('goose_db_version_id_seq', 1)")
+	require.NoError(t, err)
+	require.NoError(t, db.Migrate(t.Context(), d.AdminURL))
+}
+
 // Functions are in db/functions, one file each. app_setting and app_tenant are not: the
 // policies of row-level security depend on them.
 func TestEveryFunctionHasItsFile(t *testing.T) {

@@ -26,6 +26,9 @@ func Migrate(ctx context.Context, url string) error {
 		return err
 	}
 	defer done()
+	if err := catchUpVersionIDs(ctx, url); err != nil {
+		return err
+	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("db: migrate: %w", err)
 	}
@@ -38,6 +41,26 @@ func Migrate(ctx context.Context, url string) error {
 		return nil
 	}
 	return replaceFunctions(ctx, url)
+}
+
+// catchUpVersionIDs puts the ids of goose's table after those that are taken. Where
+// wal_level is minimal, as in development, a crash before the first checkpoint sets a new
+// sequence back, and the next migration would take an id a second time.
+func catchUpVersionIDs(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return errors.New("db: migrate: cannot connect")
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `DO $$ BEGIN
+		IF to_regclass('goose_db_version') IS NOT NULL THEN
+			PERFORM setval('goose_db_version_id_seq', greatest((SELECT max(id) FROM goose_db_version), (SELECT last_value FROM goose_db_version_id_seq)));
+		END IF;
+	END $$`)
+	if err != nil {
+		return fmt.Errorf("db: migrate: ids of versions: %w", err)
+	}
+	return nil
 }
 
 // replaceFunctions creates or replaces every function of db/functions, all or none.
