@@ -7,16 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"agentruntime/internal/kernel/verb"
 )
 
 // Plan says how the call of a verb becomes a request. It is stored as JSON beside the verb.
-// The names of its JSON fields are part of what is stored: add, never rename.
+// The names of its JSON fields are part of what is stored: add, never rename. It names no
+// kind, because a plan without one is verb.KindHTTP: approvals are bound to a plan's hash.
 type Plan struct {
-	// Kind is verb.KindHTTP. Plans that were stored before there were kinds have none.
-	Kind   verb.PlanKind `json:"kind,omitempty"`
-	Method string        `json:"method"`
+	Method string `json:"method"`
 	// Path is the template, percent-encoded apart from its {names}.
 	Path string `json:"path"`
 	// Query is the part of the template after a question mark.

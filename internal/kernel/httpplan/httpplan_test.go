@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
 )
 
 // The catalog has plans in this form. A test that fails here means that verbs which were
@@ -15,7 +14,7 @@ import (
 func TestStoredPlanKeepsItsMembers(t *testing.T) {
 	t.Parallel()
 	plan := httpplan.Plan{
-		Kind: verb.KindHTTP, Method: "POST", Path: "/orders/{id}", Query: "a=1", BaseURL: "https://api.shop.example", Accept: "application/json",
+		Method: "POST", Path: "/orders/{id}", Query: "a=1", BaseURL: "https://api.shop.example", Accept: "application/json",
 		Params: []httpplan.Param{{Arg: "id", Name: "ID", In: httpplan.InPath, Style: httpplan.StyleSimple, Explode: true, Reserved: true}},
 		Body: &httpplan.Body{
 			Type: "multipart/form-data", Kind: httpplan.BodyMultipart, Arg: "body", Required: true,
@@ -23,7 +22,7 @@ func TestStoredPlanKeepsItsMembers(t *testing.T) {
 		},
 		Declared: []string{"application/json"},
 	}
-	const want = `{"kind":"http","method":"POST","path":"/orders/{id}","query":"a=1","base_url":"https://api.shop.example",` +
+	const want = `{"method":"POST","path":"/orders/{id}","query":"a=1","base_url":"https://api.shop.example",` +
 		`"params":[{"arg":"id","name":"ID","in":"path","style":"simple","explode":true,"reserved":true}],` +
 		`"body":{"type":"multipart/form-data","kind":"multipart","arg":"body","required":true,` +
 		`"fields":{"f":{"style":"form","explode":true,"reserved":true,"file":true,"type":"text/csv"}}},` +
@@ -44,7 +43,6 @@ func TestPlanWithoutMethodOrPathIsRefused(t *testing.T) {
 	}
 	old, err := httpplan.Parse(json.RawMessage(`{"method":"GET","path":"/a"}`))
 	require.NoError(t, err, "from before there were kinds")
-	require.Empty(t, old.Kind)
 }
 
 func TestWireNameIsTheArgumentsWhereThereIsNoOther(t *testing.T) {

@@ -45,7 +45,7 @@ func label(method, path string) string { return method + " " + path }
 // verb converts the operation. An error says why it cannot be called.
 func (o *operation) verb() (verb.Definition, error) {
 	o.props, o.extra, o.scratch = map[string]any{}, map[string]any{}, newScratch()
-	o.plan = httpplan.Plan{Kind: verb.KindHTTP, Method: o.method}
+	o.plan = httpplan.Plan{Method: o.method}
 	v := verb.Definition{Description: o.description(), Domain: o.domain()}
 	v.Risk, v.Operation = implied(o.method)
 	if err := o.setPath(); err != nil {
