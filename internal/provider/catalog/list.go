@@ -84,13 +84,16 @@ func (f Filter) queue(
 	return func() Page { return Page{Verbs: verbs.Value, Total: total.Value, ProvidersConnected: slugs.Value} }
 }
 
+// usualPage is the size of a page where the caller does not say.
+const usualPage = 100
+
 func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error) {
 	rows, err := tx.Query(ctx, s.sql, s.args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	verbs := []Verb{}
+	verbs := make([]Verb, 0, usualPage)
 	for rows.Next() {
 		var v Verb
 		var hash []byte
