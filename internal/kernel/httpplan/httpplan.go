@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"agentruntime/internal/kernel/verb"
 )
 
 // Plan says how the call of a verb becomes a request. It is stored as JSON beside the verb.
@@ -26,6 +28,7 @@ type Plan struct {
 	Accept string `json:"accept,omitempty"`
 	// Declared lists the media types of the document's successful answers.
 	Declared []string `json:"declared,omitempty"`
+	verb.PlanHead
 }
 
 // Places and styles of a parameter, as OpenAPI names them.

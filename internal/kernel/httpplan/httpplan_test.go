@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
 )
 
 // The catalog has plans in this form. A test that fails here means that verbs which were
@@ -21,18 +22,27 @@ func TestStoredPlanKeepsItsMembers(t *testing.T) {
 			Fields: map[string]httpplan.Encoding{"f": {Style: httpplan.StyleForm, Explode: true, Reserved: true, File: true, Type: "text/csv"}},
 		},
 		Declared: []string{"application/json"},
+		PlanHead: verb.PlanHead{TimeoutMS: 1500, ReadBack: &verb.ReadBack{
+			Verb: "get", Args: json.RawMessage(`{"id":"${args.id}"}`),
+			Match: verb.Match{In: "data", Equals: map[string]json.RawMessage{"paid": json.RawMessage(`true`)}},
+		}},
 	}
 	const want = `{"method":"POST","path":"/orders/{id}","query":"a=1","base_url":"https://api.shop.example",` +
 		`"params":[{"arg":"id","name":"ID","in":"path","style":"simple","explode":true,"reserved":true}],` +
 		`"body":{"type":"multipart/form-data","kind":"multipart","arg":"body","required":true,` +
 		`"fields":{"f":{"style":"form","explode":true,"reserved":true,"file":true,"type":"text/csv"}}},` +
-		`"accept":"application/json","declared":["application/json"]}`
+		`"accept":"application/json","declared":["application/json"],"timeout_ms":1500,` +
+		`"read_back":{"verb":"get","args":{"id":"${args.id}"},"match":{"in":"data","equals":{"paid":true}}}}`
 	raw, err := json.Marshal(plan)
 	require.NoError(t, err)
 	require.JSONEq(t, want, string(raw))
 	back, err := httpplan.Parse(raw)
 	require.NoError(t, err)
 	require.Equal(t, plan, back)
+
+	raw, err = json.Marshal(httpplan.Plan{Method: "GET", Path: "/"})
+	require.NoError(t, err)
+	require.Equal(t, `{"method":"GET","path":"/"}`, string(raw), "what a plan does not say is not stored")
 }
 
 func TestPlanWithoutMethodOrPathIsRefused(t *testing.T) {

@@ -3,6 +3,7 @@ package verb
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Definition is a verb as an import makes it and the catalog stores it.
@@ -32,17 +33,40 @@ type PlanKind string
 // KindHTTP is one HTTP request; see httpplan.
 const KindHTTP PlanKind = "http"
 
-// KindOf returns the kind of a stored plan. One that names none is from before there were
-// kinds, and is KindHTTP.
-func KindOf(plan json.RawMessage) (PlanKind, error) {
-	var p struct {
-		Kind PlanKind `json:"kind"`
+// PlanHead is what a stored plan says whatever its kind. Of a plan that says none of it,
+// nothing is stored: approvals are bound to a plan's hash.
+type PlanHead struct {
+	// Kind is "" in a stored plan of HTTP.
+	Kind PlanKind `json:"kind,omitempty"`
+	// TimeoutMS bounds one attempt, in milliseconds; 0 means the service's own timeout.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// ReadBack settles a call whose outcome is unknown; nil where none is declared.
+	ReadBack *ReadBack `json:"read_back,omitempty"`
+}
+
+// Timeouts that a document may declare for one attempt. The step that sends allows
+// MaxTimeout.
+const (
+	MinTimeout = time.Second
+	MaxTimeout = time.Minute
+)
+
+// Timeout returns how long one attempt may take, otherwise where the plan does not say.
+func (h PlanHead) Timeout(otherwise time.Duration) time.Duration {
+	if h.TimeoutMS <= 0 {
+		return otherwise
 	}
-	if err := json.Unmarshal(plan, &p); err != nil {
-		return "", fmt.Errorf("read the kind of a verb's plan: %w", err)
+	return min(time.Duration(h.TimeoutMS)*time.Millisecond, MaxTimeout)
+}
+
+// HeadOf reads what a stored plan says whatever its kind. Kind is never "".
+func HeadOf(plan json.RawMessage) (PlanHead, error) {
+	var h PlanHead
+	if err := json.Unmarshal(plan, &h); err != nil {
+		return PlanHead{}, fmt.Errorf("read the head of a verb's plan: %w", err)
 	}
-	if p.Kind == "" {
-		return KindHTTP, nil
+	if h.Kind == "" {
+		h.Kind = KindHTTP
 	}
-	return p.Kind, nil
+	return h, nil
 }

@@ -25,7 +25,7 @@ func (c *call) Preview(args json.RawMessage) json.RawMessage {
 func (c *call) Send(ctx context.Context, key string) run.Answer {
 	defer c.noteUse(ctx)
 	return c.req.Send(ctx, Attempt{
-		Timeout: c.t.d.cfg.Timeout, Read: c.t.meta.Operation == verb.Read,
+		Timeout: c.t.artefacts.head.Timeout(c.t.d.cfg.Timeout), Read: c.t.meta.Operation == verb.Read,
 		KeyHeader: c.t.meta.Idempotency.Header(), Key: key, Clean: c.clean,
 	})
 }

@@ -57,6 +57,7 @@ type Dispatcher struct {
 type artefacts struct {
 	schema *argschema.Schema
 	plan   Plan
+	head   verb.PlanHead
 	masker *redact.Masker
 	fields *governance.Fields
 }
@@ -78,19 +79,19 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, err := verb.KindOf(plan)
+	head, err := verb.HeadOf(plan)
 	if err != nil {
 		return nil, err
 	}
-	caller, ok := d.deps.Callers[kind]
+	caller, ok := d.deps.Callers[head.Kind]
 	if !ok {
-		return nil, fmt.Errorf("dispatch: no caller for plans of kind %q", kind)
+		return nil, fmt.Errorf("dispatch: no caller for plans of kind %q", head.Kind)
 	}
 	p, err := caller.Compile(plan)
 	if err != nil {
 		return nil, err
 	}
-	return &artefacts{schema: s, plan: p, masker: redact.NewMasker(schema), fields: governance.NewFields(schema)}, nil
+	return &artefacts{schema: s, plan: p, head: head, masker: redact.NewMasker(schema), fields: governance.NewFields(schema)}, nil
 }
 
 // replacedTries is how often a verb that an import replaces at that moment is read again.

@@ -46,6 +46,10 @@ func (t *target) Operation() verb.Operation { return t.meta.Operation }
 // Idempotency implements run.Target.
 func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
 
+// ReadBack returns how a call of the verb is looked up at the provider once its outcome is
+// unknown, nil where the verb's document declares nothing.
+func (t *target) ReadBack() *verb.ReadBack { return t.artefacts.head.ReadBack }
+
 // Connected implements run.Target: nil, PROVIDER_NOT_CONNECTED or CREDENTIAL_EXPIRED.
 func (t *target) Connected() *fault.Error {
 	if t.auth.Type == credential.None || t.credential != nil {
