@@ -20,7 +20,7 @@ type Fields struct {
 type field struct {
 	types      kind // 0 where the schema does not say
 	hides      bool // format password, writeOnly or x-sensitive
-	opaque     bool // it may have any member: its reference is missing, or leads to too much
+	opaque     bool // it may have any member: it is marked so, its reference is missing, or leads to too much
 	properties map[string]*field
 	patterns   []pattern // patternProperties; and additionalProperties, without an expression
 	prefix     []*field
@@ -112,7 +112,8 @@ func (r *fieldReader) read(schema any, at string) *field {
 		return f
 	}
 	f.types = typesOf(s)
-	f.hides = s["format"] == "password" || s["writeOnly"] == true || s["x-sensitive"] == true
+	f.opaque = s["x-opaque"] == true
+	f.hides = f.opaque || s["format"] == "password" || s["writeOnly"] == true || s["x-sensitive"] == true
 	if properties, ok := s["properties"].(map[string]any); ok {
 		f.properties = make(map[string]*field, len(properties))
 		for name, p := range properties {

@@ -39,6 +39,7 @@ func TestFieldsOfASchema(t *testing.T) {
 	    "old":{"type":"array","items":[{"properties":{"first":{}}}],"additionalItems":{"properties":{"rest":{}}}},
 	    "never":false,
 	    "abroad":{"$ref":"https://example.com/schema.json"},
+	    "givenUp":{"x-opaque":true}, "within":{"type":"object","properties":{"a":{}},"allOf":[{"x-opaque":true}]},
 	    "a.b":{"type":"string"}, "true":true
 	  },
 	  "additionalProperties":false
@@ -53,7 +54,7 @@ func TestFieldsOfASchema(t *testing.T) {
 		"patterned.x-a": true, "patterned.q": true, "only.x-a": true, "only.q": false,
 		"tuple.0.first": true, "tuple.0.rest": false, "tuple.1.rest": true, "tuple.first": true, "tuple.rest": true, "tuple.1.first": false,
 		"old.0.first": true, "old.1.rest": true, "old.1.first": false,
-		"never": false, "abroad": true, "abroad.anything.at.all": true, "a.b": false, `a\.b`: true, "true": true,
+		"never": false, "abroad": true, "abroad.anything.at.all": true, "givenUp": true, "givenUp.a.0.b": true, "within.a": true, "within.b.c": true, "a.b": false, `a\.b`: true, "true": true,
 		"": false, ".": false, `\`: false,
 	} {
 		require.Equal(t, want, f.Knows(path), path)

@@ -17,10 +17,11 @@ type Masker struct {
 
 // NewMasker returns a Masker. Values are masked that the schema marks (format
 // password, writeOnly, x-sensitive), whose name looks secret, or that are
-// payment card numbers. A schema that is absent or not JSON marks nothing.
+// payment card numbers. So are those below x-opaque, where the importer gave up a
+// schema and its marks are lost. A schema that is absent or not JSON marks nothing.
 func NewMasker(schema json.RawMessage) *Masker {
 	m := &Masker{}
-	for _, keyword := range []string{`"password"`, `"writeOnly"`, `"x-sensitive"`} {
+	for _, keyword := range []string{`"password"`, `"writeOnly"`, `"x-sensitive"`, `"x-opaque"`} {
 		m.marked = m.marked || bytes.Contains(schema, []byte(keyword))
 	}
 	if m.marked && json.Unmarshal(schema, &m.root) != nil {
@@ -73,7 +74,7 @@ type maskWriter struct {
 func (w *maskWriter) value(at scope, i int) int {
 	i = w.space(i)
 	for _, s := range at.schemas {
-		at.hide = at.hide || s["format"] == "password" || s["writeOnly"] == true || s["x-sensitive"] == true
+		at.hide = at.hide || s["format"] == "password" || s["writeOnly"] == true || s["x-sensitive"] == true || s["x-opaque"] == true
 	}
 	switch w.in[i] {
 	case '{':

@@ -56,6 +56,10 @@ func TestMaskArgs(t *testing.T) {
 			[]string{"/a", "/b/c", "/b/d", "/e/0"},
 		},
 		{
+			"a schema that was given up", `{"a":{"b":"x","c":[1,true,null]},"d":"y"}`, `{"properties":{"a":{"$ref":"#/$defs/G"}},"$defs":{"G":{"x-opaque":true}}}`,
+			`{"a":{"b":"[masked]","c":[0,false,null]},"d":"y"}`, []string{"/a/b", "/a/c/0", "/a/c/1"},
+		},
+		{
 			"schema references", `{"a":{"n":"x","a":{"n":"y"}},"z":"z"}`,
 			`{"properties":{"a":{"$ref":"#/$defs/no~1de"}},"additionalProperties":{"anyOf":[{"type":"null"},{"writeOnly":true}]},
 			"$defs":{"no/de":{"allOf":[{"properties":{"n":{"writeOnly":true},"a":{"$ref":"#/$defs/no~1de"}}}]}}}`,
