@@ -12,14 +12,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"strings"
 	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
-
-	"agentruntime/internal/kernel/fault"
 )
 
 // Defaults of a client. Nothing here bounds a whole call: the caller's context
@@ -31,7 +27,6 @@ const (
 	maxIdle             = 512
 	maxIdlePerHost      = 64
 	maxResponseHeaders  = 256 << 10 // bytes
-	maxURL              = 2048      // bytes
 	keepAliveProbeEvery = 15 * time.Second
 )
 
@@ -135,53 +130,4 @@ func prefixes(list ...string) []netip.Prefix {
 		out[i] = netip.MustParsePrefix(s)
 	}
 	return out
-}
-
-// CheckURL refuses an address that must not be stored as the target of calls:
-// URL_NOT_ALLOWED unless it is https, without credentials and fragment, and not
-// plainly private. Plain http passes only to loopback, where that is open. It
-// looks nothing up; the guard decides when the call is made.
-func (c Config) CheckURL(raw string) error {
-	refuse := func(message string) error { return fault.New(fault.CodeURLNotAllowed, message) }
-	u, err := url.Parse(raw)
-	switch {
-	case len(raw) > maxURL:
-		return refuse("The address is too long.")
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return refuse("The address is not an absolute URL.")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return refuse("The address must begin with https.")
-	case u.User != nil:
-		return refuse("The address must not carry credentials.")
-	case u.Fragment != "" || strings.Contains(raw, "#"):
-		return refuse("The address must not have a fragment.")
-	}
-	loopback := c.AllowLoopback && isLoopback(u.Hostname())
-	if u.Scheme == "http" && !loopback {
-		return refuse("The address must begin with https.")
-	}
-	if loopback {
-		return nil
-	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !allowed(guardian(c), ip) {
-		return refuse("The address is not public.")
-	}
-	if isLocalName(u.Hostname()) {
-		return refuse("The address is not public.")
-	}
-	return nil
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
-}
-
-// isLocalName reports whether a name never has a public address (RFC 6761).
-func isLocalName(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/fault"
 )
 
 // control returns the guard as the dialer calls it.
@@ -106,51 +105,4 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusFound, resp.StatusCode)
-}
-
-func TestCheckURLUnsafeIsRefused(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ public, dev bool }{
-		"https://api.example.com":                        {true, true},
-		"https://api.example.com:8443/v1":                {true, true},
-		"https://8.8.8.8/":                               {true, true},
-		"http://api.example.com":                         {false, false},
-		"http://127.0.0.1:4010":                          {false, true},
-		"http://localhost:4010/v1":                       {false, true},
-		"http://[::1]:4010":                              {false, true},
-		"https://127.0.0.1":                              {false, true},
-		"https://localhost":                              {false, true},
-		"https://a.localhost.":                           {false, false},
-		"https://10.0.0.1":                               {false, false},
-		"https://[::ffff:10.0.0.1]":                      {false, false},
-		"https://169.254.169.254/latest":                 {false, false},
-		"https://user:pass@api.example.com":              {false, false},
-		"https://user@api.example.com":                   {false, false},
-		"https://api.example.com/#x":                     {false, false},
-		"https://api.example.com/#":                      {false, false},
-		"ftp://api.example.com":                          {false, false},
-		"file:///etc/passwd":                             {false, false},
-		"https://":                                       {false, false},
-		"https:api.example.com":                          {false, false},
-		"//api.example.com":                              {false, false},
-		"api.example.com":                                {false, false},
-		"":                                               {false, false},
-		"https://%zz":                                    {false, false},
-		"https://a.example/" + strings.Repeat("x", 2100): {false, false},
-	}
-	for url, tc := range tests {
-		t.Run(url[:min(len(url), 40)], func(t *testing.T) {
-			t.Parallel()
-			for _, c := range []struct {
-				cfg egress.Config
-				ok  bool
-			}{{egress.Config{}, tc.public}, {egress.Config{AllowLoopback: true}, tc.dev}} {
-				err := c.cfg.CheckURL(url)
-				require.Equal(t, c.ok, err == nil, "%v %v", c.cfg, err)
-				if err != nil {
-					require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed))
-				}
-			}
-		})
-	}
 }
