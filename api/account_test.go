@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/account"
@@ -112,7 +114,7 @@ func accountServer(t *testing.T, d *door) *Server {
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{}, Importer: struct{ Importer }{},
 		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
-		Audit: struct{ Audit }{},
+		Audit: struct{ Audit }{}, Proxies: wire.Proxies{netip.MustParsePrefix("192.0.2.128/25")},
 	})
 	require.NoError(t, err)
 	return s
@@ -226,4 +228,17 @@ func TestThrottledLoginSaysWhen(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "91", w.Header().Get("Retry-After"))
 	require.Contains(t, w.Body.String(), `"retry_after_ms":90001`)
+}
+
+func TestLoginBehindATrustedProxyHasTheCallersAddress(t *testing.T) {
+	t.Parallel()
+	for peer, want := range map[string]string{"192.0.2.200:1": "203.0.113.9", "192.0.2.7:1": "192.0.2.7"} {
+		d := &door{}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/auth/login", strings.NewReader(`{"email":"e","password":"p"}`))
+		r.RemoteAddr = peer
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Forwarded-For", "198.51.100.7, 203.0.113.9")
+		accountServer(t, d).ServeHTTP(httptest.NewRecorder(), r)
+		require.Equal(t, want, d.who.SourceAddr)
+	}
 }

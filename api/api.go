@@ -39,6 +39,8 @@ type Deps struct {
 	// Ready reports why the process cannot serve, nil when it can.
 	Ready func(context.Context) error
 	Now   func() time.Time
+	// Proxies are believed about the address of a caller; nil means none.
+	Proxies wire.Proxies
 
 	Accounts    Accounts
 	Keys        Keys
@@ -70,7 +72,7 @@ func New(d Deps) (*Server, error) {
 		d.Now = time.Now
 	}
 	s := &Server{deps: d}
-	s.handler = wire.Middleware(d.Log, d.Now, s.router())
+	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, s.router())
 	return s, nil
 }
 

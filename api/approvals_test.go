@@ -133,7 +133,7 @@ func deskServer(d *fakeDesk) *Server {
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
-	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, mux)
+	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, nil, mux)
 	return s
 }
 

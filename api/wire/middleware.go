@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -23,10 +22,12 @@ const maxRequestID = 128
 // Middleware wraps all routes. It creates the Call with its request id, sets the headers
 // that every response has, logs the request, turns a panic into INTERNAL_ERROR, and
 // answers CORS preflights, which carry no key.
-func Middleware(log *slog.Logger, now func() time.Time, next http.Handler) http.Handler {
+//
+// The Call has the address that proxies tells of the caller.
+func Middleware(log *slog.Logger, now func() time.Time, proxies Proxies, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := now()
-		c := newCall(log, r)
+		c := newCall(log, proxies, r)
 		h := w.Header()
 		h.Set("X-Request-Id", c.Actor.RequestID)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -47,24 +48,20 @@ func Middleware(log *slog.Logger, now func() time.Time, next http.Handler) http.
 				}
 			}
 			c.Log.InfoContext(ctx, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
-				slog.Int("status", rec.status), slog.Duration("took", now().Sub(began)))
+				slog.String("source_addr", c.Actor.SourceAddr), slog.Int("status", rec.status), slog.Duration("took", now().Sub(began)))
 		}()
 		next.ServeHTTP(rec, r)
 	})
 }
 
 // newCall keeps the caller's X-Request-Id where it is well formed.
-func newCall(log *slog.Logger, r *http.Request) *Call {
+func newCall(log *slog.Logger, proxies Proxies, r *http.Request) *Call {
 	id := r.Header.Get("X-Request-Id")
 	if !VisibleASCII(id, maxRequestID) {
 		id = "req_" + uuid.Must(uuid.NewV7()).String()
 	}
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
 	return &Call{
-		Actor:   actor.Actor{Kind: actor.System, RequestID: id, SourceAddr: address},
+		Actor:   actor.Actor{Kind: actor.System, RequestID: id, SourceAddr: proxies.CallerOf(r)},
 		Log:     log.With("request_id", id),
 		Request: r,
 	}

@@ -39,7 +39,7 @@ func serve(t *testing.T, h wire.Handler) net.Conn {
 	t.Helper()
 	listener := pipeListener{make(chan net.Conn, 1)}
 	server := &http.Server{
-		Handler:     wire.Middleware(slog.New(slog.DiscardHandler), time.Now, wire.Respond(h)),
+		Handler:     wire.Middleware(slog.New(slog.DiscardHandler), time.Now, nil, wire.Respond(h)),
 		ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
 	done := make(chan struct{})

@@ -196,8 +196,12 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
+	proxies, err := config.Networks(a.cfg.TrustedProxies)
+	if err != nil {
+		return fmt.Errorf("app: trusted proxies: %w", err)
+	}
 	a.handler, err = api.New(api.Deps{
-		Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
+		Proxies: proxies, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
 	})

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -19,6 +21,9 @@ type Config struct {
 
 	// Listen is where the API listens, host:port.
 	Listen string `env:"LISTEN" envDefault:":8080"`
+	// TrustedProxies are the networks of the proxies that are believed about the address of
+	// a caller, as CIDR or as single addresses, separated by commas.
+	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TokenIssuer is issuer and audience of the tokens that login gives.
 	TokenIssuer string `env:"TOKEN_ISSUER" envDefault:"agentruntime"`
 
@@ -92,6 +97,9 @@ func (c Config) Check(need ...Need) error {
 	}
 	for _, n := range need {
 		c.checkPart(n, bad)
+	}
+	if _, err := Networks(c.TrustedProxies); err != nil {
+		bad("TRUSTED_PROXIES: %w", err)
 	}
 	if c.StartLane != "eager" && c.StartLane != "split" {
 		bad("START_LANE must be eager or split, not %q", c.StartLane)
@@ -175,6 +183,31 @@ func weak(key []byte) bool {
 		seen[b] = true
 	}
 	return len(seen) < 8
+}
+
+// Networks reads networks as CIDR (10.0.0.0/8) or as single addresses. A network of IPv4
+// addresses in the form of IPv6 becomes one of IPv4. A network of all addresses is refused:
+// trusting everybody is trusting nobody.
+func Networks(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		network, err := netip.ParsePrefix(text)
+		if address, single := netip.ParseAddr(text); single == nil && address.Zone() == "" {
+			network, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err == nil && network.Addr().Is4In6() && network.Bits() >= 96 {
+			network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is not a network such as 10.0.0.0/8 or an address", text)
+		case network.Bits() == 0:
+			return nil, fmt.Errorf("%q contains every address: name the networks of your proxies", text)
+		}
+		out = append(out, network.Masked())
+	}
+	return out, nil
 }
 
 // Key decodes a key: base64 of 32 bytes.

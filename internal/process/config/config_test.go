@@ -65,6 +65,11 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"provider timeout low":  {func(c *config.Config) { c.ProviderTimeout = time.Second - 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 		"provider timeout high": {func(c *config.Config) { c.ProviderTimeout = time.Minute + 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 
+		"a name as proxy":  {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1", "proxy"} }, `TRUSTED_PROXIES: "proxy" is not a network`},
+		"a range as proxy": {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1-9"} }, `TRUSTED_PROXIES: "10.0.0.1-9" is not a network`},
+		"every address":    {func(c *config.Config) { c.TrustedProxies = []string{"0.0.0.0/0"} }, `TRUSTED_PROXIES: "0.0.0.0/0" contains every address`},
+		"every mapped one": {func(c *config.Config) { c.TrustedProxies = []string{"::ffff:0:0/96"} }, `TRUSTED_PROXIES: "::ffff:0:0/96" contains every address`},
+
 		"no database":         {func(c *config.Config) { c.DatabaseURL = "" }, "DATABASE_URL is required"},
 		"no owner's database": {func(c *config.Config) { c.MigrateURL = "" }, "MIGRATE_DATABASE_URL is required"},
 		"no Temporal":         {func(c *config.Config) { c.TemporalAddress = "" }, "TEMPORAL_ADDRESS is required"},
@@ -142,4 +147,15 @@ func TestConfigurationMalformedVariableIsRefused(t *testing.T) {
 	t.Setenv("PROVIDER_TIMEOUT", "soon")
 	_, err := config.Load()
 	require.ErrorContains(t, err, "config: ")
+}
+
+func TestNetworksAreReadInTheirOwnForm(t *testing.T) {
+	t.Parallel()
+	got, err := config.Networks([]string{"10.1.2.3/8", " 192.0.2.1", "2001:db8::1", "2001:db8::1/32", "::ffff:10.0.0.0/104", "::ffff:192.0.2.7"})
+	require.NoError(t, err)
+	var texts []string
+	for _, network := range got {
+		texts = append(texts, network.String())
+	}
+	require.Equal(t, []string{"10.0.0.0/8", "192.0.2.1/32", "2001:db8::1/128", "2001:db8::/32", "10.0.0.0/8", "192.0.2.7/32"}, texts)
 }
