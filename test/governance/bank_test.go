@@ -230,3 +230,21 @@ func (w *world) reimport(paths map[string]any) {
 func (w *world) importBody(paths map[string]any) map[string]any {
 	return map[string]any{"slug": slug, "name": slug, "domain": "test", "base_url": w.bank.srv.URL, "openapi": bankDocument(paths)}
 }
+
+// report is what tests read of an import's answer.
+type report struct {
+	Imported int `json:"imported"`
+	Degraded []struct{ Operation, Reason string }
+	Rejected []struct{ Operation, Reason string }
+}
+
+// connectDocument imports a document of the test's own, for a provider without credentials.
+func (w *world) connectDocument(document map[string]any) (r report) {
+	w.t.Helper()
+	document = with(m{"info": m{"title": "Bank", "version": "1"}}, document)
+	a := w.User.Do(http.MethodPost, "/v1/providers", m{"slug": slug, "base_url": w.bank.srv.URL, "auth": m{"type": "none"}, "openapi": document})
+	require.NoError(w.t, a.Err)
+	require.Equal(w.t, http.StatusCreated, a.Status, "%s", a.Body)
+	a.Data(w.t, &r)
+	return r
+}

@@ -29,6 +29,10 @@ const (
 	maxValue   = 64
 )
 
+// Opaque is the keyword, with the value true, of a schema that stands for one that was given
+// up at import. It checks nothing. Policies and masks treat what is below it as unknown.
+const Opaque = "x-opaque"
+
 // schemaURL is the name of a schema inside the validator. Nothing is at it.
 const schemaURL = "schema:args"
 

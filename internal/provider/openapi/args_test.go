@@ -20,7 +20,7 @@ func jsonBody(schema string) string {
 
 func TestBodyPropertiesBecomeArguments(t *testing.T) {
 	t.Parallel()
-	id := `"id":{"type":"string"}`
+	id, given := `"id":{"type":"string"}`, `{"x-opaque":true}`
 	tests := map[string]struct {
 		version, schema, components string
 		want                        string
@@ -90,21 +90,37 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 			want: `{"$defs":{"Node":{"properties":{"children":{"items":{"$ref":"#/$defs/Node"},"type":"array"}},"type":"object"}},"additionalProperties":false,` +
 				`"properties":{` + id + `,"root":{"$ref":"#/$defs/Node"}},"required":["id"],"type":"object"}`,
 		},
+		"a tree through combinations": {
+			schema: `{"properties":{"root":{"$ref":"#/components/schemas/Node"}}}`,
+			components: `{"schemas":{"Node":{"required":["n"],"properties":{"n":{},"a":{"nullable":true,"allOf":[{"$ref":"#/components/schemas/Node"}]},` +
+				`"b":{"type":"array","items":{"anyOf":[{"$ref":"#/components/schemas/Node"},{"type":"string"}]}},"c":{"oneOf":[{"not":{"$ref":"#/components/schemas/Node"}}]},` +
+				`"d":{"if":{"$ref":"#/components/schemas/Node"},"then":{"$ref":"#/components/schemas/Node"},"else":{"dependentSchemas":{"x":{"$ref":"#/components/schemas/Node"}}}}}}}}`,
+			want: `{"$defs":{"Node":{"required":["n"],"properties":{"n":{},"a":{"anyOf":[{"allOf":[{"$ref":"#/$defs/Node"}]},{"type":"null"}]},` +
+				`"b":{"type":"array","items":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"string"}]}},"c":{"oneOf":[{"not":{"$ref":"#/$defs/Node"}}]},` +
+				`"d":{"if":{"$ref":"#/$defs/Node"},"then":{"$ref":"#/$defs/Node"},"else":{"dependentSchemas":{"x":{"$ref":"#/$defs/Node"}}}}}}},` +
+				`"additionalProperties":false,"properties":{` + id + `,"root":{"$ref":"#/$defs/Node"}},"required":["id"],"type":"object"}`,
+		},
+		"a dynamic reference": {
+			version:  "3.1.0",
+			schema:   `{"properties":{"a":{"$dynamicRef":"#node"},"b":{"x-opaque":true,"type":"string"}}}`,
+			want:     `{"additionalProperties":false,"properties":{"a":` + given + `,"b":{"type":"string"},` + id + `},"required":["id"],"type":"object"}`,
+			degraded: "a dynamic reference in a schema is not followed",
+		},
 		"a reference to itself": {
 			schema:     `{"properties":{"a":{"$ref":"#/components/schemas/A"}}}`,
 			components: `{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}`,
-			want:       `{"$defs":{"A":{}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
+			want:       `{"$defs":{"A":{"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
 			degraded:   "a schema that refers back to itself is not checked",
 		},
 		"a circle of three": {
 			schema:     `{"properties":{"a":{"$ref":"#/components/schemas/A"}}}`,
 			components: `{"schemas":{"A":{"allOf":[{"$ref":"#/components/schemas/B"}]},"B":{"not":{"$ref":"#/components/schemas/C"}},"C":{"anyOf":[{"$ref":"#/components/schemas/A"},{"type":"string"}]}}}`,
-			want:       `{"$defs":{"A":{}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
+			want:       `{"$defs":{"A":{"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
 			degraded:   "a schema that refers back to itself is not checked",
 		},
 		"references that lead out or nowhere": {
 			schema:   `{"properties":{"a":{"$ref":"file:///etc/passwd"},"b":{"$ref":"https://x.example/s.json"},"c":{"$ref":"#/components/schemas/None"},"d":{"$ref":"other.json#/A"},"e":{"$ref":"#anchor"}}}`,
-			want:     `{"additionalProperties":false,"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},` + id + `},"required":["id"],"type":"object"}`,
+			want:     `{"additionalProperties":false,"properties":{"a":` + given + `,"b":` + given + `,"c":` + given + `,"d":` + given + `,"e":` + given + `,` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a reference leaves the document; a reference points to nothing; a reference to an anchor is not supported",
 		},
 		"a reference into a path": {
@@ -124,12 +140,12 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		"names by pattern": {
 			version:  "3.1.0",
 			schema:   `{"properties":{"a":{"type":"object","patternProperties":{"^x-":{"type":"integer"},"(?=y)":{"type":"string"}},"additionalProperties":false},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}}}}`,
-			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":{},"patternProperties":{"^x-":{"type":"integer"}},"type":"object"},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}},` + id + `},"required":["id"],"type":"object"}`,
+			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":{"x-opaque":true},"patternProperties":{"^x-":{"type":"integer"}},"type":"object"},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}},` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a pattern that cannot be compiled is not checked",
 		},
 		"nonsense": {
 			schema:   `{"properties":{"a":5,"b":{"type":"file"},"c":{"type":"string","required":true,"enum":[]},"d":{"items":[{"type":"string"}]},"e":{"allOf":7,"properties":[]}}}`,
-			want:     `{"additionalProperties":false,"properties":{"a":{},"b":{},"c":{"type":"string"},"d":{"prefixItems":[{"type":"string"}]},"e":{},` + id + `},"required":["id"],"type":"object"}`,
+			want:     `{"additionalProperties":false,"properties":{"a":{"x-opaque":true},"b":{},"c":{"type":"string"},"d":{"prefixItems":[{"type":"string"}]},"e":{},` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a schema has a type that JSON does not have; a schema is not an object",
 		},
 	}

@@ -87,7 +87,7 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	n, ok := node.(map[string]any)
 	if !ok || c.nodes > maxNodes {
 		s.lose("a schema is not an object")
-		return map[string]any{}
+		return opaque()
 	}
 	if ref, isRef := n["$ref"].(string); isRef {
 		return c.reference(n, ref, s, inPlace)
@@ -98,6 +98,10 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	}
 	return out
 }
+
+// opaque returns the schema of a value whose own schema is given up. Every value fits it.
+// What is in it counts as unknown: policies judge it by the strict side, and it is masked.
+func opaque() map[string]any { return map[string]any{argschema.Opaque: true} }
 
 // keepSecrecy keeps the marks by which a value is masked. They check nothing.
 func keepSecrecy(out, n map[string]any) {
@@ -129,6 +133,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 	def, err := c.define(ref)
 	if err != nil {
 		s.lose(err.Error())
+		out[argschema.Opaque] = true
 		return out
 	}
 	s.refs[ref] = true
@@ -168,6 +173,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 			setPattern(out, value, s)
 		case "$dynamicRef", "$recursiveRef":
 			s.lose("a dynamic reference in a schema is not followed")
+			out[argschema.Opaque] = true
 		default:
 			if !setNumber(out, key, value, n, s) {
 				c.setNested(out, key, value, s, inPlace)
@@ -182,9 +188,9 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 func (c *converter) setNested(out map[string]any, key string, value any, s *scratch, inPlace bool) {
 	switch key {
 	case "not", "if", "then", "else":
-		out[key] = c.schema(value, s, true)
+		out[key] = c.schema(value, s, inPlace)
 	case "allOf", "anyOf", "oneOf":
-		c.setList(out, key, value, s, true)
+		c.setList(out, key, value, s, inPlace)
 	case "prefixItems":
 		c.setList(out, key, value, s, false)
 	case "items":
@@ -230,12 +236,12 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 			if !fits {
 				s.lose("a pattern that cannot be compiled is not checked")
 				// Without the pattern its names would count as additional.
-				out["additionalProperties"] = map[string]any{}
+				out["additionalProperties"] = opaque()
 				continue
 			}
 			name = expression
 		}
-		converted[name] = c.schema(node, s, inPlace || key == "dependentSchemas")
+		converted[name] = c.schema(node, s, inPlace)
 	}
 	out[key] = converted
 }
@@ -345,16 +351,19 @@ func (c *converter) defName(ref string) string {
 	return name
 }
 
+// opaqueSchema returns opaque as it is stored.
+func opaqueSchema() json.RawMessage { return json.RawMessage(`{"` + argschema.Opaque + `":true}`) }
+
 // endless replaces definitions that apply to the same value without end
 // ({"A": {"allOf": [{"$ref": A}]}}), which no value satisfies, with one that
-// every value does.
+// every value does and that is marked as opaque.
 func (c *converter) endless(ref string) {
 	def, ok := c.defs[ref]
 	if !ok || def.checked {
 		return
 	}
 	if def.open {
-		def.raw, def.refs, def.inPlace = json.RawMessage(`{}`), nil, nil
+		def.raw, def.refs, def.inPlace = opaqueSchema(), nil, nil
 		def.lost = append(def.lost, "a schema that refers back to itself is not checked")
 		return
 	}
@@ -366,7 +375,7 @@ func (c *converter) endless(ref string) {
 }
 
 // closure returns the definitions that refs reach, by name, and what they lost.
-// Beyond budget bytes the farther ones accept anything: in some documents all schemas refer
+// Beyond budget bytes the farther ones are opaque: in some documents all schemas refer
 // to each other, and a catalog cannot repeat them in every verb.
 func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessage, []string) {
 	seen := map[string]bool{}
@@ -383,7 +392,7 @@ func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessa
 		c.endless(ref)
 		def := c.defs[ref]
 		if budget -= len(def.raw) + len(def.name); budget < 0 {
-			defs[def.name] = json.RawMessage(`{}`)
+			defs[def.name] = opaqueSchema()
 			lost = append(lost, "the schema is too large; its deeper parts are not checked")
 			continue
 		}
