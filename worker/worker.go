@@ -39,8 +39,8 @@ func queues() []queue {
 	return []queue{
 		{
 			name: flow.QueueActions,
-			// Local activities wait on the provider most of the time, so many run at once.
-			// Pollers are few, because eager starts and Update-with-Start bring most tasks
+			// A step that sends waits only a moment for its provider, and half of these tasks
+			// at most do so at once (internal/action/run/underway.go). Pollers are few, because eager starts and Update-with-Start bring most tasks
 			// without a poll.
 			options: worker.Options{
 				MaxConcurrentWorkflowTaskExecutionSize:  256,

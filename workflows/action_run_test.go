@@ -21,6 +21,7 @@ type steps struct {
 	faults   int
 	governed int
 	sent     int
+	before   func(*testsuite.TestWorkflowEnvironment)
 }
 
 func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnvironment) {
@@ -40,6 +41,9 @@ func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnviro
 		s.sent++
 		return s.send[s.sent-1], nil
 	}, activity.RegisterOptions{Name: string(flow.SendRun)})
+	if s.before != nil {
+		s.before(env)
+	}
 	env.ExecuteWorkflow(workflows.ActionRun, flow.ActionRunInput{RunRef: flow.RunRef{Attempt: 2}})
 	require.True(t, env.IsWorkflowCompleted())
 	require.NoError(t, env.GetWorkflowError())
@@ -82,4 +86,21 @@ func TestActionRunRetriesAFault(t *testing.T) {
 	s := &steps{govern: flow.Step{State: "claimed"}, faults: 3, send: []flow.Step{{State: "executed", Done: true}}}
 	out, _ := s.run(t)
 	require.EqualValues(t, "executed", out.State)
+}
+
+// A call that takes long keeps no task: its end, or a look now and then, makes the next step.
+func TestActionRunIsToldOfTheEndOfItsCall(t *testing.T) {
+	t.Parallel()
+	underWay := flow.Step{State: "sending", After: time.Hour, UnderWay: true}
+	s := &steps{govern: flow.Step{State: "claimed"}, send: []flow.Step{underWay, underWay, {State: "executed", Done: true}}}
+	began := time.Now()
+	s.before = func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, 20*time.Second)
+	}
+	out, env := s.run(t)
+	require.EqualValues(t, "executed", out.State)
+	require.Equal(t, 3, s.sent)
+	passed := env.Now().Sub(began)
+	require.Greater(t, passed, time.Hour, "without a signal it looks when the time is over")
+	require.Less(t, passed, 2*time.Hour, "the signal ended the other pause")
 }

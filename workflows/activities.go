@@ -25,7 +25,7 @@ func governRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
 }
 
 func sendRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
-	return callLocal(ctx, flow.SendRun, sendOptions(), in)
+	return callLocal(ctx, flow.SendRun, stepOptions(), in)
 }
 
 func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error) {

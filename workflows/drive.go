@@ -33,10 +33,21 @@ func drive(ctx workflow.Context, d driver) (flow.Step, error) {
 	return step, err
 }
 
-// pause waits before the next attempt to send.
+// pause waits before the next attempt to send. While a call is under way, the signal of its
+// end ends the pause.
 func pause(ctx workflow.Context, step flow.Step) error {
-	if step.After <= 0 {
+	switch {
+	case step.After <= 0:
 		return nil
+	case !step.UnderWay:
+		return workflow.Sleep(ctx, step.After)
 	}
-	return workflow.Sleep(ctx, step.After)
+	timing, stop := workflow.WithCancel(ctx)
+	defer stop()
+	var err error
+	workflow.NewSelector(ctx).
+		AddFuture(workflow.NewTimer(timing, step.After), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddReceive(workflow.GetSignalChannel(ctx, flow.SignalRecheck), func(c workflow.ReceiveChannel, _ bool) { drain(c) }).
+		Select(ctx)
+	return err
 }

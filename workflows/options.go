@@ -34,13 +34,3 @@ func decideOptions() workflow.LocalActivityOptions {
 	opts.ScheduleToCloseTimeout = time.Minute
 	return opts
 }
-
-// sendOptions leave time for the longest provider call (60 s) and for recording its outcome
-// through an outage of Postgres. A known outcome must not be lost by a timeout of ours.
-func sendOptions() workflow.LocalActivityOptions {
-	return workflow.LocalActivityOptions{
-		StartToCloseTimeout:    3 * time.Minute,
-		ScheduleToCloseTimeout: 24 * time.Hour,
-		RetryPolicy:            faultRetry(),
-	}
-}

@@ -68,12 +68,16 @@ func newRig(t *testing.T) *rig {
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 // process is the service in one process over the database, with the sweeper of approvals.
-func (r *rig) process(e run.Engine) (*run.Service, *approval.Sweeper) {
+func (r *rig) process(e run.Engine, more ...func(*run.Config)) (*run.Service, *approval.Sweeper) {
 	r.t.Helper()
 	sweeper, err := approval.NewSweeper(approval.SweeperConfig{ClosedAfter: time.Millisecond},
 		approval.SweeperDeps{DB: r.db.Pool, Workflows: e, Log: testkit.Quiet(), Now: r.now})
 	require.NoError(r.t, err)
-	s, err := run.New(run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}, run.Deps{
+	cfg := run.Config{OneProcess: true, PollEvery: 50 * time.Millisecond, SweepAfter: time.Millisecond}
+	for _, m := range more {
+		m(&cfg)
+	}
+	s, err := run.New(cfg, run.Deps{
 		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Log: testkit.Quiet(), Now: r.now,
 	})
 	require.NoError(r.t, err)

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 )
@@ -137,6 +138,10 @@ type Config struct {
 	// OneProcess: callers wait, and workflows run, in this process. Then a claim hands its
 	// row to the workflow, and notices to other processes are gathered.
 	OneProcess bool
+	// Sends is how many calls to providers this process makes at once (DefaultSends).
+	Sends int
+	// Patience is how long a step waits for its call before it is said to be under way (1 s).
+	Patience time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -150,6 +155,11 @@ func (c Config) withDefaults() Config {
 	set(&c.PollEvery, 2*time.Second)
 	set(&c.SweepEvery, 5*time.Second)
 	set(&c.SweepAfter, 10*time.Second)
+	// Most providers answer sooner, and then the workflow needs no second task.
+	set(&c.Patience, time.Second)
+	if c.Sends == 0 {
+		c.Sends = DefaultSends
+	}
 	return c
 }
 
@@ -172,6 +182,9 @@ type Service struct {
 	cfg     Config
 	hub     *hub
 	carried *carried
+	// sends divides the calls to providers among tenants; underway are those that have begun.
+	sends    *share.Pool
+	underway *underway
 }
 
 // New checks the collaborators.
@@ -182,5 +195,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Service{d: d, q: dbsqlc.New(), cfg: cfg.withDefaults(), hub: newHub(), carried: newCarried()}, nil
+	cfg = cfg.withDefaults()
+	return &Service{
+		d: d, q: dbsqlc.New(), cfg: cfg, hub: newHub(), carried: newCarried(),
+		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(),
+	}, nil
 }

@@ -16,12 +16,12 @@ import (
 	"agentruntime/internal/record/audit"
 )
 
-// Send makes one attempt at the provider. The row moves to sending, and that commits, before
-// the first byte leaves. A step that finds the row in sending, without a recent mark, knows
-// that a crash came between. It sends again only what may be repeated. Send uses what Govern
+// sendOnce makes one attempt at the provider. The row moves to sending, and that commits,
+// before the first byte leaves. A step that finds the row in sending, without a recent mark, knows
+// that a crash came between. It sends again only what may be repeated. It uses what Govern
 // found out in this process (carry.go), otherwise it reads the row. An error means that the
 // step should be repeated.
-func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	p, known := s.carried.judgement(ref)
 	if !known {
 		// Another process judged the run, or a crash came between: it is judged here again.

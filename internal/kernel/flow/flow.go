@@ -58,7 +58,7 @@ const (
 	// SignalReject rejects a run that waits for approval. Operators can send it in the
 	// Temporal UI. A signal does not say who sent it, so it can only stop the call.
 	SignalReject = "reject"
-	// SignalRecheck makes a waiting run read its row again.
+	// SignalRecheck makes a run that waits, for people or for its call, read its row again.
 	SignalRecheck = "recheck"
 	// SignalRunEnded tells the workflow that handed a run over that the run has ended. It
 	// carries the run's RunRef.
@@ -98,6 +98,9 @@ type Step struct {
 	After time.Duration `json:"after"`
 	// ApprovalID is the approval that the run waits for; "" where it waits for none.
 	ApprovalID string `json:"approval_id,omitempty"`
+	// UnderWay: a call is at the provider or waits for its turn. SignalRecheck says that it
+	// has ended.
+	UnderWay bool `json:"under_way,omitempty"`
 }
 
 // Decision names a decision about an approval. The decision's row has what the approver

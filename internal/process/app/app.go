@@ -286,6 +286,9 @@ func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
 		}
 		<-ctx.Done()
 		w.Stop()
+		drain, cancel := context.WithTimeout(lasting, a.cfg.DrainTimeout)
+		defer cancel()
+		a.runs.Drain(drain)
 		return nil
 	})
 	return nil

@@ -1,0 +1,235 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/share"
+)
+
+// A call at a provider can take a minute. Its step takes much less: the call is made apart
+// from the step, which waits for it only for a moment. A call that takes longer is said to
+// be under way, and the step's workflow is told when it has ended. So slow providers occupy
+// no place of a worker, and governing and decisions never wait behind sending.
+const (
+	// patientMost is how many steps of a process wait for their calls at once. It is half of
+	// the workflow tasks that a worker executes at once (worker/worker.go).
+	patientMost = 128
+	// sendLimit bounds one attempt: the longest call to a provider (60 s), and the recording
+	// of its outcome through an outage of Postgres.
+	sendLimit = 3 * time.Minute
+	// underWayAfter is how long a workflow waits for news about its call. Then it looks at
+	// the row: the process that made the call may have ended.
+	underWayAfter = 20 * time.Second
+)
+
+// DefaultSends is how many calls a process makes at once, where no setting says. Of these a
+// tenant gets an eighth, and a provider of the tenant a sixteenth.
+const DefaultSends = 1024
+
+// sendShares divides the calls that a process makes at once.
+func sendShares(total int) share.Limits {
+	return share.Limits{
+		Total: total, PerOwner: max(1, total/8), PerPart: max(1, total/16),
+		// A waiting call takes about 3 KB. Where too many wait, the workflow waits instead.
+		Waiting: 16 * total, WaitingPerOwner: 2 * total,
+	}
+}
+
+// underway are the attempts of this process that have begun or wait for their turn.
+type underway struct {
+	patient chan struct{}
+	// stop ends stopping, and so the waiting for a turn.
+	stopping context.Context
+	stop     context.CancelCauseFunc
+
+	mu    sync.Mutex
+	calls map[flow.RunRef]*underwayCall
+	wg    sync.WaitGroup
+}
+
+// underwayCall is one attempt. Its step and err are set before done is closed.
+type underwayCall struct {
+	done chan struct{}
+	step flow.Step
+	err  error
+	// kept: no step waited at the end, at, and a pause has to follow.
+	kept bool
+	at   time.Time
+	// queued is closed when the attempt has to wait for its turn.
+	queued chan struct{}
+	// left: no step waits any longer, so the workflow is told of the end.
+	left bool
+}
+
+var errStopping = errors.New("run: the process stops")
+
+func newUnderway() *underway {
+	u := &underway{patient: make(chan struct{}, patientMost), calls: map[flow.RunRef]*underwayCall{}}
+	u.stopping, u.stop = context.WithCancelCause(context.Background())
+	return u
+}
+
+// Send makes one attempt at the provider, or finds the one that this process makes already.
+// It returns what follows, or that the attempt is under way. Then the workflow gets the
+// signal flow.SignalRecheck when it has ended. An error means that the step should be
+// repeated.
+func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	u := s.underway
+	u.mu.Lock()
+	c := u.calls[ref]
+	if c == nil {
+		c = &underwayCall{done: make(chan struct{}), queued: make(chan struct{})}
+		u.calls[ref] = c
+		u.wg.Add(1)
+		go s.sendApart(context.WithoutCancel(ctx), ref, c)
+	}
+	c.left = false
+	u.mu.Unlock()
+	s.awaitCall(ctx, c)
+
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	select {
+	case <-c.done:
+		if u.calls[ref] == c {
+			delete(u.calls, ref)
+		}
+		step := c.step
+		if c.kept {
+			step.After = max(step.After-s.d.Now().Sub(c.at), time.Millisecond)
+		}
+		return step, c.err
+	default:
+		c.left = true
+		return flow.Step{State: StateSending, After: underWayAfter, UnderWay: true}, nil
+	}
+}
+
+// awaitCall waits for the end of the attempt as long as a step may.
+func (s *Service) awaitCall(ctx context.Context, c *underwayCall) {
+	select {
+	case <-c.done:
+		return
+	case s.underway.patient <- struct{}{}:
+		defer func() { <-s.underway.patient }()
+	default:
+		// Too many steps wait already.
+		return
+	}
+	timer := time.NewTimer(s.cfg.Patience)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-c.queued:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// sendApart makes the attempt when it is its turn, and tells the workflow where no step
+// waits for it.
+func (s *Service) sendApart(ctx context.Context, ref flow.RunRef, c *underwayCall) {
+	u := s.underway
+	defer u.wg.Done()
+	step, err := s.sendInTurn(ctx, ref, c)
+	u.mu.Lock()
+	c.step, c.err, c.at = step, err, s.d.Now()
+	tell := c.left
+	if tell {
+		// The workflow reads the row, which does not have the pause.
+		if c.kept = err == nil && !step.Done && step.After > 0; c.kept {
+			time.AfterFunc(step.After, func() { u.forget(ref, c) })
+		} else {
+			delete(u.calls, ref)
+		}
+	}
+	close(c.done)
+	u.mu.Unlock()
+	if tell {
+		s.tellDriver(ctx, ref)
+	}
+}
+
+// forget drops an attempt that no step has asked about.
+func (u *underway) forget(ref flow.RunRef, c *underwayCall) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.calls[ref] == c {
+		delete(u.calls, ref)
+	}
+}
+
+// sendInTurn waits for the share of the run's tenant and provider, then makes the attempt.
+func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCall) (flow.Step, error) {
+	tenant, provider, err := s.shareOf(ctx, ref)
+	if err != nil {
+		return flow.Step{}, err
+	}
+	release, free := s.sends.Try(tenant, provider)
+	if !free {
+		close(c.queued)
+		// Much may change until it is the run's turn. Then it is read and judged again.
+		s.carried.forget(ref)
+		release, err = s.sends.Take(s.underway.stopping, tenant, provider)
+		if err != nil {
+			// The process stops, or too many wait: the workflow tries again later.
+			return flow.Step{State: StateClaimed, After: underWayAfter}, nil //nolint:nilerr // neither is a fault
+		}
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	return s.sendOnce(ctx, ref)
+}
+
+// shareOf returns whose share the run takes.
+func (s *Service) shareOf(ctx context.Context, ref flow.RunRef) (tenant, provider string, err error) {
+	if p, known := s.carried.judgement(ref); known {
+		return ref.TenantID.String(), p.run.Verb.Provider, nil
+	}
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	if isMissing(err) {
+		return ref.TenantID.String(), "", nil // the attempt says so
+	}
+	if err == nil {
+		s.carried.addClaim(r)
+	}
+	return ref.TenantID.String(), r.Verb.Provider, err
+}
+
+// tellDriver has the workflow that drives the run look at it. A signal that is lost costs
+// the workflow its wait.
+func (s *Service) tellDriver(ctx context.Context, ref flow.RunRef) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	workflow, err := s.driver(ctx, ref.TenantID, ref.RunID)
+	if err == nil {
+		_, err = s.d.Engine.Nudge(ctx, workflow)
+	}
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "workflow not told of the end of its call", "run_id", ref.RunID, "error", err)
+	}
+}
+
+func (s *Service) driver(ctx context.Context, tenant, id uuid.UUID) (string, error) {
+	r, err := s.get(ctx, tenant, id)
+	return r.WorkflowID, err
+}
+
+// Drain ends what waits for its turn, and waits for the calls that have begun, until ctx
+// ends. The process calls it when its workers have stopped.
+func (s *Service) Drain(ctx context.Context) {
+	s.underway.stop(errStopping)
+	done := make(chan struct{})
+	go func() { s.underway.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,216 @@
+// Package share divides a number of places fairly among owners. Owners are tenants, and the
+// parts of an owner are its providers. It does no I/O.
+package share
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+)
+
+// Limits of a Pool. All are positive.
+type Limits struct {
+	// Total is the number of places.
+	Total int
+	// PerOwner is how many of them one owner gets at once, PerPart how many one of its
+	// parts.
+	PerOwner, PerPart int
+	// Waiting is how many may wait for a place, WaitingPerOwner how many of one owner.
+	Waiting, WaitingPerOwner int
+}
+
+// ErrFull says that too many wait already.
+var ErrFull = errors.New("share: too many wait for a place")
+
+// Pool hands out places. Those that wait are served by turns: first by owner, within an
+// owner by part, within a part in the order of arrival. So an owner with many waiting delays
+// its own calls, and no other's.
+type Pool struct {
+	limits Limits
+
+	mu      sync.Mutex
+	taken   int
+	waiting int
+	owners  map[string]*owner
+	// turns has the owners with waiting calls; the first is served next.
+	turns *list.List
+}
+
+type owner struct {
+	name    string
+	taken   int
+	waiting int
+	parts   map[string]*part
+	turns   *list.List    // of *part, those with waiting calls
+	turn    *list.Element // in Pool.turns, nil where none waits
+}
+
+type part struct {
+	name  string
+	taken int
+	queue *list.List // of *waiter
+	turn  *list.Element
+}
+
+// A waiter is ready when ready is closed: then it has its place.
+type waiter struct{ ready chan struct{} }
+
+// New returns a pool. It panics where a limit is not positive: limits are constants or were
+// checked with the settings.
+func New(l Limits) *Pool {
+	if min(l.Total, l.PerOwner, l.PerPart, l.Waiting, l.WaitingPerOwner) <= 0 {
+		panic("share: limits must be positive")
+	}
+	return &Pool{limits: l, owners: map[string]*owner{}, turns: list.New()}
+}
+
+// Try takes a place where one is free at once. release gives it back and is called once.
+func (p *Pool) Try(ownerName, partName string) (release func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o, q := p.find(ownerName, partName)
+	if q.queue.Len() > 0 || !p.mayTake(o, q) {
+		p.forget(o, q)
+		return nil, false
+	}
+	p.take(o, q)
+	return p.releaser(o, q), true
+}
+
+// Take waits for a place. The error is ErrFull where too many wait, or ctx's cause.
+func (p *Pool) Take(ctx context.Context, ownerName, partName string) (release func(), err error) {
+	p.mu.Lock()
+	o, q := p.find(ownerName, partName)
+	if q.queue.Len() == 0 && p.mayTake(o, q) {
+		p.take(o, q)
+		p.mu.Unlock()
+		return p.releaser(o, q), nil
+	}
+	if p.waiting >= p.limits.Waiting || o.waiting >= p.limits.WaitingPerOwner {
+		p.forget(o, q)
+		p.mu.Unlock()
+		return nil, ErrFull
+	}
+	w := &waiter{ready: make(chan struct{})}
+	at := p.enqueue(o, q, w)
+	p.mu.Unlock()
+	select {
+	case <-w.ready:
+		return p.releaser(o, q), nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-w.ready: // the place came at the same moment; it goes to the next
+		p.release(o, q)
+	default:
+		q.queue.Remove(at)
+		p.left(o, q)
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (p *Pool) find(ownerName, partName string) (*owner, *part) {
+	o := p.owners[ownerName]
+	if o == nil {
+		o = &owner{name: ownerName, parts: map[string]*part{}, turns: list.New()}
+		p.owners[ownerName] = o
+	}
+	q := o.parts[partName]
+	if q == nil {
+		q = &part{name: partName, queue: list.New()}
+		o.parts[partName] = q
+	}
+	return o, q
+}
+
+func (p *Pool) mayTake(o *owner, q *part) bool {
+	return p.taken < p.limits.Total && o.taken < p.limits.PerOwner && q.taken < p.limits.PerPart
+}
+
+func (p *Pool) take(o *owner, q *part) { p.taken++; o.taken++; q.taken++ }
+
+func (p *Pool) releaser(o *owner, q *part) func() {
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.release(o, q)
+	}
+}
+
+func (p *Pool) release(o *owner, q *part) {
+	p.taken--
+	o.taken--
+	q.taken--
+	p.forget(o, q)
+	p.serve()
+}
+
+func (p *Pool) enqueue(o *owner, q *part, w *waiter) *list.Element {
+	p.waiting++
+	o.waiting++
+	if q.turn == nil {
+		q.turn = o.turns.PushBack(q)
+	}
+	if o.turn == nil {
+		o.turn = p.turns.PushBack(o)
+	}
+	return q.queue.PushBack(w)
+}
+
+// left does what follows when a call no longer waits.
+func (p *Pool) left(o *owner, q *part) {
+	p.waiting--
+	o.waiting--
+	if q.queue.Len() == 0 {
+		o.turns.Remove(q.turn)
+		q.turn = nil
+	}
+	if o.waiting == 0 {
+		p.turns.Remove(o.turn)
+		o.turn = nil
+	}
+	p.forget(o, q)
+}
+
+// serve gives the free places to those that wait. It looks at each waiting owner at most
+// once for each place.
+func (p *Pool) serve() {
+	for p.taken < p.limits.Total && p.serveOne() {
+	}
+}
+
+func (p *Pool) serveOne() bool {
+	for e := p.turns.Front(); e != nil; e = e.Next() {
+		o := e.Value.(*owner)
+		if o.taken >= p.limits.PerOwner {
+			continue
+		}
+		for t := o.turns.Front(); t != nil; t = t.Next() {
+			q := t.Value.(*part)
+			if q.taken >= p.limits.PerPart {
+				continue
+			}
+			w := q.queue.Remove(q.queue.Front()).(*waiter)
+			p.take(o, q)
+			o.turns.MoveToBack(t)
+			p.turns.MoveToBack(e)
+			p.left(o, q)
+			close(w.ready)
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what nobody uses, so that the pool is no larger than what is under way.
+func (p *Pool) forget(o *owner, q *part) {
+	if q.taken == 0 && q.queue.Len() == 0 {
+		delete(o.parts, q.name)
+	}
+	if o.taken == 0 && o.waiting == 0 && len(o.parts) == 0 {
+		delete(p.owners, o.name)
+	}
+}
