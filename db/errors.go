@@ -12,10 +12,20 @@ import (
 	"agentruntime/internal/kernel/fault"
 )
 
+// quotaExceeded is the SQLSTATE that quota_exceeded raises.
+const quotaExceeded = "AR002"
+
 // translate turns a failure to reach Postgres into the fault SERVICE_UNAVAILABLE,
-// which a caller may repeat, and leaves every other error as it is.
+// which a caller may repeat, and an exceeded quota into QUOTA_EXCEEDED. It leaves every
+// other error as it is.
 func translate(err error) error {
-	if err == nil || !unreachable(err) {
+	if err == nil {
+		return nil
+	}
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == quotaExceeded {
+		return fault.New(fault.CodeQuotaExceeded, pe.Message)
+	}
+	if !unreachable(err) {
 		return err
 	}
 	f := fault.New(fault.CodeServiceUnavailable, "").Because(err)

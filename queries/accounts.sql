@@ -67,6 +67,15 @@ LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts
 -- name: InsertSession :exec
 INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5);
 
+-- name: EndOldestSessions :exec
+-- Ends the user's oldest sessions until @most are left.
+UPDATE sessions AS ended SET revoked_at = @now::timestamptz
+WHERE ended.tenant_id = @tenant_id AND ended.id IN (
+    SELECT s.id FROM sessions AS s
+    WHERE s.tenant_id = @tenant_id AND s.user_id = @user_id AND s.revoked_at IS NULL AND s.expires_at > @now
+    ORDER BY s.id DESC OFFSET @most
+);
+
 -- name: DeleteEndedSessions :exec
 DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND expires_at <= $3;
 

@@ -14,9 +14,6 @@ SELECT s.version, s.mask_paths,
                    FROM policies p WHERE p.tenant_id = s.tenant_id AND p.enabled AND p.deleted_at IS NULL), '[]')::json AS policies
   FROM policy_sets s WHERE s.tenant_id = @tenant_id;
 
--- name: CountPolicies :one
-SELECT count(*) FROM policies WHERE tenant_id = @tenant_id AND deleted_at IS NULL;
-
 -- name: InsertPolicy :exec
 INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document,
                       created_by, created_at, updated_by, updated_at)

@@ -156,6 +156,33 @@ func (q *Queries) DeleteEndedSessions(ctx context.Context, db DBTX, arg DeleteEn
 	return err
 }
 
+const EndOldestSessions = `-- name: EndOldestSessions :exec
+UPDATE sessions AS ended SET revoked_at = $1::timestamptz
+WHERE ended.tenant_id = $2 AND ended.id IN (
+    SELECT s.id FROM sessions AS s
+    WHERE s.tenant_id = $2 AND s.user_id = $3 AND s.revoked_at IS NULL AND s.expires_at > $1
+    ORDER BY s.id DESC OFFSET $4
+)
+`
+
+type EndOldestSessionsParams struct {
+	Now      time.Time
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+	Most     int32
+}
+
+// Ends the user's oldest sessions until @most are left.
+func (q *Queries) EndOldestSessions(ctx context.Context, db DBTX, arg EndOldestSessionsParams) error {
+	_, err := db.Exec(ctx, EndOldestSessions,
+		arg.Now,
+		arg.TenantID,
+		arg.UserID,
+		arg.Most,
+	)
+	return err
+}
+
 const FindRefreshToken = `-- name: FindRefreshToken :one
 SELECT tenant_id, session_id, expires_at FROM refresh_tokens WHERE token_hash = $1
 `

@@ -88,17 +88,6 @@ func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatch
 	return i, err
 }
 
-const CountPolicies = `-- name: CountPolicies :one
-SELECT count(*) FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL
-`
-
-func (q *Queries) CountPolicies(ctx context.Context, db DBTX, tenantID uuid.UUID) (int64, error) {
-	row := db.QueryRow(ctx, CountPolicies, tenantID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const DeletePolicy = `-- name: DeletePolicy :one
 UPDATE policies SET version = version + 1, deleted_at = $1, updated_by = $2, updated_at = $1
  WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL

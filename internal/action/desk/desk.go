@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/quota"
 )
 
 // Approval is one question to people, or the record of a block.
@@ -101,13 +102,16 @@ type Subjects interface {
 	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)
 }
 
-// Deps are the collaborators. All are required, except Now, which is time.Now by default.
+// Deps are the collaborators. All are required, except Now, which is time.Now by
+// default, and Quotas.
 type Deps struct {
 	DB        *db.Pool
 	Workflows Workflows
 	// Subjects has the domain of every type of subject.
 	Subjects map[approval.SubjectType]Subjects
 	Now      func() time.Time
+	// Quotas bound how many grants a tenant has.
+	Quotas quota.Limits
 }
 
 // Desk reads and decides approvals.

@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // Grant is an approval given in advance: for one verb, under conditions, for some callers,
@@ -77,7 +78,8 @@ func mayGrant(role actor.Role) bool {
 }
 
 // CreateGrant stores a grant and returns it. It refuses with APPROVER_NOT_ELIGIBLE (the
-// role), INVALID_VERB, VERB_NOT_FOUND and VALIDATION_ERROR (limits, conditions, the key).
+// role), INVALID_VERB, VERB_NOT_FOUND, VALIDATION_ERROR (limits, conditions, the key) and
+// QUOTA_EXCEEDED.
 func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (Grant, error) {
 	if !mayGrant(who.Role) {
 		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are given by owners, admins and approvers.")
@@ -111,6 +113,9 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 			ExpiresAt: in.ExpiresAt, MaxUses: in.MaxUses,
 		})
 		if err != nil {
+			return err
+		}
+		if err := s.d.Quotas.Require(ctx, tx, who.TenantID, quota.Grants); err != nil {
 			return err
 		}
 		return audit.Append(ctx, tx, grantRecord(who, audit.GrantCreated, row))

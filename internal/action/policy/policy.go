@@ -20,11 +20,8 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
-
-// MaxPolicies is how many live policies a tenant can have. A set of so many takes
-// milliseconds to compile and is read as a whole.
-const MaxPolicies = 2000
 
 // Policy is a rule as the API shows it. Approval counts where Action is
 // require_approval.
@@ -88,6 +85,8 @@ type Deps struct {
 	Now      func() time.Time // nil is time.Now
 	// SimulationLimit is how long a simulation takes at most; 0 is 20 s.
 	SimulationLimit time.Duration
+	// Quotas bound how many policies a tenant has.
+	Quotas quota.Limits
 }
 
 // Service manages policies. It is safe for concurrent use.
@@ -99,6 +98,7 @@ type Service struct {
 	// turns bounds how many simulations run at once.
 	turns           chan struct{}
 	simulationLimit time.Duration
+	quotas          quota.Limits
 }
 
 // New builds a Service.
@@ -111,7 +111,7 @@ func New(d Deps) (*Service, error) {
 	}
 	return &Service{
 		db: d.DB, subjects: d.Subjects, now: db.Clock(d.Now), q: dbsqlc.New(),
-		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit,
+		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit, quotas: d.Quotas,
 	}, nil
 }
 

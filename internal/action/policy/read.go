@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/quota"
 )
 
 // Get returns a policy with its warnings as of now; POLICY_NOT_FOUND.
@@ -71,7 +72,7 @@ func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []
 		return nil, false, err
 	}
 	if f.Verb != nil {
-		arg.N = MaxPolicies
+		arg.N = int32(s.quotas.Most(quota.Policies))
 	}
 	rows, err := s.q.ListPolicies(ctx, s.db.Tenant(tenant), arg)
 	if err != nil {

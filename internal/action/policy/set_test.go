@@ -100,14 +100,15 @@ func TestWithoutTheDatabaseNothingIsJudged(t *testing.T) {
 func TestATenantHas2000Policies(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	const most = 2000 // the default quota
 	b.create(t, block("First", "shop:list_*"))
 	b.exec(t, `INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at)
 		SELECT gen_random_uuid(), tenant_id, 1, 'Copy ' || n, '', true, 'enforce', 0, 'notify', json_build_object('name', 'Copy ' || n, 'enabled', true, 'mode', 'enforce',
 			'action', 'notify', 'verbMatchers', json_build_array(json_build_object('type', 'verb', 'value', 'shop:v' || n)), 'conditions', '[]'::json), 'user:x', now(), 'user:x', now()
-		FROM policies, generate_series(1, $1) n`, policy.MaxPolicies-2)
+		FROM policies, generate_series(1, $1) n`, most-2)
 	last := b.create(t, block("Last", "*:get_order"))
 	_, _, err := b.Create(t.Context(), by(b.ours), block("Too many", "*"))
-	require.True(t, fault.HasCode(err, fault.CodeConflict))
+	require.True(t, fault.HasCode(err, fault.CodeQuotaExceeded))
 	require.EqualValues(t, 2, b.version(t, b.ours))
 	require.Equal(t, "First", b.decide(t, "shop:list_orders").PolicyName)
 	require.Equal(t, "Last", b.decide(t, "shop:get_order").PolicyName)
@@ -124,7 +125,7 @@ func TestATenantHas2000Policies(t *testing.T) {
 			seen[p.ID], f.Before = true, p.ID
 		}
 	}
-	require.Len(t, seen, policy.MaxPolicies)
+	require.Len(t, seen, most)
 
 	require.NoError(t, b.Delete(t.Context(), by(b.ours), last.ID, nil))
 	b.create(t, block("In its place", "*"))

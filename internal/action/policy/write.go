@@ -13,10 +13,11 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // Create stores a policy. It applies from the next run on, in every process. What is
-// wrong with the draft is VALIDATION_ERROR; more than MaxPolicies is CONFLICT.
+// wrong with the draft is VALIDATION_ERROR. It also refuses with QUOTA_EXCEEDED.
 func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy, []Warning, error) {
 	p, err := s.check(ctx, who.TenantID, d)
 	if err != nil {
@@ -32,13 +33,10 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
 		}
-		switch n, err := s.q.CountPolicies(ctx, tx, who.TenantID); {
-		case err != nil:
-			return fmt.Errorf("policy: count: %w", err)
-		case n >= MaxPolicies:
-			return fault.Newf(fault.CodeConflict, "A who.TenantID has at most %d policies. Delete one, or say more in one.", MaxPolicies)
-		}
 		if err := s.insert(ctx, tx, who.TenantID, p); err != nil {
+			return err
+		}
+		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.Policies); err != nil {
 			return err
 		}
 		if err := s.record(ctx, tx, who, p, Created); err != nil {

@@ -13,11 +13,13 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // hold stops the run until an approver releases it: StatePending for a call,
 // StateIntercepted for a dry run. The approval shows the exact request that would be sent.
-// The policies say how long it waits; see governance.MergedRule.
+// The policies say how long it waits; see governance.MergedRule. Where as many of the tenant
+// wait as may, the run is refused with QUOTA_EXCEEDED.
 func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step, error) {
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
@@ -36,18 +38,21 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	changed := p.queueHold(b, a, state)
 	approval.Ask(b, a)
 	p.queueMatches(b)
-	action := audit.RunHeld
+	action, counted := audit.RunHeld, quota.Held
 	if state == StateIntercepted {
-		action = audit.RunIntercepted
+		action, counted = audit.RunIntercepted, quota.DryRuns
 	}
 	rec := p.record(action)
 	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), audit.SubjectApproval, a.ID
 	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
 	audit.Queue(b, rec)
+	s.d.Quotas.Queue(b, p.run.TenantID, counted)
 	failpoint.Hit("before_hold")
 	done, found, err := s.apply(ctx, p.run, b, changed)
 	failpoint.Hit("after_hold")
 	switch {
+	case fault.HasCode(err, fault.CodeQuotaExceeded):
+		return s.refuse(ctx, p, fault.As(err))
 	case err != nil:
 		return flow.Step{}, err
 	case !found:

@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/quota"
 )
 
 // Fault returns the refusal that answers the caller of a run without a result. It returns
@@ -163,7 +164,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Deps are the collaborators; all are required but Now.
+// Deps are the collaborators; all are required but Now and Quotas.
 type Deps struct {
 	DB      *db.Pool
 	Targets Targets
@@ -173,6 +174,8 @@ type Deps struct {
 	Approvals *approval.Sweeper
 	Log       *slog.Logger
 	Now       func() time.Time
+	// Quotas bound how many runs of a tenant wait for approval.
+	Quotas quota.Limits
 }
 
 // Service runs actions.

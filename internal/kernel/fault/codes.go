@@ -32,6 +32,7 @@ const (
 	CodeOriginNotAllowed        Code = "ORIGIN_NOT_ALLOWED"
 	CodeGovernanceBlocked       Code = "GOVERNANCE_BLOCKED"
 	CodeApproverNotEligible     Code = "APPROVER_NOT_ELIGIBLE"
+	CodeQuotaExceeded           Code = "QUOTA_EXCEEDED"
 
 	CodeNotFound           Code = "NOT_FOUND"
 	CodeVerbNotFound       Code = "VERB_NOT_FOUND"
@@ -88,6 +89,7 @@ func Table() []Spec {
 		{CodeOriginNotAllowed, http.StatusForbidden, "The key may not be used from this origin.", "The request has an `Origin` that is not in the key's `allowed_origins`."},
 		{CodeGovernanceBlocked, http.StatusForbidden, "Governance blocked this call.", "A policy or the verb's registry default blocks or holds the call; `decision` and `approval_id` say which."},
 		{CodeApproverNotEligible, http.StatusForbidden, "You may not decide this approval.", "The policy names other approvers, or it is about a call that you asked for or edited yourself."},
+		{CodeQuotaExceeded, http.StatusForbidden, "The tenant has as many of these as it may have.", "Creating one more would exceed a quota of the tenant; the message names the quota and its limit. A held call that would exceed one is not held, and nothing is sent."},
 		{CodeNotFound, http.StatusNotFound, "No such resource.", "The path is unknown."},
 		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb."},
 		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},

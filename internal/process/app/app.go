@@ -31,6 +31,7 @@ import (
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/tenant/account"
@@ -55,6 +56,7 @@ type App struct {
 	cleanup []func()
 
 	pool        *db.Pool
+	quotas      quota.Limits
 	engine      *engine.Engine
 	runs        *run.Service
 	approvals   *approval.Sweeper
@@ -81,6 +83,9 @@ func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) 
 			a.Close()
 		}
 	}()
+	if a.quotas, err = quota.New(cfg.Quotas); err != nil {
+		return nil, fmt.Errorf("app: %w", err)
+	}
 	if a.pool, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.DatabaseConns, Tracer: roles.Tracer}); err != nil {
 		return nil, err
 	}
@@ -129,14 +134,14 @@ func (a *App) buildEngine() error {
 }
 
 func (a *App) buildRuns() (err error) {
-	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool}); err != nil {
+	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
 	kms, err := vault.NewLocalKMS(a.cfg.VaultKeys)
 	if err != nil {
 		return err
 	}
-	if a.vault, err = vault.Open(vault.Deps{DB: a.pool, KMS: kms}); err != nil {
+	if a.vault, err = vault.Open(vault.Deps{DB: a.pool, KMS: kms, Quotas: a.quotas}); err != nil {
 		return err
 	}
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
@@ -152,7 +157,7 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets}); err != nil {
+	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Quotas: a.quotas}); err != nil {
 		return err
 	}
 	a.approvals, err = approval.NewSweeper(approval.SweeperConfig{},
@@ -161,7 +166,7 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)},
-		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Log: a.log})
+		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err
 	}
@@ -182,12 +187,12 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	accounts, err := account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	accounts, err := account.New(account.Config{Permissions: auth.Permissions(), Quotas: a.quotas}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
 	if err != nil {
 		return err
 	}
 	approvals, err := desk.New(desk.Deps{
-		DB: a.pool, Workflows: a.engine, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs},
+		DB: a.pool, Workflows: a.engine, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs}, Quotas: a.quotas,
 	})
 	if err != nil {
 		return err

@@ -59,6 +59,9 @@ type Config struct {
 	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
 	// ProviderTimeout bounds one attempt at a provider.
 	ProviderTimeout time.Duration `env:"PROVIDER_TIMEOUT" envDefault:"20s"`
+	// Quotas raises or lowers what a tenant may create, by resource: providers=200,keys=500.
+	// internal/record/quota has the resources and the defaults.
+	Quotas map[string]int64 `env:"QUOTAS" envKeyValSeparator:"="`
 	// LogFormat is json or text; LogLevel debug, info, warn or error.
 	LogFormat string `env:"LOG_FORMAT" envDefault:"json"`
 	LogLevel  string `env:"LOG_LEVEL" envDefault:"info"`

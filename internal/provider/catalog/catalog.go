@@ -14,12 +14,15 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/quota"
 )
 
 // Deps are the collaborators of a Catalog.
 type Deps struct {
 	DB  *db.Pool
 	Now func() time.Time // nil is time.Now
+	// Quotas bound the providers and verbs of a tenant.
+	Quotas quota.Limits
 }
 
 // Catalog reads and replaces the catalogs of all tenants. It is safe for
@@ -28,6 +31,8 @@ type Catalog struct {
 	db  *db.Pool
 	now func() time.Time
 	q   *dbsqlc.Queries
+
+	quotas quota.Limits
 }
 
 // New builds a Catalog; the database is required.
@@ -38,7 +43,7 @@ func New(d Deps) (*Catalog, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	return &Catalog{db: d.DB, now: d.Now, q: dbsqlc.New()}, nil
+	return &Catalog{db: d.DB, now: d.Now, q: dbsqlc.New(), quotas: d.Quotas}, nil
 }
 
 // Verb is one verb as a caller sees it.

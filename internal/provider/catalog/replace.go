@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // insertRows is how many verbs go in one statement, so that a very large document
@@ -29,7 +30,7 @@ const anyKey = "*"
 // Replace stores a provider with exactly these verbs, whatever was under its slug
 // before, in one transaction: a reader sees the old catalog or the new one. Imports
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
-// of the first import.
+// of the first import. It refuses with QUOTA_EXCEEDED.
 func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []verb.Definition) (Provider, error) {
 	if err := p.check(verbs); err != nil {
 		return Provider{}, err
@@ -47,6 +48,11 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
 		if err := c.replaceVerbs(ctx, tx, who.TenantID, p.Slug, verbs); err != nil {
 			return err
+		}
+		for _, r := range []quota.Resource{quota.Providers, quota.Verbs} {
+			if err := c.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
+				return err
+			}
 		}
 		return audit.Append(ctx, tx, changed(who, audit.ProviderImported, p.Slug).With(map[string]any{
 			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),

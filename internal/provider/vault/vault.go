@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // Deps are the collaborators of a Vault.
@@ -23,15 +24,18 @@ type Deps struct {
 	DB  *db.Pool
 	KMS KMS
 	Now func() time.Time // nil is time.Now
+	// Quotas bound how many credentials a tenant has.
+	Quotas quota.Limits
 }
 
 // Vault stores and opens credentials. It is safe for concurrent use.
 type Vault struct {
-	db   *db.Pool
-	kms  KMS
-	now  func() time.Time
-	q    *dbsqlc.Queries
-	used usedLately
+	db     *db.Pool
+	kms    KMS
+	now    func() time.Time
+	q      *dbsqlc.Queries
+	quotas quota.Limits
+	used   usedLately
 }
 
 // Open builds a Vault; database and KMS are required.
@@ -39,7 +43,7 @@ func Open(d Deps) (*Vault, error) {
 	if d.DB == nil || d.KMS == nil {
 		return nil, errors.New("vault: database and KMS are required")
 	}
-	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New()}, nil
+	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas}, nil
 }
 
 // changed is the record of a change of a credential, without anything of its data.
@@ -52,7 +56,8 @@ func changed(who actor.Actor, action audit.Action, c Credential) audit.Record {
 func notFound() error { return fault.New(fault.CodeCredentialNotFound, "") }
 
 // Create seals and stores a credential. What is wrong with the input is
-// VALIDATION_ERROR, and no message repeats a part of the data.
+// VALIDATION_ERROR, and no message repeats a part of the data. It also refuses with
+// QUOTA_EXCEEDED.
 func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential, error) {
 	p, err := n.parse()
 	if err != nil {
@@ -78,6 +83,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
+	v.quotas.Queue(b, who.TenantID, quota.Credentials)
 	audit.Queue(b, changed(who, audit.CredentialCreated, c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
 	if err := v.db.Send(ctx, who.TenantID, b); err != nil {
 		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)

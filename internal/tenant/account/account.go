@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/record/quota"
 )
 
 // Secrets mints what callers later present and hashes it.
@@ -52,6 +53,8 @@ type Config struct {
 	Hashers int
 	// Permissions a key can be created with; required.
 	Permissions []string
+	// Quotas bound keys, users and sessions.
+	Quotas quota.Limits
 }
 
 func (c Config) withDefaults() Config {

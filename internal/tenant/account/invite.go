@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // InviteInput is the invited person and their role.
@@ -23,8 +24,9 @@ type InviteInput struct {
 }
 
 // Invite makes a user, who joins with the token that is returned. It does not reveal
-// whether the address is in use in another tenant. It refuses with VALIDATION_ERROR, INSUFFICIENT_PERMISSIONS, and with
-// CONFLICT where the tenant has a user or an invitation of this address.
+// whether the address is in use in another tenant. It refuses with VALIDATION_ERROR,
+// INSUFFICIENT_PERMISSIONS and QUOTA_EXCEEDED, and with CONFLICT where the tenant has a user
+// or an invitation of this address.
 func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (Invited, error) {
 	email, err := newAddress(in.Email)
 	if err != nil {
@@ -54,6 +56,7 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 			ID: out.ID, TenantID: who.TenantID, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
 			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
 		})
+		s.cfg.Quotas.Queue(b, who.TenantID, quota.Users)
 		audit.Queue(b, aboutUser(who, audit.UserInvited, out.ID).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)

@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // The states of an API key.
@@ -48,7 +49,8 @@ type KeyInput struct {
 	AllowedOrigins []string
 }
 
-// CreateKey makes a key of the tenant, on behalf of a user. It refuses with VALIDATION_ERROR.
+// CreateKey makes a key of the tenant, on behalf of a user. It refuses with VALIDATION_ERROR
+// and QUOTA_EXCEEDED.
 func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (Key, error) {
 	key, err := newKey(in, s.cfg.Permissions)
 	if err != nil {
@@ -61,6 +63,7 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 		ID: key.ID, TenantID: who.TenantID, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
 		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: who.ID, CreatedAt: key.CreatedAt,
 	})
+	s.cfg.Quotas.Queue(b, who.TenantID, quota.Keys)
 	audit.Queue(b, audit.Change(who, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {

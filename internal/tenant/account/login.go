@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // LoginInput is what a person logs in with.
@@ -120,6 +121,9 @@ func (s *Service) queueSession(b *db.Batch, out *Login) error {
 	session := sessionRef{id: newID(), ends: now.Add(s.cfg.SessionLifetime)}
 	db.QueueExec(b, s.q.InsertSession, dbsqlc.InsertSessionParams{
 		ID: session.id, TenantID: out.TenantID, UserID: out.UserID, CreatedAt: now, ExpiresAt: session.ends,
+	})
+	db.QueueExec(b, s.q.EndOldestSessions, dbsqlc.EndOldestSessionsParams{
+		TenantID: out.TenantID, UserID: out.UserID, Now: now, Most: int32(s.cfg.Quotas.Most(quota.Sessions)),
 	})
 	return s.queueTokens(b, session, out)
 }

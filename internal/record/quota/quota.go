@@ -1,0 +1,198 @@
+// Package quota bounds what a tenant can create. The domain package that creates something
+// counts it inside its own transaction. One table names every resource, its limit and how
+// it is counted. It counts nothing outside a transaction, and never on the way of a run
+// that neither policies nor a dry run hold.
+package quota
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+)
+
+// Resource is the name of a quota, as the setting QUOTAS writes it.
+type Resource string
+
+// The resources.
+const (
+	Keys        Resource = "keys"
+	Users       Resource = "users"
+	Sessions    Resource = "sessions"
+	Providers   Resource = "providers"
+	Verbs       Resource = "verbs"
+	Credentials Resource = "credentials"
+	Policies    Resource = "policies"
+	Grants      Resource = "grants"
+	Held        Resource = "held"
+	DryRuns     Resource = "dry_runs"
+)
+
+// Spec is one row of the table.
+type Spec struct {
+	Resource Resource
+	// Most is the default.
+	Most int64
+	// Counted says what counts, for people.
+	Counted string
+	// Advice says what a tenant can do that has reached the limit.
+	Advice string
+	// rows selects what counts, one row each, of the tenant $1.
+	rows string
+}
+
+// Table returns all quotas, in the order of docs/configuration.md. Each default is far above
+// what a tenant needs that uses the service by hand or by program, and small enough that
+// a page, a count and a decision stay quick for a tenant that reaches it.
+func Table() []Spec {
+	return []Spec{
+		{
+			Keys, 500, "API keys that are not revoked", "Revoke one that is no longer used.",
+			"SELECT FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL",
+		},
+		{
+			Users, 500, "users and open invitations", "Remove a user or an invitation.",
+			"SELECT FROM users WHERE tenant_id = $1 AND removed_at IS NULL",
+		},
+		{
+			// A refusal would lock the user out. So their oldest session ends instead: EndOldestSessions.
+			Sessions, 50, "sessions of one user; a login beyond ends the oldest", "", "",
+		},
+		{
+			Providers, 200, "providers that the tenant imported", "Delete one that is no longer used.",
+			"SELECT FROM providers WHERE tenant_id = $1",
+		},
+		{
+			Verbs, 50_000, "verbs of these providers together", "Import fewer operations, or delete a provider.",
+			"SELECT FROM verbs WHERE tenant_id = $1",
+		},
+		{
+			Credentials, 10_000, "credentials, those of customers included", "Delete one that is no longer used.",
+			"SELECT FROM credentials WHERE tenant_id = $1",
+		},
+		{
+			Policies, 2_000, "policies that are not deleted", "Delete one, or say more in one.",
+			"SELECT FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
+		},
+		{
+			Grants, 500, "grants that can still be used", "Revoke one that is no longer needed.",
+			"SELECT FROM grants WHERE tenant_id = $1 AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses",
+		},
+		{
+			Held, 10_000, "calls that wait for approval", "Decide or cancel some first.",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'hold'",
+		},
+		{
+			DryRuns, 2_000, "dry runs that wait for approval", "Decide or cancel some first.",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'dry_run'",
+		},
+	}
+}
+
+// Limits are the quotas of a process. The zero value has the defaults of the table.
+type Limits struct{ most map[Resource]int64 }
+
+// New returns limits that differ from the defaults by what is set. The error names a
+// resource that is unknown, or whose limit is not positive.
+func New(set map[string]int64) (Limits, error) {
+	l := Limits{most: map[Resource]int64{}}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, known := find(Resource(name)); !known {
+			return Limits{}, fmt.Errorf("QUOTAS: no such resource %q; there are %s", name, strings.Join(names(), ", "))
+		}
+		if set[name] < 1 {
+			return Limits{}, fmt.Errorf("QUOTAS: %s must be at least 1", name)
+		}
+		l.most[Resource(name)] = set[name]
+	}
+	return l, nil
+}
+
+func names() []string {
+	var all []string
+	for _, s := range Table() {
+		all = append(all, string(s.Resource))
+	}
+	return all
+}
+
+func find(r Resource) (Spec, bool) {
+	all := Table()
+	i := slices.IndexFunc(all, func(s Spec) bool { return s.Resource == r })
+	if i < 0 {
+		return Spec{}, false
+	}
+	return all[i], true
+}
+
+// Most returns the limit of the resource.
+func (l Limits) Most(r Resource) int64 {
+	if n, set := l.most[r]; set {
+		return n
+	}
+	s, _ := find(r)
+	return s.Most
+}
+
+// Queue makes the batch fail with QUOTA_EXCEEDED where the tenant then has more of the
+// resource than it may. It belongs behind the statement that creates: as the last lock of
+// its transaction it cannot lead to a deadlock. Creations of one tenant and resource take
+// turns until they commit, and each counts what the one before has made.
+func (l Limits) Queue(b *db.Batch, tenant uuid.UUID, r Resource) {
+	c := l.counting(tenant, r)
+	db.QueueExec(b, takeTurn, c)
+	db.QueueExec(b, count, c)
+}
+
+// Require is Queue for a transaction that sends its statements one by one.
+func (l Limits) Require(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, r Resource) error {
+	c := l.counting(tenant, r)
+	if err := takeTurn(ctx, tx, c); err != nil {
+		return err
+	}
+	return count(ctx, tx, c)
+}
+
+// counting is one check of one quota.
+type counting struct {
+	tenant uuid.UUID
+	spec   Spec
+	most   int64
+}
+
+func (l Limits) counting(tenant uuid.UUID, r Resource) counting {
+	s, known := find(r)
+	if !known || s.rows == "" {
+		panic("quota: " + string(r) + " is not counted in rows")
+	}
+	return counting{tenant: tenant, spec: s, most: l.Most(r)}
+}
+
+func (c counting) message() string {
+	return fmt.Sprintf("The tenant has reached its quota %s: at most %d %s. %s", c.spec.Resource, c.most, c.spec.Counted, c.spec.Advice)
+}
+
+// takeTurn waits for the creations of the tenant and resource that have not committed. It is
+// a statement of its own, because the one after it must see what they have committed.
+func takeTurn(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('quota:' || $1::text || ':' || $2::text, 0))", string(c.spec.Resource), c.tenant.String()); err != nil {
+		return fmt.Errorf("quota: take turns: %w", err)
+	}
+	return nil
+}
+
+// count reads at most one row more than there may be.
+func count(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
+	_, err := tx.Exec(ctx, "SELECT CASE WHEN (SELECT count(*) FROM ("+c.spec.rows+" LIMIT $2::bigint + 1) AS counted) > $2::bigint THEN quota_exceeded($3) END",
+		c.tenant, c.most, c.message())
+	if err != nil {
+		return fmt.Errorf("quota: count: %w", err)
+	}
+	return nil
+}

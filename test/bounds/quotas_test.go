@@ -1,0 +1,180 @@
+package bounds
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// filling is one resource whose quota a tenant fills.
+type filling struct {
+	quota string
+	most  int
+	// had is how many a connected tenant has before.
+	had int
+	// create makes the n-th one. The call must not depend on the others.
+	create func(t *testing.T, tenant *rig.Tenant, n int) rig.Answer
+	// free removes one; made is the answer to a creation.
+	free func(t *testing.T, tenant *rig.Tenant, made rig.Answer)
+}
+
+func idOf(t *testing.T, made rig.Answer) string {
+	t.Helper()
+	var data struct{ ID string }
+	made.Data(t, &data)
+	return data.ID
+}
+
+func remove(path string) func(*testing.T, *rig.Tenant, rig.Answer) {
+	return func(t *testing.T, tenant *rig.Tenant, made rig.Answer) {
+		t.Helper()
+		status(t, tenant.User.Do(http.MethodDelete, path+idOf(t, made), nil), http.StatusOK)
+	}
+}
+
+func reject(t *testing.T, tenant *rig.Tenant, approvalID string) {
+	t.Helper()
+	status(t, tenant.User.Decide(approvalID, "reject", m{"reason": "no"}), http.StatusOK)
+}
+
+func fillings() []filling {
+	post := func(path string, body func(n int) m) func(*testing.T, *rig.Tenant, int) rig.Answer {
+		return func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
+			return tenant.User.Do(http.MethodPost, path, body(n))
+		}
+	}
+	return []filling{
+		{"keys", 4, 1, post("/v1/api-keys", func(int) m { return m{"name": "k", "permissions": []string{"actions:run"}} }), remove("/v1/api-keys/")},
+		{"users", 4, 1, post("/v1/users", func(int) m { return m{"email": uuid.NewString() + "@example.com", "role": "member"} }), remove("/v1/users/")},
+		{"credentials", 4, 1, post("/v1/credentials", func(int) m { return m{"provider": "bank", "type": "bearer", "data": m{"token": "t"}} }), remove("/v1/credentials/")},
+		{"policies", 4, 0, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
+		{"grants", 4, 0, post("/v1/grants", func(int) m {
+			return m{"verb": "bank:pay_1", "max_uses": 1, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "reason": "r"}
+		}), remove("/v1/grants/")},
+		{
+			"providers", 2, 1,
+			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
+				return tenant.User.Do(http.MethodPost, "/v1/providers", m{"slug": fmt.Sprint("other-", n), "name": "o", "domain": "d", "base_url": "http://127.0.0.1:9", "openapi": document(1)})
+			},
+			func(t *testing.T, tenant *rig.Tenant, made rig.Answer) {
+				t.Helper()
+				var data struct{ Slug string }
+				made.Data(t, &data)
+				status(t, tenant.User.Do(http.MethodDelete, "/v1/providers/"+data.Slug, nil), http.StatusOK)
+			},
+		},
+		{
+			"held", 4, 0,
+			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
+				return tenant.Runtime.Run("bank:pay_1", m{"n": n}, fmt.Sprint("held-", n))
+			},
+			func(t *testing.T, tenant *rig.Tenant, made rig.Answer) {
+				t.Helper()
+				reject(t, tenant, made.Envelope(t).Error.ApprovalID)
+			},
+		},
+		{
+			"dry_runs", 4, 0,
+			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
+				return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", m{"verb": "bank:pay_1", "args": m{"n": n}, "dryRun": true})
+			},
+			func(t *testing.T, tenant *rig.Tenant, made rig.Answer) {
+				t.Helper()
+				var data rig.RunData
+				made.Data(t, &data)
+				reject(t, tenant, data.ApprovalID)
+			},
+		},
+	}
+}
+
+// refusedBy reports whether the answer is the refusal of the quota, which names it and its
+// limit.
+func refusedBy(t *testing.T, a rig.Answer, f filling) bool {
+	t.Helper()
+	e := a.Envelope(t)
+	if e.Error == nil || e.Error.Code != "QUOTA_EXCEEDED" {
+		return false
+	}
+	require.Equal(t, http.StatusForbidden, a.Status)
+	require.Contains(t, e.Error.Message, fmt.Sprintf("quota %s: at most %d ", f.quota, f.most))
+	return true
+}
+
+func TestQuotaIsExactAmongCreationsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, f := range fillings() {
+		t.Run(f.quota, func(t *testing.T) {
+			t.Parallel()
+			tenant, neighbour := connected(t), connected(t)
+			if f.quota == "held" {
+				tenant.User.NewPolicy(t, rig.RequireApproval("gate", "bank:*", nil))
+				neighbour.User.NewPolicy(t, rig.RequireApproval("gate", "bank:*", nil))
+			}
+			var made []rig.Answer
+			for _, a := range together(12, func(i int) rig.Answer { return f.create(t, tenant, i) }) {
+				if !refusedBy(t, a, f) {
+					made = append(made, a)
+				}
+			}
+			require.Equal(t, f.most, f.had+len(made))
+			require.True(t, refusedBy(t, f.create(t, tenant, 12), f))
+			require.False(t, refusedBy(t, f.create(t, neighbour, 0), f), "another tenant has a quota of its own")
+
+			f.free(t, tenant, made[0])
+			// The id of the call that was refused is free.
+			require.False(t, refusedBy(t, f.create(t, tenant, 12), f))
+			require.True(t, refusedBy(t, f.create(t, tenant, 13), f))
+		})
+	}
+}
+
+func TestQuotaOfVerbsCountsAllProviders(t *testing.T) {
+	t.Parallel()
+	tenant := connected(t)
+	load := func(verbs int) rig.Answer {
+		return tenant.User.Do(http.MethodPost, "/v1/providers", m{"slug": "other", "name": "o", "domain": "d", "base_url": "http://127.0.0.1:9", "openapi": document(verbs)})
+	}
+	a := load(60)
+	require.Equal(t, "QUOTA_EXCEEDED", a.Code(t))
+	require.Contains(t, string(a.Body), "quota verbs: at most 60 ")
+	status(t, tenant.User.Do(http.MethodGet, "/v1/providers/other", nil), http.StatusNotFound)
+	status(t, load(59), http.StatusCreated)
+	status(t, load(59), http.StatusOK)
+	require.Equal(t, "QUOTA_EXCEEDED", load(60).Code(t), "the import that replaces counts too")
+}
+
+func TestLoginBeyondTheQuotaEndsTheOldestSession(t *testing.T) {
+	t.Parallel()
+	s := sharedDev().For(t)
+	tenant := s.NewTenant(rig.Address())
+	path := "/v1/approvals?" + url.Values{"limit": {"1"}}.Encode()
+	sessions := []*rig.Client{tenant.User}
+	for range 3 {
+		sessions = append(sessions, s.LogIn(tenant.Email, tenant.Password))
+	}
+	status(t, sessions[0].Do(http.MethodGet, path, nil), http.StatusUnauthorized)
+	for _, c := range sessions[1:] {
+		status(t, c.Do(http.MethodGet, path, nil), http.StatusOK)
+	}
+}
+
+func TestQuotasAreCheckedAtStart(t *testing.T) {
+	t.Parallel()
+	binary := rig.Binary(t, rig.Build{Command: "agentruntime"})
+	p := rig.Start(t, "api", binary, []string{
+		"ENV=development", "QUOTAS=kyes=3", "DATABASE_URL=postgres://nobody@127.0.0.1:9/none", "VAULT_KEYS=a:" + strings.Repeat("A", 43) + "=",
+		"TEMPORAL_CODEC_KEY=" + strings.Repeat("A", 43) + "=", "API_KEY_PEPPER=" + strings.Repeat("A", 43) + "=",
+		"JWT_SIGNING_SEED=" + strings.Repeat("A", 43) + "=", "AUDIT_SIGNING_KEY=" + strings.Repeat("A", 43) + "=",
+	}, "api")
+	<-p.Done()
+	require.Contains(t, p.Log(), `QUOTAS: no such resource "kyes"`)
+}
