@@ -1,7 +1,6 @@
 // Package quota bounds what a tenant can create. The domain package that creates something
 // counts it inside its own transaction. One table names every resource, its limit and how
-// it is counted. It counts nothing outside a transaction, and never on the way of a run
-// that neither policies nor a dry run hold.
+// it is counted. A run counts only where it must wait for approval.
 package quota
 
 import (
