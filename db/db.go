@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,8 +31,8 @@ type Config struct {
 // address that a caller presents before their tenant is known.
 type Pool struct{ pool *pgxpool.Pool }
 
-// Open connects and pings. It returns an error where the URL is not valid or Postgres does
-// not answer. No error contains the URL.
+// Open returns a pool that connects when it is used; see AwaitReady. It returns an error
+// where the URL is not valid. No error contains the URL.
 func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
@@ -56,11 +57,39 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: open: %w", err)
 	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("db: ping: %w", err)
-	}
 	return &Pool{pool: pool}, nil
+}
+
+// How often AwaitReady asks Postgres, and after how many tries it writes to the log again.
+const (
+	readyPoll = 250 * time.Millisecond
+	readyTell = 40 // every 10 s
+)
+
+// AwaitReady returns once Postgres answers. It waits as long as Postgres is away or starts.
+// It returns an error where ctx ends, and where Postgres refuses the role or the database.
+func (p *Pool) AwaitReady(ctx context.Context, log *slog.Logger) error {
+	for tries := 0; ; tries++ {
+		err := p.Ping(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !unreachable(err):
+			return fmt.Errorf("db: ping: %w", err)
+		}
+		if tries%readyTell == 0 {
+			log.WarnContext(ctx, "postgres does not answer, waiting for it", "error", err)
+		}
+		again := time.NewTimer(readyPoll)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return ctx.Err()
+		case <-again.C:
+		}
+	}
 }
 
 // Close waits for the connections in use and closes all.

@@ -67,10 +67,16 @@ func (h *hub) deliver(r Run) {
 	}
 }
 
+// mostNotices is how many notices wait for the connection that sends them, 75 bytes each.
+// While Postgres is away, later ones are lost, and cost their waiters one poll.
+const mostNotices = 10_000
+
 // announce queues the run for the other processes.
 func (h *hub) announce(tenant, id uuid.UUID) {
 	h.mu.Lock()
-	h.ended = append(h.ended, tenant.String()+" "+id.String())
+	if len(h.ended) < mostNotices {
+		h.ended = append(h.ended, tenant.String()+" "+id.String())
+	}
 	h.mu.Unlock()
 	select {
 	case h.nudge <- struct{}{}:
@@ -102,8 +108,8 @@ func (s *Service) ended(r Run) {
 	s.hub.announce(r.TenantID, r.ID)
 }
 
-// Announce sends the notices of ended runs until ctx ends. A process whose
-// workflows end runs must run it.
+// Announce sends the notices of ended runs until ctx ends. Every process must run it: an API
+// process ends runs too, by cancelling and resolving.
 func (s *Service) Announce(ctx context.Context) {
 	connection := db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "announce ended runs"}
 	// A lost notice costs a waiter one poll. A flush of every notice would cost every caller.

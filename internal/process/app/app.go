@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,8 +69,8 @@ type App struct {
 	handler     http.Handler
 }
 
-// New builds the parts. It needs Postgres, and not yet Temporal: a process that
-// comes up before Temporal does serves as soon as it is there.
+// New builds the parts. It needs neither Postgres nor Temporal: a process that comes up
+// before them serves as soon as they are there.
 func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) (_ *App, err error) {
 	if !roles.API && !roles.Worker {
 		return nil, errors.New("app: a process needs a role")
@@ -249,24 +250,40 @@ func (a *App) ready(ctx context.Context) error {
 
 // Run does the process's work until ctx ends, then drains: the API answers what it
 // has accepted, and the worker finishes its tasks. l is where the API listens, nil
-// for a process without it.
+// for a process without it. The API listens at once. The worker waits for Postgres and
+// Temporal.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
+	// The notices of ended runs must still go out while the parts drain.
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var announcer sync.WaitGroup
+	announcer.Go(func() { a.runs.Announce(lasting) })
+	defer announcer.Wait()
+	defer stop()
+
 	g, ctx := errgroup.WithContext(ctx)
-	if a.roles.Worker {
-		if err := a.startWorker(ctx, g); err != nil {
-			return err
-		}
-	}
 	if a.roles.API {
 		a.serve(ctx, g, l)
 	}
+	g.Go(func() error {
+		if err := a.pool.AwaitReady(ctx, a.log); err != nil {
+			return err
+		}
+		if !a.roles.Worker {
+			return nil
+		}
+		for _, j := range a.workerJobs() {
+			g.Go(func() error { a.repeat(ctx, j); return nil })
+		}
+		return a.work(ctx)
+	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
+// work runs workflows from when Temporal is ready until ctx ends.
+func (a *App) work(ctx context.Context) error {
 	acts, err := activities.NewAction(a.runs)
 	if err != nil {
 		return err
@@ -275,27 +292,17 @@ func (a *App) startWorker(ctx context.Context, g *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	// The notices of ended runs must still go out while the worker drains.
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	g.Go(func() error { a.runs.Announce(lasting); return nil })
-	for _, j := range a.workerJobs() {
-		g.Go(func() error { a.repeat(ctx, j); return nil })
+	if err := a.engine.AwaitReady(ctx); err != nil {
+		return err
 	}
-	g.Go(func() error {
-		defer stop()
-		if err := a.engine.AwaitReady(ctx); err != nil {
-			return err
-		}
-		if err := w.Start(); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		w.Stop()
-		drain, cancel := context.WithTimeout(lasting, a.cfg.DrainTimeout)
-		defer cancel()
-		a.runs.Drain(drain)
-		return nil
-	})
+	if err := w.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	w.Stop()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTimeout)
+	defer cancel()
+	a.runs.Drain(drain)
 	return nil
 }
 
