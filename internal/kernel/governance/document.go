@@ -4,20 +4,21 @@ import (
 	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"agentruntime/internal/kernel/schemagraph"
 )
 
 // kind is what a JSON value is.
 type kind uint8
 
 const (
-	kindNull kind = 1 << iota
-	kindBool
-	kindNumber
-	kindString
-	kindArray
-	kindObject
-
-	kindAny    = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
+	kindNull   = kind(schemagraph.Null)
+	kindBool   = kind(schemagraph.Bool)
+	kindNumber = kind(schemagraph.Number)
+	kindString = kind(schemagraph.String)
+	kindArray  = kind(schemagraph.Array)
+	kindObject = kind(schemagraph.Object)
+	kindAny    = kind(schemagraph.Any)
 	kindScalar = kindBool | kindNumber | kindString
 )
 

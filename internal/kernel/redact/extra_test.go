@@ -29,7 +29,7 @@ func TestAlsoMasksWhatThePathsName(t *testing.T) {
 		"one position":          {"l.1.x", `{"l":[{"x":1},{"x":2}]}`, `{"l":[{"x":1},{"x":0}]}`},
 		"array not named":       {"l.x", `{"l":[{"x":1,"y":1},[{"x":2}]]}`, `{"l":[{"x":0,"y":1},[{"x":0}]]}`},
 		"number as a name":      {"1", `{"1":5,"2":5}`, `{"1":0,"2":5}`},
-		"case counts":           {"Note", `{"note":"x","Note":"y"}`, `{"note":"x","Note":"[masked]"}`},
+		"case does not count":   {"Note", `{"note":"x","Note":"y"}`, `{"note":"[masked]","Note":"[masked]"}`},
 		"escaped name":          {"note", `{"n\u006fte":"x"}`, `{"n\u006fte":"[masked]"}`},
 		"path beyond a leaf":    {"a.b.c", `{"a":{"b":7}}`, `{"a":{"b":7}}`},
 		"card number, whole":    {"n", `{"n":"4242 4242 4242 4242"}`, `{"n":"[masked]"}`},

@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/schemagraph"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
@@ -91,7 +92,8 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &artefacts{schema: s, plan: p, head: head, masker: redact.NewMasker(schema), fields: governance.NewFields(schema)}, nil
+	graph := schemagraph.Read(schema)
+	return &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph)}, nil
 }
 
 // replacedTries is how often a verb that an import replaces at that moment is read again.
