@@ -23,46 +23,76 @@ WITH made AS (
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged;
 
 -- name: BeginLogin :one
--- Always one row: the active user of the address, if any, and the failures counted
--- for the subject in its current window.
+-- Always one row: the active user of the email address, if any, and the failures counted in
+-- the present windows: for both addresses together, for the network address alone, and for
+-- the email address alone. known says that the user has logged in from there since @since.
 SELECT users.id AS user_id, users.tenant_id, users.password_hash, users.email_verified_at,
-       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+       coalesce(pair.failures, 0)::integer AS pair_failures, pair.window_ends_at AS pair_ends_at,
+       coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at,
+       coalesce(account.failures, 0)::integer AS account_failures,
+       EXISTS (SELECT FROM login_addresses AS seen
+                WHERE seen.user_id = users.id AND seen.subject = @pair AND seen.last_login_at > @since::timestamptz) AS known
 FROM (SELECT 1) AS always
 LEFT JOIN users ON users.email = @email AND users.joined_at IS NOT NULL AND users.removed_at IS NULL
-LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts.window_ends_at > @now::timestamptz;
+LEFT JOIN login_attempts AS pair ON pair.subject = @pair AND pair.window_ends_at > @now::timestamptz
+LEFT JOIN login_attempts AS source ON source.subject = @source AND source.window_ends_at > @now::timestamptz
+LEFT JOIN login_attempts AS account ON account.subject = @account AND account.window_ends_at > @now::timestamptz;
 
--- name: CountFailedLogin :exec
--- Counts a failure in the subject's window, or opens one, and records it where the user is
--- known. It also deletes a few windows that have ended, so that strangers cannot fill the
--- table.
+-- name: CountFailures :exec
+-- Counts a failure in each subject's window, or opens one. Where a user is known, it records
+-- the failed login. Subjects are locked in one order, so that two callers cannot deadlock.
 WITH told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
     SELECT @record_id::uuid, @tenant_id::uuid, 'system', '', 'user.login_failed', 'user', @user_id::text, @request_id::text, @source_addr::text
     WHERE @known::boolean
-), ended AS (
-    DELETE FROM login_attempts WHERE subject IN (
-        SELECT old.subject FROM login_attempts AS old
-        WHERE old.window_ends_at <= @now AND old.subject <> @subject
-        ORDER BY old.window_ends_at LIMIT 10 FOR UPDATE SKIP LOCKED
-    )
 )
 INSERT INTO login_attempts AS a (subject, failures, window_ends_at)
-VALUES (@subject, 1, @window_ends_at)
+SELECT s, 1, @window_ends_at::timestamptz FROM unnest(@subjects::bytea[]) AS s ORDER BY s
 ON CONFLICT (subject) DO UPDATE
-SET failures = CASE WHEN a.window_ends_at <= @now THEN 1 ELSE a.failures + 1 END,
-    window_ends_at = CASE WHEN a.window_ends_at <= @now THEN excluded.window_ends_at ELSE a.window_ends_at END;
+SET failures = CASE WHEN a.window_ends_at <= @now::timestamptz THEN 1 ELSE a.failures + 1 END,
+    window_ends_at = CASE WHEN a.window_ends_at <= @now::timestamptz THEN excluded.window_ends_at ELSE a.window_ends_at END;
+
+-- name: DeleteEndedAttempts :exec
+-- A transaction of its own, which waits for no lock: it deletes more windows that have ended
+-- than one failure can open.
+DELETE FROM login_attempts WHERE subject IN (
+    SELECT old.subject FROM login_attempts AS old
+    WHERE old.window_ends_at <= @now::timestamptz
+    ORDER BY old.window_ends_at LIMIT 20 FOR UPDATE SKIP LOCKED
+);
 
 -- name: ForgetFailedLogins :exec
 DELETE FROM login_attempts WHERE subject = $1;
 
+-- name: FailuresOf :one
+SELECT coalesce(sum(failures), 0)::integer AS failures, coalesce(max(window_ends_at), @now::timestamptz)::timestamptz AS ends_at
+FROM login_attempts WHERE subject = @subject AND window_ends_at > @now::timestamptz;
+
+-- name: RememberLoginAddress :exec
+INSERT INTO login_addresses (tenant_id, user_id, subject, last_login_at) VALUES (@tenant_id, @user_id, @subject, @now)
+ON CONFLICT (user_id, subject) DO UPDATE SET last_login_at = excluded.last_login_at;
+
+-- name: ForgetLoginAddresses :exec
+-- Keeps the newest @most addresses of the user, and none that is older than @before.
+DELETE FROM login_addresses AS gone WHERE gone.tenant_id = @tenant_id AND gone.user_id = @user_id AND gone.subject IN (
+    SELECT old.subject FROM login_addresses AS old
+     WHERE old.tenant_id = @tenant_id AND old.user_id = @user_id
+       AND (old.last_login_at <= @before::timestamptz OR old.subject NOT IN (
+            SELECT new.subject FROM login_addresses AS new WHERE new.tenant_id = @tenant_id AND new.user_id = @user_id
+             ORDER BY new.last_login_at DESC, new.subject LIMIT @most))
+       FOR UPDATE SKIP LOCKED
+);
+
 -- name: BeginAcceptance :one
--- Always one row: the user who is invited by the token, if any, and the failures
--- counted for the subject in its current window.
+-- Always one row: the user who is invited by the token, if any, and the failures counted in
+-- the present windows of the token and of the caller's address.
 SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
-       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+       coalesce(token.failures, 0)::integer AS token_failures, token.window_ends_at AS token_ends_at,
+       coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at
 FROM (SELECT 1) AS always
 LEFT JOIN users ON users.invitation_hash = @invitation_hash
-LEFT JOIN login_attempts AS attempts ON attempts.subject = @subject AND attempts.window_ends_at > @now::timestamptz;
+LEFT JOIN login_attempts AS token ON token.subject = @token AND token.window_ends_at > @now::timestamptz
+LEFT JOIN login_attempts AS source ON source.subject = @source AND source.window_ends_at > @now::timestamptz;
 
 -- name: InsertSession :exec
 INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5);

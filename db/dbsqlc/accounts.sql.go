@@ -14,16 +14,19 @@ import (
 
 const BeginAcceptance = `-- name: BeginAcceptance :one
 SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
-       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+       coalesce(token.failures, 0)::integer AS token_failures, token.window_ends_at AS token_ends_at,
+       coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at
 FROM (SELECT 1) AS always
 LEFT JOIN users ON users.invitation_hash = $1
-LEFT JOIN login_attempts AS attempts ON attempts.subject = $2 AND attempts.window_ends_at > $3::timestamptz
+LEFT JOIN login_attempts AS token ON token.subject = $2 AND token.window_ends_at > $3::timestamptz
+LEFT JOIN login_attempts AS source ON source.subject = $4 AND source.window_ends_at > $3::timestamptz
 `
 
 type BeginAcceptanceParams struct {
 	InvitationHash []byte
-	Subject        []byte
+	Token          []byte
 	Now            time.Time
+	Source         []byte
 }
 
 type BeginAcceptanceRow struct {
@@ -32,14 +35,21 @@ type BeginAcceptanceRow struct {
 	Email               *string
 	Name                *string
 	InvitationExpiresAt *time.Time
-	Failures            int32
-	WindowEndsAt        *time.Time
+	TokenFailures       int32
+	TokenEndsAt         *time.Time
+	SourceFailures      int32
+	SourceEndsAt        *time.Time
 }
 
-// Always one row: the user who is invited by the token, if any, and the failures
-// counted for the subject in its current window.
+// Always one row: the user who is invited by the token, if any, and the failures counted in
+// the present windows of the token and of the caller's address.
 func (q *Queries) BeginAcceptance(ctx context.Context, db DBTX, arg BeginAcceptanceParams) (BeginAcceptanceRow, error) {
-	row := db.QueryRow(ctx, BeginAcceptance, arg.InvitationHash, arg.Subject, arg.Now)
+	row := db.QueryRow(ctx, BeginAcceptance,
+		arg.InvitationHash,
+		arg.Token,
+		arg.Now,
+		arg.Source,
+	)
 	var i BeginAcceptanceRow
 	err := row.Scan(
 		&i.UserID,
@@ -47,24 +57,35 @@ func (q *Queries) BeginAcceptance(ctx context.Context, db DBTX, arg BeginAccepta
 		&i.Email,
 		&i.Name,
 		&i.InvitationExpiresAt,
-		&i.Failures,
-		&i.WindowEndsAt,
+		&i.TokenFailures,
+		&i.TokenEndsAt,
+		&i.SourceFailures,
+		&i.SourceEndsAt,
 	)
 	return i, err
 }
 
 const BeginLogin = `-- name: BeginLogin :one
 SELECT users.id AS user_id, users.tenant_id, users.password_hash, users.email_verified_at,
-       coalesce(attempts.failures, 0)::integer AS failures, attempts.window_ends_at
+       coalesce(pair.failures, 0)::integer AS pair_failures, pair.window_ends_at AS pair_ends_at,
+       coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at,
+       coalesce(account.failures, 0)::integer AS account_failures,
+       EXISTS (SELECT FROM login_addresses AS seen
+                WHERE seen.user_id = users.id AND seen.subject = $1 AND seen.last_login_at > $2::timestamptz) AS known
 FROM (SELECT 1) AS always
-LEFT JOIN users ON users.email = $1 AND users.joined_at IS NOT NULL AND users.removed_at IS NULL
-LEFT JOIN login_attempts AS attempts ON attempts.subject = $2 AND attempts.window_ends_at > $3::timestamptz
+LEFT JOIN users ON users.email = $3 AND users.joined_at IS NOT NULL AND users.removed_at IS NULL
+LEFT JOIN login_attempts AS pair ON pair.subject = $1 AND pair.window_ends_at > $4::timestamptz
+LEFT JOIN login_attempts AS source ON source.subject = $5 AND source.window_ends_at > $4::timestamptz
+LEFT JOIN login_attempts AS account ON account.subject = $6 AND account.window_ends_at > $4::timestamptz
 `
 
 type BeginLoginParams struct {
+	Pair    []byte
+	Since   time.Time
 	Email   string
-	Subject []byte
 	Now     time.Time
+	Source  []byte
+	Account []byte
 }
 
 type BeginLoginRow struct {
@@ -72,48 +93,58 @@ type BeginLoginRow struct {
 	TenantID        *uuid.UUID
 	PasswordHash    *string
 	EmailVerifiedAt *time.Time
-	Failures        int32
-	WindowEndsAt    *time.Time
+	PairFailures    int32
+	PairEndsAt      *time.Time
+	SourceFailures  int32
+	SourceEndsAt    *time.Time
+	AccountFailures int32
+	Known           bool
 }
 
-// Always one row: the active user of the address, if any, and the failures counted
-// for the subject in its current window.
+// Always one row: the active user of the email address, if any, and the failures counted in
+// the present windows: for both addresses together, for the network address alone, and for
+// the email address alone. known says that the user has logged in from there since @since.
 func (q *Queries) BeginLogin(ctx context.Context, db DBTX, arg BeginLoginParams) (BeginLoginRow, error) {
-	row := db.QueryRow(ctx, BeginLogin, arg.Email, arg.Subject, arg.Now)
+	row := db.QueryRow(ctx, BeginLogin,
+		arg.Pair,
+		arg.Since,
+		arg.Email,
+		arg.Now,
+		arg.Source,
+		arg.Account,
+	)
 	var i BeginLoginRow
 	err := row.Scan(
 		&i.UserID,
 		&i.TenantID,
 		&i.PasswordHash,
 		&i.EmailVerifiedAt,
-		&i.Failures,
-		&i.WindowEndsAt,
+		&i.PairFailures,
+		&i.PairEndsAt,
+		&i.SourceFailures,
+		&i.SourceEndsAt,
+		&i.AccountFailures,
+		&i.Known,
 	)
 	return i, err
 }
 
-const CountFailedLogin = `-- name: CountFailedLogin :exec
+const CountFailures = `-- name: CountFailures :exec
 WITH told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
     SELECT $4::uuid, $5::uuid, 'system', '', 'user.login_failed', 'user', $6::text, $7::text, $8::text
     WHERE $9::boolean
-), ended AS (
-    DELETE FROM login_attempts WHERE subject IN (
-        SELECT old.subject FROM login_attempts AS old
-        WHERE old.window_ends_at <= $3 AND old.subject <> $1
-        ORDER BY old.window_ends_at LIMIT 10 FOR UPDATE SKIP LOCKED
-    )
 )
 INSERT INTO login_attempts AS a (subject, failures, window_ends_at)
-VALUES ($1, 1, $2)
+SELECT s, 1, $1::timestamptz FROM unnest($2::bytea[]) AS s ORDER BY s
 ON CONFLICT (subject) DO UPDATE
-SET failures = CASE WHEN a.window_ends_at <= $3 THEN 1 ELSE a.failures + 1 END,
-    window_ends_at = CASE WHEN a.window_ends_at <= $3 THEN excluded.window_ends_at ELSE a.window_ends_at END
+SET failures = CASE WHEN a.window_ends_at <= $3::timestamptz THEN 1 ELSE a.failures + 1 END,
+    window_ends_at = CASE WHEN a.window_ends_at <= $3::timestamptz THEN excluded.window_ends_at ELSE a.window_ends_at END
 `
 
-type CountFailedLoginParams struct {
-	Subject      []byte
+type CountFailuresParams struct {
 	WindowEndsAt time.Time
+	Subjects     [][]byte
 	Now          time.Time
 	RecordID     uuid.UUID
 	TenantID     uuid.UUID
@@ -123,13 +154,12 @@ type CountFailedLoginParams struct {
 	Known        bool
 }
 
-// Counts a failure in the subject's window, or opens one, and records it where the user is
-// known. It also deletes a few windows that have ended, so that strangers cannot fill the
-// table.
-func (q *Queries) CountFailedLogin(ctx context.Context, db DBTX, arg CountFailedLoginParams) error {
-	_, err := db.Exec(ctx, CountFailedLogin,
-		arg.Subject,
+// Counts a failure in each subject's window, or opens one. Where a user is known, it records
+// the failed login. Subjects are locked in one order, so that two callers cannot deadlock.
+func (q *Queries) CountFailures(ctx context.Context, db DBTX, arg CountFailuresParams) error {
+	_, err := db.Exec(ctx, CountFailures,
 		arg.WindowEndsAt,
+		arg.Subjects,
 		arg.Now,
 		arg.RecordID,
 		arg.TenantID,
@@ -138,6 +168,21 @@ func (q *Queries) CountFailedLogin(ctx context.Context, db DBTX, arg CountFailed
 		arg.SourceAddr,
 		arg.Known,
 	)
+	return err
+}
+
+const DeleteEndedAttempts = `-- name: DeleteEndedAttempts :exec
+DELETE FROM login_attempts WHERE subject IN (
+    SELECT old.subject FROM login_attempts AS old
+    WHERE old.window_ends_at <= $1::timestamptz
+    ORDER BY old.window_ends_at LIMIT 20 FOR UPDATE SKIP LOCKED
+)
+`
+
+// A transaction of its own, which waits for no lock: it deletes more windows that have ended
+// than one failure can open.
+func (q *Queries) DeleteEndedAttempts(ctx context.Context, db DBTX, now time.Time) error {
+	_, err := db.Exec(ctx, DeleteEndedAttempts, now)
 	return err
 }
 
@@ -183,6 +228,28 @@ func (q *Queries) EndOldestSessions(ctx context.Context, db DBTX, arg EndOldestS
 	return err
 }
 
+const FailuresOf = `-- name: FailuresOf :one
+SELECT coalesce(sum(failures), 0)::integer AS failures, coalesce(max(window_ends_at), $1::timestamptz)::timestamptz AS ends_at
+FROM login_attempts WHERE subject = $2 AND window_ends_at > $1::timestamptz
+`
+
+type FailuresOfParams struct {
+	Now     time.Time
+	Subject []byte
+}
+
+type FailuresOfRow struct {
+	Failures int32
+	EndsAt   time.Time
+}
+
+func (q *Queries) FailuresOf(ctx context.Context, db DBTX, arg FailuresOfParams) (FailuresOfRow, error) {
+	row := db.QueryRow(ctx, FailuresOf, arg.Now, arg.Subject)
+	var i FailuresOfRow
+	err := row.Scan(&i.Failures, &i.EndsAt)
+	return i, err
+}
+
 const FindRefreshToken = `-- name: FindRefreshToken :one
 SELECT tenant_id, session_id, expires_at FROM refresh_tokens WHERE token_hash = $1
 `
@@ -206,6 +273,35 @@ DELETE FROM login_attempts WHERE subject = $1
 
 func (q *Queries) ForgetFailedLogins(ctx context.Context, db DBTX, subject []byte) error {
 	_, err := db.Exec(ctx, ForgetFailedLogins, subject)
+	return err
+}
+
+const ForgetLoginAddresses = `-- name: ForgetLoginAddresses :exec
+DELETE FROM login_addresses AS gone WHERE gone.tenant_id = $1 AND gone.user_id = $2 AND gone.subject IN (
+    SELECT old.subject FROM login_addresses AS old
+     WHERE old.tenant_id = $1 AND old.user_id = $2
+       AND (old.last_login_at <= $3::timestamptz OR old.subject NOT IN (
+            SELECT new.subject FROM login_addresses AS new WHERE new.tenant_id = $1 AND new.user_id = $2
+             ORDER BY new.last_login_at DESC, new.subject LIMIT $4))
+       FOR UPDATE SKIP LOCKED
+)
+`
+
+type ForgetLoginAddressesParams struct {
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+	Before   time.Time
+	Most     int32
+}
+
+// Keeps the newest @most addresses of the user, and none that is older than @before.
+func (q *Queries) ForgetLoginAddresses(ctx context.Context, db DBTX, arg ForgetLoginAddressesParams) error {
+	_, err := db.Exec(ctx, ForgetLoginAddresses,
+		arg.TenantID,
+		arg.UserID,
+		arg.Before,
+		arg.Most,
+	)
 	return err
 }
 
@@ -326,6 +422,28 @@ SELECT set_config('app.login_email', $1::text, true)
 // Until the transaction ends, row-level security shows the users of this address.
 func (q *Queries) PresentAddress(ctx context.Context, db DBTX, email string) error {
 	_, err := db.Exec(ctx, PresentAddress, email)
+	return err
+}
+
+const RememberLoginAddress = `-- name: RememberLoginAddress :exec
+INSERT INTO login_addresses (tenant_id, user_id, subject, last_login_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (user_id, subject) DO UPDATE SET last_login_at = excluded.last_login_at
+`
+
+type RememberLoginAddressParams struct {
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+	Subject  []byte
+	Now      time.Time
+}
+
+func (q *Queries) RememberLoginAddress(ctx context.Context, db DBTX, arg RememberLoginAddressParams) error {
+	_, err := db.Exec(ctx, RememberLoginAddress,
+		arg.TenantID,
+		arg.UserID,
+		arg.Subject,
+		arg.Now,
+	)
 	return err
 }
 

@@ -175,6 +175,13 @@ type Grant struct {
 	RevokedBy  *uuid.UUID
 }
 
+type LoginAddress struct {
+	TenantID    uuid.UUID
+	UserID      uuid.UUID
+	Subject     []byte
+	LastLoginAt time.Time
+}
+
 type LoginAttempt struct {
 	Subject      []byte
 	Failures     int32

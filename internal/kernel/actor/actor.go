@@ -5,6 +5,7 @@
 package actor
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/google/uuid"
@@ -76,6 +77,22 @@ func SystemOf(tenant uuid.UUID) Actor { return Actor{Kind: System, TenantID: ten
 // line. tenant is uuid.Nil where the operator acts on the platform.
 func OperatorAt(tenant uuid.UUID, place string) Actor {
 	return Actor{Kind: Operator, TenantID: tenant, SourceAddr: place}
+}
+
+// Network returns the part of the caller's address that belongs to one subscriber: an IPv4
+// address, or the /64 of an IPv6 address. Any other SourceAddr is returned as it is.
+func (a Actor) Network() string {
+	address, err := netip.ParseAddr(a.SourceAddr)
+	if err != nil {
+		return a.SourceAddr
+	}
+	address = address.Unmap().WithZone("")
+	if address.Is6() {
+		if network, err := address.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address.String()
 }
 
 // IDText returns the id as audit records show it: "" for the system and for operators.

@@ -37,3 +37,13 @@ func TestKindsAndRolesStayTheSame(t *testing.T) {
 	require.False(t, actor.Role("Owner").Valid())
 	require.False(t, actor.Role("").Valid())
 }
+
+func TestNetworkIsWhatOneSubscriberHas(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1%eth0": "2001:db8::/64",
+		"2001:db8:0:1::1": "2001:db8:0:1::/64", "": "", "command line": "command line",
+	} {
+		require.Equal(t, want, actor.Actor{SourceAddr: address}.Network(), address)
+	}
+}

@@ -113,7 +113,7 @@ func Table() []Spec {
 		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A server or base URL that is plain http or not public."},
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
-		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins for the address; see `Retry-After`."},
+		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id."},

@@ -6,7 +6,6 @@ package account
 
 import (
 	"errors"
-	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,10 +24,8 @@ type Secrets interface {
 	RefreshTokenHash(secret string) ([]byte, bool)
 	NewInvitationToken() (secret string, hash []byte)
 	InvitationHash(secret string) []byte
-	// InvitationSubject is what failed acceptances of invitations are counted under.
-	InvitationSubject(source netip.Addr) []byte
-	// LoginSubject is what failed logins are counted under.
-	LoginSubject(email string, source netip.Addr) []byte
+	// Subject is what failures of a kind are counted under, a keyed hash of 32 bytes.
+	Subject(kind, of string) []byte
 }
 
 // Tokens signs the JWT of a session.
@@ -45,10 +42,8 @@ type Config struct {
 	RefreshLifetime time.Duration
 	// InvitationLifetime is how long an invitation can be accepted: 7 days.
 	InvitationLifetime time.Duration
-	// LoginFailures are allowed per address and source within LoginWindow: 10 in 15
-	// minutes. As many invitations that cannot be accepted are, per source.
-	LoginFailures int
-	LoginWindow   time.Duration
+	// Throttle slows down callers who guess passwords and tokens.
+	Throttle Throttle
 	// Hashers is how many passwords are hashed at once, 19 MiB each: 2.
 	Hashers int
 	// Permissions a key can be created with; required.
@@ -67,12 +62,7 @@ func (c Config) withDefaults() Config {
 	if c.InvitationLifetime == 0 {
 		c.InvitationLifetime = 7 * 24 * time.Hour
 	}
-	if c.LoginFailures == 0 {
-		c.LoginFailures = 10
-	}
-	if c.LoginWindow == 0 {
-		c.LoginWindow = 15 * time.Minute
-	}
+	c.Throttle = c.Throttle.withDefaults()
 	if c.Hashers == 0 {
 		c.Hashers = 2
 	}
@@ -94,6 +84,7 @@ type Service struct {
 	q         *dbsqlc.Queries
 	passwords passwords
 	slots     *slots
+	delays    *delays
 	now       func() time.Time // as the database stores it
 }
 
@@ -106,5 +97,5 @@ func New(cfg Config, d Deps) (*Service, error) {
 		return nil, errors.New("account: the permissions of API keys are required")
 	}
 	cfg = cfg.withDefaults()
-	return &Service{cfg: cfg, d: d, q: dbsqlc.New(), passwords: newArgon2id(), slots: newSlots(cfg.Hashers), now: db.Clock(d.Now)}, nil
+	return &Service{cfg: cfg, d: d, q: dbsqlc.New(), passwords: newArgon2id(), slots: newSlots(cfg.Hashers), delays: newDelays(pause), now: db.Clock(d.Now)}, nil
 }

@@ -44,7 +44,12 @@ type house struct {
 	tokens *auth.Tokens
 	work   *counted
 	at     atomic.Pointer[time.Time]
+	// delayed is the last delay that a login waited for; 0 where it waited for none.
+	delayed atomic.Int64
 }
+
+// waited returns the delay of the last login.
+func (h *house) waited() time.Duration { return time.Duration(h.delayed.Swap(0)) }
 
 func (h *house) clock() time.Time { return *h.at.Load() }
 
@@ -76,6 +81,7 @@ func newHouse(t *testing.T) *house {
 		Deps{DB: h.db.Pool, Secrets: secrets, Tokens: h.tokens, Now: h.clock})
 	require.NoError(t, err)
 	h.passwords = h.work
+	h.delays.pause = func(_ context.Context, d time.Duration) error { h.delayed.Store(int64(d)); return nil }
 	return h
 }
 
@@ -89,6 +95,12 @@ func (h *house) signUp(t *testing.T, email, password string) SignedUp {
 func (h *house) logIn(t *testing.T, email, password string) (Login, error) {
 	t.Helper()
 	return h.LogIn(t.Context(), from(home), LoginInput{Email: email, Password: password})
+}
+
+// logInFrom is logIn from another address.
+func (h *house) logInFrom(t *testing.T, source, email, password string) (Login, error) {
+	t.Helper()
+	return h.LogIn(t.Context(), actor.Actor{Kind: actor.System, SourceAddr: source}, LoginInput{Email: email, Password: password})
 }
 
 func (h *house) join(t *testing.T, email string) Login {

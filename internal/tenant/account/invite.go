@@ -112,10 +112,11 @@ type AcceptInput struct {
 }
 
 // AcceptInvitation makes an invited person an active user and logs them in. A malformed,
-// used or voided token is INVALID_TOKEN, an old one TOKEN_EXPIRED. Too many failures from
-// one source are LOGIN_THROTTLED until the window ends. CONFLICT means that the address
-// has an active user in another tenant. Only a caller with a good token learns that, and
-// it counts as a failure.
+// used or voided token is INVALID_TOKEN, an old one TOKEN_EXPIRED. Too many bad tokens from
+// one address are LOGIN_THROTTLED until the window ends; a good token is accepted even then.
+// CONFLICT means that the address has an active user in another tenant. Only a caller with a
+// good token learns that. So it counts, for the token and for the tenant that invited, and
+// too many are LOGIN_THROTTLED.
 func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput) (Login, error) {
 	if in.Token == "" {
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
@@ -128,11 +129,12 @@ func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in Acce
 	if err := checkNewPassword(in.Password); err != nil {
 		return Login{}, err
 	}
-	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), subject: s.d.Secrets.InvitationSubject(source(who)), who: who, name: in.Name}
+	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), who: who, name: in.Name}
+	a.token, a.source = s.d.Secrets.Subject("invitation", string(a.hash)), s.d.Secrets.Subject("invitations from", who.Network())
 	if err := s.findInvitation(ctx, &a); err != nil {
 		return Login{}, s.countRefusal(ctx, a, err)
 	}
-	password, err := s.hashPassword(ctx, in.Password)
+	password, err := s.hashPassword(ctx, who, in.Password)
 	if err != nil {
 		return Login{}, err
 	}
@@ -142,43 +144,76 @@ func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in Acce
 
 // acceptance is an invitation on its way to being accepted.
 type acceptance struct {
-	hash, subject []byte
-	who           actor.Actor // as they called; tenant and user are those of the invitation
-	tenant, user  uuid.UUID
-	email, name   string
+	hash []byte // of the token
+	// token, source and inviter are the subjects under which failures are counted: the
+	// invitation, the caller's address, the tenant that invited.
+	token, source, inviter []byte
+	// repeated: the token has failed before in its window.
+	repeated     bool
+	who          actor.Actor // as they called; tenant and user are those of the invitation
+	tenant, user uuid.UUID
+	email, name  string
 }
 
 func (s *Service) findInvitation(ctx context.Context, a *acceptance) error {
-	now := s.now()
+	now, limits := s.now(), s.cfg.Throttle
 	found, err := s.q.BeginAcceptance(ctx, s.d.DB.Presenting(db.SettingInvitation, hex.EncodeToString(a.hash)),
-		dbsqlc.BeginAcceptanceParams{InvitationHash: a.hash, Subject: a.subject, Now: now})
+		dbsqlc.BeginAcceptanceParams{InvitationHash: a.hash, Token: a.token, Source: a.source, Now: now})
 	switch {
 	case err != nil:
 		return fmt.Errorf("account: find invitation: %w", err)
-	case int(found.Failures) >= s.cfg.LoginFailures:
-		throttled := fault.New(fault.CodeLoginThrottled, "")
-		throttled.RetryAfter = found.WindowEndsAt.Sub(now)
-		return throttled
+	case found.UserID == nil && int(found.SourceFailures) >= limits.SourceFailures:
+		return throttled(found.SourceEndsAt.Sub(now))
 	case found.UserID == nil:
 		return fault.New(fault.CodeInvalidToken, "")
+	case int(found.TokenFailures) >= limits.PairFailures:
+		return throttled(found.TokenEndsAt.Sub(now))
 	case !found.InvitationExpiresAt.After(now):
 		return fault.New(fault.CodeTokenExpired, "")
 	}
-	a.tenant, a.user, a.email = *found.TenantID, *found.UserID, *found.Email
+	a.tenant, a.user, a.email, a.repeated = *found.TenantID, *found.UserID, *found.Email, found.TokenFailures > 0
 	if a.name == "" {
 		a.name = *found.Name
+	}
+	return s.mayLearnConflict(ctx, a)
+}
+
+// mayLearnConflict refuses with LOGIN_THROTTLED where too many invitations of the tenant
+// were refused with CONFLICT. Otherwise a tenant could find out which addresses are in use,
+// by inviting them. A token that was refused before tells nothing new.
+func (s *Service) mayLearnConflict(ctx context.Context, a *acceptance) error {
+	a.inviter = s.d.Secrets.Subject("invitations of", a.tenant.String())
+	if a.repeated {
+		return nil
+	}
+	now := s.now()
+	counted, err := s.q.FailuresOf(ctx, s.d.DB.Tenant(a.tenant), dbsqlc.FailuresOfParams{Subject: a.inviter, Now: now})
+	switch {
+	case err != nil:
+		return fmt.Errorf("account: failed invitations of a tenant: %w", err)
+	case int(counted.Failures) >= s.cfg.Throttle.PairFailures:
+		return throttled(counted.EndsAt.Sub(now))
 	}
 	return nil
 }
 
-// countRefusal counts a token that is wrong or cannot be used, and returns err.
-// Concurrent calls may exceed the limit together. Against a token of 256 bits that does
-// not help, and only a good token costs the hash of a password.
+// countRefusal counts a token that is wrong or cannot be used, and returns err. Concurrent
+// calls may exceed a limit together. Against a token of 256 bits that does not help, and
+// only a good token costs the hash of a password. A wrong token is counted for the address
+// only: a row for each of them could fill the table.
 func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) error {
-	if !fault.HasCode(err, fault.CodeInvalidToken) && !fault.HasCode(err, fault.CodeConflict) {
+	var subjects [][]byte
+	switch {
+	case fault.HasCode(err, fault.CodeInvalidToken):
+		subjects = [][]byte{a.source}
+	case fault.HasCode(err, fault.CodeConflict) && a.repeated:
+		subjects = [][]byte{a.token}
+	case fault.HasCode(err, fault.CodeConflict):
+		subjects = [][]byte{a.token, a.inviter}
+	default:
 		return err
 	}
-	if cerr := s.countFailure(ctx, a.who, nil, nil, a.subject); cerr != nil {
+	if cerr := s.countFailure(ctx, a.who, nil, nil, subjects...); cerr != nil {
 		return cerr
 	}
 	return err
@@ -203,6 +238,7 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 		if err := s.queueSession(b, &out); err != nil {
 			return err
 		}
+		s.queueKnown(b, out, s.attemptOf(a.who, a.email).pair)
 		audit.Queue(b, aboutUser(asUser(a.who, a.tenant, a.user), audit.UserJoined, a.user))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: start session: %w", err)

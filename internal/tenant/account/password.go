@@ -1,18 +1,15 @@
 package account
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
-	"golang.org/x/sync/semaphore"
 
 	"agentruntime/internal/kernel/fault"
 )
@@ -30,8 +27,6 @@ const (
 const (
 	minPassword = 8    // characters
 	maxPassword = 1024 // bytes
-	// slotWait is how long a caller waits for a free hasher.
-	slotWait = 10 * time.Second
 )
 
 // passwords hashes and compares. Login and sign-up call it once each, whether the
@@ -100,26 +95,6 @@ func parsePHC(stored string) (phc, error) {
 		return phc{}, errStoredHash
 	}
 	return p, nil
-}
-
-// slots bounds the hashes under way: each takes 19 MiB and a processor.
-type slots struct{ sem *semaphore.Weighted }
-
-func newSlots(n int) *slots { return &slots{sem: semaphore.NewWeighted(int64(n))} }
-
-// take waits for a slot. It refuses with SERVICE_UNAVAILABLE after slotWait.
-func (s *slots) take(ctx context.Context) (free func(), err error) {
-	waiting, cancel := context.WithTimeout(ctx, slotWait)
-	defer cancel()
-	if err := s.sem.Acquire(waiting, 1); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("account: wait for a hasher: %w", ctx.Err())
-		}
-		busy := fault.New(fault.CodeServiceUnavailable, "").Because(err)
-		busy.Retryable = true
-		return nil, busy
-	}
-	return func() { s.sem.Release(1) }, nil
 }
 
 // checkNewPassword enforces the only two rules on content.

@@ -1,11 +1,8 @@
 package account
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,31 +72,6 @@ func TestCheckNewPassword(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSlotsBoundTheWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1)
-		free, err := s.take(t.Context())
-		require.NoError(t, err)
-
-		began := time.Now()
-		_, err = s.take(t.Context())
-		require.Equal(t, fault.CodeServiceUnavailable, fault.As(err).Code)
-		require.Equal(t, slotWait, time.Since(began))
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = s.take(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Nil(t, fault.As(err), "the caller went away")
-
-		free()
-		free, err = s.take(t.Context())
-		require.NoError(t, err)
-		free()
-	})
 }
 
 func TestNewAddress(t *testing.T) {

@@ -1,8 +1,6 @@
 package account
 
 import (
-	"net/netip"
-
 	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/actor"
@@ -18,11 +16,4 @@ func asUser(who actor.Actor, tenant, user uuid.UUID) actor.Actor {
 // aboutUser starts the record of what who does to a user.
 func aboutUser(who actor.Actor, action audit.Action, user uuid.UUID) audit.Record {
 	return audit.Change(who, action, audit.SubjectUser, user.String())
-}
-
-// source returns the address that a caller comes from. One that cannot be read is one
-// source like any other.
-func source(who actor.Actor) netip.Addr {
-	addr, _ := netip.ParseAddr(who.SourceAddr)
-	return addr
 }

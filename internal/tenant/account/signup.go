@@ -54,7 +54,7 @@ func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (
 	if err := checkNewPassword(in.Password); err != nil {
 		return SignedUp{}, err
 	}
-	hash, err := s.hashPassword(ctx, in.Password)
+	hash, err := s.hashPassword(ctx, who, in.Password)
 	if err != nil {
 		return SignedUp{}, err
 	}
@@ -75,8 +75,8 @@ func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (
 	return SignedUp{UserID: user, Message: signedUp}, nil
 }
 
-func (s *Service) hashPassword(ctx context.Context, password string) (string, error) {
-	free, err := s.slots.take(ctx)
+func (s *Service) hashPassword(ctx context.Context, who actor.Actor, password string) (string, error) {
+	free, err := s.slots.take(ctx, who.Network())
 	if err != nil {
 		return "", err
 	}

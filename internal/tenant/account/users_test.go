@@ -179,7 +179,7 @@ func TestSessionsOfRemovedUsersAreDeadWhateverTheySay(t *testing.T) {
 	owner := h.join(t, "ada@example.com")
 	bob := h.add(t, owner, "bob@example.com", "member")
 	require.NoError(t, h.remove(t.Context(), owner, bob.UserID))
-	late, err := h.startSession(t.Context(), as(bob), bob.Email, make([]byte, 32))
+	late, err := h.startSession(t.Context(), as(bob), h.attemptOf(as(bob), bob.Email))
 	require.NoError(t, err)
 	_, err = h.authenticate(t, late.Token)
 	requireCode(t, fault.CodeInvalidToken, err)

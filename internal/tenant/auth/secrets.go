@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"hash/crc32"
-	"net/netip"
 	"strings"
 )
 
@@ -104,28 +103,9 @@ func (s *Secrets) NewInvitationToken() (secret string, hash []byte) {
 // that cannot exist is looked up like any other.
 func (s *Secrets) InvitationHash(secret string) []byte { return s.digest("invitation", secret) }
 
-// InvitationSubject returns what failed acceptances are counted under: where they
-// come from.
-func (s *Secrets) InvitationSubject(source netip.Addr) []byte {
-	return s.digest("acceptance", subscriber(source))
-}
-
-// LoginSubject returns what failed logins are counted under: the address that was
-// tried and where from. An IPv6 source counts as its /64, which one subscriber has whole.
-func (s *Secrets) LoginSubject(email string, source netip.Addr) []byte {
-	return s.digest("login", email+"\x00"+subscriber(source))
-}
-
-// subscriber returns the part of an address that belongs to one subscriber.
-func subscriber(source netip.Addr) string {
-	source = source.Unmap().WithZone("")
-	if source.Is6() {
-		if p, err := source.Prefix(64); err == nil {
-			source = p.Addr()
-		}
-	}
-	return source.String()
-}
+// Subject returns what failures of a kind are counted under. It is a keyed hash: what people
+// mistype into the field of an address, passwords too, cannot be read from it.
+func (s *Secrets) Subject(kind, of string) []byte { return s.digest("failures of "+kind, of) }
 
 // randomBase62 draws n characters without bias.
 func randomBase62(n int) string {

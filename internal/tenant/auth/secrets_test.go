@@ -2,7 +2,6 @@ package auth_test
 
 import (
 	"bytes"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -102,16 +101,12 @@ func TestPepperAndPurposeSeparateHashes(t *testing.T) {
 	}
 }
 
-func TestLoginSubject(t *testing.T) {
+func TestSubjectIsKeyedByKindAndText(t *testing.T) {
 	t.Parallel()
 	s := newSecrets(t)
-	base := s.LoginSubject("a@example.com", netip.MustParseAddr("192.0.2.1"))
-	v6 := s.LoginSubject("a@example.com", netip.MustParseAddr("2001:db8::1"))
-
+	base := s.Subject("login", "a@example.com")
 	require.Len(t, base, 32)
-	require.Equal(t, base, s.LoginSubject("a@example.com", netip.MustParseAddr("::ffff:192.0.2.1")))
-	require.NotEqual(t, base, s.LoginSubject("a@example.com", netip.MustParseAddr("192.0.2.2")))
-	require.NotEqual(t, base, s.LoginSubject("b@example.com", netip.MustParseAddr("192.0.2.1")))
-	require.Equal(t, v6, s.LoginSubject("a@example.com", netip.MustParseAddr("2001:db8::ffff:1%eth0")), "one /64 is one subscriber")
-	require.NotEqual(t, v6, s.LoginSubject("a@example.com", netip.MustParseAddr("2001:db8:0:1::1")))
+	require.Equal(t, base, s.Subject("login", "a@example.com"))
+	require.NotEqual(t, base, s.Subject("login", "b@example.com"))
+	require.NotEqual(t, base, s.Subject("invitation", "a@example.com"))
 }
