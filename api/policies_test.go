@@ -36,12 +36,12 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	targets, err := dispatch.New(dispatch.Config{Timeout: time.Second},
 		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: testkit.Quiet()})
 	require.NoError(t, err)
-	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets})
+	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets, Keys: testkit.Keys{}})
 	require.NoError(t, err)
 	none := struct{ run.Engine }{}
 	sweeper, err := approval.NewSweeper(approval.SweeperConfig{}, approval.SweeperDeps{DB: pool.Pool, Workflows: none, Log: testkit.Quiet(), Now: time.Now})
 	require.NoError(t, err)
-	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Log: testkit.Quiet()})
+	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return policies, runs
 }

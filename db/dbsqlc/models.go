@@ -370,6 +370,14 @@ type Tenant struct {
 	CreatedAt time.Time
 }
 
+type TenantKey struct {
+	TenantID   uuid.UUID
+	KekID      string
+	WrappedKey []byte
+	CreatedAt  time.Time
+	WrappedAt  time.Time
+}
+
 type User struct {
 	ID                  uuid.UUID
 	TenantID            uuid.UUID

@@ -4,6 +4,8 @@
 --   existing      the run of the keys answers this call
 --   mismatch      the run of the keys has another verb, or is a dry run and the call is not
 --   conflict      the keys belong to two different runs
+--   reseal        as reclaimed, but the arguments are sealed for another run than that of
+--                 the keys; it was not claimed, and the caller seals them for that run
 --   unknown_verb  the keys are new and the catalog has no such verb; nothing was written
 -- A repeat of a finished run writes nothing. There are one or two keys. keys[1] names the
 -- workflow of a run that has one of its own. Callers that race for one key wait for each
@@ -69,7 +71,8 @@ BEGIN
         END IF;
         owners := run_owners(p_tenant, p_keys);
         -- A racing caller took some of the keys: a key that was inserted here now names its run.
-        owner := (array_remove(owners, c.id))[1];
+        -- Only c.id is left where the arguments were sealed for the run of the keys.
+        owner := coalesce((array_remove(owners, c.id))[1], c.id);
         UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = c.id;
         UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[2] AND k.run_id = c.id;
         owners := array_replace(owners, c.id, owner);
@@ -96,6 +99,9 @@ BEGIN
     IF old.parent_id IS NULL AND old.state IN ('blocked', 'refused', 'rejected', 'expired') THEN
         IF known IS NULL THEN
             RETURN 'unknown_verb';
+        END IF;
+        IF old.id <> c.id THEN
+            RETURN 'reseal';
         END IF;
         -- A run with a workflow of its own keeps the workflow's name, which comes from the key
         -- that was claimed first.

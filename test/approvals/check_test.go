@@ -16,7 +16,7 @@ import (
 // read reads the facts in one snapshot.
 func (w *world) read() oracle.Facts {
 	w.t.Helper()
-	f, err := oracle.Read(w.t.Context(), w.stack.DatabaseURL, w.tenant)
+	f, err := oracle.Read(w.t.Context(), oracle.Database{URL: w.stack.DatabaseURL, VaultKeys: w.stack.VaultKeys()}, w.tenant)
 	require.NoError(w.t, err)
 	return f
 }

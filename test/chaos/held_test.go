@@ -327,7 +327,7 @@ func (c *court) inspectHeld(h *heldRun) {
 	c.t.Helper()
 	_, h.effects = c.provider.counts(h.id)
 	ctx := c.t.Context()
-	f, err := oracle.Read(ctx, c.stack.DatabaseURL, c.tenant.ID)
+	f, err := oracle.Read(ctx, oracle.Database{URL: c.stack.DatabaseURL, VaultKeys: c.stack.VaultKeys()}, c.tenant.ID)
 	require.NoError(c.t, err)
 	f = f.Of(h.id)
 	require.Len(c.t, f.Runs, 1, h.id)

@@ -131,7 +131,7 @@ func (c *inlineCourt) stageInline(step, point string) *inlineRun {
 // pendingOf returns the approval that one of the workflow's steps waits for, once it was
 // handed over; "" for none.
 func (c *inlineCourt) pendingOf(r *inlineRun) string {
-	f, err := oracle.Read(c.t.Context(), c.stack.DatabaseURL, c.tenant.ID)
+	f, err := oracle.Read(c.t.Context(), oracle.Database{URL: c.stack.DatabaseURL, VaultKeys: c.stack.VaultKeys()}, c.tenant.ID)
 	if err != nil {
 		return ""
 	}
@@ -242,7 +242,7 @@ func (c *inlineCourt) try(victims ...string) []string {
 	all.Wait()
 	c.stack.AwaitAPI()
 	c.requireAlive()
-	f, err := oracle.Read(c.t.Context(), c.stack.DatabaseURL, c.tenant.ID)
+	f, err := oracle.Read(c.t.Context(), oracle.Database{URL: c.stack.DatabaseURL, VaultKeys: c.stack.VaultKeys()}, c.tenant.ID)
 	require.NoError(c.t, err)
 	for _, r := range runs {
 		broken = append(broken, c.inlineViolations(r, f)...)

@@ -270,7 +270,7 @@ func (w *world) unapproved() []string {
 		}
 	}
 	// A test's own context has ended when it looks for the last time.
-	f, err := oracle.Read(context.Background(), w.s.DatabaseURL, w.ID)
+	f, err := oracle.Read(context.Background(), oracle.Database{URL: w.s.DatabaseURL, VaultKeys: w.s.VaultKeys()}, w.ID)
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -7,11 +7,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/provider/vault"
 )
 
 // Facts is what the database says of a tenant at one moment.
@@ -84,9 +89,64 @@ type Grant struct {
 	ExpiresAt time.Time
 }
 
-// Read reads the facts of a tenant in one snapshot. The role of databaseURL must be one
-// that row-level security does not bind.
-func Read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error) {
+// Database is where the facts are.
+type Database struct {
+	// URL is of a role that row-level security does not bind.
+	URL string
+	// VaultKeys open the keys of tenants, under which arguments are sealed.
+	VaultKeys string
+}
+
+// Read reads the facts of a tenant in one snapshot.
+func Read(ctx context.Context, d Database, tenantID string) (f Facts, err error) {
+	if f, err = read(ctx, d.URL, tenantID); err != nil || len(f.Runs) == 0 {
+		return f, err
+	}
+	return f, f.open(ctx, d, tenantID)
+}
+
+// open opens the sealed arguments of the runs.
+func (f *Facts) open(ctx context.Context, d Database, tenantID string) error {
+	tenant, err := uuid.Parse(tenantID)
+	if err != nil {
+		return err
+	}
+	key, err := tenantKey(ctx, d, tenant)
+	if err != nil {
+		return err
+	}
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		open := func(field datakey.Field, text *string) {
+			raw, failed := key.Open(datakey.Place{Tenant: tenant, Row: r.ID, Field: field}, *text)
+			*text, err = string(raw), errors.Join(err, failed)
+		}
+		open(datakey.RunArgs, &r.Args)
+		if r.EditedArgs != nil {
+			open(datakey.RunEditedArgs, r.EditedArgs)
+		}
+	}
+	return err
+}
+
+func tenantKey(ctx context.Context, d Database, tenant uuid.UUID) (*datakey.Key, error) {
+	kms, err := vault.NewLocalKMS(d.VaultKeys)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := db.Open(ctx, db.Config{URL: d.URL, MaxConns: 2})
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	v, err := vault.Open(vault.Deps{DB: pool, KMS: kms})
+	if err != nil {
+		return nil, err
+	}
+	return v.Key(ctx, tenant)
+}
+
+func read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error) {
 	conn, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
 		return f, err

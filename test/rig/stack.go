@@ -152,6 +152,21 @@ func (s *Stack) CodecKey() (id string, key []byte) {
 	return codecID, key
 }
 
+// VaultKeys returns the key-encryption keys of the stack, as VAULT_KEYS has them.
+func (s *Stack) VaultKeys() string {
+	s.t.Helper()
+	for _, kv := range s.keysEnv {
+		if text, found := strings.CutPrefix(kv, "VAULT_KEYS="); found {
+			return text
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "data", "keys", "kek"))
+	require.NoError(s.t, err)
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	require.NoError(s.t, err)
+	return "dev:" + base64.StdEncoding.EncodeToString(key)
+}
+
 // codecID is what the service calls its key unless TEMPORAL_CODEC_KEY_ID says otherwise.
 const codecID = "codec-1"
 

@@ -30,7 +30,7 @@ const reasonMost = 2000
 // it returns the approval that replaced it. It refuses with APPROVAL_NOT_FOUND,
 // APPROVAL_NOT_PENDING (also where it was decided a moment ago), APPROVER_NOT_ELIGIBLE,
 // CONFLICT (the same user has approved already), VALIDATION_ERROR (no reason where the
-// policy asks for one) and, for edited arguments, with what CheckEdit returns.
+// policy asks for one) and, for edited arguments, with what SealEdit returns.
 func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input) (Detailed, error) {
 	a, err := s.Get(ctx, who.TenantID, id)
 	if err != nil {
@@ -47,13 +47,13 @@ func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input)
 	if !known {
 		return Detailed{}, fmt.Errorf("desk: no domain decides subjects of type %q", a.SubjectType)
 	}
+	p := approval.Proposal{
+		ID: uuid.Must(uuid.NewV7()), ApprovalID: a.ID, By: who, Approve: in.Approve, Reason: in.Reason,
+	}
 	if in.EditedArgs != nil {
-		if err := subjects.CheckEdit(ctx, who.TenantID, a.SubjectID, in.EditedArgs); err != nil {
+		if p.EditedArgs, err = subjects.SealEdit(ctx, who.TenantID, a.SubjectID, in.EditedArgs); err != nil {
 			return Detailed{}, err
 		}
-	}
-	p := approval.Proposal{
-		ID: uuid.Must(uuid.NewV7()), ApprovalID: a.ID, By: who, Approve: in.Approve, Reason: in.Reason, EditedArgs: in.EditedArgs,
 	}
 	if err := s.decide(ctx, a.Approval, subjects, p); err != nil {
 		return Detailed{}, err

@@ -94,9 +94,9 @@ type Workflows interface {
 
 // Subjects is the domain that asks for approvals of one type of subject.
 type Subjects interface {
-	// CheckEdit returns nil where the arguments may replace the subject's, otherwise the
-	// fault that says why not. It is called before the decision is stored.
-	CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error
+	// SealEdit returns the arguments as the decision stores them, where they may replace the
+	// subject's. The error is the fault that says why they may not.
+	SealEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) (string, error)
 	// Count counts a decision in the rows, where no workflow counts it. It closes the approval
 	// with approval.Closing.Tell. So the waiting workflow is told even if this process dies.
 	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)

@@ -32,8 +32,8 @@ type changeSets struct {
 	attended atomic.Int64
 }
 
-func (c *changeSets) CheckEdit(context.Context, uuid.UUID, string, json.RawMessage) error {
-	return fault.Invalid("/edited_args", "unknown", "A set of changes has no arguments to edit.")
+func (c *changeSets) SealEdit(context.Context, uuid.UUID, string, json.RawMessage) (string, error) {
+	return "", fault.Invalid("/edited_args", "unknown", "A set of changes has no arguments to edit.")
 }
 
 func (c *changeSets) Count(ctx context.Context, tenant uuid.UUID, _ string, decision uuid.UUID) (out flow.Decided, err error) {

@@ -64,7 +64,7 @@ func newBench(t *testing.T) *bench {
 	b.catalog, err = catalog.New(catalog.Deps{DB: b.db.Pool})
 	require.NoError(t, err)
 	b.dispatch = b.process(t)
-	b.Service, err = policy.New(policy.Deps{DB: b.db.Pool, Subjects: b.dispatch, Now: func() time.Time { return b.now }})
+	b.Service, err = policy.New(policy.Deps{DB: b.db.Pool, Subjects: b.dispatch, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }})
 	require.NoError(t, err)
 	b.importShop(t, "shop")
 	return b

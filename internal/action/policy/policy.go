@@ -16,6 +16,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -78,10 +79,16 @@ type Subjects interface {
 	Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (Subject, error)
 }
 
-// Deps are the collaborators of a Service; database and subjects are required.
+// Keys finds the key under which the runs of a tenant are sealed.
+type Keys interface {
+	Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error)
+}
+
+// Deps are the collaborators of a Service; database, subjects and keys are required.
 type Deps struct {
 	DB       *db.Pool
 	Subjects Subjects
+	Keys     Keys
 	Now      func() time.Time // nil is time.Now
 	// SimulationLimit is how long a simulation takes at most; 0 is 20 s.
 	SimulationLimit time.Duration
@@ -93,6 +100,7 @@ type Deps struct {
 type Service struct {
 	db       *db.Pool
 	subjects Subjects
+	keys     Keys
 	now      func() time.Time
 	q        *dbsqlc.Queries
 	// turns bounds how many simulations run at once.
@@ -103,14 +111,14 @@ type Service struct {
 
 // New builds a Service.
 func New(d Deps) (*Service, error) {
-	if d.DB == nil || d.Subjects == nil {
-		return nil, errors.New("policy: database and subjects are required")
+	if d.DB == nil || d.Subjects == nil || d.Keys == nil {
+		return nil, errors.New("policy: database, subjects and keys are required")
 	}
 	if d.SimulationLimit == 0 {
 		d.SimulationLimit = simulationLimit
 	}
 	return &Service{
-		db: d.DB, subjects: d.Subjects, now: db.Clock(d.Now), q: dbsqlc.New(),
+		db: d.DB, subjects: d.Subjects, keys: d.Keys, now: db.Clock(d.Now), q: dbsqlc.New(),
 		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit, quotas: d.Quotas,
 	}, nil
 }

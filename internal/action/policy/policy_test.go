@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -172,7 +173,7 @@ func TestPolicyChangeWaitsForCallsThatAreBeginning(t *testing.T) {
 	hasty, err := db.Open(t.Context(), db.Config{URL: b.db.AppURL + "&lock_timeout=50"})
 	require.NoError(t, err)
 	t.Cleanup(hasty.Close)
-	impatient, err := policy.New(policy.Deps{DB: hasty, Subjects: b.dispatch})
+	impatient, err := policy.New(policy.Deps{DB: hasty, Subjects: b.dispatch, Keys: testkit.Keys{}})
 	require.NoError(t, err)
 	changes := map[string]func(uuid.UUID) error{
 		"create": func(tenant uuid.UUID) error {

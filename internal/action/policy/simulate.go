@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -244,6 +245,9 @@ func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
 			m.out.Skipped++
 			continue
 		}
+		if r.Args, err = m.args(ctx, r); err != nil {
+			return err
+		}
 		m.compare(subject, r)
 	}
 	return nil
@@ -262,6 +266,19 @@ func (m *simulating) subject(ctx context.Context, name verb.Name) (Subject, erro
 	}
 	m.subjects.Add(name, subject)
 	return subject, nil
+}
+
+// args opens the arguments of a run.
+func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string, error) {
+	key, err := m.s.keys.Key(ctx, m.tenant)
+	if err != nil {
+		return "", fmt.Errorf("policy: simulate: %w", err)
+	}
+	args, err := key.Open(datakey.Place{Tenant: m.tenant, Row: r.ID, Field: datakey.RunArgs}, r.Args)
+	if err != nil {
+		return "", fmt.Errorf("policy: simulate: run %s: %w", r.ID, err)
+	}
+	return string(args), nil
 }
 
 func (m *simulating) compare(subject Subject, r dbsqlc.RunsToJudgeRow) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -140,7 +141,7 @@ func TestASimulationOutOfTimeSaysSo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
-	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: b.dispatch, Now: func() time.Time { return b.now }, SimulationLimit: time.Nanosecond})
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: b.dispatch, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }, SimulationLimit: time.Nanosecond})
 	require.NoError(t, err)
 	_, err = hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10})
 	require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%v", err)
@@ -169,7 +170,7 @@ func TestASimulationShowsWhatItHasWhenTheTimeIsOver(t *testing.T) {
 		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
 		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{}`, `{}`)
 	}
-	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: &stuck{Subjects: b.dispatch}, Now: func() time.Time { return b.now }, SimulationLimit: 3 * time.Second})
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: &stuck{Subjects: b.dispatch}, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }, SimulationLimit: 3 * time.Second})
 	require.NoError(t, err)
 	m, err := hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 30})
 	require.NoError(t, err)

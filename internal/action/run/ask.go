@@ -8,6 +8,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -127,8 +128,7 @@ func (p prepared) queueHold(b *db.Batch, a approval.New, state State) *db.Answer
 		TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt,
 	}
 	if state == StateIntercepted {
-		shown := string(a.Request)
-		params.Result, params.Decision = &shown, r.Decision
+		params.Result, params.Decision = r.sealOptional(datakey.RunResult, a.Request), r.Decision
 	}
 	changed := db.Queue(b, q.HoldRun, params)
 	db.Queue(b, q.RequireRunChanged, dbsqlc.RequireRunChangedParams{TenantID: r.TenantID, ID: r.ID})

@@ -16,6 +16,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/verb"
@@ -63,6 +64,7 @@ const (
 	claimMismatch    = "mismatch"
 	claimConflict    = "conflict"
 	claimUnknownVerb = "unknown_verb"
+	claimReseal      = "reseal"
 )
 
 // startLimit is the time limit of one attempt to reach the workflow engine.
@@ -155,9 +157,9 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
 		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: out.giveUp,
 	}
-	outcome, r, err := s.claimRow(ctx, dbsqlc.ClaimRunParams{
+	outcome, r, err := s.claimRow(ctx, call, req.Args, dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
-		Args: string(req.Args), Fingerprint: print, Metadata: req.Metadata, Call: string(mustJSON(call)),
+		Fingerprint: print, Metadata: req.Metadata,
 	})
 	if err != nil {
 		return Claimed{}, err
@@ -233,15 +235,39 @@ func reused(r Run, how string) error {
 	return f
 }
 
-// claimRow asks the fence and reads the run that the keys name: one round trip.
-func (s *Service) claimRow(ctx context.Context, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
+// claimRow asks the fence and reads the run that the keys name: one round trip. The arguments
+// are sealed for the run of the call. Where the keys name another run that is to be claimed
+// again, they are sealed once more, for that run.
+func (s *Service) claimRow(ctx context.Context, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
+	key, err := s.d.Keys.Key(ctx, p.TenantID)
+	if err != nil {
+		return "", Run{}, fmt.Errorf("run: claim: %w", err)
+	}
+	for range resealTries {
+		p.Call = string(mustJSON(call))
+		p.Args = Run{ID: call.ID, TenantID: p.TenantID, key: key}.seal(datakey.RunArgs, args)
+		if outcome, r, err = s.claimOnce(ctx, key, p); err != nil || outcome != claimReseal {
+			return outcome, r, err
+		}
+		call.ID = r.ID
+	}
+	return "", Run{}, fmt.Errorf("run: claim: the keys name another run each time")
+}
+
+// resealTries is how often a claim is tried. Keys never move to another run while that run
+// exists, so the second claim succeeds.
+const resealTries = 3
+
+func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
 	b := &db.Batch{}
 	claimed := db.Queue(b, s.q.ClaimRun, p)
 	rows := db.Queue(b, s.q.RunByKey, dbsqlc.RunByKeyParams{TenantID: p.TenantID, Key: p.Keys[0]})
 	if err := s.d.DB.Send(ctx, p.TenantID, b); err != nil {
 		return "", Run{}, fmt.Errorf("run: claim: %w", err)
 	}
-	r, _ = oneOf(rows.Value)
+	if r, _, err = oneOf(key, rows.Value); err != nil {
+		return "", Run{}, err
+	}
 	return claimed.Value, r, nil
 }
 
@@ -340,5 +366,5 @@ func (s *Service) get(ctx context.Context, tenant, id uuid.UUID) (Run, error) {
 	if err != nil {
 		return Run{}, fmt.Errorf("run: get: %w", err)
 	}
-	return fromRow(row), nil
+	return s.fromRow(ctx, row)
 }

@@ -11,6 +11,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -24,12 +25,17 @@ import (
 // a decision does not count. An error means that the call should be repeated.
 func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (flow.Decided, error) {
 	edited, err := s.readEdit(ctx, ref, decision)
+	var key *datakey.Key
+	if err == nil {
+		// It is read before the transaction, which must not wait for another connection.
+		key, err = s.d.Keys.Key(ctx, ref.TenantID)
+	}
 	if err == nil {
 		var out flow.Decided
 		var done *Run
 		failpoint.Hit("before_count")
 		err = s.d.DB.InTenant(ctx, ref.TenantID, func(tx pgx.Tx) error {
-			d, err := s.open(ctx, tx, ref, decision)
+			d, err := s.open(ctx, tx, key, ref, decision)
 			if err != nil {
 				return err
 			}
@@ -85,8 +91,12 @@ type deciding struct {
 	edited *editedCall
 }
 
-func (s *Service) open(ctx context.Context, tx pgx.Tx, ref flow.RunRef, decision uuid.UUID) (*deciding, error) {
+func (s *Service) open(ctx context.Context, tx pgx.Tx, key *datakey.Key, ref flow.RunRef, decision uuid.UUID) (*deciding, error) {
 	row, err := s.q.LockRun(ctx, tx, dbsqlc.LockRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+	if err != nil {
+		return nil, err
+	}
+	r, err := opened(key, row)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +104,7 @@ func (s *Service) open(ctx context.Context, tx pgx.Tx, ref flow.RunRef, decision
 	if err != nil {
 		return nil, err
 	}
-	return &deciding{Counting: c, s: s, p: prepared{run: fromRow(row)}}, nil
+	return &deciding{Counting: c, s: s, p: prepared{run: r}}, nil
 }
 
 // count applies the decision. It returns the run where the decision ended it, otherwise nil.
@@ -151,9 +161,12 @@ func (d *deciding) reject(ctx context.Context, tx pgx.Tx) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, found := oneOf(rows)
-	if !found {
-		return nil, db.ErrNotChanged
+	done, found, err := oneOf(d.p.run.key, rows)
+	if err == nil && !found {
+		err = db.ErrNotChanged
+	}
+	if err != nil {
+		return nil, err
 	}
 	// After a crash here the workflow would not hear of the decision: the sweeper tells it too.
 	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalRejected, Reason: reason, Tell: true}); err != nil {

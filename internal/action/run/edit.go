@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -24,14 +25,16 @@ type editedCall struct {
 	preview json.RawMessage
 }
 
-// CheckEdit implements desk.Subjects. The fault says what is wrong with the arguments.
-func (s *Service) CheckEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) error {
+// SealEdit implements desk.Subjects. The fault says what is wrong with the arguments.
+func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) (string, error) {
 	r, err := s.ofSubject(ctx, tenant, subjectID)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = s.judgeEdit(ctx, r, args)
-	return err
+	if _, err = s.judgeEdit(ctx, r, args); err != nil {
+		return "", err
+	}
+	return r.seal(datakey.RunEditedArgs, args), nil
 }
 
 // ofSubject returns the run that an approval is about.
@@ -47,23 +50,27 @@ func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subjectID str
 // before the transaction, because a transaction must not wait for another connection.
 func (s *Service) readEdit(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (*editedCall, error) {
 	d, err := approval.ReadDecision(ctx, s.d.DB.Tenant(ref.TenantID), ref.TenantID, decision)
-	if err != nil || d.EditedArgs == nil || d.Counted {
+	if err != nil || d.EditedArgs == "" || d.Counted {
 		return nil, err
 	}
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.judgeEdit(ctx, r, d.EditedArgs)
+	args, err := r.open(datakey.RunEditedArgs, &d.EditedArgs)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.judgeEdit(ctx, r, args)
 	if err != nil {
 		return nil, err
 	}
 	p.edit = &approval.Edit{From: d.ApprovalID, By: d.By.ID}
-	call, err := p.target.Prepare(ctx, d.EditedArgs)
+	call, err := p.target.Prepare(ctx, args)
 	if err != nil {
 		return nil, err
 	}
-	return &editedCall{next: p, preview: call.Preview(d.EditedArgs)}, nil
+	return &editedCall{next: p, preview: call.Preview(args)}, nil
 }
 
 // judgeEdit judges the run with other arguments. The fault says that the call is blocked,
@@ -137,7 +144,11 @@ func (d *deciding) carryVote(ctx context.Context, tx pgx.Tx, approvalID string) 
 	if err != nil {
 		return err
 	}
-	carried := deciding{Counting: counting, s: d.s, p: prepared{run: fromRow(row)}}
+	r, err := opened(d.p.run.key, row)
+	if err != nil {
+		return err
+	}
+	carried := deciding{Counting: counting, s: d.s, p: prepared{run: r}}
 	_, err = carried.approve(ctx, tx)
 	return err
 }

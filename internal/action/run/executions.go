@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
@@ -40,7 +41,10 @@ func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) 
 	if len(rows) == 0 {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
-	r := fromRow(rows[0])
+	r, err := s.fromRow(ctx, rows[0])
+	if err != nil {
+		return Run{}, err
+	}
 	if !sees(who, r) {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
@@ -75,9 +79,13 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 	if err != nil {
 		return nil, false, fmt.Errorf("run: list: %w", err)
 	}
+	key, err := s.d.Keys.Key(ctx, who.TenantID)
+	if err != nil {
+		return nil, false, fmt.Errorf("run: list: %w", err)
+	}
 	rows, more = db.Page(rows, f.Limit)
 	for _, row := range rows {
-		runs = append(runs, fromListed(row))
+		runs = append(runs, fromListed(key, row))
 	}
 	return runs, more, nil
 }
@@ -130,9 +138,9 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 		p.State, p.ErrorCode = string(StateFailed), string(fault.CodeProviderError)
 		p.ErrorMessage = "An operator settled this run as failed: " + res.Reason
 	case res.Result != nil:
-		p.Result = db.Optional(string(res.Result))
+		p.Result = r.sealOptional(datakey.RunResult, res.Result)
 	default:
-		p.Result = db.Optional("{}")
+		p.Result = r.sealOptional(datakey.RunResult, []byte("{}"))
 	}
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.ResolveRun, p)

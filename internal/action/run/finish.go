@@ -9,6 +9,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -77,15 +78,12 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 	p := dbsqlc.FinishRunParams{
 		State: string(e.state), ProviderStatus: int32(e.status), ErrorCode: string(e.code), ErrorMessage: e.message,
 		Retryable: e.retryable, RetryAfterMs: e.retryAfter.Milliseconds(), ApprovalID: e.approvalID,
+		Result:    r.sealOptional(datakey.RunResult, e.result),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
 	if p.ApprovalID == nil {
 		p.ApprovalID = r.ApprovalID // an approver released the run
-	}
-	if e.result != nil {
-		text := string(e.result)
-		p.Result = &text
 	}
 	if len(e.details) > 0 {
 		p.ErrorDetails = mustJSON(e.details)
@@ -122,8 +120,7 @@ func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Ans
 	case err != nil:
 		return Run{}, false, fmt.Errorf("run: change: %w", err)
 	}
-	done, found = oneOf(changed.Value)
-	return done, found, nil
+	return oneOf(r.key, changed.Value)
 }
 
 // movedOn returns the step of a run that another process or a person changed first. A run

@@ -13,6 +13,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -149,14 +150,10 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 // releaseParams make the run claimed again, with the approval that released it, or without
 // one where it is judged again.
 func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.ReleaseRunParams {
-	params := dbsqlc.ReleaseRunParams{
+	return dbsqlc.ReleaseRunParams{
 		ApprovalID: approvalID, GiveUpAt: giveUp, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
+		EditedArgs: p.run.sealOptional(datakey.RunEditedArgs, p.run.EditedArgs),
 	}
-	if p.run.EditedArgs != nil {
-		text := string(p.run.EditedArgs)
-		params.EditedArgs = &text
-	}
-	return params
 }
 
 // timeOut ends an approval that was not decided in time. Where the policies escalate, it

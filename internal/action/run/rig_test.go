@@ -78,7 +78,7 @@ func (r *rig) process(e run.Engine, more ...func(*run.Config)) (*run.Service, *a
 		m(&cfg)
 	}
 	s, err := run.New(cfg, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Log: testkit.Quiet(), Now: r.now,
+		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Keys: testkit.Keys{}, Log: testkit.Quiet(), Now: r.now,
 	})
 	require.NoError(r.t, err)
 	sweeper.Own(approval.SubjectRun, s)

@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -99,6 +100,8 @@ type Run struct {
 	UpdatedAt      time.Time
 	SentAt         *time.Time
 	FinishedAt     *time.Time
+	// key seals what is written to the row.
+	key *datakey.Key
 }
 
 func (r Run) ref() flow.RunRef {
@@ -158,11 +161,11 @@ func (r Run) Took(now time.Time) time.Duration {
 	return max(0, now.Sub(r.CreatedAt))
 }
 
-// fromRow turns a row into a Run; rows do not leave the package.
-func fromRow(r dbsqlc.Run) Run {
+// withoutTexts turns a row into a Run without its sealed texts; rows do not leave the package.
+func withoutTexts(r dbsqlc.Run) Run {
 	out := Run{
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt,
-		State: State(r.State), Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: json.RawMessage(r.Args),
+		State: State(r.State), Verb: verb.Name{Provider: r.Provider, Verb: r.Verb},
 		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
 		Origin: Origin{
 			Kind: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, AgentID: r.AgentID, CustomerID: r.CustomerID,
@@ -175,12 +178,6 @@ func fromRow(r dbsqlc.Run) Run {
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,
 	}
-	if r.Result != nil {
-		out.Result = json.RawMessage(*r.Result)
-	}
-	if r.EditedArgs != nil {
-		out.EditedArgs = json.RawMessage(*r.EditedArgs)
-	}
 	if len(r.ErrorDetails) > 0 {
 		// Written by this package; a row that does not parse shows no details.
 		_ = json.Unmarshal(r.ErrorDetails, &out.ErrorDetails)
@@ -188,9 +185,9 @@ func fromRow(r dbsqlc.Run) Run {
 	return out
 }
 
-// fromListed is fromRow for the columns of a list. The arguments and the result of a listed
-// run are empty. EditedArgs is not nil where the run has some.
-func fromListed(r dbsqlc.ListRunsRow) Run {
+// fromListed turns a row of a list into a Run. The arguments and the result of a listed run
+// are empty. EditedArgs is not nil where the run has some.
+func fromListed(key *datakey.Key, r dbsqlc.ListRunsRow) Run {
 	var row dbsqlc.Run
 	to := reflect.ValueOf(&row).Elem()
 	from := reflect.ValueOf(r)
@@ -199,16 +196,10 @@ func fromListed(r dbsqlc.ListRunsRow) Run {
 			field.Set(from.Field(i))
 		}
 	}
+	out := withoutTexts(row)
+	out.key, out.Args = key, json.RawMessage{}
 	if r.Edited {
-		row.EditedArgs = new(string)
+		out.EditedArgs = json.RawMessage{}
 	}
-	return fromRow(row)
-}
-
-// oneOf returns the run of a query that returns one row or none.
-func oneOf(rows []dbsqlc.Run) (r Run, found bool) {
-	if len(rows) == 0 {
-		return Run{}, false
-	}
-	return fromRow(rows[0]), true
+	return out
 }

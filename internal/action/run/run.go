@@ -172,8 +172,11 @@ type Deps struct {
 	// Approvals tells the workflows of held runs of changes. The caller names the service as
 	// the owner of approval.SubjectRun.
 	Approvals *approval.Sweeper
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Keys finds the key that seals the arguments and results of a tenant's runs.
+	Keys Keys
+	Log  *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
 	// Quotas bound how many runs of a tenant wait for approval.
 	Quotas quota.Limits
 }
@@ -192,8 +195,8 @@ type Service struct {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Log == nil {
-		return nil, errors.New("run: database, targets, engine, approvals and log are required")
+	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Keys == nil || d.Log == nil {
+		return nil, errors.New("run: database, targets, engine, approvals, keys and log are required")
 	}
 	if d.Now == nil {
 		d.Now = time.Now

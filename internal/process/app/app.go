@@ -158,7 +158,7 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Quotas: a.quotas}); err != nil {
+	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Keys: a.vault, Quotas: a.quotas}); err != nil {
 		return err
 	}
 	a.approvals, err = approval.NewSweeper(approval.SweeperConfig{},
@@ -167,7 +167,7 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)},
-		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Log: a.log, Quotas: a.quotas})
+		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Keys: a.vault, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err
 	}

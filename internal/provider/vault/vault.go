@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/quota"
@@ -36,6 +38,8 @@ type Vault struct {
 	q      *dbsqlc.Queries
 	quotas quota.Limits
 	used   usedLately
+	// tenantKeys are the opened data keys of tenants.
+	tenantKeys *lru.Cache[uuid.UUID, *datakey.Key]
 }
 
 // Open builds a Vault; database and KMS are required.
@@ -43,7 +47,7 @@ func Open(d Deps) (*Vault, error) {
 	if d.DB == nil || d.KMS == nil {
 		return nil, errors.New("vault: database and KMS are required")
 	}
-	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas}, nil
+	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New(), tenantKeys: newTenantKeys(), quotas: d.Quotas}, nil
 }
 
 // changed is the record of a change of a credential, without anything of its data.

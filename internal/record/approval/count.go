@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -23,8 +22,9 @@ type Proposal struct {
 	By      actor.Actor
 	Approve bool
 	Reason  string
-	// EditedArgs replace the call's arguments; nil leaves them as they are.
-	EditedArgs json.RawMessage
+	// EditedArgs replace the call's arguments; "" leaves them as they are. The domain of the
+	// subject seals them, and it alone opens them.
+	EditedArgs string
 }
 
 // The words of a decision, as rows store them.
@@ -42,10 +42,7 @@ func Propose(ctx context.Context, tx dbsqlc.DBTX, p Proposal) error {
 	if p.Approve {
 		row.Decision = decidedApprove
 	}
-	if p.EditedArgs != nil {
-		text := string(p.EditedArgs)
-		row.EditedArgs = &text
-	}
+	row.EditedArgs = db.Optional(p.EditedArgs)
 	if err := dbsqlc.New().ProposeDecision(ctx, tx, row); err != nil {
 		return fmt.Errorf("approval: propose: %w", err)
 	}
@@ -80,9 +77,7 @@ func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (De
 	if row.UserID != nil {
 		d.By.Kind, d.By.ID = actor.User, *row.UserID
 	}
-	if row.EditedArgs != nil {
-		d.EditedArgs = json.RawMessage(*row.EditedArgs)
-	}
+	d.EditedArgs = db.Text(row.EditedArgs)
 	return d, nil
 }
 
@@ -159,7 +154,7 @@ func (c *Counting) Carry(ctx context.Context, tx dbsqlc.DBTX, approvalID string)
 		return nil, err
 	}
 	next := &Counting{Decision: c.Decision, Asked: to, Voter: to.Voter(c.Voter.UserID, c.Voter.Role)}
-	next.Decision.ID, next.Decision.ApprovalID, next.Decision.EditedArgs = uuid.Must(uuid.NewV7()), approvalID, nil
+	next.Decision.ID, next.Decision.ApprovalID, next.Decision.EditedArgs = uuid.Must(uuid.NewV7()), approvalID, ""
 	if !governance.MayDecide(to.Requirements, next.Voter, false) {
 		return nil, nil //nolint:nilnil // no vote is a value here
 	}
