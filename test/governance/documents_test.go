@@ -73,3 +73,62 @@ func TestSchemasThatAreGivenUpFailClosed(t *testing.T) {
 		})
 	}
 }
+
+// TestNoArgumentWritesANameOfAnother sends calls whose free-form objects use the names of
+// other parameters, of the path's own query and of the credential. The policy judges
+// args.amount, so the provider must not get an amount from elsewhere.
+func TestNoArgumentWritesANameOfAnother(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, sharedDev().For(t))
+	free := m{"type": "object", "additionalProperties": typed("string")}
+	in := func(place, name string, schema m, more m) m { return with(m{"name": name, "in": place, "schema": schema}, more) }
+	op := func(id string, more m) m { return m{"post": with(m{"operationId": id, "responses": done()}, more)} }
+	form := func(schema, encoding m) m {
+		return m{"requestBody": m{"content": m{"application/x-www-form-urlencoded": m{"schema": schema, "encoding": encoding}}}}
+	}
+	a := w.User.Do(http.MethodPost, "/v1/providers", m{
+		"slug": slug, "base_url": w.bank.srv.URL, "auth": m{"type": "api_key", "in": "cookie", "name": "sid"},
+		"openapi": m{"openapi": "3.1.0", "info": m{"title": "Bank", "version": "1"}, "paths": m{
+			"/transfer?kind=small": op("transfer", m{"parameters": []m{
+				in("query", "amount", typed("integer"), nil), in("query", "extra", free, nil), in("query", "deep", free, m{"style": "deepObject"}),
+				in("cookie", "prefs", free, nil), in("header", "X-HTTP-Method-Override", typed("string"), nil),
+			}}),
+			"/form":               op("form", form(m{"type": "object", "properties": m{"amount": typed("integer"), "extra": free}}, m{"extra": m{"style": "form", "explode": true}})),
+			"/open":               op("open", form(m{"type": "object", "properties": m{"amount": typed("integer")}, "additionalProperties": true}, nil)),
+			"/orders/{ids}/close": op("close", m{"parameters": []m{in("path", "ids", m{"type": "array", "items": typed("string")}, m{"required": true})}}),
+		}},
+	})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	a = w.User.Do(http.MethodPost, "/v1/credentials", m{"provider": slug, "type": "api_key", "data": m{"key": "the-session"}})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	w.policy(with(rule("max", "block", slug+":*"), m{"conditions": []m{{"field": "args.amount", "operator": "greater", "value": 100}}}))
+
+	for _, tc := range []struct {
+		verb string
+		args m
+	}{
+		{"transfer", m{"amount": 5, "extra": m{"amount": "99999"}}},
+		{"transfer", m{"amount": 5, "extra": m{"Amount": "99999"}}},
+		{"transfer", m{"amount": 5, "extra": m{"%61mount": "99999"}}},
+		{"transfer", m{"amount": 5, "extra": m{"amount[]": "99999"}}},
+		{"transfer", m{"amount": 5, "extra": m{"kind": "large"}}},
+		{"transfer", m{"amount": 5, "extra": m{"_method": "DELETE"}}},
+		{"transfer", m{"amount": 5, "deep": m{"x]&amount=9": "1"}}},
+		{"transfer", m{"amount": 5, "prefs": m{"sid": "another"}}},
+		{"transfer", m{"amount": 5, "X-HTTP-Method-Override": "DELETE"}},
+		{"form", m{"amount": 5, "extra": m{"amount": "99999"}}},
+		{"open", m{"amount": 5, "amount[]": 99999}},
+		{"open", m{"amount": 5, "_method": "DELETE"}},
+		{"close", m{"amount": 5, "ids": []string{""}}},
+	} {
+		refused(t, w.Runtime.Run(slug+":"+tc.verb, tc.args, id()), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	}
+	require.Zero(t, w.bank.effects())
+
+	succeeded(t, w.Runtime.Run(slug+":transfer", m{"amount": 5, "extra": m{"note": "a"}, "deep": m{"x": "1"}, "prefs": m{"theme": "dark"}}, id()))
+	succeeded(t, w.Runtime.Run(slug+":open", m{"amount": 5, "note": "a&amount=9"}, id()))
+	got := w.bank.all()
+	require.Equal(t, "/transfer?kind=small&amount=5&note=a&deep%5Bx%5D=1", got[0].path)
+	require.Equal(t, "theme=dark; sid=the-session", got[0].header.Get("Cookie"))
+	require.Equal(t, "amount=5&note=a%26amount%3D9", got[1].body)
+}

@@ -24,6 +24,31 @@ func Forbidden(name string) bool {
 	return strings.HasPrefix(lower, "proxy-")
 }
 
+// ForbiddenArg reports whether a caller's argument may not set a header. Those are the
+// forbidden ones, and those that make a server or a proxy take the request for another: for
+// another method, address, host or sender. Servers that follow CGI read an underscore as a
+// hyphen, so it counts as one.
+func ForbiddenArg(name string) bool {
+	folded := Fold(name)
+	if Forbidden(folded) || strings.HasPrefix(folded, "x-forwarded") {
+		return true
+	}
+	switch folded {
+	case "x-http-method-override", "x-http-method", "x-method-override", "x-method", "x-original-method",
+		"x-original-url", "x-original-uri", "x-original-host", "x-rewrite-url", "x-rewrite-uri", "x-request-uri", "x-host", "x-http-host-override",
+		"forwarded", "via", "max-forwards", "x-real-ip", "x-client-ip", "client-ip", "x-remote-ip", "x-remote-addr", "x-originating-ip",
+		"x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip", "x-azure-clientip", "cookie2":
+		return true
+	}
+	return false
+}
+
+// Fold returns the name of a header in the form in which servers compare it: in lower case,
+// and with hyphens for underscores, which CGI cannot tell apart.
+func Fold(name string) string {
+	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
+}
+
 // IsToken reports whether s is an HTTP token (RFC 9110 section 5.6.2).
 func IsToken(s string) bool {
 	for i := range len(s) {

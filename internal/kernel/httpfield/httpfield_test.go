@@ -18,6 +18,19 @@ func TestForbiddenIsWithoutRegardToCase(t *testing.T) {
 	}
 }
 
+func TestArgumentsMayNotSetHeadersThatSteer(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"Host", "Content_Length", "Transfer-Encoding", "X-HTTP-Method-Override", "x_http_method_override", "X-Method-Override", "X-HTTP-Method", "X-Original-URL",
+		"X-Rewrite-Url", "X-Forwarded-For", "X_Forwarded_Host", "X-Forwarded", "Forwarded", "Connection", "Via", "X-Real-IP",
+	} {
+		require.True(t, httpfield.ForbiddenArg(name), name)
+	}
+	for _, name := range []string{"X-Api-Key", "Idempotency-Key", "X-Request-Id", "If-Match", "Range", "X-GitHub-Api-Version", "Stripe-Account", ""} {
+		require.False(t, httpfield.ForbiddenArg(name), name)
+	}
+}
+
 func TestTokensAndValuesCannotSplitAHeader(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{

@@ -88,6 +88,9 @@ type Body struct {
 	// Fields says how a form's fields are written. A field that is absent has the default:
 	// values as they are, lists repeated, objects as JSON.
 	Fields map[string]Encoding `json:"fields,omitempty"`
+	// Names lists the declared fields of a form where arguments may add others, or where
+	// declared names look alike. Any other name counts as chosen by the caller.
+	Names []string `json:"names,omitempty"`
 }
 
 // Encoding is how one field of a form is written.

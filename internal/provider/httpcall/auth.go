@@ -18,7 +18,8 @@ var errSecret = errors.New("the credential cannot be put into a request: it has 
 
 // Apply puts the secret where the provider expects it. The kind of the credential counts more
 // than what the document says: a bearer token is sent as one, also to a provider whose
-// document names basic (Stripe takes both). An error never shows the secret.
+// document names basic (Stripe takes both). An argument that was written under a name of the
+// credential is INVALID_ARGS. An error never shows the secret.
 func Apply(auth credential.Auth, secret credential.Secret, r *Request) error {
 	if auth.Type == credential.None {
 		return nil
@@ -51,9 +52,15 @@ func Apply(auth credential.Auth, secret credential.Secret, r *Request) error {
 func placeKey(auth credential.Auth, key string, r *Request) error {
 	switch auth.In {
 	case httpplan.InQuery:
+		if err := r.refuses(httpplan.InQuery, auth.Name); err != nil {
+			return err
+		}
 		r.URL = replaceQuery(r.URL, auth.Name, key)
 		return nil
 	case httpplan.InCookie:
+		if err := r.refuses(httpplan.InCookie, auth.Name); err != nil {
+			return err
+		}
 		cookie := auth.Name + "=" + escape(key, false)
 		if before := r.Header.Get("Cookie"); before != "" {
 			cookie = before + "; " + cookie
@@ -101,6 +108,9 @@ func setHeaders(r *Request, headers map[string]string) error {
 func setSecretHeader(r *Request, name, value string) error {
 	if !httpfield.IsToken(name) || !httpfield.ValidValue(value) {
 		return errSecret
+	}
+	if err := r.refuses(httpplan.InHeader, name); err != nil {
+		return err
 	}
 	r.Header.Set(name, value)
 	return nil

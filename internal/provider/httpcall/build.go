@@ -19,6 +19,8 @@ type Request struct {
 	URL    string
 	Header http.Header
 	Body   []byte // nil where nothing is sent
+	// written lists the names that arguments write.
+	written []written
 }
 
 // invalid is an INVALID_ARGS for one argument.
@@ -40,7 +42,7 @@ func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Re
 	if plan.BaseURL != "" {
 		baseURL = plan.BaseURL
 	}
-	b := builder{plan: plan, values: values, header: http.Header{}}
+	b := builder{plan: plan, values: values, header: http.Header{}, names: map[string]*names{}}
 	b.query.sep, b.cookie.sep = "&", "; "
 	path, err := b.path()
 	if err != nil {
@@ -60,6 +62,7 @@ func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Re
 		b.header.Set("Accept", plan.Accept)
 	}
 	r.Body, err = b.body()
+	r.written = b.written
 	return r, err
 }
 
@@ -84,6 +87,9 @@ type builder struct {
 	header http.Header
 	query  pairs
 	cookie pairs
+
+	names   map[string]*names // by place
+	written []written
 }
 
 // value decodes one argument; ok is false where it is absent.
@@ -142,13 +148,18 @@ func (b *builder) pathValue(name string) (string, error) {
 	if !ok || v == nil {
 		return "", invalid(p.Arg, "required", "is required")
 	}
-	if scalar(v) == "" || isEmpty(v) {
-		return "", invalid(p.Arg, "minLength", "must not be empty")
-	}
 	if climbs(v) {
 		return "", invalid(p.Arg, "pattern", "must not have a path segment of dots")
 	}
-	return pathText(p, v), nil
+	if err := b.writes(httpplan.InPath, p.Wire(), fault.PointerToken(p.Arg), p.Style, p.Explode, true, v); err != nil {
+		return "", err
+	}
+	// What is written counts: a list of one empty text is not empty, and its text is.
+	text := pathText(p, v)
+	if text == "" || scalar(v) == "" || isEmpty(v) {
+		return "", invalid(p.Arg, "minLength", "must not be empty")
+	}
+	return text, nil
 }
 
 // pathRefusal is the error for several values that together make a dot segment.
@@ -162,12 +173,13 @@ func (b *builder) pathRefusal() error {
 }
 
 // climbs reports whether a text has a segment of dots between slashes. Slashes are sent
-// encoded, but some servers decode before they route.
+// encoded, but some servers decode before they route, or decode twice. A semicolon ends a
+// segment's name for some of them.
 func climbs(v any) bool {
 	switch v := v.(type) {
 	case string:
-		for segment := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
-			if segment == ".." || segment == "." {
+		for segment := range strings.FieldsFuncSeq(httpfield.Decoded(v), func(r rune) bool { return r == '/' || r == '\\' }) {
+			if name, _, _ := strings.Cut(segment, ";"); name == ".." || name == "." {
 				return true
 			}
 		}
@@ -195,6 +207,9 @@ func (b *builder) params() error {
 		}
 		if !ok || v == nil {
 			continue
+		}
+		if err := b.param(p, v); err != nil {
+			return err
 		}
 		switch p.In {
 		case httpplan.InQuery:
@@ -291,7 +306,9 @@ func (b *builder) whole(raw json.RawMessage) ([]byte, error) {
 	var q pairs
 	q.sep = "&"
 	for _, name := range keys(object) {
-		b.formField(&q, name, object[name])
+		if err := b.formField(&q, name, object[name]); err != nil {
+			return nil, err
+		}
 	}
 	return []byte(q.b.String()), nil
 }
@@ -304,14 +321,16 @@ func (b *builder) form(names []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.formField(&q, name, v)
+		if err := b.formField(&q, name, v); err != nil {
+			return nil, err
+		}
 	}
 	return []byte(q.b.String()), nil
 }
 
 // formField writes one field. Without an encoding OpenAPI sends lists repeated and objects as
 // JSON. null is sent as the empty value, which unsets a field at Stripe and similar providers.
-func (b *builder) formField(q *pairs, name string, v any) {
+func (b *builder) formField(q *pairs, name string, v any) error {
 	enc, declared := b.plan.Body.Fields[name]
 	if !declared || enc.Style == "" {
 		enc.Style, enc.Explode = httpplan.StyleForm, true
@@ -319,5 +338,9 @@ func (b *builder) formField(q *pairs, name string, v any) {
 			enc.Style = httpplan.StyleJSON
 		}
 	}
+	if err := b.field(name, enc, v); err != nil {
+		return err
+	}
 	q.write(name, enc.Style, enc.Explode, enc.Reserved, v)
+	return nil
 }

@@ -21,7 +21,7 @@ func escapeByte(b *strings.Builder, ch byte) {
 
 // escape percent-encodes all but unreserved characters (RFC 3986 section 2.3).
 // With reserved, reserved characters stay too, apart from those that would end the value
-// (& # +) and the brackets, which a URL's query may not contain.
+// (& # +, and ; for some servers) and the brackets, which a URL's query may not contain.
 func escape(s string, reserved bool) string {
 	clean := true
 	for i := range len(s) {
@@ -47,7 +47,7 @@ func escape(s string, reserved bool) string {
 
 func plain(ch byte, reserved bool) bool {
 	return httpfield.IsAlnum(ch) || ch == '-' || ch == '.' || ch == '_' || ch == '~' ||
-		(reserved && strings.IndexByte(":/?@!$'()*,;=", ch) >= 0)
+		(reserved && strings.IndexByte(":/?@!$'()*,=", ch) >= 0)
 }
 
 // scalar writes one value as text. Numbers keep their digits; a list or object

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/kernel/httpplan"
 )
 
 // binary decodes a base64 argument.
@@ -35,6 +36,9 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 	for _, name := range names {
 		v, _, err := b.value(name)
 		if err != nil {
+			return nil, err
+		}
+		if err := b.field(name, httpplan.Encoding{}, v); err != nil {
 			return nil, err
 		}
 		values, repeated := v.([]any)

@@ -137,7 +137,9 @@ func (o *operation) takeApart(media map[string]any) error {
 			if body.Kind == httpplan.BodyMultipart {
 				o.takeFiles(flat)
 			}
+			o.withoutCredentials(flat)
 			o.addObject(flat)
+			body.Names = o.formNames(sortedKeys(flat.props), flat.closed || flat.extra == nil)
 			return nil
 		}
 		if body.Kind == httpplan.BodyForm && o.emptyForm(schema) {
@@ -146,6 +148,9 @@ func (o *operation) takeApart(media map[string]any) error {
 	}
 	if body.Kind == httpplan.BodyMultipart {
 		return reason("its multipart body is not an object whose properties can be arguments")
+	}
+	if n, err := o.im.doc.object(schema); err == nil {
+		body.Names = o.formNames(sortedKeys(field(n, "properties")), false)
 	}
 	body.Arg = "body"
 	for o.props[body.Arg] != nil {

@@ -166,7 +166,7 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			}
 		case "idempotency":
 			idempotency, known = verb.ParseIdempotency(word)
-			if known && httpfield.Forbidden(idempotency.Header()) {
+			if known && httpfield.ForbiddenArg(idempotency.Header()) {
 				idempotency, known = "", false
 			}
 		default:

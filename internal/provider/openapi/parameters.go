@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (o *operation) notAnArgument(p parameter, declared verb.Idempotency) bool {
 	if p.in != httpplan.InHeader {
 		return false
 	}
-	if declared.Header() != "" && strings.EqualFold(p.name, declared.Header()) {
+	if declared.Header() != "" && httpfield.Fold(p.name) == httpfield.Fold(declared.Header()) {
 		return true
 	}
 	switch http.CanonicalHeaderKey(p.name) {
@@ -107,7 +108,7 @@ func (o *operation) addParameters(params []parameter) error {
 		if why == "" {
 			continue
 		}
-		if p.required && !httpfield.Forbidden(p.name) {
+		if p.required && !o.setElsewhere(p) {
 			return reason("a required parameter cannot be sent: " + why)
 		}
 		o.scratch.lose("a parameter is dropped: " + why)
@@ -129,13 +130,47 @@ func (o *operation) hasPathParam(name string) bool {
 	return slices.ContainsFunc(o.plan.Params, func(p httpplan.Param) bool { return p.In == httpplan.InPath && p.Wire() == name })
 }
 
+// setElsewhere reports whether something other than the caller sets what a parameter is for.
+// Then a call does without the parameter, even where it is required.
+func (o *operation) setElsewhere(p parameter) bool {
+	return httpfield.ForbiddenArg(p.name) || o.isCredentials(p.in, p.name) || p.in == httpplan.InQuery && o.inTemplate(p.name)
+}
+
+// isCredentials reports whether a server may take a name for the one that the credential is
+// sent under.
+func (o *operation) isCredentials(in, name string) bool {
+	auth := o.im.out.Auth
+	if auth.Type != credential.APIKey || auth.In != in || auth.Name == "" {
+		return false
+	}
+	if in == httpplan.InHeader {
+		return httpfield.Fold(name) == httpfield.Fold(auth.Name)
+	}
+	return httpfield.Overlap(name, auth.Name)
+}
+
+// inTemplate reports whether the query of the path template has the name.
+func (o *operation) inTemplate(name string) bool {
+	fixed, _ := url.ParseQuery(o.plan.Query) // of a malformed one, what can be read
+	for other := range fixed {
+		if httpfield.Overlap(name, other) {
+			return true
+		}
+	}
+	return false
+}
+
 // unusable returns why a parameter cannot be sent, "" if it can.
 func (o *operation) unusable(p parameter) string {
 	switch {
 	case !usableName(p.name):
 		return "its name is not usable"
-	case p.in == httpplan.InHeader && httpfield.Forbidden(p.name):
+	case p.in == httpplan.InHeader && httpfield.ForbiddenArg(p.name):
 		return "the header is not the caller's to set"
+	case o.isCredentials(p.in, p.name):
+		return "its name could be taken for the credential's"
+	case p.in == httpplan.InQuery && o.inTemplate(p.name):
+		return "its path gives it a value"
 	case p.in == httpplan.InHeader && !httpfield.IsToken(p.name), p.in == httpplan.InCookie && !httpfield.IsToken(p.name):
 		return "its name is not usable"
 	case p.in != httpplan.InPath && p.in != httpplan.InQuery && p.in != httpplan.InHeader && p.in != httpplan.InCookie:

@@ -1,0 +1,64 @@
+package openapi
+
+import (
+	"slices"
+
+	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/kernel/httpplan"
+)
+
+// isForm reports whether the body is name=value pairs, which many servers merge with the query.
+func (o *operation) isForm() bool {
+	return o.plan.Body.Kind == httpplan.BodyForm || o.plan.Body.Kind == httpplan.BodyMultipart
+}
+
+// withoutCredentials drops the fields of a form that a server may take for the credential in
+// the query.
+func (o *operation) withoutCredentials(flat *object) {
+	if !o.isForm() {
+		return
+	}
+	for name := range flat.props {
+		if o.isCredentials(httpplan.InQuery, name) {
+			delete(flat.props, name)
+			flat.required = slices.DeleteFunc(flat.required, func(r string) bool { return r == name })
+			o.scratch.lose("a field of the body is dropped: its name could be taken for the credential's")
+		}
+	}
+}
+
+// formNames returns the declared fields of a form for its plan, nil where every name that the
+// schema lets pass is declared and none looks like another.
+func (o *operation) formNames(declared []string, closed bool) []string {
+	if !o.isForm() || len(declared) == 0 {
+		return nil
+	}
+	slices.Sort(declared)
+	if !closed || slices.ContainsFunc(declared, httpfield.ChoosesMethod) || o.alike(declared) {
+		return declared
+	}
+	for _, enc := range o.plan.Body.Fields {
+		if enc.Explode && enc.Style != "" && enc.Style != httpplan.StyleDeep {
+			return declared
+		}
+	}
+	return nil
+}
+
+// alike reports whether a server may take one of the names for another, or for a parameter of
+// the query. Names that begin alike are the only ones that can be.
+func (o *operation) alike(names []string) bool {
+	seen := map[string]bool{}
+	add := func(name string) bool {
+		first, flat := httpfield.NameParts(name)[0], "\x00"+httpfield.FlatName(name)
+		again := seen[first] || seen[flat]
+		seen[first], seen[flat] = true, true
+		return again
+	}
+	for _, p := range o.plan.Params {
+		if p.In == httpplan.InQuery {
+			add(p.Wire())
+		}
+	}
+	return slices.ContainsFunc(names, add)
+}
