@@ -60,7 +60,7 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if f := out.Run.Fault(); f != nil {
+	if f := out.Fault(); f != nil {
 		return wire.Reply{}, f
 	}
 	rep := wire.OK(s.runData(out))
@@ -177,39 +177,47 @@ type runData struct {
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	Message          string          `json:"message,omitempty"`
 	ArgsMatch        *bool           `json:"args_match,omitempty"`
+	ArgsDiffer       []string        `json:"args_differ,omitempty"`
 	DryRun           bool            `json:"dry_run"`
 	Intercepted      bool            `json:"intercepted"`
 	ApprovalID       *string         `json:"approval_id,omitempty"`
+	ApprovalStatus   string          `json:"approval_status,omitempty"`
 }
 
 func (s *Server) runData(out run.Outcome) runData {
 	r := out.Run
 	d := runData{
-		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: "executed", GovernanceStatus: governanceStatus(r),
+		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: wire.FenceExecuted, GovernanceStatus: governanceStatus(r),
 		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
-		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID,
+		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus,
 	}
 	if d.Result == nil {
 		d.Result = json.RawMessage("{}")
 	}
 	if out.Cached {
-		d.FenceStatus, d.Idempotent, d.CachedFrom = "cached", true, &r.ExecutionID
-		d.Message = "Duplicate detected: this id has run already. The stored result is returned; the provider was not called again."
-		match := out.ArgsDiffer == ""
-		d.ArgsMatch = &match
-		if !match {
-			d.Message += " The arguments of this call differ from those that ran at: " + out.ArgsDiffer + "."
-		}
+		match := len(out.ArgsDiffer) == 0
+		d.FenceStatus, d.Idempotent, d.CachedFrom, d.ArgsMatch, d.ArgsDiffer = wire.FenceCached, true, &r.ExecutionID, &match, out.ArgsDiffer
 	}
-	switch {
-	case r.State == run.StateIntercepted && !out.Cached:
-		d.Message = "Intercepted: nothing was sent. result is the request that would be sent, once, if the approval approval_id is approved."
-	case r.State.Ended():
-	default:
-		d.Message = "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "."
-	}
+	d.Message = runMessage(out)
 	return d
+}
+
+// runMessage returns what a caller should know besides the result; "" for a run that this
+// call has executed.
+func runMessage(out run.Outcome) string {
+	r := out.Run
+	switch {
+	case !r.State.Ended():
+		return "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "." + out.Differs()
+	case r.State == run.StateIntercepted && !out.Cached:
+		return "Intercepted: nothing was sent. result is the request that would be sent, once, if the approval approval_id is approved."
+	case r.State == run.StateIntercepted:
+		return "Duplicate detected: this id is a dry run, and nothing was sent. The status of its approval is " + out.ApprovalStatus + "." + out.Differs()
+	case out.Cached:
+		return "Duplicate detected: this id has run already. The stored result is returned; the provider was not called again." + out.Differs()
+	}
+	return ""
 }
 
 // executionPath returns the path of an execution. The caller's id may contain any visible

@@ -76,3 +76,13 @@ func IsNotChanged(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return errors.Is(err, ErrNotChanged) || ok && pe.Code == notChanged
 }
+
+// serializationFailure is the SQLSTATE of a transaction that lost a race and may be repeated.
+const serializationFailure = "40001"
+
+// IsRaced reports whether a transaction was undone because it lost a race. The same
+// transaction may be sent again.
+func IsRaced(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == serializationFailure
+}

@@ -3,7 +3,7 @@
 -- called. That halves its cost.
 SELECT CASE
     WHEN cardinality(@keys::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused', 'rejected', 'expired') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
+        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
           FROM runs r
          WHERE r.tenant_id = @tenant_id AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]))
@@ -16,6 +16,13 @@ SELECT CASE
 -- its plan is kept when they grow.
 SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key);
+
+-- name: RunByKeys :many
+-- The run that the first key names, otherwise that of the second. A call that is refused
+-- does not bind its new key to the run.
+SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = coalesce(
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]),
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[2]));
 
 -- name: GetRun :one
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
@@ -158,6 +165,13 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
+RETURNING *;
+
+-- name: WithdrawRun :many
+-- Cancels a claim of which nothing has come: its workflow was not started, and its caller
+-- is told so.
+UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed' AND sends = 0
 RETURNING *;
 
 -- name: ResolveRun :many

@@ -47,19 +47,34 @@ type envelope struct {
 	Error      *ErrorBody  `json:"error,omitempty"`
 }
 
+// FenceExecuted and FenceCached are the values of fence_status: the call is the run's own, or
+// it read what an earlier call had started.
+const (
+	FenceExecuted = "executed"
+	FenceCached   = "cached"
+)
+
 // ErrorBody is the error object of the envelope.
 type ErrorBody struct {
-	Code             fault.Code     `json:"code"`
-	Message          string         `json:"message"`
-	RequestID        string         `json:"requestId"`
-	Details          []fault.Detail `json:"details,omitempty"`
-	ApprovalID       string         `json:"approval_id,omitempty"`
-	ApprovalRequired *bool          `json:"approval_required,omitempty"`
-	Decision         string         `json:"decision,omitempty"`
-	ExecutionID      string         `json:"execution_id,omitempty"`
-	ProviderStatus   int            `json:"provider_status,omitempty"`
-	Retryable        *bool          `json:"retryable,omitempty"`
-	RetryAfterMS     int64          `json:"retry_after_ms,omitempty"`
+	Code             fault.Code      `json:"code"`
+	Message          string          `json:"message"`
+	RequestID        string          `json:"requestId"`
+	Details          []fault.Detail  `json:"details,omitempty"`
+	ApprovalID       string          `json:"approval_id,omitempty"`
+	ApprovalRequired *bool           `json:"approval_required,omitempty"`
+	Decision         string          `json:"decision,omitempty"`
+	ExecutionID      string          `json:"execution_id,omitempty"`
+	Status           string          `json:"status,omitempty"`
+	Reason           string          `json:"reason,omitempty"`
+	FenceStatus      string          `json:"fence_status,omitempty"`
+	Idempotent       bool            `json:"idempotent,omitempty"`
+	CachedFrom       string          `json:"cached_from,omitempty"`
+	ArgsMatch        *bool           `json:"args_match,omitempty"`
+	ArgsDiffer       []string        `json:"args_differ,omitempty"`
+	ProviderStatus   int             `json:"provider_status,omitempty"`
+	ProviderError    json.RawMessage `json:"provider_error,omitempty"`
+	Retryable        *bool           `json:"retryable,omitempty"`
+	RetryAfterMS     int64           `json:"retry_after_ms,omitempty"`
 }
 
 // Respond returns an http.Handler that runs h and writes its answer. It is the one place
@@ -113,7 +128,11 @@ func (c *Call) fail(err error) {
 	body := &ErrorBody{
 		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details,
 		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,
-		ProviderStatus: f.ProviderStatus, RetryAfterMS: f.RetryAfter.Milliseconds(),
+		Status: f.Status, Reason: f.Reason, ArgsMatch: f.ArgsMatch, ArgsDiffer: f.ArgsDiffer,
+		ProviderStatus: f.ProviderStatus, ProviderError: f.ProviderError, RetryAfterMS: f.RetryAfter.Milliseconds(),
+	}
+	if f.CachedFrom != "" {
+		body.FenceStatus, body.Idempotent, body.CachedFrom = FenceCached, true, f.CachedFrom
 	}
 	if f.Decision != "" {
 		body.ApprovalRequired = &f.ApprovalRequired

@@ -41,7 +41,7 @@ func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedP
 const ClaimRun = `-- name: ClaimRun :one
 SELECT CASE
     WHEN cardinality($1::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused', 'rejected', 'expired') AND r.provider = $2 AND r.verb = $3 AND r.dry_run = $4
+        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $2 AND r.verb = $3 AND r.dry_run = $4
           FROM runs r
          WHERE r.tenant_id = $5 AND r.id = (
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $5 AND k.key = ($1::text[])[1]))
@@ -1405,6 +1405,89 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 	return items, nil
 }
 
+const RunByKeys = `-- name: RunByKeys :many
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2]))
+`
+
+type RunByKeysParams struct {
+	TenantID uuid.UUID
+	Keys     []string
+}
+
+// The run that the first key names, otherwise that of the second. A call that is refused
+// does not bind its new key to the run.
+func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) ([]Run, error) {
+	rows, err := db.Query(ctx, RunByKeys, arg.TenantID, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
 SELECT id, tenant_id FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < $1
@@ -1434,6 +1517,90 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 	for rows.Next() {
 		var i UnfinishedRunsRow
 		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WithdrawRun = `-- name: WithdrawRun :many
+UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+ WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+`
+
+type WithdrawRunParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Attempt  int32
+}
+
+// Cancels a claim of which nothing has come: its workflow was not started, and its caller
+// is told so.
+func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParams) ([]Run, error) {
+	rows, err := db.Query(ctx, WithdrawRun, arg.TenantID, arg.ID, arg.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Run{}
+	for rows.Next() {
+		var i Run
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ExecutionID,
+			&i.ClaimKey,
+			&i.Attempt,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Args,
+			&i.Fingerprint,
+			&i.DryRun,
+			&i.SessionID,
+			&i.Metadata,
+			&i.KeyID,
+			&i.RequestID,
+			&i.SourceAddr,
+			&i.GiveUpAt,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Decision,
+			&i.PolicyName,
+			&i.Reason,
+			&i.ApprovalID,
+			&i.CredentialID,
+			&i.Sends,
+			&i.MaybeSent,
+			&i.Result,
+			&i.ProviderStatus,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorDetails,
+			&i.Retryable,
+			&i.RetryAfterMs,
+			&i.ResolvedBy,
+			&i.CancelRequested,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.FinishedAt,
+			&i.Held,
+			&i.GrantID,
+			&i.EditedArgs,
+			&i.Origin,
+			&i.UserID,
+			&i.AgentID,
+			&i.CustomerID,
+			&i.ParentID,
+			&i.Step,
+			&i.WorkflowID,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

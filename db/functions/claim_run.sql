@@ -7,14 +7,17 @@
 --   reseal        as reclaimed, but the arguments are sealed for another run than that of
 --                 the keys; it was not claimed, and the caller seals them for that run
 --   unknown_verb  the keys are new and the catalog has no such verb; nothing was written
--- A repeat of a finished run writes nothing. There are one or two keys. keys[1] names the
--- workflow of a run that has one of its own. Callers that race for one key wait for each
--- other on its primary key, so exactly one is fresh.
+-- A repeat of a finished run writes nothing, and a call that is refused here binds no key.
+-- There are one or two keys. keys[1] names the workflow of a run that has one of its own.
+-- Callers that race for one key wait for each other on its primary key, so exactly one is
+-- fresh. A caller that wins one of two keys and loses the other gets the error 40001, which
+-- undoes the transaction: the next try finds the run of the winner.
 --
 -- p_call has the small columns of the run by their names; see claimedCall in
--- internal/action/run/row.go. The three large ones are parameters, because a text within
--- JSON is copied twice. p_call is text, so that a plain repeat, which never gets here, does
--- not pay for its reading.
+-- internal/action/run/row.go. Its member "exact" says that a run with other arguments does
+-- not answer the call. The three large columns are parameters, because a text within JSON
+-- is copied twice. p_call is text, so that a plain repeat, which never gets here, does not
+-- pay for its reading.
 CREATE OR REPLACE FUNCTION claim_run(
     p_tenant uuid, p_keys text[], p_args text, p_fingerprint bytea, p_metadata json, p_call text
 ) RETURNS text
@@ -22,10 +25,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     c      runs := jsonb_populate_record(NULL::runs, p_call::jsonb);
     owners uuid[];
-    owner  uuid; -- of the run that answers, once it is known
+    owner  uuid; -- the run that answers
     old    record;
     known  record;
     ours   integer := 0; -- keys that this call inserted
+    free   boolean; -- the run ended before anything was sent, and its id may run again
 BEGIN
     -- A tenant's own verb costs one look-up in an index. A verb of the platform counts where
     -- the tenant has enabled its provider and has no provider of its own under that slug.
@@ -69,22 +73,29 @@ BEGIN
             END IF;
             RETURN 'fresh';
         END IF;
+        IF ours > 0 THEN
+            RAISE EXCEPTION 'another caller took one of the two keys' USING ERRCODE = '40001';
+        END IF;
         owners := run_owners(p_tenant, p_keys);
-        -- A racing caller took some of the keys: a key that was inserted here now names its run.
-        -- Only c.id is left where the arguments were sealed for the run of the keys.
-        owner := coalesce((array_remove(owners, c.id))[1], c.id);
-        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[1] AND k.run_id = c.id;
-        UPDATE run_keys k SET run_id = owner WHERE k.tenant_id = p_tenant AND k.key = p_keys[2] AND k.run_id = c.id;
-        owners := array_replace(owners, c.id, owner);
     END IF;
     owner := coalesce(owners[1], owners[2]);
     IF owners[2] <> owner THEN
         RETURN 'conflict';
     END IF;
 
-    SELECT r.id, r.provider, r.verb, r.dry_run, r.state, r.parent_id INTO old FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
+    SELECT r.id, r.provider, r.verb, r.dry_run, r.fingerprint, r.state, r.parent_id INTO old
+      FROM runs r WHERE r.tenant_id = p_tenant AND r.id = owner;
     IF old.provider <> c.provider OR old.verb <> c.verb OR old.dry_run <> c.dry_run THEN
         RETURN 'mismatch';
+    END IF;
+    -- A step never runs again under its id: its workflow repeats the claim after a crash, and
+    -- names another attempt where it wants one.
+    free := old.parent_id IS NULL AND old.state IN ('blocked', 'refused');
+    IF free AND known IS NULL THEN
+        RETURN 'unknown_verb';
+    END IF;
+    IF NOT free AND old.fingerprint <> p_fingerprint AND (p_call::jsonb ->> 'exact')::boolean THEN
+        RETURN 'existing'; -- the caller compares the arguments and refuses the call
     END IF;
     IF array_position(owners, NULL) IS NOT NULL THEN
         INSERT INTO run_keys (tenant_id, key, run_id)
@@ -94,12 +105,7 @@ BEGIN
             RETURN 'conflict';
         END IF;
     END IF;
-    -- A step never runs again under its id: its workflow repeats the claim after a crash, and
-    -- names another attempt where it wants one.
-    IF old.parent_id IS NULL AND old.state IN ('blocked', 'refused', 'rejected', 'expired') THEN
-        IF known IS NULL THEN
-            RETURN 'unknown_verb';
-        END IF;
+    IF free THEN
         IF old.id <> c.id THEN
             RETURN 'reseal';
         END IF;
@@ -113,7 +119,7 @@ BEGIN
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, sent_at = NULL, provider_status = 0,
                retryable = false, retry_after_ms = 0, result = NULL, held = false, grant_id = NULL, edited_args = NULL, updated_at = now(), finished_at = NULL
-         WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused', 'rejected', 'expired');
+         WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused');
         IF FOUND THEN
             RETURN 'reclaimed';
         END IF;

@@ -19,7 +19,9 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
 )
 
 // Request asks for one run.
@@ -51,9 +53,32 @@ type Outcome struct {
 	Run Run
 	// Cached: an earlier call claimed the run, and this one only reads it.
 	Cached bool
-	// ArgsDiffer names the argument paths where this call differs from the one that
-	// claimed the run; "" where they are the same.
-	ArgsDiffer string
+	// ArgsDiffer has the JSON Pointers where the arguments of this call differ from those of
+	// the run, at most ten; nil where they are the same.
+	ArgsDiffer []string
+	// ApprovalStatus is the status of the approval of an intercepted run; "" for any other.
+	ApprovalStatus string
+}
+
+// Fault returns the refusal that answers this call, see Run.Fault. A repeat is told that it
+// is one, and where its arguments differ.
+func (o Outcome) Fault() *fault.Error {
+	f := o.Run.Fault()
+	if f == nil || !o.Cached {
+		return f
+	}
+	same := len(o.ArgsDiffer) == 0
+	f.CachedFrom, f.ArgsMatch, f.ArgsDiffer = o.Run.ExecutionID, &same, o.ArgsDiffer
+	f.Message += o.Differs()
+	return f
+}
+
+// Differs returns a sentence that names the arguments of a repeat that were not used, or "".
+func (o Outcome) Differs() string {
+	if len(o.ArgsDiffer) == 0 {
+		return ""
+	}
+	return " The arguments of this call were not used: the run of this id has others at " + strings.Join(o.ArgsDiffer, ", ") + "."
 }
 
 // Outcomes of claim_run; see db/functions/claim_run.sql.
@@ -66,6 +91,11 @@ const (
 	claimUnknownVerb = "unknown_verb"
 	claimReseal      = "reseal"
 )
+
+// claimTries is how often a claim is made that lost a race for one of its two keys, or whose
+// arguments must be sealed for another run. The second try finds the run of the winner, and
+// keys never move to another run. The others are in reserve.
+const claimTries = 4
 
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
@@ -88,10 +118,31 @@ type Claimed struct {
 	Fresh bool
 	// giveUp is the time until which the caller waits.
 	giveUp time.Time
+	// ownID: we made the run's only name, so the caller cannot repeat the call by it.
+	ownID bool
+	// req is the call, print its fingerprint.
+	req   Request
+	print []byte
 }
 
 // Ref returns the claim by which the driving workflow names the run.
 func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
+
+// answer returns how the run answers the call. An answer belongs to one attempt: where
+// another call has claimed the id since, this call only reads that call's run. The error is
+// IDEMPOTENCY_KEY_REUSED where the caller takes no run with other arguments.
+func (c Claimed) answer(r Run) (Outcome, error) {
+	out := Outcome{Run: r, Cached: !c.Fresh || r.Attempt != c.Run.Attempt}
+	if out.Cached {
+		out.ArgsDiffer = argsDiffer(r, c.req.Args, c.print)
+	}
+	if len(out.ArgsDiffer) > 0 && c.req.KeyByHeader {
+		f := reused(r, "other arguments ("+strings.Join(out.ArgsDiffer, ", ")+")")
+		f.ArgsMatch, f.ArgsDiffer = new(bool), out.ArgsDiffer
+		return Outcome{}, f
+	}
+	return out, nil
+}
 
 // Do claims the run, starts its workflow and waits for its end, at most req.Wait. A run that
 // an earlier call claimed is waited for and read, never executed again. The run may have
@@ -100,25 +151,42 @@ func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
 func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
 	id := uuid.Must(uuid.NewV7())
 	// Waiting begins before the claim, so that the run's end cannot be missed.
-	waiter := s.hub.join(id)
-	defer s.hub.leave(id, waiter)
+	w := s.hub.join(id, 1)
+	defer s.hub.leave(id, w)
 	c, err := s.claim(ctx, id, who, req)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if c.Run.ID != id {
-		waiter = s.hub.join(c.Run.ID)
-		defer s.hub.leave(c.Run.ID, waiter)
+	r := c.Run
+	if r.ID != id {
+		w = s.hub.join(r.ID, r.Attempt)
+		defer s.hub.leave(r.ID, w)
 	}
-	if c.Fresh {
-		c.Run, err = s.startAndWait(ctx, c.Run, waiter, c.giveUp)
-		return c.Outcome, err
+	switch {
+	case c.Fresh:
+		r, err = s.startAndWait(ctx, c, w)
+	case !r.State.Answers():
+		s.startAgain(ctx, r)
+		r, err = s.await(ctx, r, w, nil, c.giveUp)
 	}
-	if !c.Run.State.Answers() {
-		s.startAgain(ctx, c.Run)
-		c.Run, err = s.await(ctx, c.Run, waiter, c.giveUp)
+	if err != nil {
+		return Outcome{Run: r}, err
 	}
-	return c.Outcome, err
+	out, err := c.answer(r)
+	if err == nil && r.State == StateIntercepted {
+		out.ApprovalStatus, err = s.approvalStatus(ctx, out)
+	}
+	return out, err
+}
+
+// approvalStatus returns the status of the approval of an intercepted run. It reads the
+// approval only for a repeat: nobody can have decided about a new one.
+func (s *Service) approvalStatus(ctx context.Context, out Outcome) (string, error) {
+	if !out.Cached {
+		return string(governance.ApprovalPending), nil
+	}
+	a, _, err := s.readApproval(ctx, out.Run)
+	return string(a.Status), err
 }
 
 // Claim takes the names of the call in the fence, or finds the run that has them. It starts
@@ -134,9 +202,9 @@ func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error
 	if r.State.Answers() {
 		return r, nil
 	}
-	waiter := s.hub.join(r.ID)
-	defer s.hub.leave(r.ID, waiter)
-	return s.await(ctx, r, waiter, until)
+	w := s.hub.join(r.ID, r.Attempt)
+	defer s.hub.leave(r.ID, w)
+	return s.await(ctx, r, w, nil, until)
 }
 
 func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req Request) (Claimed, error) {
@@ -152,10 +220,11 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	if err != nil {
 		return Claimed{}, err
 	}
-	out := Claimed{giveUp: s.d.Now().Add(s.waitOf(req))}
+	c := Claimed{giveUp: s.d.Now().Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
 	call := claimedCall{
 		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
-		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: out.giveUp,
+		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: c.giveUp,
+		Exact: req.KeyByHeader,
 	}
 	outcome, r, err := s.claimRow(ctx, call, req.Args, dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
@@ -164,7 +233,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	if err != nil {
 		return Claimed{}, err
 	}
-	out.Run = r
+	c.Run = r
 	switch outcome {
 	case claimUnknownVerb:
 		return Claimed{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists the verbs that it has.")
@@ -173,15 +242,11 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	case claimMismatch:
 		return Claimed{}, reused(r, "another verb, or a dry run against a real one")
 	case claimFresh, claimReclaimed:
-		out.Fresh = true
+		c.Fresh = true
 		failpoint.Hit("after_claim")
-		return out, nil
 	}
-	out.Cached, out.ArgsDiffer = true, argsDiffer(r, req.Args, print)
-	if out.ArgsDiffer != "" && req.KeyByHeader {
-		return Claimed{}, reused(r, "other arguments ("+out.ArgsDiffer+")")
-	}
-	return out, nil
+	c.Outcome, err = c.answer(r)
+	return c, err
 }
 
 func (s *Service) waitOf(req Request) time.Duration {
@@ -229,7 +294,7 @@ func names(id uuid.UUID, req Request) (keys []string, execution string, err erro
 	return keys, execution, nil
 }
 
-func reused(r Run, how string) error {
+func reused(r Run, how string) *fault.Error {
 	f := fault.Newf(fault.CodeIdempotencyKeyReused, "This id was used before for %s. Nothing ran.", how)
 	f.ExecutionID = r.ExecutionID
 	return f
@@ -237,31 +302,32 @@ func reused(r Run, how string) error {
 
 // claimRow asks the fence and reads the run that the keys name: one round trip. The arguments
 // are sealed for the run of the call. Where the keys name another run that is to be claimed
-// again, they are sealed once more, for that run.
+// again, they are sealed once more, for that run. A claim that lost a race for one of its two
+// keys is made again too.
 func (s *Service) claimRow(ctx context.Context, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
 	key, err := s.d.Keys.Key(ctx, p.TenantID)
 	if err != nil {
 		return "", Run{}, fmt.Errorf("run: claim: %w", err)
 	}
-	for range resealTries {
+	for range claimTries {
 		p.Call = string(mustJSON(call))
 		p.Args = Run{ID: call.ID, TenantID: p.TenantID, key: key}.seal(datakey.RunArgs, args)
-		if outcome, r, err = s.claimOnce(ctx, key, p); err != nil || outcome != claimReseal {
+		outcome, r, err = s.claimOnce(ctx, key, p)
+		switch {
+		case db.IsRaced(err):
+		case err != nil || outcome != claimReseal:
 			return outcome, r, err
+		default:
+			call.ID = r.ID
 		}
-		call.ID = r.ID
 	}
-	return "", Run{}, fmt.Errorf("run: claim: the keys name another run each time")
+	return "", Run{}, errors.New("run: claim: the keys name another run each time")
 }
-
-// resealTries is how often a claim is tried. Keys never move to another run while that run
-// exists, so the second claim succeeds.
-const resealTries = 3
 
 func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
 	b := &db.Batch{}
 	claimed := db.Queue(b, s.q.ClaimRun, p)
-	rows := db.Queue(b, s.q.RunByKey, dbsqlc.RunByKeyParams{TenantID: p.TenantID, Key: p.Keys[0]})
+	rows := db.Queue(b, s.q.RunByKeys, dbsqlc.RunByKeysParams{TenantID: p.TenantID, Keys: p.Keys})
 	if err := s.d.DB.Send(ctx, p.TenantID, b); err != nil {
 		return "", Run{}, fmt.Errorf("run: claim: %w", err)
 	}
@@ -273,7 +339,8 @@ func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.Clai
 
 // startAndWait starts the workflow and waits for the row to end. The start does not depend
 // on the caller: the run continues when the caller disconnects.
-func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
+func (s *Service) startAndWait(ctx context.Context, c Claimed, w waiter) (Run, error) {
+	r := c.Run
 	if s.cfg.OneProcess {
 		s.carried.addClaim(r)
 	}
@@ -286,21 +353,70 @@ func (s *Service) startAndWait(ctx context.Context, r Run, w waiter, until time.
 		}
 	}()
 	select {
-	case done := <-w:
+	case done := <-w.ch:
 		return done, nil
 	case err := <-failed:
-		// The claim is committed: the sweeper or a repeat of the call starts it.
-		s.d.Log.WarnContext(ctx, "workflow not started", "run_id", r.ID, "error", err)
-		f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The call is claimed: repeat it with the same id.").Because(err)
-		f.ExecutionID, f.Retryable = r.ExecutionID, true
-		return r, f
+		return s.notStarted(ctx, c, w, err)
 	case <-ctx.Done():
 		return r, context.Cause(ctx)
-	case <-time.After(time.Until(until)):
+	case <-time.After(time.Until(c.giveUp)):
 		return r, nil
 	case <-time.After(s.cfg.PollEvery):
-		return s.await(ctx, r, w, until)
 	}
+	r, err := s.await(ctx, r, w, failed, c.giveUp)
+	if f, yes := errors.AsType[startError](err); yes {
+		return s.notStarted(ctx, c, w, f.cause)
+	}
+	return r, err
+}
+
+// startError says that the run's workflow was not started.
+type startError struct{ cause error }
+
+func (e startError) Error() string { return "run: workflow not started: " + e.cause.Error() }
+
+// notStarted answers a call whose workflow could not be started. A caller with an id of their
+// own repeats the call by it, and the sweeper starts the run too. A caller without one can
+// only make another call, so theirs is withdrawn before they are told.
+func (s *Service) notStarted(ctx context.Context, c Claimed, w waiter, cause error) (Run, error) {
+	s.d.Log.WarnContext(ctx, "workflow not started", "run_id", c.Run.ID, "error", cause)
+	message := "The workflow engine cannot be reached. The call stands and runs once the engine is back: " +
+		"repeat it with the same id, or cancel it with POST /v1/executions/{id}/cancel."
+	if c.ownID {
+		withdrawn, err := s.withdraw(ctx, c.Run)
+		switch {
+		case err == nil && !withdrawn:
+			// The engine took the start after all, and only its answer was lost.
+			return s.await(ctx, c.Run, w, nil, c.giveUp)
+		case err == nil:
+			message = "The workflow engine cannot be reached. The call was withdrawn and nothing of it will run: make it again."
+		default:
+			s.d.Log.WarnContext(ctx, "claim not withdrawn", "run_id", c.Run.ID, "error", err)
+			message = "The workflow engine cannot be reached, and the call may still run. Read GET /v1/executions/{id} before you make it again."
+		}
+	}
+	f := fault.New(fault.CodeServiceUnavailable, message).Because(cause)
+	f.ExecutionID, f.Retryable = c.Run.ExecutionID, true
+	return c.Run, f
+}
+
+// withdraw cancels a claim of which nothing has come. It returns false where the run has
+// moved on.
+func (s *Service) withdraw(ctx context.Context, r Run) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.WithdrawRun, dbsqlc.WithdrawRunParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt})
+	s.requireChanged(b, r)
+	rec := prepared{run: r}.record(audit.RunCancelled)
+	rec.ActorType, rec.ActorID, rec.Outcome = actor.System, "", string(StateCancelled)
+	rec.Details = mustJSON(map[string]string{"reason": "The workflow engine could not be reached, and the caller had no id to repeat the call by."})
+	audit.Queue(b, rec)
+	_, found, err := s.apply(ctx, r, b, changed)
+	if found {
+		s.carried.forget(r.ref())
+	}
+	return found, err
 }
 
 func (s *Service) start(ctx context.Context, r Run) error {
@@ -329,8 +445,9 @@ func (s *Service) startAgain(ctx context.Context, r Run) {
 }
 
 // await waits for the end of the run. It gets a notice, and reads the row every PollEvery in
-// case the notice was lost. When the time is over it returns the run as it is then.
-func (s *Service) await(ctx context.Context, r Run, w waiter, until time.Time) (Run, error) {
+// case the notice was lost. When the time is over it returns the run as it is then. The error
+// is a startError where failed says that the workflow was not started.
+func (s *Service) await(ctx context.Context, r Run, w waiter, failed <-chan error, until time.Time) (Run, error) {
 	// The run may have ended between the claim's read and the join.
 	poll := time.NewTimer(0)
 	defer poll.Stop()
@@ -338,8 +455,10 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, until time.Time) (
 	defer deadline.Stop()
 	for {
 		select {
-		case done := <-w:
+		case done := <-w.ch:
 			return done, nil
+		case cause := <-failed:
+			return r, startError{cause}
 		case <-poll.C:
 			now, err := s.get(ctx, r.TenantID, r.ID)
 			switch {

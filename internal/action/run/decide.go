@@ -152,12 +152,9 @@ func (d *deciding) record(action audit.Action, outcome governance.ApprovalStatus
 }
 
 func (d *deciding) reject(ctx context.Context, tx pgx.Tx) (*Run, error) {
-	message := "An approver rejected the call. Nothing was sent; the id may be used again."
 	reason := d.Decision.Reason
-	if reason != "" {
-		message = "An approver rejected the call: " + reason + " (Nothing was sent; the id may be used again.)"
-	}
-	rows, err := d.s.q.CloseHeldRun(ctx, tx, closeParams(d.p.run, StateRejected, fault.CodeGovernanceBlocked, message))
+	// The row has the reason alone; Run.Fault makes the message of it.
+	rows, err := d.s.q.CloseHeldRun(ctx, tx, closeParams(d.p.run, StateRejected, fault.CodeGovernanceBlocked, reason))
 	if err != nil {
 		return nil, err
 	}

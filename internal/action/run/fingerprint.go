@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/strictjson"
@@ -25,20 +26,24 @@ func fingerprint(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, err
 	return sum[:], nil
 }
 
-// argsDiffer returns the paths where the arguments of a repeat differ from the original's,
-// or "" where they are the same.
-func argsDiffer(original Run, args json.RawMessage, print []byte) string {
+// maxPath is the most bytes of a path that argsDiffer returns. strictjson.Diff shortens long
+// names, but arguments may be nested deeply.
+const maxPath = 200
+
+// argsDiffer returns the JSON Pointers of the places where the arguments of a repeat differ
+// from the original's, or nil where they are the same. The list and its paths are bounded:
+// strictjson.Diff names ten places, and for a deep one the result names a place above it.
+func argsDiffer(original Run, args json.RawMessage, print []byte) []string {
 	if bytes.Equal(original.Fingerprint, print) {
-		return ""
+		return nil
 	}
-	a, errA := strictjson.Canonical(original.Args)
-	b, errB := strictjson.Canonical(args)
-	if errA != nil || errB != nil {
-		return "/args"
+	differ := strictjson.Diff(original.Args, args)
+	for i, path := range differ {
+		path = "/args" + path
+		for len(path) > maxPath {
+			path = path[:strings.LastIndexByte(path, '/')]
+		}
+		differ[i] = path
 	}
-	differ := strictjson.Diff(a, b)
-	for i := range differ {
-		differ[i] = "/args" + differ[i]
-	}
-	return strings.Join(differ, ", ")
+	return slices.Compact(differ)
 }

@@ -96,9 +96,10 @@ func TestSweeperTellsAWorkflowWhatItMissed(t *testing.T) {
 			r.t.Helper()
 			require.True(r.t, r.decide(x, r.user("approver"), "approve").Closed)
 		},
-		"a rejection, and the id was claimed again": func(r *rig, x run.Run) {
+		"a refusal, and the id was claimed again": func(r *rig, x run.Run) {
 			r.t.Helper()
-			require.True(r.t, r.decide(x, r.user("approver"), "reject").Closed)
+			r.admin(`UPDATE runs SET state = 'refused', finished_at = now() WHERE id = $1`, x.ID)
+			r.admin(`UPDATE approvals SET status = 'cancelled', closed_reason = 'x', decided_at = now(), recheck = true WHERE id = $1`, *x.ApprovalID)
 			none := time.Duration(0)
 			r.engine.dead.Store(true)
 			out, err := r.do("refund", x.ExecutionID, `{}`, func(q *run.Request) { q.Wait = &none })

@@ -127,7 +127,7 @@ func TestHeldCallRunsOnceItIsApproved(t *testing.T) {
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.allowed' AND details->>'approval_id' <> ''`))
 }
 
-func TestIDOfARejectedOrExpiredCallCanRunAgain(t *testing.T) {
+func TestIDOfARejectedOrExpiredCallIsFinal(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"rejected", "expired"} {
 		t.Run(end, func(t *testing.T) {
@@ -143,12 +143,20 @@ func TestIDOfARejectedOrExpiredCallCanRunAgain(t *testing.T) {
 			done := r.wake(x)
 			require.Equal(t, end, string(done.State))
 			require.Equal(t, end, r.status(*x.ApprovalID))
-			require.Equal(t, fault.CodeGovernanceBlocked, done.Fault().Code)
-			require.Zero(t, r.provider.effects.Load())
 			r.ahead.Store(0)
-			again := r.held("pay", "one", `{}`)
-			require.NotEqual(t, *x.ApprovalID, *again.ApprovalID)
-			require.EqualValues(t, 2, again.Attempt)
+			r.policies() // even where nothing would hold the call now
+			again, err := r.do("pay", "one", `{}`)
+			require.NoError(t, err)
+			f := again.Fault()
+			require.Equal(t, fault.CodeGovernanceBlocked, f.Code)
+			require.Equal(t, "block", f.Decision)
+			require.Equal(t, end, f.Status)
+			require.False(t, f.ApprovalRequired)
+			require.Equal(t, *x.ApprovalID, f.ApprovalID)
+			require.Equal(t, "one", f.CachedFrom)
+			require.EqualValues(t, 1, again.Run.Attempt)
+			require.Zero(t, r.provider.effects.Load())
+			require.Equal(t, 1, r.count(`SELECT count(*) FROM approvals`), "nobody is asked again")
 		})
 	}
 }
@@ -391,6 +399,9 @@ func TestOperatorAtTemporalCanOnlyReject(t *testing.T) {
 	require.NoError(t, r.RejectByOperator(context.Background(), ref(x)))
 	require.Equal(t, run.StateRejected, r.wake(x).State)
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'approval.rejected' AND actor_type = 'operator'`))
+	again, err := r.do("pay", "one", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, "Rejected by an operator in the Temporal UI.", again.Fault().Reason, "it is final too")
 }
 
 func (r *rig) grant(verbName string, giver uuid.UUID, uses int) uuid.UUID {

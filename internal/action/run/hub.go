@@ -12,8 +12,12 @@ import (
 	"agentruntime/db"
 )
 
-// waiter receives the ended run, once.
-type waiter chan Run
+// A waiter receives the ended run, once. The end of an earlier attempt than its own is not
+// for it: another call made that attempt.
+type waiter struct {
+	ch      chan Run
+	attempt int32
+}
 
 // hub knows which callers in this process wait for which run, and what to tell other
 // processes.
@@ -29,8 +33,8 @@ func newHub() *hub {
 	return &hub{waiting: map[uuid.UUID]map[waiter]struct{}{}, nudge: make(chan struct{}, 1)}
 }
 
-func (h *hub) join(id uuid.UUID) waiter {
-	w := make(waiter, 1)
+func (h *hub) join(id uuid.UUID, attempt int32) waiter {
+	w := waiter{ch: make(chan Run, 1), attempt: attempt}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting[id] == nil {
@@ -55,13 +59,16 @@ func (h *hub) awaited(id uuid.UUID) bool {
 	return len(h.waiting[id]) > 0
 }
 
-// deliver hands the run to all that wait for it in this process.
+// deliver hands the run to all that wait for this attempt of it in this process.
 func (h *hub) deliver(r Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.waiting[r.ID] {
+		if r.Attempt < w.attempt {
+			continue
+		}
 		select {
-		case w <- r:
+		case w.ch <- r:
 		default: // has one already
 		}
 	}

@@ -156,6 +156,9 @@ func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.Rel
 	}
 }
 
+// expiredReason is the reason of an end that nobody decided.
+const expiredReason = "Nobody decided in time."
+
 // timeOut ends an approval that was not decided in time. Where the policies escalate, it
 // first asks owners and admins too, once and for the same time again.
 func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (flow.Step, error) {
@@ -163,7 +166,7 @@ func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (fl
 	if onTimeout != governance.OnTimeoutEscalate || a.Escalated {
 		return s.closeHeld(ctx, p, closing{
 			status: governance.ApprovalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
-			message: "Nobody approved the call in time. Nothing was sent; the id may be used again.", reason: "Nobody decided in time.",
+			message: expiredReason, reason: expiredReason,
 		})
 	}
 	until := s.d.Now().Add(timeout)

@@ -51,6 +51,8 @@ type claimedCall struct {
 	RequestID   string    `json:"request_id"`
 	SourceAddr  string    `json:"source_addr"`
 	GiveUpAt    time.Time `json:"give_up_at"`
+	// Exact is no column: a run with other arguments does not answer the call.
+	Exact bool `json:"exact,omitempty"`
 }
 
 // Run is one run as its row is in the database.

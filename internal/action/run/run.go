@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,30 +37,50 @@ func (r Run) Fault() *fault.Error {
 		f = fault.New(r.ErrorCode, r.ErrorMessage)
 		f.Details, f.ProviderStatus = r.ErrorDetails, r.ProviderStatus
 		f.Retryable, f.RetryAfter = r.Retryable, r.RetryAfter
+		if len(r.Result) <= maxProviderError {
+			f.ProviderError = r.Result
+		}
 	case StateCancelled:
 		f = fault.New(fault.CodeConflict, "This execution was cancelled before it was sent. Use a new execution_id to run the call.")
 	case StateClaimed, StateSending, StateExecuted, StateIntercepted:
 		return nil
 	}
-	f.ExecutionID = r.ExecutionID
+	f.ExecutionID, f.Status = r.ExecutionID, r.State.Status()
 	return f
 }
 
-// governed returns the refusal of a run that governance did not let through.
+// maxProviderError is the most bytes of a provider's answer that an error repeats. The
+// execution has the whole answer.
+const maxProviderError = 4 << 10
+
+// governed returns the refusal of a run that governance or people did not let through. What
+// was rejected or has expired is blocked for good.
 func (r Run) governed() *fault.Error {
-	message := r.Reason
-	if r.State == StatePending {
-		message += ". Nothing was sent. The call runs once it is approved. To see its result, repeat it with the same execution_id, or read the execution."
-	} else if r.State != StateBlocked {
-		message = r.ErrorMessage
+	f := fault.New(fault.CodeGovernanceBlocked, r.Reason)
+	f.Decision, f.Reason = r.Decision, r.Reason
+	switch r.State {
+	case StatePending:
+		f.ApprovalRequired = true
+		f.Message += ". Nothing was sent. The call runs by itself once it is approved. To learn what came of it, repeat it with the same id, or read the execution."
+	case StateRejected, StateExpired:
+		f.Decision, f.Reason = string(governance.Block), r.ErrorMessage
+		f.Message = "Nobody approved the call in time. Nothing was sent, and nothing will be under this id. To ask again, use another id."
+		if r.State == StateRejected {
+			f.Message = "The call was rejected" + because(r.ErrorMessage) + ". Nothing was sent, and nothing will be under this id. To ask again, use another id."
+		}
 	}
-	f := fault.New(fault.CodeGovernanceBlocked, message)
-	f.Decision = r.Decision
-	f.ApprovalRequired = r.State == StatePending
 	if r.ApprovalID != nil {
 		f.ApprovalID = *r.ApprovalID
 	}
 	return f
+}
+
+// because returns ": reason" without the reason's own full stop, or "".
+func because(reason string) string {
+	if reason = strings.TrimRight(reason, ". "); reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 // Target is a verb of the tenant, ready to be judged and called.

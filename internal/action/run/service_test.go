@@ -121,7 +121,7 @@ func TestIDOfAnotherCallIsRefused(t *testing.T) {
 	out, err := r.do("pay", "e1", `{"amount":2}`)
 	require.NoError(t, err)
 	require.True(t, out.Cached)
-	require.Equal(t, "/args/amount", out.ArgsDiffer)
+	require.Equal(t, []string{"/args/amount"}, out.ArgsDiffer)
 	_, err = r.do("pay", "", `{"amount":2}`, func(q *run.Request) { q.IdempotencyKey, q.KeyByHeader = "e1", true })
 	require.True(t, fault.HasCode(err, fault.CodeIdempotencyKeyReused), "by header with other arguments: %v", err)
 	require.EqualValues(t, 1, r.provider.effects.Load())

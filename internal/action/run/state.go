@@ -43,8 +43,9 @@ type move struct {
 func moves() []move {
 	unsent := []State{StateBlocked, StateRefused}
 	return []move{
-		// claim_run: an id that was refused before anything was sent runs again.
-		{"ClaimRun", []State{StateBlocked, StateRefused, StateRejected, StateExpired}, []State{StateClaimed}},
+		// claim_run: an id that was refused before anything was sent runs again. What people
+		// rejected, or nobody approved in time, is final.
+		{"ClaimRun", []State{StateBlocked, StateRefused}, []State{StateClaimed}},
 		// A crash can leave sending behind; a call that may be repeated is sent again.
 		{"MarkSending", []State{StateClaimed, StateSending}, []State{StateSending}},
 		{"BackToClaimed", []State{StateSending}, []State{StateClaimed}},
@@ -54,6 +55,8 @@ func moves() []move {
 		// A dry run that is discarded stays intercepted.
 		{"CloseHeldRun", []State{StateIntercepted}, []State{StateIntercepted}},
 		{"LetThrough", []State{StateClaimed}, []State{StateClaimed}},
+		// The engine could not be reached, and the caller has no id to repeat the call by.
+		{"WithdrawRun", []State{StateClaimed}, []State{StateCancelled}},
 		{"RequestCancel", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateCancelled}},
 		{"ResolveRun", []State{StateOutcomeUnknown}, []State{StateExecuted, StateFailed}},
 		// FinishRun gets the states to come from as a parameter; see endsFrom.

@@ -87,7 +87,7 @@ func Table() []Spec {
 		{CodeInsufficientPermissions, http.StatusForbidden, "The credential lacks a permission this endpoint needs.", "The key or role lacks the named permission."},
 		{CodeAgentLocked, http.StatusForbidden, "The key is locked to another agent.", "The key was created with another `agent_id`."},
 		{CodeOriginNotAllowed, http.StatusForbidden, "The key may not be used from this origin.", "The request has an `Origin` that is not in the key's `allowed_origins`."},
-		{CodeGovernanceBlocked, http.StatusForbidden, "Governance blocked this call.", "A policy or the verb's registry default blocks or holds the call; `decision` and `approval_id` say which."},
+		{CodeGovernanceBlocked, http.StatusForbidden, "Governance blocked this call.", "A policy or the verb's registry default blocks or holds the call, or people rejected it or let it expire; `decision`, `status` and `approval_id` say which."},
 		{CodeApproverNotEligible, http.StatusForbidden, "You may not decide this approval.", "The policy names other approvers, or it is about a call that you asked for or edited yourself."},
 		{CodeQuotaExceeded, http.StatusForbidden, "The tenant has as many of these as it may have.", "Creating one more would exceed a quota of the tenant; the message names the quota and its limit. A held call that would exceed one is not held, and nothing is sent."},
 		{CodeNotFound, http.StatusNotFound, "No such resource.", "The path is unknown."},
@@ -116,7 +116,7 @@ func Table() []Spec {
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
-		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id."},
+		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
 		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent and not answered. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},
 	}

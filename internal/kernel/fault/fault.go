@@ -7,6 +7,7 @@
 package fault
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -39,8 +40,22 @@ type Error struct {
 	Decision string
 	// ExecutionID is the run that the refusal is about; "" where there is none.
 	ExecutionID string
+	// Status is the public status of that run; "" where there is none.
+	Status string
+	// Reason is why governance or an approver decided so; "" where neither did.
+	Reason string
+	// CachedFrom is the execution id of the stored run that answers a repeat; "" where the
+	// call itself was refused.
+	CachedFrom string
+	// ArgsMatch says whether the arguments of a repeat are those of the run that has its id;
+	// nil where the call is no repeat. ArgsDiffer has the JSON Pointers of those that are not.
+	ArgsMatch  *bool
+	ArgsDiffer []string
 	// ProviderStatus is the HTTP status of the provider's answer; 0 where there was none.
 	ProviderStatus int
+	// ProviderError is what the provider answered, without secrets; nil where it is not known
+	// or too large to repeat.
+	ProviderError json.RawMessage
 	// Retryable: the same call may succeed later.
 	Retryable bool
 	// RetryAfter is how long the caller should wait; 0 where that is not known.
