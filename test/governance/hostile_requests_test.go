@@ -53,7 +53,11 @@ func replayTricks() []scenario {
 		}},
 		{name: "a held id with other arguments, then approved", effects: 1, sentence: "What was shown is what is sent.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
-			require.Equal(h.t, held, h.asks(h.Runtime.Run(highWrite, m{"id": "prey", "amount": 1e6}, "held")))
+			a := h.Runtime.Run(highWrite, m{"id": "prey", "amount": 1e6}, "held")
+			require.Equal(h.t, held, h.asks(a))
+			require.Contains(h.t, string(a.Body), `"args_match":false`)
+			require.Contains(h.t, string(a.Body), `"args_differ":["/args/amount"]`)
+			require.NotContains(h.t, string(a.Body), "1000000")
 			require.Equal(h.t, http.StatusOK, h.approve(held).Status)
 			h.awaitStatus("held", "executed")
 		}},
@@ -75,13 +79,20 @@ func replayTricks() []scenario {
 			e := refused(h.t, h.run(""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 			require.Equal(h.t, e.Error.ApprovalID, h.asks(h.Runtime.Run(highWrite, m{"id": "other"}, e.Error.ExecutionID)))
 		}},
-		{name: "a rejected id again", sentence: "It asks again, and the rejected approval stays closed.", try: func(h *hostile) {
+		{name: "a rejected id again", sentence: "A rejection is final: the caller hears of it, and nobody is asked again.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
-			require.Equal(h.t, http.StatusOK, h.reject(held).Status)
-			require.NotEqual(h.t, held, h.asks(h.run("held")))
+			require.Equal(h.t, http.StatusOK, h.User.Decide(held, "reject", m{"reason": "no, and stop asking"}).Status)
+			for range 3 {
+				e := refused(h.t, h.run("held"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+				require.Equal(h.t, "block", e.Error.Decision)
+				require.Equal(h.t, "rejected", e.Error.Status)
+				require.Equal(h.t, "no, and stop asking", e.Error.Reason)
+				require.Equal(h.t, held, e.Error.ApprovalID)
+			}
 			refused(h.t, h.approve(held), http.StatusConflict, "APPROVAL_NOT_PENDING")
+			require.NotEqual(h.t, held, h.asks(h.run("another")))
 		}},
-		{name: "a rejected id again as a dry run", sentence: "A freed id is still of its kind.", try: func(h *hostile) {
+		{name: "a rejected id again as a dry run", sentence: "An id is of one kind.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
 			require.Equal(h.t, http.StatusOK, h.reject(held).Status)
 			h.fails(h.raw(`,"execution_id":"held","dryRun":true`))

@@ -34,6 +34,11 @@ type Envelope struct {
 		RequestID      string          `json:"requestId"`
 		ApprovalID     string          `json:"approval_id"`
 		Decision       string          `json:"decision"`
+		Status         string          `json:"status"`
+		Reason         string          `json:"reason"`
+		FenceStatus    string          `json:"fence_status"`
+		ArgsMatch      *bool           `json:"args_match"`
+		ArgsDiffer     []string        `json:"args_differ"`
 		ExecutionID    string          `json:"execution_id"`
 		ProviderStatus int             `json:"provider_status"`
 		Retryable      bool            `json:"retryable"`
