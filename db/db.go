@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,7 +30,10 @@ type Config struct {
 
 // Pool is a connection pool whose every access names a tenant, or the secret or
 // address that a caller presents before their tenant is known.
-type Pool struct{ pool *pgxpool.Pool }
+type Pool struct {
+	pool  *pgxpool.Pool
+	turns *turns
+}
 
 // Open returns a pool that connects when it is used; see AwaitReady. It returns an error
 // where the URL is not valid. No error contains the URL.
@@ -47,6 +51,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	// A plan is made once and kept. If a table has ten rows then, the plan scans it, and
 	// would still scan it when it has millions. Every access of the service has an index.
 	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
+	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(statementLimit.Milliseconds(), 10)
 	pc.MaxConnIdleTime = 5 * time.Minute
 	pc.AfterConnect = registerUUID
 	pc.ConnConfig.Tracer = cfg.Tracer
@@ -57,7 +62,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: open: %w", err)
 	}
-	return &Pool{pool: pool}, nil
+	return &Pool{pool: pool, turns: newTurns(pc.MaxConns)}, nil
 }
 
 // How often AwaitReady asks Postgres, and after how many tries it writes to the log again.

@@ -15,8 +15,12 @@ import (
 // quotaExceeded is the SQLSTATE that quota_exceeded raises.
 const quotaExceeded = "AR002"
 
+// queryCanceled is the SQLSTATE of a statement that reached statement_timeout.
+const queryCanceled = "57014"
+
 // translate turns a failure to reach Postgres into the fault SERVICE_UNAVAILABLE,
-// which a caller may repeat, and an exceeded quota into QUOTA_EXCEEDED. It leaves every
+// which a caller may repeat, an exceeded quota into QUOTA_EXCEEDED, and a statement that took
+// too long into SERVICE_UNAVAILABLE. It leaves every
 // other error as it is.
 func translate(err error) error {
 	if err == nil {
@@ -24,6 +28,11 @@ func translate(err error) error {
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == quotaExceeded {
 		return fault.New(fault.CodeQuotaExceeded, pe.Message)
+	}
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == queryCanceled {
+		f := fault.New(fault.CodeServiceUnavailable, "The database took too long. If the call reads a list, ask for less: a narrower filter, a shorter period or a smaller page.").Because(err)
+		f.Retryable = true
+		return f
 	}
 	if !unreachable(err) {
 		return err

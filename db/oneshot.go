@@ -16,6 +16,8 @@ type oneShot struct {
 	pool    *pgxpool.Pool
 	setting Setting
 	value   string
+	// reads is set for statements that wait for their turn; see Pool.Reading.
+	reads *reading
 }
 
 func queueSetting(b *pgx.Batch, s Setting, value string) {
@@ -23,14 +25,23 @@ func queueSetting(b *pgx.Batch, s Setting, value string) {
 }
 
 func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error) {
+	b, free := &pgx.Batch{}, func() {}
+	if o.reads == nil {
+		queueSetting(b, o.setting, o.value)
+	} else {
+		var err error
+		if free, err = o.reads.begin(ctx); err != nil {
+			return nil, err
+		}
+		o.reads.queueSettings(b, o.value)
+	}
 	conn, err := o.pool.Acquire(ctx)
 	if err != nil {
+		free()
 		return nil, translate(fmt.Errorf("db: acquire: %w", err))
 	}
-	b := &pgx.Batch{}
-	queueSetting(b, o.setting, o.value)
 	b.Queue(sql, args...)
-	s := &shot{conn: conn, res: conn.SendBatch(ctx, b)}
+	s := &shot{conn: conn, res: conn.SendBatch(ctx, b), free: free}
 	if _, err := s.res.Exec(); err != nil {
 		s.close()
 		return nil, translate(err)
@@ -78,6 +89,7 @@ func (o oneShot) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 type shot struct {
 	conn   *pgxpool.Conn
 	res    pgx.BatchResults
+	free   func() // gives the turn back
 	closed bool
 	err    error
 }
@@ -89,6 +101,7 @@ func (s *shot) close() error {
 		s.closed = true
 		s.err = s.res.Close()
 		s.conn.Release()
+		s.free()
 	}
 	return s.err
 }

@@ -214,7 +214,7 @@ func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.L
 	var out []dbsqlc.ListApprovalsRow
 	only := Filter{Status: governance.ApprovalPending, Before: f.Before, Limit: f.Limit}
 	if f == only {
-		rows, err := s.q.PendingApprovals(ctx, s.d.DB.Tenant(tenant), dbsqlc.PendingApprovalsParams{
+		rows, err := s.q.PendingApprovals(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.PendingApprovalsParams{
 			TenantID: tenant, Before: db.Optional(f.Before), Most: int32(f.Limit + 1), Bytes: pageBytes,
 		})
 		for _, row := range rows {
@@ -222,7 +222,7 @@ func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.L
 		}
 		return out, err
 	}
-	return s.q.ListApprovals(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListApprovalsParams{
+	return s.q.ListApprovals(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListApprovalsParams{
 		TenantID: tenant, Before: db.Optional(f.Before), Status: db.Optional(string(f.Status)), Kind: db.Optional(string(f.Kind)),
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), RiskLevel: db.Optional(f.RiskLevel), PolicyID: f.PolicyID,
 		ExecutionID: db.Optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,
@@ -247,7 +247,7 @@ func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
 // Counts returns how many approvals of each status the tenant has. Every status is in the
 // map.
 func (s *Desk) Counts(ctx context.Context, tenant uuid.UUID) (map[governance.ApprovalStatus]int64, error) {
-	rows, err := s.q.CountApprovals(ctx, s.d.DB.Tenant(tenant), tenant)
+	rows, err := s.q.CountApprovals(ctx, s.d.DB.Reading(tenant, db.ListLimit), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("desk: count: %w", err)
 	}

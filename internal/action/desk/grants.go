@@ -195,7 +195,7 @@ type GrantFilter struct {
 
 // Grants returns the newest grants first, and whether there are more.
 func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
-	rows, err := s.q.ListGrants(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListGrantsParams{
+	rows, err := s.q.ListGrants(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListGrantsParams{
 		TenantID: tenant, Before: f.Before, Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/governance"
 )
@@ -50,7 +51,7 @@ func (s *Service) Coverage(ctx context.Context, tenant, id uuid.UUID, from, to *
 	if err != nil {
 		return Coverage{}, err
 	}
-	on := s.db.Tenant(tenant)
+	on := s.db.Reading(tenant, db.ScanLimit)
 	if err := s.everWas(ctx, tenant, id); err != nil {
 		return Coverage{}, err
 	}

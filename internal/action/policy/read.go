@@ -74,7 +74,7 @@ func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []
 	if f.Verb != nil {
 		arg.N = int32(s.quotas.Most(quota.Policies))
 	}
-	rows, err := s.q.ListPolicies(ctx, s.db.Tenant(tenant), arg)
+	rows, err := s.q.ListPolicies(ctx, s.db.Reading(tenant, db.ListLimit), arg)
 	if err != nil {
 		return nil, false, fmt.Errorf("policy: list: %w", err)
 	}
@@ -119,7 +119,7 @@ func (s *Service) Versions(ctx context.Context, tenant, id uuid.UUID, before int
 	if before != 0 {
 		arg.Before = &before
 	}
-	rows, err := s.q.ListPolicyVersions(ctx, s.db.Tenant(tenant), arg)
+	rows, err := s.q.ListPolicyVersions(ctx, s.db.Reading(tenant, db.ListLimit), arg)
 	switch {
 	case err != nil:
 		return nil, false, fmt.Errorf("policy: list versions: %w", err)

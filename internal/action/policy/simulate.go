@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
@@ -178,7 +179,7 @@ func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
 	if m.subjects, err = simplelru.NewLRU[verb.Name, Subject](subjectsKept, nil); err != nil {
 		return fmt.Errorf("policy: simulate: %w", err)
 	}
-	on := m.s.db.Tenant(m.tenant)
+	on := m.s.db.Reading(m.tenant, db.ScanLimit)
 	low, high := m.out.Period.bounds()
 	if m.out.Runs, err = m.s.q.CountRunsBetween(ctx, on, dbsqlc.CountRunsBetweenParams{TenantID: m.tenant, Low: low, High: high}); err != nil {
 		return fmt.Errorf("policy: simulate: count: %w", err)
@@ -200,7 +201,7 @@ func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
 
 // compile makes the sets without and with the candidate.
 func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces *uuid.UUID) error {
-	on := m.s.db.Tenant(m.tenant)
+	on := m.s.db.Reading(m.tenant, db.ScanLimit)
 	all, _, version, err := load(ctx, m.s.q, on, m.tenant)
 	if err != nil {
 		return err
@@ -224,7 +225,7 @@ func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces 
 
 // judge judges runs in the order of their ids in the list.
 func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
-	rows, err := m.s.q.RunsToJudge(ctx, m.s.db.Tenant(m.tenant), dbsqlc.RunsToJudgeParams{TenantID: m.tenant, Ids: ids})
+	rows, err := m.s.q.RunsToJudge(ctx, m.s.db.Reading(m.tenant, db.ScanLimit), dbsqlc.RunsToJudgeParams{TenantID: m.tenant, Ids: ids})
 	if err != nil {
 		return fmt.Errorf("policy: simulate: read runs: %w", err)
 	}

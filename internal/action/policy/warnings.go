@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/governance"
 )
@@ -125,7 +126,7 @@ func reachOf(matchers []governance.Matcher) reach {
 
 // unknownNames finds matchers that name what the catalog does not have.
 func (l *look) unknownNames(ctx context.Context) error {
-	on := l.s.db.Tenant(l.tenant)
+	on := l.s.db.Reading(l.tenant, db.ScanLimit)
 	if len(l.reach.providers) > 0 {
 		missing, err := l.s.q.MissingProviders(ctx, on, dbsqlc.MissingProvidersParams{TenantID: l.tenant, Slugs: l.reach.providers})
 		if err != nil {
@@ -151,7 +152,7 @@ func (l *look) unknownVerbs(ctx context.Context) error {
 	if len(l.reach.globs) == 0 {
 		return nil
 	}
-	missing, err := l.s.q.MissingVerbs(ctx, l.s.db.Tenant(l.tenant),
+	missing, err := l.s.q.MissingVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit),
 		dbsqlc.MissingVerbsParams{TenantID: l.tenant, Patterns: l.reach.patterns, Providers: l.reach.named})
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (l *look) unknownVerbs(ctx context.Context) error {
 // do anything about them, and whether they have the arguments that it asks for.
 func (l *look) verbs(ctx context.Context) error {
 	r := l.reach
-	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Tenant(l.tenant), dbsqlc.CountMatchedVerbsParams{
+	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), dbsqlc.CountMatchedVerbsParams{
 		TenantID: l.tenant, Every: r.every, Patterns: r.patterns, Providers: r.providers,
 		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
 	})
@@ -202,7 +203,7 @@ func (l *look) arguments(ctx context.Context) error {
 		Operations: l.reach.operations, Domains: l.reach.domains, Anywhere: l.reach.anywhere, Within: l.reach.within, N: schemasAtOnce,
 	}
 	for len(misfits) > 0 {
-		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Tenant(l.tenant), arg)
+		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), arg)
 		if err != nil {
 			return err
 		}
@@ -241,7 +242,7 @@ func (l *look) approvers(ctx context.Context) error {
 		return nil
 	}
 	users, roles := usersAndRoles(l.p.Approval)
-	n, err := l.s.q.CountEligible(ctx, l.s.db.Tenant(l.tenant), dbsqlc.CountEligibleParams{TenantID: l.tenant, Ids: users, Roles: roles})
+	n, err := l.s.q.CountEligible(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), dbsqlc.CountEligibleParams{TenantID: l.tenant, Ids: users, Roles: roles})
 	if err != nil {
 		return err
 	}
@@ -271,7 +272,7 @@ func (s *Service) unknownUsers(ctx context.Context, tenant uuid.UUID, r governan
 	if len(users) == 0 {
 		return nil, nil
 	}
-	known, err := s.q.TenantUsers(ctx, s.db.Tenant(tenant), dbsqlc.TenantUsersParams{TenantID: tenant, Ids: users})
+	known, err := s.q.TenantUsers(ctx, s.db.Reading(tenant, db.ScanLimit), dbsqlc.TenantUsersParams{TenantID: tenant, Ids: users})
 	if err != nil {
 		return nil, fmt.Errorf("policy: read users: %w", err)
 	}

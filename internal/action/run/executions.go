@@ -75,7 +75,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}
-	rows, err := s.q.ListRuns(ctx, s.d.DB.Tenant(who.TenantID), p)
+	rows, err := s.q.ListRuns(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
 	if err != nil {
 		return nil, false, fmt.Errorf("run: list: %w", err)
 	}

@@ -52,11 +52,11 @@ func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, e
 	b := &db.Batch{}
 	enabled := db.Queue(b, c.q.HasEnabledProviders, tenant)
 	read := f.queue(b, tenant, false, c.q.OwnConnectedProviders)
-	err := c.db.Send(ctx, tenant, b)
+	err := c.db.SendReading(ctx, tenant, db.ListLimit, b)
 	if err == nil && enabled.Value {
 		b = &db.Batch{}
 		read = f.queue(b, tenant, true, c.q.ConnectedProviders)
-		err = c.db.Send(ctx, tenant, b)
+		err = c.db.SendReading(ctx, tenant, db.ListLimit, b)
 	}
 	if err != nil {
 		return Page{}, fmt.Errorf("catalog: list verbs: %w", err)

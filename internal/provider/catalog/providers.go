@@ -45,7 +45,7 @@ func (c *Catalog) Provider(ctx context.Context, tenant uuid.UUID, slug string) (
 // Providers returns up to limit providers with slugs after the given one, in the
 // order of their slugs and without their reports, and whether there are more.
 func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []Provider, more bool, err error) {
-	rows, err := c.q.ListProviders(ctx, c.db.Tenant(tenant), dbsqlc.ListProvidersParams{TenantID: tenant, After: after, N: int32(limit + 1)})
+	rows, err := c.q.ListProviders(ctx, c.db.Reading(tenant, db.ListLimit), dbsqlc.ListProvidersParams{TenantID: tenant, After: after, N: int32(limit + 1)})
 	if err != nil {
 		return nil, false, fmt.Errorf("catalog: list providers: %w", err)
 	}

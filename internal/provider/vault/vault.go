@@ -123,7 +123,7 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 	if f.Before != uuid.Nil {
 		arg.Before = &f.Before
 	}
-	rows, err := v.q.ListCredentials(ctx, v.db.Tenant(tenant), arg)
+	rows, err := v.q.ListCredentials(ctx, v.db.Reading(tenant, db.ListLimit), arg)
 	if err != nil {
 		return nil, false, fmt.Errorf("vault: list credentials: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/chain"
 )
@@ -69,7 +70,7 @@ func (x *Export) narrow(ctx context.Context) error {
 	sql := `SELECT min(s.seq), max(s.seq) FROM audit_records r
   JOIN audit_seals s ON s.tenant_id = r.tenant_id AND s.record_id = r.id
  WHERE r.tenant_id = $1 AND s.seq <= $2` + x.filter.where(&args)
-	tx := x.trail.d.DB.Tenant(x.tenant)
+	tx := x.trail.d.DB.Reading(x.tenant, db.ScanLimit)
 	var first, last *int64
 	if err := tx.QueryRow(ctx, sql, args...).Scan(&first, &last); err != nil {
 		return err
@@ -121,7 +122,7 @@ var errFull = errors.New("audit: the piece is full")
 
 // piece appends the records from the seq at on and returns where the next piece begins.
 func (x *Export) piece(ctx context.Context, f format, piece *[]byte, at int64) (next int64, err error) {
-	tx := x.trail.d.DB.Tenant(x.tenant)
+	tx := x.trail.d.DB.Reading(x.tenant, db.ScanLimit)
 	checkpoints, err := dbsqlc.New().AuditCheckpoints(ctx, tx,
 		dbsqlc.AuditCheckpointsParams{TenantID: x.tenant, FirstSeq: at, LastSeq: min(at+pieceRecords-1, x.last)})
 	if err != nil {

@@ -33,7 +33,7 @@ func (t *Trail) List(ctx context.Context, tenant uuid.UUID, f Filter, before *uu
   FROM (SELECT r.* FROM audit_records r WHERE r.tenant_id = $1%s ORDER BY r.id DESC LIMIT $%d) r
   LEFT JOIN audit_seals s ON s.tenant_id = r.tenant_id AND s.record_id = r.id
  ORDER BY r.id DESC`, recordColumns, where, len(args))
-	err = stream(ctx, t.d.DB.Tenant(tenant), sql, args, func(rows pgx.Rows) error {
+	err = stream(ctx, t.d.DB.Reading(tenant, db.ListLimit), sql, args, func(rows pgx.Rows) error {
 		var e Entry
 		if err := rows.Scan(append(recordFields(&e.Record), &e.Seq, &e.Hash)...); err != nil {
 			return err

@@ -47,7 +47,7 @@ type Report struct {
 // checkpoints against it. It reads everything, and keeps one record in memory at a time.
 func (t *Trail) Verify(ctx context.Context, tenant uuid.UUID) (Report, error) {
 	w := &walk{tenant: tenant, keys: t.keys, computed: chain.Genesis(tenant)}
-	tx := t.d.DB.Tenant(tenant)
+	tx := t.d.DB.Reading(tenant, db.ScanLimit)
 	for {
 		before := w.seq
 		if err := w.piece(ctx, tx); err != nil {

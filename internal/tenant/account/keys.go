@@ -79,7 +79,7 @@ func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string)
 	if status != "" && status != KeyActive && status != "all" {
 		return nil, fault.Invalid("query.status", "enum", "status is active or all.")
 	}
-	rows, err := s.q.ListAPIKeys(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListAPIKeysParams{
+	rows, err := s.q.ListAPIKeys(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListAPIKeysParams{
 		TenantID: tenant, IncludeRevoked: status == "all",
 	})
 	if err != nil {

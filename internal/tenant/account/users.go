@@ -123,7 +123,7 @@ func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter)
 	default:
 		return nil, false, fault.Invalid("query.status", "enum", "status is active, invited, removed or all.")
 	}
-	rows, err := s.q.ListUsers(ctx, s.d.DB.Tenant(tenant), arg)
+	rows, err := s.q.ListUsers(ctx, s.d.DB.Reading(tenant, db.ListLimit), arg)
 	if err != nil {
 		return nil, false, fmt.Errorf("account: list users: %w", err)
 	}
