@@ -78,10 +78,11 @@ UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_b
 
 -- name: RequireApprovalIs :one
 -- Undoes the transaction where another transaction decided the approval meanwhile, even if
--- in the same way. now() is the start of the transaction, so only its own change has this
--- time.
+-- in the same way. A row's xmin is the transaction that wrote it; the time says that this
+-- transaction decided, and not only marked, the approval.
 SELECT CASE
-    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status AND a.decided_at = now()) THEN true
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = @id AND a.status = @status AND a.decided_at = now()
+                  AND a.xmin = pg_current_xact_id()::xid) THEN true
     ELSE run_not_changed()
     END::boolean AS changed;
 

@@ -95,10 +95,10 @@ UPDATE runs SET updated_at = now()
 
 -- name: RequireRunChanged :one
 -- Undoes the transaction where it did not change the run, because another attempt was first:
--- then the audit record of the change must not stay. now() is the start of the transaction,
--- so only its own change has this time.
+-- then the audit record of the change must not stay. A row's xmin is the transaction that
+-- wrote it. Times would not do: two transactions can begin in the same microsecond.
 SELECT CASE
-    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.updated_at = now()) THEN true
+    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.xmin = pg_current_xact_id()::xid) THEN true
     ELSE run_not_changed()
     END::boolean AS changed;
 

@@ -1020,7 +1020,8 @@ func (q *Queries) RecheckApproval(ctx context.Context, db DBTX, arg RecheckAppro
 
 const RequireApprovalIs = `-- name: RequireApprovalIs :one
 SELECT CASE
-    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3 AND a.decided_at = now()) THEN true
+    WHEN EXISTS (SELECT FROM approvals a WHERE a.tenant_id = $1 AND a.id = $2 AND a.status = $3 AND a.decided_at = now()
+                  AND a.xmin = pg_current_xact_id()::xid) THEN true
     ELSE run_not_changed()
     END::boolean AS changed
 `
@@ -1032,8 +1033,8 @@ type RequireApprovalIsParams struct {
 }
 
 // Undoes the transaction where another transaction decided the approval meanwhile, even if
-// in the same way. now() is the start of the transaction, so only its own change has this
-// time.
+// in the same way. A row's xmin is the transaction that wrote it; the time says that this
+// transaction decided, and not only marked, the approval.
 func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApprovalIsParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireApprovalIs, arg.TenantID, arg.ID, arg.Status)
 	var changed bool

@@ -1206,7 +1206,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 
 const RequireRunChanged = `-- name: RequireRunChanged :one
 SELECT CASE
-    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.updated_at = now()) THEN true
+    WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.xmin = pg_current_xact_id()::xid) THEN true
     ELSE run_not_changed()
     END::boolean AS changed
 `
@@ -1217,8 +1217,8 @@ type RequireRunChangedParams struct {
 }
 
 // Undoes the transaction where it did not change the run, because another attempt was first:
-// then the audit record of the change must not stay. now() is the start of the transaction,
-// so only its own change has this time.
+// then the audit record of the change must not stay. A row's xmin is the transaction that
+// wrote it. Times would not do: two transactions can begin in the same microsecond.
 func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRunChangedParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireRunChanged, arg.TenantID, arg.ID)
 	var changed bool

@@ -61,7 +61,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	for _, queue := range more {
 		queue(b)
 	}
-	p.note(b, action, string(e.state), auditDetails(e))
+	p.note(b, action, string(e.state), p.endDetails(e))
 	done, found, err := s.apply(ctx, p.run, b, changed)
 	if err != nil {
 		return flow.Step{}, err

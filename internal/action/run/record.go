@@ -81,8 +81,9 @@ func (p prepared) approvalRecord(action audit.Action, id, outcome string, detail
 	return rec
 }
 
-// auditDetails returns how a run ended, without the provider's answer.
-func auditDetails(e ending) json.RawMessage {
+// endDetails returns how a run ended, without the provider's answer. Of a blocked run they
+// name the policies too: no other record does.
+func (p prepared) endDetails(e ending) json.RawMessage {
 	d := map[string]any{}
 	if e.code != "" {
 		d["code"], d["message"] = e.code, e.message
@@ -92,6 +93,9 @@ func auditDetails(e ending) json.RawMessage {
 	}
 	if e.approvalID != nil {
 		d["approval_id"] = *e.approvalID
+	}
+	if e.state == StateBlocked {
+		return p.explained(d)
 	}
 	return mustJSON(d)
 }

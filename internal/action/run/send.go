@@ -200,13 +200,16 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	}
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write
-	n, err := s.q.BackToClaimed(ctx, s.d.DB.Tenant(r.TenantID),
-		dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
-	if err != nil {
-		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
-	}
-	if n == 0 {
+	b := &db.Batch{}
+	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
+	s.requireChanged(b, r)
+	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
+	err := s.d.DB.Send(ctx, r.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
 		return flow.Step{State: r.State, Done: true}, nil
+	case err != nil:
+		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}
 	p.run.MaybeSent = r.MaybeSent || maybeSent
 	if r.Held || r.GrantID != nil {

@@ -12,12 +12,15 @@ const (
 	RunIntercepted    Action = "run.intercepted"
 	RunBlocked        Action = "run.blocked"
 	RunRefused        Action = "run.refused"
+	RunRepeated       Action = "run.repeated"
+	RunRetried        Action = "run.retried"
 	RunExecuted       Action = "run.executed"
 	RunFailed         Action = "run.failed"
 	RunOutcomeUnknown Action = "run.outcome_unknown"
 	RunCancelled      Action = "run.cancelled"
 	RunResolved       Action = "run.resolved"
 
+	ApprovalRefused    Action = "approval.refused"
 	ApprovalVoted      Action = "approval.voted"
 	ApprovalApproved   Action = "approval.approved"
 	ApprovalRejected   Action = "approval.rejected"
@@ -98,13 +101,16 @@ func Actions() []ActionSpec {
 		{RunHeld, SubjectApproval, "The call waits for approval.", "approval.requested"},
 		{RunIntercepted, SubjectApproval, "A dry run stopped before it was sent; its approval can be decided.", "approval.requested"},
 		{RunBlocked, SubjectNone, "Governance blocked the call.", "action.blocked"},
-		{RunRefused, SubjectNone, "Something else was wrong before the call was sent.", ""},
+		{RunRefused, SubjectNone, "Something else was wrong before the call was sent, or the call was refused and claimed no run.", ""},
+		{RunRepeated, SubjectNone, "A call with an id that has a run was answered from that run.", ""},
+		{RunRetried, SubjectNone, "An attempt did not settle the run, and another one follows.", ""},
 		{RunExecuted, SubjectNone, "The provider did what was asked.", "action.executed"},
 		{RunFailed, SubjectNone, "The call failed.", "action.failed"},
 		{RunOutcomeUnknown, SubjectNone, "The call was sent and its outcome is not known.", "action.outcome_unknown"},
 		{RunCancelled, SubjectNone, "A user or a key cancelled the run.", ""},
 		{RunResolved, SubjectNone, "A user or a key said how a run with an unknown outcome ended.", ""},
 
+		{ApprovalRefused, SubjectApproval, "A decision was refused and does not count.", ""},
 		{ApprovalVoted, SubjectApproval, "A user approved; more approvals are needed.", ""},
 		{ApprovalApproved, SubjectApproval, "A user approved, and that was the last approval needed.", "approval.decided"},
 		{ApprovalRejected, SubjectApproval, "A user rejected the call, or an operator did in the Temporal UI.", "approval.decided"},
