@@ -28,7 +28,7 @@ type Runs interface {
 	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
 	Cancel(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	Resolve(ctx context.Context, who actor.Actor, executionID string, res run.Resolution) (run.Run, error)
-	MaskedArgs(ctx context.Context, r run.Run) json.RawMessage
+	Shown(ctx context.Context, r run.Run) run.Run
 }
 
 // runBody is the body of a run. Unknown members are refused, because a misspelt dryRun

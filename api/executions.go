@@ -66,11 +66,12 @@ func (s *Server) view(r run.Run) execution {
 	return e
 }
 
-// detail returns view with the masked arguments and the result.
+// detail returns view with arguments and result. The run's caller reads the result in the
+// clear by a repeat of the call; here it is masked.
 func (s *Server) detail(ctx context.Context, r run.Run) execution {
+	r = s.deps.Runs.Shown(ctx, r)
 	e := s.view(r)
-	e.Args = s.deps.Runs.MaskedArgs(ctx, r)
-	e.Result = r.Result
+	e.Args, e.Result = r.Args, r.Result
 	return e
 }
 

@@ -9,18 +9,30 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 )
 
-// MaskPath names an argument that is masked besides what looks secret.
+// Part is a part of a run in which masks hide values.
+type Part string
+
+// Parts, as the paths of masks begin.
+const (
+	PartArgs     Part = "args"
+	PartMetadata Part = "metadata"
+	PartResult   Part = "result"
+)
+
+// MaskPath names a value that is masked besides what looks secret.
 type MaskPath struct {
 	// Verb is a verb's name, in which * stands for any characters.
 	Verb string `json:"verb"`
-	// Path is args.<path>; a segment * stands for any name or position.
+	// Path is <part>.<path>; a segment * stands for any name or position.
 	Path string `json:"path"`
 }
 
@@ -31,8 +43,6 @@ const (
 	maxSegments = 32
 )
 
-const argsPrefix = "args."
-
 // verbs is a policy for the verbs that the mask is about.
 func (m MaskPath) verbs() governance.Policy {
 	return governance.Policy{Name: "mask", Action: governance.ActionBlock, Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: m.Verb}}}
@@ -40,13 +50,19 @@ func (m MaskPath) verbs() governance.Policy {
 
 func (m MaskPath) covers(name verb.Name) bool { return m.verbs().Covers(governance.Call{Verb: name}) }
 
-// segments are the names on the way into the arguments, nil where the path cannot be
+// split returns the part and the names on the way into it, nil where the path cannot be
 // read. A backslash takes the next dot or backslash for what it is, as in conditions.
-func (m MaskPath) segments() []string {
-	rest, ok := strings.CutPrefix(m.Path, argsPrefix)
-	if !ok {
-		return nil
+func (m MaskPath) split() (part Part, names []string) {
+	first, rest, _ := strings.Cut(m.Path, ".")
+	switch part = Part(first); part {
+	case PartArgs, PartMetadata, PartResult:
+		return part, segments(rest)
+	default:
+		return "", nil
 	}
+}
+
+func segments(rest string) []string {
 	var list []string
 	var name strings.Builder
 	for i := 0; i <= len(rest); i++ {
@@ -79,33 +95,71 @@ func checkMasks(paths []MaskPath) error {
 		for _, d := range governance.CheckPolicy(p.verbs()) {
 			m.add(fmt.Sprintf("/paths/%d/verb", i), d.Rule, "%s", d.Message)
 		}
-		if len(p.Path) > maxMaskText || p.segments() == nil {
+		if _, names := p.split(); len(p.Path) > maxMaskText || names == nil {
 			m.add(fmt.Sprintf("/paths/%d/path", i), "pattern",
-				`must be args.<name>, then names or * separated by dots (a dot in a name as \.), at most %d bytes and %d names`, maxMaskText, maxSegments)
+				`must be args.<name>, metadata.<name> or result.<name>, then names or * separated by dots (a dot in a name as \.), at most %d bytes and %d names`, maxMaskText, maxSegments)
 		}
 	}
 	return m.err()
 }
 
-// readMasks reads stored masks. Masks that cannot be read mask everything.
-func readMasks(raw json.RawMessage) []MaskPath {
-	var paths []MaskPath
-	if err := json.Unmarshal(raw, &paths); err != nil {
-		return []MaskPath{{Verb: "*", Path: argsPrefix + "*"}}
+// Masks are the masks of a tenant.
+type Masks []MaskPath
+
+// Paths returns the paths into a part of a run of the verb that the tenant wants masked, as
+// redact.Masker.Also takes them.
+func (m Masks) Paths(part Part, name verb.Name) [][]string {
+	var paths [][]string
+	for _, one := range m {
+		to, names := one.split()
+		switch {
+		case !one.covers(name):
+		case names == nil: // stored unreadable: masked is what it might have meant
+			paths = append(paths, []string{redact.AnyName})
+		case to == part:
+			paths = append(paths, names)
+		}
 	}
 	return paths
 }
 
-// Masking returns the tenant's masks.
-func (s *Service) Masking(ctx context.Context, tenant uuid.UUID) ([]MaskPath, error) {
-	rows, err := s.q.GetMaskPaths(ctx, s.db.Tenant(tenant), tenant)
+// readMasks reads stored masks. Masks that cannot be read mask everything.
+func readMasks(raw json.RawMessage) Masks {
+	var paths Masks
+	if err := json.Unmarshal(raw, &paths); err != nil {
+		return MaskAll()
+	}
+	return paths
+}
+
+// MaskAll returns masks that hide every value of every run.
+func MaskAll() Masks {
+	var paths Masks
+	for _, part := range []Part{PartArgs, PartMetadata, PartResult} {
+		paths = append(paths, MaskPath{Verb: "*", Path: string(part) + ".*"})
+	}
+	return paths
+}
+
+// Masks returns the tenant's masks as they stand, for a caller that needs no policies.
+func (s *Sets) Masks(ctx context.Context, tenant uuid.UUID) (Masks, error) {
+	return masksOf(ctx, s.q, s.db, tenant)
+}
+
+func masksOf(ctx context.Context, q *dbsqlc.Queries, on *db.Pool, tenant uuid.UUID) (Masks, error) {
+	rows, err := q.GetMaskPaths(ctx, on.Tenant(tenant), tenant)
 	if err != nil {
 		return nil, fmt.Errorf("policy: read masks: %w", err)
 	}
 	if len(rows) == 0 {
-		return []MaskPath{}, nil
+		return Masks{}, nil
 	}
 	return readMasks(rows[0]), nil
+}
+
+// Masking returns the tenant's masks.
+func (s *Service) Masking(ctx context.Context, tenant uuid.UUID) ([]MaskPath, error) {
+	return masksOf(ctx, s.q, s.db, tenant)
 }
 
 // SetMasking replaces the tenant's masks. They apply to what is shown and stored from

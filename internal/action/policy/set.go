@@ -16,8 +16,6 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
 )
 
 // Set is one version of a tenant's rules: its enabled policies, compiled, and its masks.
@@ -25,7 +23,7 @@ import (
 type Set struct {
 	// Policies judges calls.
 	Policies *governance.Set
-	masks    []MaskPath
+	masks    Masks
 	weight   int
 }
 
@@ -37,24 +35,12 @@ func (s *Set) Judge() *governance.Set {
 	return s.Policies
 }
 
-// MaskPaths are the paths into a verb's arguments that the tenant wants masked, as
-// redact.Masker.Also takes them.
-func (s *Set) MaskPaths(name verb.Name) [][]string {
+// Masks returns the tenant's masks.
+func (s *Set) Masks() Masks {
 	if s == nil {
 		return nil
 	}
-	var paths [][]string
-	for _, m := range s.masks {
-		if !m.covers(name) {
-			continue
-		}
-		path := m.segments()
-		if path == nil { // stored unreadable: masked is what it might have meant
-			path = []string{redact.AnyName}
-		}
-		paths = append(paths, path)
-	}
-	return paths
+	return s.masks
 }
 
 // Bounds of what a process keeps compiled.

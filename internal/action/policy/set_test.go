@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -83,8 +84,11 @@ func TestWithoutTheDatabaseNothingIsJudged(t *testing.T) {
 	set, err := sets.Load(t.Context(), b.ours, 1)
 	require.NoError(t, err)
 	b.db.Close()
-	masked := b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, json.RawMessage(`{"limit":1}`))
-	require.JSONEq(t, `{"limit":0}`, string(masked), "nobody knows what may be shown")
+	list := verb.Name{Provider: "shop", Verb: "list_orders"}
+	masked := b.dispatch.Mask(t.Context(), b.ours, list, run.Texts{Args: json.RawMessage(`{"limit":1}`), Metadata: json.RawMessage(`{"m":1}`), Result: json.RawMessage(`{"r":1}`)})
+	require.Equal(t, run.Texts{Args: json.RawMessage(`{"limit":0}`), Metadata: json.RawMessage(`{"m":0}`), Result: json.RawMessage(`{"r":0}`)}, masked,
+		"nobody knows what may be shown")
+	require.JSONEq(t, `{"m":0}`, string(b.dispatch.MaskMetadata(t.Context(), b.ours)(list, json.RawMessage(`{"m":1}`))))
 	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, "")
 	require.Error(t, err)
 	_, err = sets.Load(t.Context(), b.ours, 2)
@@ -207,7 +211,8 @@ func TestMasking(t *testing.T) {
 
 	// Runs of verbs that are gone are shown too.
 	gone := func() string {
-		return string(b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "gone", Verb: "verb"}, json.RawMessage(`{"items":[{"note":"m"}],"token":"t","n":1}`)))
+		texts := run.Texts{Args: json.RawMessage(`{"items":[{"note":"m"}],"token":"t","n":1}`)}
+		return string(b.dispatch.Mask(t.Context(), b.ours, verb.Name{Provider: "gone", Verb: "verb"}, texts).Args)
 	}
 	require.JSONEq(t, `{"items":[{"note":"[masked]"}],"token":"[masked]","n":1}`, gone())
 
@@ -233,6 +238,36 @@ func TestMasking(t *testing.T) {
 		records = append(records, s)
 	}
 	require.Equal(t, []string{"masking.updated"}, records)
+}
+
+// What others than the caller see of a run's metadata and result.
+func TestMaskingOfMetadataAndResults(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, err := b.SetMasking(t.Context(), by(b.ours), []policy.MaskPath{
+		{Verb: "*", Path: "metadata.patient.*"}, {Verb: "shop:get_*", Path: "result.order.note"}, {Verb: "*", Path: "args.n"},
+	})
+	require.NoError(t, err)
+	texts := run.Texts{
+		Args:     json.RawMessage(`{"n":1}`),
+		Metadata: json.RawMessage(`{"patient":{"name":"x"},"api_key":"y","note":"z","n":1}`),
+		Result:   json.RawMessage(`{"order":{"note":"x"},"secret":"y","card":"4111 1111 1111 1111","patient":{"name":"z"},"n":1}`),
+	}
+	const metadata = `{"patient":{"name":"[masked]"},"api_key":"[masked]","note":"z","n":1}`
+	for _, name := range []string{"shop:get_order", "gone:get_order"} {
+		of, err := verb.Parse(name)
+		require.NoError(t, err)
+		note := "x"
+		if of.Provider == "shop" {
+			note = "[masked]"
+		}
+		shown := b.dispatch.Mask(t.Context(), b.ours, of, texts)
+		require.JSONEq(t, `{"n":0}`, string(shown.Args))
+		require.JSONEq(t, metadata, string(shown.Metadata))
+		require.JSONEq(t, `{"order":{"note":"`+note+`"},"secret":"[masked]","card":"***1111","patient":{"name":"z"},"n":1}`, string(shown.Result))
+		require.JSONEq(t, metadata, string(b.dispatch.MaskMetadata(t.Context(), b.ours)(of, texts.Metadata)))
+		require.Equal(t, run.Texts{}, b.dispatch.Mask(t.Context(), b.ours, of, run.Texts{}))
+	}
 }
 
 func TestMaskingRefuses(t *testing.T) {

@@ -194,7 +194,7 @@ func (l *look) verbs(ctx context.Context) error {
 func (l *look) arguments(ctx context.Context) error {
 	misfits := map[int]string{} // by condition, while no verb was found that it fits
 	for i, c := range l.p.Conditions {
-		if strings.HasPrefix(c.Field, argsPrefix) {
+		if strings.HasPrefix(c.Field, string(PartArgs)+".") {
 			misfits[i] = ""
 		}
 	}

@@ -65,8 +65,8 @@ type Filter struct {
 	Limit int
 }
 
-// List returns the newest executions first, without their arguments and results, and
-// whether there are more.
+// List returns the newest executions first, without their arguments and results and with
+// their metadata masked, and whether there are more.
 func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []Run, more bool, err error) {
 	p := dbsqlc.ListRunsParams{
 		TenantID: who.TenantID, KeyID: who.KeyID(), Before: f.Before, Since: f.Since, Until: f.Until,
@@ -84,8 +84,11 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 		return nil, false, fmt.Errorf("run: list: %w", err)
 	}
 	rows, more = db.Page(rows, f.Limit)
+	mask := s.d.Targets.MaskMetadata(ctx, who.TenantID)
 	for _, row := range rows {
-		runs = append(runs, fromListed(key, row))
+		r := fromListed(key, row)
+		r.Metadata = mask(r.Verb, r.Metadata)
+		runs = append(runs, r)
 	}
 	return runs, more, nil
 }
@@ -179,7 +182,13 @@ func recordBy(who actor.Actor, r Run, action audit.Action, outcome State) audit.
 	}
 }
 
-// MaskedArgs returns the run's arguments as they may be shown.
-func (s *Service) MaskedArgs(ctx context.Context, r Run) json.RawMessage {
-	return s.d.Targets.Mask(ctx, r.TenantID, r.Verb, r.Effective())
+// Shown returns the run as others than its caller may see it: the arguments that are sent, the
+// metadata and the result are masked.
+func (s *Service) Shown(ctx context.Context, r Run) Run {
+	t := s.d.Targets.Mask(ctx, r.TenantID, r.Verb, Texts{Args: r.Effective(), Metadata: r.Metadata, Result: r.Result})
+	r.Args, r.Metadata, r.Result = t.Args, t.Metadata, t.Result
+	if r.EditedArgs != nil {
+		r.EditedArgs = t.Args
+	}
+	return r
 }

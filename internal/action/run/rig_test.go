@@ -242,8 +242,12 @@ func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, custome
 	return t.target(name), nil
 }
 
-func (t *targets) Mask(_ context.Context, _ uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
-	return t.target(name).Mask(args)
+func (t *targets) Mask(_ context.Context, _ uuid.UUID, _ verb.Name, texts run.Texts) run.Texts {
+	return texts
+}
+
+func (t *targets) MaskMetadata(context.Context, uuid.UUID) func(verb.Name, json.RawMessage) json.RawMessage {
+	return func(_ verb.Name, metadata json.RawMessage) json.RawMessage { return metadata }
 }
 
 func (t *targets) target(name verb.Name) target {

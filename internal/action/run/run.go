@@ -129,10 +129,16 @@ type Targets interface {
 	// own where there is one, otherwise the tenant's. customer is "" where the call is for
 	// none. The error is the fault VERB_NOT_FOUND where the tenant has no such verb.
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (Target, error)
-	// Mask returns arguments as they may be shown, also those of a verb that the tenant
-	// no longer has.
-	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage
+	// Mask returns the texts of a run as others than its caller may see them, also those of
+	// a verb that the tenant no longer has. A text that is nil stays nil.
+	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts Texts) Texts
+	// MaskMetadata is Mask for the metadata of many runs. It reads once what they have in
+	// common.
+	MaskMetadata(ctx context.Context, tenant uuid.UUID) func(name verb.Name, metadata json.RawMessage) json.RawMessage
 }
+
+// Texts are what callers and providers wrote of a run.
+type Texts struct{ Args, Metadata, Result json.RawMessage }
 
 // Engine runs workflows. They are named by their ids.
 type Engine interface {

@@ -112,24 +112,6 @@ func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Na
 	return d.target(ctx, tenant, name, "")
 }
 
-// Mask implements run.Targets. Of a verb that is gone from the catalog the schema is
-// unknown, so its arguments are masked by their names and by what the tenant wants
-// masked. Where that cannot be found out, all of them are.
-func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) json.RawMessage {
-	t, err := d.target(ctx, tenant, name, "")
-	if err == nil {
-		return t.Mask(args)
-	}
-	also := [][]string{{redact.AnyName}}
-	if fault.HasCode(err, fault.CodeVerbNotFound) {
-		if set, err := d.deps.Policies.Current(ctx, tenant); err == nil {
-			also = set.MaskPaths(name)
-		}
-	}
-	masked, _ := redact.NewMasker(nil).Also(also...).Mask(args)
-	return masked
-}
-
 func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (*target, error) {
 	for range replacedTries {
 		t := &target{d: d, tenant: tenant}
@@ -146,7 +128,7 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 		if t.policies, err = d.deps.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
 			return nil, err
 		}
-		t.masker = t.artefacts.masker.Also(t.policies.MaskPaths(t.meta.Name)...)
+		t.masker = t.artefacts.masker.Also(t.policies.Masks().Paths(policy.PartArgs, t.meta.Name)...)
 		return t, nil
 	}
 	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
