@@ -132,3 +132,15 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 	require.Equal(t, "theme=dark; sid=the-session", got[0].header.Get("Cookie"))
 	require.Equal(t, "amount=5&note=a%26amount%3D9", got[1].body)
 }
+
+// TestTimeoutOfAVerbBoundsItsCall has a provider that does not answer. The verb's own timeout
+// is shorter than the service's, so the caller who waits in between gets the outcome.
+func TestTimeoutOfAVerbBoundsItsCall(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, sharedDev().For(t))
+	pay := operation("low_pay", "low", "write", callProperties())
+	pay["x-agent-runtime"].(m)["timeout"] = 1
+	require.Empty(t, w.connectDocument(m{"openapi": "3.0.3", "paths": m{"/low_pay": m{"post": pay}}}).Degraded)
+	a := w.send(m{"verb": slug + ":low_pay", "args": m{"mode": modeHold}}, "Prefer: wait=10")
+	refused(t, a, http.StatusGatewayTimeout, "OUTCOME_UNKNOWN")
+}

@@ -61,15 +61,24 @@ func (r ReadBack) Check() error {
 	case size > maxReadBack:
 		return fmt.Errorf("args and match may have at most %d bytes", maxReadBack)
 	}
-	refs := 0
-	probe := func(string) (any, error) { refs++; return "0", nil }
-	if _, err := r.replace(probe); err != nil {
+	refs, err := r.References()
+	if err != nil {
 		return err
 	}
-	if refs == 0 {
+	if len(refs) == 0 {
 		return errors.New("it refers to no argument of the call, so it cannot tell one call from another")
 	}
 	return nil
+}
+
+// References returns the paths of the arguments that r refers to.
+func (r ReadBack) References() ([]string, error) {
+	var paths []string
+	_, err := r.replace(func(path string) (any, error) {
+		paths = append(paths, path)
+		return "0", nil
+	})
+	return paths, err
 }
 
 // Resolve returns the read-back of one call: args, the call's arguments, stand where they are

@@ -60,6 +60,16 @@ type importer struct {
 	servers map[string]bool
 	seen    int
 	bytes   int
+	// lost has what each of out.Verbs lost, by its position there; readBacks what waits for
+	// all verbs to be known.
+	lost      []loss
+	readBacks []pendingReadBack
+}
+
+// loss is what one operation lost.
+type loss struct {
+	where string
+	why   map[string]bool
 }
 
 // Import reads an OpenAPI document. A fault of one operation is reported and never fails the
@@ -80,6 +90,14 @@ func Import(ctx context.Context, in ImportInput) (*Imported, error) {
 	}
 	if err := im.operations(ctx); err != nil {
 		return nil, err
+	}
+	if err := im.setReadBacks(); err != nil {
+		return nil, err
+	}
+	for _, l := range im.lost {
+		if lost := sorted(l.why); len(lost) > 0 {
+			im.out.Degraded = append(im.out.Degraded, verb.Report{Operation: l.where, Reason: argschema.Shorten(strings.Join(lost, "; "), maxReason)})
+		}
 	}
 	delete(im.servers, im.out.BaseURL)
 	im.out.Servers = append([]string{im.out.BaseURL}, sorted(im.servers)...)
@@ -206,10 +224,11 @@ func (im *importer) add(o *operation) error {
 	}
 	v.Name = im.names.pick(text(o.node, "operationId"), o.method, o.path)
 	im.bytes += len(v.Schema) + len(v.Plan)
-	im.out.Verbs = append(im.out.Verbs, v)
-	if lost := sorted(o.scratch.lost); len(lost) > 0 {
-		im.out.Degraded = append(im.out.Degraded, verb.Report{Operation: where, Reason: argschema.Shorten(strings.Join(lost, "; "), maxReason)})
+	if o.readBack != nil {
+		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack})
 	}
+	im.out.Verbs = append(im.out.Verbs, v)
+	im.lost = append(im.lost, loss{where: where, why: o.scratch.lost})
 	return nil
 }
 

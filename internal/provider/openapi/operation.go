@@ -36,7 +36,8 @@ type operation struct {
 	required []string
 	extra    map[string]any // further keywords of the arguments' schema
 	scratch  *scratch
-	idemKey  string // a declared Idempotency-Key header, as the document spells it
+	readBack *verb.ReadBack // declared and not yet checked against the other verbs
+	idemKey  string         // a declared Idempotency-Key header, as the document spells it
 }
 
 // label names the operation in a report.
@@ -168,6 +169,13 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			idempotency, known = verb.ParseIdempotency(word)
 			if known && httpfield.ForbiddenArg(idempotency.Header()) {
 				idempotency, known = "", false
+			}
+		case "timeout":
+			o.plan.TimeoutMS, known = timeout(value)
+		case "read_back":
+			var why error
+			if o.readBack, why = readBack(value); why != nil {
+				o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
 			}
 		default:
 			o.scratch.lose("x-agent-runtime has a field that is not known and is ignored")
