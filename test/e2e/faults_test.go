@@ -160,7 +160,7 @@ func refuses(fault string, attempt int) bool {
 	switch fault {
 	case "429 for a second":
 		return attempt <= 2
-	case "429 after an effect":
+	case "429 after an effect", "404 after an effect", "409 after an effect", "409 and then done", "500 after an effect":
 		return attempt > 1
 	case "429 for an hour", "404", "redirect elsewhere", "redirect to itself":
 		return true
@@ -203,6 +203,17 @@ func (f *faulty) answer(c net.Conn, fault, id string, attempt int) bool {
 			return false
 		}
 		return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 3600")
+	case "404 after an effect", "409 after an effect", "409 and then done", "500 after an effect":
+		switch {
+		case attempt == 1:
+			reset(c)
+			return false
+		case fault == "409 and then done" && attempt > 3:
+			return respond("200 OK", "application/json", fine)
+		}
+		return respond(fault[:3]+" After", "application/json", `{"error":"after an effect"}`)
+	case "502", "504":
+		return respond(fault+" Gateway", "application/json", `{"error":"the server behind it is silent"}`)
 	case "429 for an hour":
 		return respond("429 Too Many Requests", "application/json", `{"error":"slow down"}`, "Retry-After: 3600")
 	case "500":
@@ -274,6 +285,12 @@ func faultTable() []faultCase {
 		{"429 for a second", map[verbKind]outcome{read: ok(3, 0), plainWrite: ok(3, 1), keyedWrite: ok(3, 1)}},
 		{"429 for an hour", all(limited)},
 		{"429 after an effect", map[verbKind]outcome{keyedWrite: unknown(2, 1)}},
+		{"404 after an effect", map[verbKind]outcome{keyedWrite: unknown(2, 1)}},
+		{"500 after an effect", map[verbKind]outcome{keyedWrite: unknown(5, 1)}},
+		{"409 after an effect", map[verbKind]outcome{keyedWrite: unknown(5, 1)}},
+		{"409 and then done", map[verbKind]outcome{keyedWrite: ok(4, 1)}},
+		{"502", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
+		{"504", map[verbKind]outcome{read: provider(5, 0), plainWrite: unknown(1, 1), keyedWrite: unknown(5, 1)}},
 		{"404", all(rejected)},
 		{"500", map[verbKind]outcome{read: provider(5, 0), plainWrite: provider(1, 1), keyedWrite: provider(5, 1)}},
 		{"redirect elsewhere", all(provider(1, 0))},

@@ -216,8 +216,8 @@ func TestHeldCallEndsWithItsKeyOrCancel(t *testing.T) {
 		w.awaitApproval(held, "expired")
 		refused(t, w.approve(held), http.StatusConflict, "APPROVAL_NOT_PENDING")
 		require.Equal(t, "expired", w.status(execution))
-		// The id is free again, and asks again.
-		require.NotEqual(t, held, w.hold(highWrite, callArgs(), execution))
+		e := refused(t, w.Runtime.Run(highWrite, callArgs(), execution), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		require.Equal(t, []string{"block", "expired", held}, []string{e.Error.Decision, e.Error.Status, e.Error.ApprovalID}, "it is final")
 		require.Zero(t, w.bank.effects())
 	})
 	t.Run("nobody decides after owners were asked", func(t *testing.T) {

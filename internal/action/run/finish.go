@@ -157,6 +157,7 @@ func mayResend(t Target) bool {
 
 // unknownOutcome is the fault of a write that was sent and not answered.
 func unknownOutcome() (fault.Code, string) {
-	return fault.CodeOutcomeUnknown, "The call was sent and the provider's answer was lost: it may or may not have taken effect. " +
-		"It is not sent again under this id. Look at the provider, then settle it with POST /v1/executions/{id}/resolve."
+	return fault.CodeOutcomeUnknown, "The call was sent and the provider's answer was lost: it may or may not have taken effect. " + howToSettle
 }
+
+const howToSettle = "It is not sent again under this id. Look at the provider, then settle it with POST /v1/executions/{id}/resolve."

@@ -37,7 +37,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
 		return step, err
 	}
-	resend := mayResend(p.target)
+	once := natureOf(p.target)
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
 		return s.unprepared(ctx, p, f)
@@ -45,7 +45,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if err != nil {
 		return flow.Step{}, err
 	}
-	sends, maybeSent, err := s.markSending(ctx, p, resend)
+	sends, maybeSent, err := s.markSending(ctx, p, once.resend)
 	if err != nil {
 		return flow.Step{}, err
 	}
@@ -58,7 +58,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
-	return s.recordAnswer(ctx, p, settle(p.target.Operation(), resend, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.d.Now())))
+	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.d.Now())))
 }
 
 // becameAnother ends a run that may have been sent under an approval, where a repeat would

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -47,46 +48,87 @@ const (
 	maxSends = 5
 )
 
+// nature is what a verb says about sending a call of it twice.
+type nature struct {
+	op verb.Operation
+	// resend: a call that may have been sent may be sent again without a second effect.
+	resend bool
+	// keyed: the provider recognizes the repeat by an idempotency key.
+	keyed bool
+}
+
+func natureOf(t Target) nature {
+	return nature{op: t.Operation(), resend: mayResend(t), keyed: t.Idempotency().Header() != ""}
+}
+
 // settle returns what an answer means for the run. sends is the number of attempts so far,
 // and left the time until the run gives up. harmless says that the earlier attempts provably
-// had no effect. The rule: an effect is never risked twice, and what is not known is called
-// unknown.
-func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, left time.Duration) settlement {
+// had no effect. The rule: an effect is never risked twice, what is not known is called
+// unknown, and no write that may have taken effect is called failed.
+func settle(n nature, a Answer, sends int, harmless bool, left time.Duration) settlement {
 	wait := a.RetryAfter
 	if wait <= 0 {
 		wait = min(backoffFirst<<max(0, min(sends-1, 10)), backoffMost)
 	}
 	canWait := sends < maxSends && wait < left
+	doubtful := n.op == verb.Write && !harmless // an earlier attempt may have had its effect
 	switch {
 	case a.Phase == attempt.NotSent && canWait:
 		return settlement{again: true, after: wait, harmless: true}
-	case a.Phase == attempt.NotSent && op == verb.Write && !harmless:
+	case a.Phase == attempt.NotSent && doubtful:
 		// This attempt did not leave, but one before it may have.
 		return unknown(a)
 	case a.Phase == attempt.NotSent:
 		return unsent(notReached(a), a)
 	case a.Phase != attempt.Answered: // an unknown phase is the worst of them
-		return settleUnanswered(op, resend, a, canWait, wait)
+		return settleUnanswered(n, a, canWait, wait)
 	case a.Status == http.StatusTooManyRequests:
 		// A refusal: the provider did nothing.
 		if canWait {
 			return settlement{again: true, after: wait, harmless: true}
 		}
-		if op == verb.Write && !harmless {
+		if doubtful {
 			return unknown(a)
 		}
 		f := fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429).")
 		f.Retryable, f.RetryAfter = true, a.RetryAfter
 		return unsent(f, a)
 	case a.Status >= 200 && a.Status < 300:
-		return settleSuccess(op, resend, a, canWait, wait)
+		return settleSuccess(n, a, canWait, wait)
+	case doubtful && n.keyed && canWait && (a.Status == http.StatusConflict || a.Status == http.StatusTooEarly):
+		// The provider is still at work on the earlier attempt with this key.
+		return settlement{again: true, after: wait}
+	case a.Status >= 500 && n.resend && canWait:
+		return settlement{again: true, after: wait, harmless: !mayHaveActed(a.Status)}
+	case doubtful, n.op == verb.Write && mayHaveActed(a.Status):
+		// A write that was gone already, or is refused now, may have been the first attempt's.
+		return unknown(a)
+	default:
+		return settleRefusal(a)
+	}
+}
+
+// mayHaveActed reports whether a write may have taken effect although it was answered so. A
+// gateway answers 502 and 504, at Cloudflare also 520 and 524, where it lost the answer of the
+// server behind it. 303 is the answer to a request that was carried out (RFC 9110, 15.4.4).
+// Any other 5xx is the provider's own word that it failed.
+func mayHaveActed(status int) bool {
+	switch status {
+	case http.StatusSeeOther, http.StatusBadGateway, http.StatusGatewayTimeout, 520, 524:
+		return true
+	default:
+		return false
+	}
+}
+
+// settleRefusal is settle for a final answer that is no success.
+func settleRefusal(a Answer) settlement {
+	switch {
 	case a.Status >= 400 && a.Status < 500:
 		s := failed(fault.Newf(fault.CodeProviderRejected, "The provider refused the call (%d).", a.Status), a)
 		s.end.result = a.Result
 		s.end.retryable = a.Status == http.StatusRequestTimeout || a.Status == http.StatusConflict || a.Status == http.StatusLocked
 		return s
-	case a.Status >= 500 && resend && canWait:
-		return settlement{again: true, after: wait}
 	case a.Status >= 500:
 		s := failed(fault.Newf(fault.CodeProviderError, "The provider failed (%d).", a.Status), a)
 		s.end.result = a.Result
@@ -97,11 +139,11 @@ func settle(op verb.Operation, resend bool, a Answer, sends int, harmless bool, 
 }
 
 // settleUnanswered is settle for a request that may have left and got no status.
-func settleUnanswered(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
+func settleUnanswered(n nature, a Answer, canWait bool, wait time.Duration) settlement {
 	switch {
-	case resend && canWait:
+	case n.resend && canWait:
 		return settlement{again: true, after: wait}
-	case op == verb.Write:
+	case n.op == verb.Write:
 		return unknown(a)
 	case a.Timeout:
 		return failed(fault.New(fault.CodeProviderTimeout, ""), a)
@@ -111,25 +153,30 @@ func settleUnanswered(op verb.Operation, resend bool, a Answer, canWait bool, wa
 }
 
 // settleSuccess is settle for a 2xx. The effect has happened; only the answer may be bad.
-func settleSuccess(op verb.Operation, resend bool, a Answer, canWait bool, wait time.Duration) settlement {
+func settleSuccess(n nature, a Answer, canWait bool, wait time.Duration) settlement {
 	switch {
 	case a.Result != nil:
 		return settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result}}
-	case !a.Complete && resend && canWait:
+	case !a.Complete && n.resend && canWait:
 		return settlement{again: true, after: wait}
-	case op == verb.Write:
+	case n.op == verb.Write:
 		return unknown(a)
 	default:
 		return failed(fault.Newf(fault.CodeProviderError, "The provider's answer was not understood: %s.", a.Problem), a)
 	}
 }
 
+// unknown returns the end of a write that may have taken effect. It keeps what the provider
+// answered last.
 func unknown(a Answer) settlement {
 	code, message := unknownOutcome()
+	if a.Phase == attempt.Answered && (a.Status < 200 || a.Status >= 300) {
+		message = fmt.Sprintf("The provider's last answer was %d, but the call may have taken effect. ", a.Status) + howToSettle
+	}
 	if a.Problem != "" {
 		message += " (" + a.Problem + ".)"
 	}
-	return settlement{end: ending{state: StateOutcomeUnknown, code: code, message: message, status: a.Status}}
+	return settlement{end: ending{state: StateOutcomeUnknown, code: code, message: message, status: a.Status, result: a.Result}}
 }
 
 func failed(f *fault.Error, a Answer) settlement {

@@ -17,15 +17,17 @@ func TestSettle(t *testing.T) {
 	body := json.RawMessage(`{"id":1}`)
 	const again = State("again")
 	type call struct {
-		op       verb.Operation
-		resend   bool
+		nature
 		sends    int
 		harmless bool
 		left     time.Duration
 	}
-	read := call{verb.Read, true, 1, true, time.Minute}
-	write := call{verb.Write, false, 1, true, time.Minute}
-	keyed := call{verb.Write, true, 1, true, time.Minute}
+	plain := nature{op: verb.Write}
+	read := call{nature{verb.Read, true, false}, 1, true, time.Minute}
+	write := call{plain, 1, true, time.Minute}
+	keyed := call{nature{verb.Write, true, true}, 1, true, time.Minute}
+	intrinsic := call{nature{verb.Write, true, false}, 1, true, time.Minute}
+	second := func(c call) call { c.sends, c.harmless = 2, false; return c }
 	last := func(c call) call { c.sends = maxSends; return c }
 	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
 	answered := func(status int, result json.RawMessage) Answer {
@@ -41,41 +43,63 @@ func TestSettle(t *testing.T) {
 		state State
 		code  fault.Code
 	}{
-		"write, 200":                       {write, answered(200, body), StateExecuted, ""},
-		"write, 204":                       {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
-		"write, never left":                {write, Answer{Phase: attempt.NotSent}, again, ""},
-		"write, never left, last":          {last(write), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
-		"write, never left, out of time":   {call{verb.Write, false, 1, true, 0}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
-		"keyed, none ever left":            {last(keyed), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
-		"keyed, earlier one may have left": {afterOne(keyed), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, 429 after one that left":   {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, 429, last":                 {last(keyed), limited, StateRefused, fault.CodeProviderRejected},
-		"read, 429 after one that left":    {afterOne(read), limited, StateRefused, fault.CodeProviderRejected},
-		"write, no answer":                 {write, Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"write, hangs":                     {write, Answer{Phase: attempt.Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, no answer":                 {keyed, Answer{Phase: attempt.Sent}, again, ""},
-		"keyed, no answer, last":           {last(keyed), Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"read, no answer":                  {read, Answer{Phase: attempt.Sent}, again, ""},
-		"read, no answer, last":            {last(read), Answer{Phase: attempt.Sent}, StateFailed, fault.CodeProviderError},
-		"read, hangs, last":                {last(read), Answer{Phase: attempt.Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
-		"write, cut body":                  {write, cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"read, cut body":                   {read, cut, again, ""},
-		"read, cut body, last":             {last(read), cut, StateFailed, fault.CodeProviderError},
-		"write, wrong type":                {write, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, wrong type":                {keyed, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, cut body, last":            {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"read, wrong type":                 {read, html, StateFailed, fault.CodeProviderError},
-		"write, 429":                       {write, limited, again, ""},
-		"write, 429, out of time":          {call{verb.Write, false, 1, true, time.Second}, limited, StateRefused, fault.CodeProviderRejected},
-		"write, 400":                       {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
-		"write, 500":                       {write, answered(500, body), StateFailed, fault.CodeProviderError},
-		"read, 503":                        {read, answered(503, nil), again, ""},
-		"read, 503, last":                  {last(read), answered(503, nil), StateFailed, fault.CodeProviderError},
-		"write, redirect":                  {write, answered(307, nil), StateFailed, fault.CodeProviderError},
+		"write, 200":                         {write, answered(200, body), StateExecuted, ""},
+		"write, 204":                         {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
+		"write, never left":                  {write, Answer{Phase: attempt.NotSent}, again, ""},
+		"write, never left, last":            {last(write), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
+		"write, never left, out of time":     {call{plain, 1, true, 0}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
+		"keyed, none ever left":              {last(keyed), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
+		"keyed, earlier one may have left":   {afterOne(keyed), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429 after one that left":     {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 429, last":                   {last(keyed), limited, StateRefused, fault.CodeProviderRejected},
+		"read, 429 after one that left":      {afterOne(read), limited, StateRefused, fault.CodeProviderRejected},
+		"write, no answer":                   {write, Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, hangs":                       {write, Answer{Phase: attempt.Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, no answer":                   {keyed, Answer{Phase: attempt.Sent}, again, ""},
+		"keyed, no answer, last":             {last(keyed), Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, no answer":                    {read, Answer{Phase: attempt.Sent}, again, ""},
+		"read, no answer, last":              {last(read), Answer{Phase: attempt.Sent}, StateFailed, fault.CodeProviderError},
+		"read, hangs, last":                  {last(read), Answer{Phase: attempt.Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
+		"write, cut body":                    {write, cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, cut body":                     {read, cut, again, ""},
+		"read, cut body, last":               {last(read), cut, StateFailed, fault.CodeProviderError},
+		"write, wrong type":                  {write, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, wrong type":                  {keyed, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, cut body, last":              {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, wrong type":                   {read, html, StateFailed, fault.CodeProviderError},
+		"write, 429":                         {write, limited, again, ""},
+		"write, 429, out of time":            {call{plain, 1, true, time.Second}, limited, StateRefused, fault.CodeProviderRejected},
+		"write, 400":                         {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
+		"write, 500":                         {write, answered(500, body), StateFailed, fault.CodeProviderError},
+		"read, 503":                          {read, answered(503, nil), again, ""},
+		"read, 503, last":                    {last(read), answered(503, nil), StateFailed, fault.CodeProviderError},
+		"write, redirect":                    {write, answered(307, nil), StateFailed, fault.CodeProviderError},
+		"write, 303":                         {write, answered(303, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, 502":                         {write, answered(502, body), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, 504":                         {write, answered(504, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, 524":                         {write, answered(524, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, 503":                         {write, answered(503, nil), StateFailed, fault.CodeProviderError},
+		"write, 409":                         {write, answered(409, nil), StateFailed, fault.CodeProviderRejected},
+		"keyed, 409":                         {keyed, answered(409, nil), StateFailed, fault.CodeProviderRejected},
+		"keyed, 409 after one that left":     {second(keyed), answered(409, nil), again, ""},
+		"keyed, 425 after one that left":     {second(keyed), answered(425, nil), again, ""},
+		"keyed, 409 after that, last":        {afterOne(keyed), answered(409, body), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, 422 after one that left":     {second(keyed), answered(422, body), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 409 after one that left": {second(intrinsic), answered(409, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 404 after one that left": {second(intrinsic), answered(404, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 500 after one that left": {second(intrinsic), answered(500, nil), again, ""},
+		"intrinsic, 500 after that, last":    {afterOne(intrinsic), answered(500, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 307 after one that left": {afterOne(intrinsic), answered(307, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 200 after one that left": {afterOne(intrinsic), answered(200, body), StateExecuted, ""},
+		"intrinsic, 404":                     {intrinsic, answered(404, nil), StateFailed, fault.CodeProviderRejected},
+		"intrinsic, 500, last":               {last(intrinsic), answered(500, nil), StateFailed, fault.CodeProviderError},
+		"intrinsic, 504, last":               {last(intrinsic), answered(504, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, 404 after one that left":      {second(read), answered(404, nil), StateFailed, fault.CodeProviderRejected},
+		"read, 504, last":                    {last(read), answered(504, nil), StateFailed, fault.CodeProviderError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settle(c.call.op, c.call.resend, c.in, c.call.sends, c.call.harmless, c.call.left)
+			s := settle(c.call.nature, c.in, c.call.sends, c.call.harmless, c.call.left)
 			if c.state == again {
 				require.True(t, s.again)
 				require.Positive(t, s.after)
@@ -96,10 +120,37 @@ func TestSettleNeverRisksASecondEffect(t *testing.T) {
 		for status := range 600 {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
-				if s := settle(verb.Write, false, a, 1, true, time.Hour); s.again {
+				if s := settle(nature{op: verb.Write}, a, 1, true, time.Hour); s.again {
 					require.True(t, phase == attempt.NotSent || phase == attempt.Answered && status == 429, "phase %d status %d", phase, status)
 				}
 			}
 		}
+	}
+}
+
+// A write of which an attempt may have had its effect is never called failed, and its id is
+// never free, whatever is answered later.
+func TestSettleNeverCallsAWriteFailedThatMayHaveHappened(t *testing.T) {
+	t.Parallel()
+	for _, n := range []nature{{verb.Write, false, false}, {verb.Write, true, false}, {verb.Write, true, true}} {
+		for _, phase := range []attempt.Phase{attempt.NotSent, attempt.Sent, attempt.Answered} {
+			for status := 200; status < 600; status++ {
+				for sends := 2; sends <= maxSends; sends++ {
+					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, false, time.Hour)
+					require.True(t, s.again || s.end.state == StateOutcomeUnknown, "phase %d status %d: %s", phase, status, s.end.state)
+				}
+			}
+		}
+	}
+}
+
+// A retry after the provider's own failure forgets nothing; one after a gateway's may.
+func TestSettleRemembersWhatMayHaveHappened(t *testing.T) {
+	t.Parallel()
+	n := nature{verb.Write, true, false}
+	for status, harmless := range map[int]bool{500: true, 503: true, 502: false, 504: false, 520: false, 524: false} {
+		s := settle(n, Answer{Phase: attempt.Answered, Status: status}, 1, true, time.Hour)
+		require.True(t, s.again)
+		require.Equal(t, harmless, s.harmless, status)
 	}
 }

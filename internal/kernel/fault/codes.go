@@ -118,7 +118,7 @@ func Table() []Spec {
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
-		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent and not answered. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},
+		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent, and not answered, answered by a gateway only, or refused after a lost answer. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},
 	}
 }
 
