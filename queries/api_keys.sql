@@ -16,10 +16,15 @@ WITH stale AS (
 UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.id = stale.id;
 
 -- name: ListAPIKeys :many
-SELECT id, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_at, last_used_at, revoked_at
-FROM api_keys
-WHERE tenant_id = @tenant_id AND (@include_revoked::boolean OR revoked_at IS NULL)
-ORDER BY id DESC;
+-- The newest of those that are active, whose number the quota bounds, and the newest of those
+-- that are revoked, which are never deleted.
+SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.created_at, k.last_used_at, k.revoked_at
+FROM api_keys k
+WHERE k.tenant_id = @tenant_id AND k.id IN (
+    (SELECT a.id FROM api_keys a WHERE a.tenant_id = @tenant_id AND a.revoked_at IS NULL ORDER BY a.id DESC LIMIT @active)
+    UNION ALL
+    (SELECT r.id FROM api_keys r WHERE r.tenant_id = @tenant_id AND r.revoked_at IS NOT NULL ORDER BY r.id DESC LIMIT @revoked))
+ORDER BY k.id DESC;
 
 -- name: RevokeAPIKey :execrows
 -- The notice is sent with the commit and reaches every process that listens. The lock waits

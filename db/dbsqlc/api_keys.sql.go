@@ -49,15 +49,19 @@ func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyPar
 }
 
 const ListAPIKeys = `-- name: ListAPIKeys :many
-SELECT id, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_at, last_used_at, revoked_at
-FROM api_keys
-WHERE tenant_id = $1 AND ($2::boolean OR revoked_at IS NULL)
-ORDER BY id DESC
+SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.created_at, k.last_used_at, k.revoked_at
+FROM api_keys k
+WHERE k.tenant_id = $1 AND k.id IN (
+    (SELECT a.id FROM api_keys a WHERE a.tenant_id = $1 AND a.revoked_at IS NULL ORDER BY a.id DESC LIMIT $2)
+    UNION ALL
+    (SELECT r.id FROM api_keys r WHERE r.tenant_id = $1 AND r.revoked_at IS NOT NULL ORDER BY r.id DESC LIMIT $3))
+ORDER BY k.id DESC
 `
 
 type ListAPIKeysParams struct {
-	TenantID       uuid.UUID
-	IncludeRevoked bool
+	TenantID uuid.UUID
+	Active   int32
+	Revoked  int32
 }
 
 type ListAPIKeysRow struct {
@@ -73,8 +77,10 @@ type ListAPIKeysRow struct {
 	RevokedAt      *time.Time
 }
 
+// The newest of those that are active, whose number the quota bounds, and the newest of those
+// that are revoked, which are never deleted.
 func (q *Queries) ListAPIKeys(ctx context.Context, db DBTX, arg ListAPIKeysParams) ([]ListAPIKeysRow, error) {
-	rows, err := db.Query(ctx, ListAPIKeys, arg.TenantID, arg.IncludeRevoked)
+	rows, err := db.Query(ctx, ListAPIKeys, arg.TenantID, arg.Active, arg.Revoked)
 	if err != nil {
 		return nil, err
 	}

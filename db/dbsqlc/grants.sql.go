@@ -309,14 +309,19 @@ SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = $1 AND g.provider = $2 AND g.verb = $3
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
+   AND (g.key_id IS NULL OR g.key_id = $4) AND (g.agent_id IS NULL OR g.agent_id = $5)
+   AND (g.customer_id IS NULL OR g.customer_id = $6)
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id
 `
 
 type UsableGrantsParams struct {
-	TenantID uuid.UUID
-	Provider string
-	Verb     string
+	TenantID   uuid.UUID
+	Provider   string
+	Verb       string
+	KeyID      *uuid.UUID
+	AgentID    *string
+	CustomerID *string
 }
 
 type UsableGrantsRow struct {
@@ -339,10 +344,18 @@ type UsableGrantsRow struct {
 	Role       string
 }
 
-// The standing approvals that a call of the verb could use, with the present roles of their
-// givers. A grant of a removed user counts as none. The grant that ends first comes first.
+// The standing approvals that a call of the verb by the caller could use, with the present
+// roles of their givers. A grant of a removed user counts as none. The grant that ends first
+// comes first. The quota of grants and the size of their conditions bound what is read.
 func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsParams) ([]UsableGrantsRow, error) {
-	rows, err := db.Query(ctx, UsableGrants, arg.TenantID, arg.Provider, arg.Verb)
+	rows, err := db.Query(ctx, UsableGrants,
+		arg.TenantID,
+		arg.Provider,
+		arg.Verb,
+		arg.KeyID,
+		arg.AgentID,
+		arg.CustomerID,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,9 @@ func (g Grant) Status(now time.Time) string {
 const (
 	grantLongest  = 90 * 24 * time.Hour
 	grantMostUses = 100_000
+	// grantMostBytes bounds the conditions of a grant, as JSON: a call that could use a grant
+	// reads all of its verb.
+	grantMostBytes = 8 << 10
 )
 
 // NewGrant is a grant to be given.
@@ -94,6 +97,9 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 	conditions, err := json.Marshal(in.Conditions)
 	if err != nil {
 		return Grant{}, fmt.Errorf("desk: grant: %w", err)
+	}
+	if len(conditions) > grantMostBytes {
+		return Grant{}, fault.Invalid("/conditions", "maxLength", "The conditions of a grant have at most 8 KiB.")
 	}
 	var row dbsqlc.Grant
 	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {

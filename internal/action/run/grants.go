@@ -26,9 +26,10 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	if r.Held || !p.verdict.ApprovalRequired() {
 		return false, nil
 	}
-	q := dbsqlc.New()
-	grants, err := q.UsableGrants(ctx, s.d.DB.Tenant(r.TenantID),
-		dbsqlc.UsableGrantsParams{TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb})
+	about := r.about()
+	grants, err := dbsqlc.New().UsableGrants(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.UsableGrantsParams{
+		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.AgentID, CustomerID: about.CustomerID,
+	})
 	if err != nil {
 		return false, fmt.Errorf("run: grants: %w", err)
 	}

@@ -129,8 +129,8 @@ func (x *Export) piece(ctx context.Context, f format, piece *[]byte, at int64) (
 		return at, err
 	}
 	next = at
-	args := []any{x.tenant, at, min(at+pieceRecords-1, x.last)}
-	sql := sealedRecords + x.filter.where(&args) + sealedRange + "\n ORDER BY s.seq"
+	args := []any{x.tenant, at, min(at+pieceRecords-1, x.last), pieceBytes}
+	sql := fmt.Sprintf(sealedRecords, x.filter.where(&args))
 	var p place
 	err = stream(ctx, tx, sql, args, func(rows pgx.Rows) error {
 		if err := p.scan(rows); err != nil {
@@ -153,13 +153,17 @@ func (x *Export) piece(ctx context.Context, f format, piece *[]byte, at int64) (
 	return next, err
 }
 
-// sealedRecords are the places of a tenant ($1) from one seq ($2) to another ($3), each
-// with its record where there is one and it meets the conditions that follow.
-const sealedRecords = `SELECT s.seq, s.record_id, s.leaf, s.hash, r.id IS NOT NULL, ` + recordColumns + `
-  FROM audit_seals s LEFT JOIN audit_records r ON r.tenant_id = $1 AND r.id = s.record_id`
-
-// sealedRange stands before the order.
-const sealedRange = "\n WHERE s.tenant_id = $1 AND s.seq BETWEEN $2 AND $3"
+// sealedRecords are the places of a tenant ($1) from one seq ($2) to another ($3), each with
+// its record where there is one and it meets the conditions of %s. They end where the inputs
+// before have $4 bytes: otherwise the rest of a thousand large records would be read for
+// nothing behind each piece.
+const sealedRecords = `SELECT r.seq, r.record_id, r.leaf, r.hash, r.shown, ` + recordColumns + `
+  FROM (SELECT s.seq, s.record_id, s.leaf, s.hash, r.id IS NOT NULL AS shown, ` + recordColumns + `,
+               sum(octet_length(r.input)) OVER (ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM audit_seals s LEFT JOIN audit_records r ON r.tenant_id = $1 AND r.id = s.record_id%s
+         WHERE s.tenant_id = $1 AND s.seq BETWEEN $2 AND $3) r
+ WHERE coalesce(r.above, 0) < $4
+ ORDER BY r.seq`
 
 // place is a place of the chain, with its record where that is shown.
 type place struct {

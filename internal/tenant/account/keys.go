@@ -72,15 +72,23 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 	return key, nil
 }
 
-// ListKeys returns the tenant's keys, the newest first. status is "active", which
-// "" means too, or "all".
+// listedKeys is how many active keys a list shows at most, and how many revoked ones: the
+// specification shows an array without pages. The default quota of active keys is half of it.
+const listedKeys = 1000
+
+// ListKeys returns the tenant's keys, the newest first: at most 1,000 that are active, and
+// with "all" as many that are revoked. status is "active", which "" means too, or "all".
 func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]Key, error) {
 	status = strings.ToLower(status)
 	if status != "" && status != KeyActive && status != "all" {
 		return nil, fault.Invalid("query.status", "enum", "status is active or all.")
 	}
+	revoked := int32(0)
+	if status == "all" {
+		revoked = listedKeys
+	}
 	rows, err := s.q.ListAPIKeys(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListAPIKeysParams{
-		TenantID: tenant, IncludeRevoked: status == "all",
+		TenantID: tenant, Active: listedKeys, Revoked: revoked,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("account: list keys: %w", err)
