@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,10 @@ type Config struct {
 	// Keys, base64 of 32 bytes each. The vault's is written <id>:<base64>, several
 	// separated by commas, the first wraps; the others only unwrap.
 	VaultKeys string `env:"VAULT_KEYS"`
-	KeyPepper string `env:"API_KEY_PEPPER"`
+	// VaultKeysFile is a file of the vault's keys, one to a line. Load reads it into
+	// VaultKeys.
+	VaultKeysFile string `env:"VAULT_KEYS_FILE"`
+	KeyPepper     string `env:"API_KEY_PEPPER"`
 	// JWTSeed signs tokens (Ed25519); JWTOldSeeds, separated by commas, still verify
 	// those that were signed before a rotation.
 	JWTSeed     string   `env:"JWT_SIGNING_SEED"`
@@ -74,6 +78,11 @@ func Load(need ...Need) (Config, error) {
 	c, err := env.ParseAs[Config]()
 	if err != nil {
 		return Config{}, fmt.Errorf("config: %w", err)
+	}
+	if slices.Contains(need, NeedVault) {
+		if err := c.readVaultKeys(); err != nil {
+			return Config{}, err
+		}
 	}
 	return c, c.Check(need...)
 }
@@ -138,7 +147,7 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 		}
 	case NeedVault:
 		if c.VaultKeys == "" {
-			bad("VAULT_KEYS is required: <id>:<base64 of 32 bytes>, several separated by commas")
+			bad("VAULT_KEYS is required: <id>:<base64 of 32 bytes>, several separated by commas; or VAULT_KEYS_FILE, a file of them")
 		}
 	case NeedAuth:
 		if _, err := Key(c.KeyPepper); err != nil {
@@ -174,10 +183,17 @@ func (c Config) checkProduction(bad func(string, ...any)) {
 	}
 	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey, "AUDIT_SIGNING_KEY": c.AuditSeed} {
 		if raw, err := Key(key); err == nil && weak(raw) {
-			bad("%s is a development key: make a random one when ENV=production", name)
+			bad(developmentKey, name)
+		}
+	}
+	for name, keys := range map[string][]string{"VAULT_KEYS": vaultKeys(c.VaultKeys), "JWT_VERIFYING_SEEDS": c.JWTOldSeeds} {
+		if slices.ContainsFunc(keys, func(key string) bool { raw, err := Key(key); return err == nil && weak(raw) }) {
+			bad(developmentKey, name)
 		}
 	}
 }
+
+const developmentKey = "%s is a development key: make a random one when ENV=production"
 
 // weak reports a key whose bytes are all alike or count up, as in examples.
 func weak(key []byte) bool {

@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"encoding/base64"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -85,11 +87,15 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"short audit key":     {func(c *config.Config) { c.AuditSeed = short() }, "AUDIT_SIGNING_KEY: must be base64 of 32 bytes"},
 		"short old audit key": {func(c *config.Config) { c.AuditOldKeys[0] = short() }, "AUDIT_OLD_PUBLIC_KEYS: must be base64 of 32 bytes"},
 
-		"loopback":        {func(c *config.Config) { c.AllowLoopback = true }, "EGRESS_ALLOW_LOOPBACK must not be set when ENV=production"},
-		"weak pepper":     {func(c *config.Config) { c.KeyPepper = repeated(1) }, "API_KEY_PEPPER is a development key"},
-		"weak seed":       {func(c *config.Config) { c.JWTSeed = repeated(2) }, "JWT_SIGNING_SEED is a development key"},
-		"weak codec key":  {func(c *config.Config) { c.CodecKey = repeated(4) }, "TEMPORAL_CODEC_KEY is a development key"},
-		"weakest refused": {func(c *config.Config) { c.AuditSeed = repeated(7) }, "AUDIT_SIGNING_KEY is a development key"},
+		"loopback":           {func(c *config.Config) { c.AllowLoopback = true }, "EGRESS_ALLOW_LOOPBACK must not be set when ENV=production"},
+		"weak pepper":        {func(c *config.Config) { c.KeyPepper = repeated(1) }, "API_KEY_PEPPER is a development key"},
+		"weak seed":          {func(c *config.Config) { c.JWTSeed = repeated(2) }, "JWT_SIGNING_SEED is a development key"},
+		"weak vault key":     {func(c *config.Config) { c.VaultKeys = "v2:" + repeated(3) }, "VAULT_KEYS is a development key"},
+		"weak old vault key": {func(c *config.Config) { c.VaultKeys += ",v0:" + repeated(1) }, "VAULT_KEYS is a development key"},
+		"weak key in a file": {func(c *config.Config) { c.VaultKeys = "# ours\nv2:" + key + "\nv1:" + repeated(1) + "\n" }, "VAULT_KEYS is a development key"},
+		"weak old seed":      {func(c *config.Config) { c.JWTOldSeeds = []string{key, repeated(1)} }, "JWT_VERIFYING_SEEDS is a development key"},
+		"weak codec key":     {func(c *config.Config) { c.CodecKey = repeated(4) }, "TEMPORAL_CODEC_KEY is a development key"},
+		"weakest refused":    {func(c *config.Config) { c.AuditSeed = repeated(7) }, "AUDIT_SIGNING_KEY is a development key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,6 +119,7 @@ func TestConfigurationAtTheBoundsPasses(t *testing.T) {
 		"development": func(c *config.Config) {
 			c.Env, c.AllowLoopback = "development", true
 			c.KeyPepper, c.JWTSeed, c.CodecKey, c.AuditSeed = repeated(1), repeated(1), repeated(1), repeated(1)
+			c.VaultKeys, c.JWTOldSeeds = "v1:"+repeated(1), []string{repeated(1)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +148,32 @@ func TestConfigurationReportsEveryReasonAtOnce(t *testing.T) {
 	for _, name := range []string{"EGRESS_ALLOW_LOOPBACK", "START_LANE", "DATABASE_URL"} {
 		require.ErrorContains(t, err, name)
 	}
+}
+
+func TestVaultKeysAreReadFromAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	t.Setenv("VAULT_KEYS_FILE", file)
+	_, err := config.Load(config.NeedVault)
+	require.ErrorContains(t, err, "VAULT_KEYS_FILE: ")
+	for text, want := range map[string]string{
+		"": "is empty", " \n": "is empty", strings.Repeat("#", 1<<20+1): "no file of keys",
+		"v1:" + repeated(1): "VAULT_KEYS is a development key",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := config.Load(config.NeedVault)
+		require.ErrorContains(t, err, want)
+	}
+	keys := "# the current one first\nv2:" + key + "\nv1:" + key + "\n"
+	require.NoError(t, os.WriteFile(file, []byte(keys), 0o600))
+	c, err := config.Load(config.NeedVault)
+	require.NoError(t, err)
+	require.Equal(t, keys, c.VaultKeys)
+	bare, err := config.Load()
+	require.NoError(t, err)
+	require.Empty(t, bare.VaultKeys, "a process without a vault reads no keys")
+	t.Setenv("VAULT_KEYS", "v1:"+key)
+	_, err = config.Load(config.NeedVault)
+	require.ErrorContains(t, err, "set one of the two")
 }
 
 func TestConfigurationMalformedVariableIsRefused(t *testing.T) {
