@@ -5,12 +5,12 @@ package argschema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -38,12 +38,43 @@ const schemaURL = "schema:args"
 
 // Schema is a compiled schema, safe for concurrent use.
 type Schema struct {
-	compiled *jsonschema.Schema
-	steps    *steps // nil where the schema has no definitions
+	compiled *jsonschema.Schema // nil where it cannot be judged
+	root     *rule
+	rules    int
+	size     int
 }
 
-// Compile compiles the schema of a verb's arguments. It reads nothing but
-// what it is given.
+// The reasons why a schema cannot be judged.
+var (
+	// ErrTooComplex: compiling the schema, or checking any arguments against it, takes more
+	// work than one call may.
+	ErrTooComplex = errors.New("compile a schema: it is too complex to be checked")
+	errNumber     = errors.New("compile a schema: a number is out of range")
+)
+
+// Limits of one schema.
+const (
+	// maxSchemas is how many schemas may be in it. The compiler looks each one up among all
+	// others, so 5,000 take 0.2 to 0.4 s (measured on 2 cores).
+	maxSchemas = 5_000
+	// maxNesting is how deep its JSON may nest. The compiler's work grows with the square of
+	// it. Arguments nest at most 64 levels deep, and GitHub's whole document 21.
+	maxNesting = 128
+	// MaxPattern is how many instructions one expression may have, and maxPatterns how many
+	// all of them together.
+	MaxPattern  = 5_000
+	maxPatterns = 50_000
+)
+
+// Unjudged returns a schema that accepts no arguments. It stands in for a stored schema that
+// Compile refuses as too complex, so that calls get a clear refusal.
+func Unjudged() *Schema { return &Schema{} }
+
+// Size returns about how many bytes of memory the schema takes.
+func (s *Schema) Size() int { return s.size }
+
+// Compile compiles the schema of a verb's arguments. It reads nothing but what it is given.
+// ErrTooComplex where no call could be checked against it.
 func Compile(schema json.RawMessage) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -51,41 +82,61 @@ func Compile(schema json.RawMessage) (s *Schema, err error) {
 		}
 	}()
 	if !exactjson.NumbersFit(schema) {
-		return nil, errors.New("compile a schema: a number is out of range")
+		return nil, errNumber
+	}
+	if deepest, _ := exactjson.Shape(schema); deepest > maxNesting {
+		return nil, ErrTooComplex
 	}
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
+	if countSchemas(tree) > maxSchemas {
+		return nil, ErrTooComplex
+	}
+	programs := &programs{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // no scheme: nothing is loaded
+	c.UseRegexpEngine(programs.compile)
 	c.AssertFormat()
-	s = &Schema{steps: countSteps(tree)}
-	if s.steps != nil {
-		c.RegisterVocabulary(s.steps.vocabulary())
-		c.AssertVocabs()
-	}
 	if err := c.AddResource(schemaURL, tree); err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	if s.compiled, err = c.Compile(schemaURL); err != nil {
+	s = &Schema{}
+	s.compiled, err = c.Compile(schemaURL)
+	if programs.over {
+		return nil, ErrTooComplex
+	}
+	if err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
+	}
+	if s.root, s.rules, err = rulesOf(s.compiled); err != nil {
+		return nil, err
+	}
+	s.size = len(schema) + s.rules*ruleSize + programs.size*instructionSize
+	if !s.affords(map[string]any{}) {
+		return nil, ErrTooComplex
 	}
 	return s, nil
 }
 
-// Validate judges args and returns what is wrong with them, nil if nothing is.
-// Details point below /args and never repeat a value.
+// Validate judges args and returns what is wrong with them, nil if nothing is. Details point
+// below /args and never repeat a value. Arguments that would take more work than one call
+// may are refused with the rule complexity, without any of that work.
 func (s *Schema) Validate(args json.RawMessage) (details []fault.Detail) {
 	whole := func(rule, message string) []fault.Detail {
 		return []fault.Detail{{Path: "/args", Rule: rule, Message: message}}
 	}
+	const tooComplex = "cannot be checked against the verb's schema: together they are too complex. Send less in one call"
 	defer func() {
 		if r := recover(); r != nil {
-			details = whole("complexity", "cannot be checked against the schema")
+			details = whole("complexity", tooComplex)
 		}
 	}()
+	if s.compiled == nil {
+		return whole("complexity", "cannot be checked: the verb's schema is too complex. Import the provider again with a simpler schema")
+	}
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage(`{}`)
 	}
@@ -96,8 +147,8 @@ func (s *Schema) Validate(args json.RawMessage) (details []fault.Detail) {
 	if err != nil {
 		return whole("type", "must be an object")
 	}
-	if s.steps != nil {
-		defer s.steps.begin(len(args))()
+	if !s.affords(value) {
+		return whole("complexity", tooComplex)
 	}
 	var failed *jsonschema.ValidationError
 	if err := s.compiled.Validate(value); errors.As(err, &failed) {
@@ -114,7 +165,9 @@ func report(failed *jsonschema.ValidationError) []fault.Detail {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(e.Causes) == 0 || isChoice(e.ErrorKind) {
-			details = append(details, explain(e)...)
+			for _, d := range explain(e) {
+				details = keep(details, d)
+			}
 			return
 		}
 		for _, cause := range e.Causes {
@@ -122,8 +175,18 @@ func report(failed *jsonschema.ValidationError) []fault.Detail {
 		}
 	}
 	walk(failed)
-	slices.SortStableFunc(details, func(a, b fault.Detail) int { return strings.Compare(a.Path+"\x00"+a.Rule, b.Path+"\x00"+b.Rule) })
-	details = slices.Compact(details)
+	return details
+}
+
+// keep adds a detail to the first maxDetails of them, in the order of paths and rules.
+func keep(details []fault.Detail, d fault.Detail) []fault.Detail {
+	at, _ := slices.BinarySearchFunc(details, d, func(a, b fault.Detail) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Message, b.Message))
+	})
+	if at == maxDetails || (at < len(details) && details[at] == d) {
+		return details
+	}
+	details = slices.Insert(details, at, d)
 	return details[:min(len(details), maxDetails)]
 }
 
@@ -222,71 +285,6 @@ func listed(values []any) string {
 		parts = append(parts, Shorten(exactjson.Text(v), maxValue))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// A validation may enter so many definitions: some for each byte of the arguments,
-// and never more than maxSteps. Definitions that refer to each other several times
-// over make some values take work that doubles with each level; maxSteps take
-// about a second (measured on 2 cores).
-const (
-	baseSteps    = 2_000
-	stepsPerByte = 8
-	maxSteps     = 100_000
-)
-
-// stepKeyword marks each definition, so that entering it is counted.
-const stepKeyword = "x-agent-runtime-step"
-
-// steps counts the definitions that one validation enters. The validator has no
-// room for state of a call, so calls with such a schema take turns.
-type steps struct {
-	mu   sync.Mutex
-	left int
-}
-
-// countSteps marks the definitions of a schema; nil if it has none.
-func countSteps(tree any) *steps {
-	root, _ := tree.(map[string]any)
-	defs, _ := root["$defs"].(map[string]any)
-	if len(defs) == 0 {
-		return nil
-	}
-	for _, def := range defs {
-		if n, ok := def.(map[string]any); ok {
-			n[stepKeyword] = true
-		}
-	}
-	return &steps{}
-}
-
-// begin starts the count of one validation of size bytes and returns its end.
-func (s *steps) begin(size int) func() {
-	s.mu.Lock()
-	s.left = min(baseSteps+stepsPerByte*size, maxSteps)
-	return s.mu.Unlock
-}
-
-func (s *steps) vocabulary() *jsonschema.Vocabulary {
-	return &jsonschema.Vocabulary{
-		URL: "schema:steps",
-		Compile: func(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
-			if _, marked := obj[stepKeyword]; !marked {
-				return nil, nil
-			}
-			return stepMark{s}, nil
-		},
-	}
-}
-
-// stepMark is the compiled mark of a definition.
-type stepMark struct{ s *steps }
-
-// Validate counts; it ends a validation that takes too long by a panic, which
-// Schema.Validate turns into a refusal.
-func (x stepMark) Validate(*jsonschema.ValidatorContext, any) {
-	if x.s.left--; x.s.left < 0 {
-		panic("too many steps")
-	}
 }
 
 // Shorten cuts s to at most limit bytes, on a rune boundary.

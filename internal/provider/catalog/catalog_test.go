@@ -439,12 +439,12 @@ func TestCompiledVerbsAreKeptByContent(t *testing.T) {
 	type compiled struct{ schema, plan string }
 	compiles := 0
 	refuse := false
-	cache, err := catalog.NewCompiled(r.Catalog, 2, func(schema, plan json.RawMessage) (*compiled, error) {
+	cache, err := catalog.NewCompiled(r.Catalog, 25_000, func(schema, plan json.RawMessage) (*compiled, int, error) {
 		if refuse {
-			return nil, errors.New("refused")
+			return nil, 0, errors.New("refused")
 		}
 		compiles++
-		return &compiled{string(schema), string(plan)}, nil
+		return &compiled{string(schema), string(plan)}, 10_000, nil // two have room
 	})
 	require.NoError(t, err)
 	load := func(name string) *compiled {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -81,9 +81,13 @@ var ErrReplaced = errors.New("catalog: the verb was replaced in the meantime")
 // what the compile function makes of them; it must be safe for concurrent use.
 type Compiled[T any] struct {
 	catalog *Catalog
-	compile func(schema, plan json.RawMessage) (T, error)
-	cache   *lru.Cache[artefactKey, T]
+	compile Compile[T]
+	cache   *bytelru.Cache[artefactKey, T]
 }
+
+// Compile makes the compiled form of a verb. It also returns about how many bytes of memory
+// that form takes.
+type Compile[T any] func(schema, plan json.RawMessage) (form T, size int, err error)
 
 // artefactKey names a compiled pair by content: a replaced verb has another key, so
 // nothing is ever invalidated.
@@ -92,12 +96,12 @@ type artefactKey struct {
 	schema, plan Hash
 }
 
-// NewCompiled returns a cache of at most most verbs over the catalog.
-func NewCompiled[T any](c *Catalog, most int, compile func(schema, plan json.RawMessage) (T, error)) (*Compiled[T], error) {
-	if c == nil || compile == nil || most < 1 {
-		return nil, errors.New("catalog: a catalog, a compile function and a positive size are required")
+// NewCompiled returns a cache of at most most bytes over the catalog.
+func NewCompiled[T any](c *Catalog, most int, compile Compile[T]) (*Compiled[T], error) {
+	if c == nil || compile == nil {
+		return nil, errors.New("catalog: a catalog and a compile function are required")
 	}
-	cache, err := lru.New[artefactKey, T](most)
+	cache, err := bytelru.New[artefactKey, T](most)
 	if err != nil {
 		return nil, fmt.Errorf("catalog: %w", err)
 	}
@@ -122,11 +126,11 @@ func (l *Compiled[T]) Load(ctx context.Context, tenant uuid.UUID, m Meta) (T, er
 	if storedHash(row.SchemaHash) != m.SchemaHash || storedHash(row.PlanHash) != m.PlanHash {
 		return none, ErrReplaced
 	}
-	v, err := l.compile(json.RawMessage(row.Schema), json.RawMessage(row.Plan))
+	v, size, err := l.compile(json.RawMessage(row.Schema), json.RawMessage(row.Plan))
 	if err != nil {
 		return none, fmt.Errorf("catalog: compile %s: %w", m.Name, err)
 	}
-	l.cache.Add(key, v)
+	l.cache.Add(key, v, size, nil)
 	return v, nil
 }
 

@@ -194,10 +194,10 @@ func TestSharedVerbIsFoundForARun(t *testing.T) {
 
 	// One compiled form serves all tenants that enabled it.
 	compiles := 0
-	cache, err := catalog.NewCompiled(r.Catalog, 8, func(_, plan json.RawMessage) (*string, error) {
+	cache, err := catalog.NewCompiled(r.Catalog, 8_000, func(_, plan json.RawMessage) (*string, int, error) {
 		compiles++
 		s := string(plan)
-		return &s, nil
+		return &s, 1, nil
 	})
 	require.NoError(t, err)
 	r.enable(t, r.other, "crm")
@@ -218,7 +218,7 @@ func TestSharedVerbIsFoundForARun(t *testing.T) {
 	m2, err := r.meta(t, r.other, name)
 	require.NoError(t, err)
 	require.Equal(t, verb.RiskMedium, m2.Risk)
-	fresh, err := catalog.NewCompiled(r.Catalog, 1, func(_, _ json.RawMessage) (int, error) { return 0, nil })
+	fresh, err := catalog.NewCompiled(r.Catalog, 1, func(_, _ json.RawMessage) (int, int, error) { return 0, 0, nil })
 	require.NoError(t, err)
 	_, err = fresh.Load(t.Context(), r.tenant, m)
 	require.ErrorIs(t, err, catalog.ErrReplaced)

@@ -3,6 +3,7 @@ package openapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -208,7 +209,10 @@ func (im *importer) add(o *operation) error {
 		return errTooLarge()
 	}
 	if err == nil {
-		if _, compileErr := argschema.Compile(v.Schema); compileErr != nil {
+		switch _, compileErr := argschema.Compile(v.Schema); {
+		case errors.Is(compileErr, argschema.ErrTooComplex):
+			err = reason("its arguments' schema is too complex to be checked")
+		case compileErr != nil:
 			err = reason("its arguments' schema cannot be compiled")
 		}
 	}

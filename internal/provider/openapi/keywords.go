@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/pattern"
 )
 
 // maxPattern is the longest regular expression that is compiled.
@@ -169,6 +171,6 @@ func goPattern(expression string) (string, bool) {
 		return "", false
 	}
 	expression = unicodeEscape.ReplaceAllString(expression, `\x{$1}`)
-	_, err := regexp.Compile(expression)
+	_, err := pattern.Compile(expression, argschema.MaxPattern)
 	return expression, err == nil
 }

@@ -27,9 +27,13 @@ import (
 	"agentruntime/internal/provider/vault"
 )
 
-// compiledVerbs is how many verbs a process keeps ready. One of Stripe's larger
-// ones takes about 200 KB compiled; most take a tenth of it.
-const compiledVerbs = 512
+// compiledBytes is how much memory the verbs take that a process keeps ready. One of Stripe's
+// larger ones takes about 200 KB; most take a tenth of it. The largest that can be imported
+// takes 10 MB.
+const compiledBytes = 64 << 20
+
+// planFactor is how many bytes a compiled plan takes for one of its text.
+const planFactor = 8
 
 // Config has the values of a Dispatcher.
 type Config struct {
@@ -70,30 +74,35 @@ func New(cfg Config, d Deps) (*Dispatcher, error) {
 	}
 	dispatcher := &Dispatcher{deps: d, cfg: cfg}
 	var err error
-	dispatcher.compiled, err = catalog.NewCompiled(d.Catalog, compiledVerbs, dispatcher.compile)
+	dispatcher.compiled, err = catalog.NewCompiled(d.Catalog, compiledBytes, dispatcher.compile)
 	return dispatcher, err
 }
 
-// compile reads a verb's schema and plan. What calls the plan is chosen by its kind.
-func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, error) {
+// compile reads a verb's schema and plan. What calls the plan is chosen by its kind. A schema
+// that is too complex, stored before it would have been refused, refuses every call.
+func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, int, error) {
 	s, err := argschema.Compile(schema)
+	if errors.Is(err, argschema.ErrTooComplex) {
+		s, err = argschema.Unjudged(), nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	head, err := verb.HeadOf(plan)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	caller, ok := d.deps.Callers[head.Kind]
 	if !ok {
-		return nil, fmt.Errorf("dispatch: no caller for plans of kind %q", head.Kind)
+		return nil, 0, fmt.Errorf("dispatch: no caller for plans of kind %q", head.Kind)
 	}
 	p, err := caller.Compile(plan)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	graph := schemagraph.Read(schema)
-	return &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph)}, nil
+	a := &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph)}
+	return a, s.Size() + graph.Size() + planFactor*len(plan), nil
 }
 
 // replacedTries is how often a verb that an import replaces at that moment is read again.
