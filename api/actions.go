@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -116,28 +115,6 @@ func keyField(path string, s *string) (string, error) {
 		return "", f
 	}
 	return *s, nil
-}
-
-// dryRunFlag is true where any of the accepted places says so. Anything but a boolean is
-// an error: "true" in quotes must not run for real, and we do not guess.
-func dryRunFlag(v *wire.Validation, metadata json.RawMessage, top ...json.RawMessage) bool {
-	var inMetadata map[string]json.RawMessage
-	_ = json.Unmarshal(metadata, &inMetadata) // Object has reported metadata that is no object
-	on := false
-	for path, raw := range map[string]json.RawMessage{
-		"/dryRun": top[0], "/dry_run": top[1],
-		"/metadata/dryRun": inMetadata["dryRun"], "/metadata/dry_run": inMetadata["dry_run"],
-	} {
-		switch string(bytes.TrimSpace(raw)) {
-		case "":
-		case "true":
-			on = true
-		case "false":
-		default:
-			v.Add(path, "type", "the dry-run flag is true or false.")
-		}
-	}
-	return on
 }
 
 // preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are

@@ -127,8 +127,11 @@ func dryRunTricks() []scenario {
 		flag("null", `,"dry_run":null`),
 		flag("in an array", `,"metadata":{"dry_run":[true]}`),
 		flag("misspelt at the top", `,"DryRun":false,"dryrun":true`),
-		{name: "dry-run flag in another case in metadata", sentence: "It is data there, and the call is held as any other.", try: func(h *hostile) {
-			h.asks(h.raw(`,"metadata":{"DRYRUN":true}`))
+		flag("that only looks like one", `,"metadata":{"dry":true}`),
+		{name: "dry-run flag in other spellings in metadata", sentence: "Case, hyphens and underscores do not count.", try: func(h *hostile) {
+			for _, name := range []string{"DRYRUN", "dryrun", "DRY-RUN", "Dry_Run"} {
+				require.Contains(h.t, string(h.raw(`,"metadata":{"`+name+`":true}`).Body), `"intercepted":true`)
+			}
 		}},
 		{name: "contradicting flags", sentence: "One that says dry run is enough, whatever the others say.", try: func(h *hostile) {
 			require.Contains(h.t, string(h.raw(`,"dryRun":false,"metadata":{"dryRun":true}`).Body), `"intercepted":true`)
