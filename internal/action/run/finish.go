@@ -70,8 +70,20 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	if !found {
 		return s.movedOn(ctx, p.run.ref())
 	}
+	step := flow.Step{State: done.State, Done: true}
+	if done.State == StateOutcomeUnknown {
+		// Those who wait hear the outcome of the first look, if it proves one.
+		p.run = done
+		next, proven, err := s.look(ctx, p)
+		if proven {
+			return next, nil
+		}
+		if err == nil {
+			step = next
+		}
+	}
 	s.ended(done)
-	return flow.Step{State: done.State, Done: true}, nil
+	return step, nil
 }
 
 func finishParams(r Run, e ending) dbsqlc.FinishRunParams {

@@ -92,7 +92,7 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 	case err != nil:
 		return next{}, err
 	case !mine:
-		return stop(flow.Step{State: p.run.State, Done: true}, nil)
+		return stop(s.endedStep(ctx, p.run, ref))
 	case p.run.State == StateSending, p.run.MaybeSent:
 		return next{send: &p}, nil
 	case p.run.ApprovalID != nil:

@@ -224,7 +224,8 @@ type targets struct {
 	provider *provider
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
-	customer atomic.Pointer[string] // of the last call
+	readBack atomic.Pointer[verb.ReadBack] // of pay
+	customer atomic.Pointer[string]        // of the last call
 	// meanwhile is called once, after a run was read and before what it depends on is.
 	meanwhile atomic.Pointer[func()]
 	// gone: the catalog no longer has the verb.
@@ -260,6 +261,9 @@ func (t *targets) target(name verb.Name) target {
 	case "keyed":
 		out.idem = "header:Idempotency-Key"
 	}
+	if name.Verb == "pay" {
+		out.readBack = t.readBack.Load()
+	}
 	if hash := t.schema.Load(); hash != nil {
 		out.schema = *hash
 	}
@@ -270,6 +274,7 @@ type target struct {
 	provider *provider
 	policies *governance.Set
 	schema   string
+	readBack *verb.ReadBack
 	name     verb.Name
 	risk     verb.Risk
 	op       verb.Operation
@@ -279,6 +284,7 @@ type target struct {
 func (t target) Risk() verb.Risk                           { return t.risk }
 func (t target) Operation() verb.Operation                 { return t.op }
 func (t target) Idempotency() verb.Idempotency             { return t.idem }
+func (t target) ReadBack() *verb.ReadBack                  { return t.readBack }
 func (t target) SchemaHash() []byte                        { return []byte(t.schema) }
 func (t target) PolicyVersion() int64                      { return t.policies.Version() }
 func (t target) Connected() *fault.Error                   { return nil }

@@ -91,6 +91,9 @@ type Target interface {
 	// Connected returns nil where the provider needs no credential or has an active one,
 	// otherwise the refusal that says what is missing.
 	Connected() *fault.Error
+	// ReadBack returns how to find out whether a call of the verb took effect, once that is not
+	// known; nil where its document declares nothing.
+	ReadBack() *verb.ReadBack
 	// CredentialID returns the credential that a call uses; nil where the provider needs
 	// none.
 	CredentialID() *uuid.UUID

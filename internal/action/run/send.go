@@ -26,7 +26,10 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if !known {
 		// Another process judged the run, or a crash came between: it is judged here again.
 		n, err := s.admit(ctx, ref)
-		if err != nil || n.send == nil {
+		switch {
+		case err == nil && n.step.State == StateOutcomeUnknown && !n.step.Done:
+			return s.lookAgainAt(ctx, ref)
+		case err != nil || n.send == nil:
 			return n.step, err
 		}
 		p = *n.send

@@ -1,0 +1,151 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/audit"
+)
+
+// A write whose outcome is unknown may be proven by a read that its verb declares. The row is
+// outcome_unknown from the beginning and stays so until a look at the provider proves the
+// effect. So a crash loses nothing, and a step that is repeated looks once more. A look that
+// proves nothing changes nothing: the effect may come later.
+
+// readBackLimit bounds one look.
+const readBackLimit = 5 * time.Second
+
+// nextLook returns how long to wait for the next look at the provider. more is false where
+// there is none. since is the time since the outcome became unknown. The first look is made
+// at once. Most providers show an effect within seconds, and the last look is for one that
+// was still at work on the call.
+func nextLook(since time.Duration) (wait time.Duration, more bool) {
+	for _, at := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute} {
+		if since < at {
+			return at - since, true
+		}
+	}
+	return 0, false
+}
+
+// endedStep returns the step of a run that has ended. Where its outcome is unknown and its verb
+// declares a read-back, the send step looks at the provider.
+func (s *Service) endedStep(ctx context.Context, r Run, ref flow.RunRef) (flow.Step, error) {
+	step := flow.Step{State: r.State, Done: true}
+	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
+		return step, nil
+	}
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
+	if err != nil {
+		return step, unlessFault(err)
+	}
+	step.Done = t.ReadBack() == nil
+	return step, nil
+}
+
+// unlessFault returns nil for a refusal, and any other error as it is.
+func unlessFault(err error) error {
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
+		return nil
+	}
+	return err
+}
+
+// lookAgainAt makes another look for a run whose outcome is unknown, and returns what follows.
+func (s *Service) lookAgainAt(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	if err != nil {
+		return flow.Step{}, err
+	}
+	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
+		return flow.Step{State: r.State, Done: true}, nil
+	}
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
+	if err != nil {
+		return flow.Step{State: r.State, Done: true}, unlessFault(err)
+	}
+	step, _, err := s.look(ctx, prepared{run: r, target: t})
+	return step, err
+}
+
+// look asks the provider whether the write took effect, where its verb declares how. It
+// returns the step that follows, and whether the run is executed now.
+func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven bool, err error) {
+	over := flow.Step{State: p.run.State, Done: true}
+	if p.target == nil || p.target.ReadBack() == nil {
+		return over, false, nil
+	}
+	result, err := s.readBack(ctx, p)
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "a read-back failed", "run_id", p.run.ID, "error", err)
+	}
+	if result != nil {
+		done, found, err := s.proven(ctx, p, result)
+		if err != nil || !found {
+			return over, false, err
+		}
+		s.ended(done)
+		return flow.Step{State: done.State, Done: true}, true, nil
+	}
+	if wait, more := nextLook(s.d.Now().Sub(p.run.UpdatedAt)); more {
+		return flow.Step{State: p.run.State, After: wait}, false, nil
+	}
+	return over, false, nil
+}
+
+// readBack makes the declared read, with the credential of a call of that verb. It returns
+// its result where that proves the effect, otherwise nil. The read is not made where the
+// tenant's policies would not let it through at once, or where the caller's key was revoked.
+func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
+	defer cancel()
+	r := p.run
+	declared, err := p.target.ReadBack().Resolve(r.Effective())
+	if err != nil {
+		return nil, fmt.Errorf("run: read-back: %w", err)
+	}
+	revoked, err := s.keyRevoked(ctx, r)
+	if err != nil || revoked {
+		return nil, err
+	}
+	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.customer())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case t.Operation() != verb.Read, t.Judge(declared.Args, r.about()).Decision != governance.Allow:
+		return nil, nil
+	case len(t.Check(declared.Args)) > 0:
+		return nil, fault.New(fault.CodeInvalidArgs, "")
+	}
+	call, err := t.Prepare(ctx, declared.Args)
+	if err != nil {
+		return nil, err
+	}
+	a := call.Send(ctx, "")
+	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil && declared.Match.Matches(a.Result) {
+		return a.Result, nil
+	}
+	return nil, nil
+}
+
+// proven commits that the run was executed. found is false where a person or a late answer
+// settled it first.
+func (s *Service) proven(ctx context.Context, p prepared, result []byte) (done Run, found bool, err error) {
+	b := &db.Batch{}
+	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, ending{state: StateExecuted, result: result}))
+	s.requireChanged(b, p.run)
+	rec := p.record(audit.RunResolved)
+	rec.ActorType, rec.ActorID, rec.Outcome = actor.System, "", string(StateExecuted)
+	rec.Details = mustJSON(map[string]string{"resolved_by": "read_back", "verb": p.run.Verb.Provider + ":" + p.target.ReadBack().Verb})
+	audit.Queue(b, rec)
+	return s.apply(ctx, p.run, b, changed)
+}
