@@ -36,7 +36,7 @@ func reads(t *testing.T, pool *db.Pool, tenant uuid.UUID, n int) []pgx.Rows {
 	t.Helper()
 	var open []pgx.Rows
 	for range n {
-		rows, err := pool.Reading(tenant, db.ListLimit).Query(t.Context(), "select 1")
+		rows, err := pool.Reading(tenant, db.ListLimit).Query(t.Context(), "select 1") //nolint:sqlclosecheck // the clean-up closes it
 		require.NoError(t, err)
 		t.Cleanup(rows.Close)
 		open = append(open, rows)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	"agentruntime/internal/kernel/fault"
 )
@@ -162,6 +163,8 @@ func (c *Call) write(status int, body envelope) {
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(raw)))
 	h.Set("Cache-Control", "no-store")
+	// A caller that does not read must not keep the answer in memory.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(chunkTimeout)) // only the recorder of a test has none
 	c.w.WriteHeader(status)
 	if c.Request.Method != http.MethodHead {
 		if _, err := c.w.Write(raw); err != nil { //nolint:gosec // JSON with nosniff: no browser shows it as a page

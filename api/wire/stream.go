@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// chunkTimeout is how long the caller may take to read one chunk of a stream.
+// chunkTimeout is how long the caller may take to read an answer, or one chunk of a stream.
 const chunkTimeout = 30 * time.Second
 
 // Stream answers 200 and sends what write writes, chunk by chunk. The handler sets the

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -67,6 +68,7 @@ type App struct {
 	revocations *auth.Revocations
 	trail       *audit.Trail
 	handler     http.Handler
+	proxies     []netip.Prefix
 }
 
 // New builds the parts. It needs neither Postgres nor Temporal: a process that comes up
@@ -202,12 +204,11 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	proxies, err := config.Networks(a.cfg.TrustedProxies)
-	if err != nil {
+	if a.proxies, err = config.Networks(a.cfg.TrustedProxies); err != nil {
 		return fmt.Errorf("app: trusted proxies: %w", err)
 	}
 	a.handler, err = api.New(api.Deps{
-		Proxies: proxies, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
+		Proxies: a.proxies, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
 	})
@@ -311,12 +312,19 @@ const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 60 * time.Second
 	idleTimeout   = 120 * time.Second
+	// writeTimeout is the outer bound of one answer: the body, the longest wait and an import.
+	// The API allows less for writing an answer, and for each part of a stream.
+	writeTimeout = 5 * time.Minute
+	// headerBytes is twice what proxies usually let through.
+	headerBytes = 64 << 10
 )
 
 func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
+	l = newConnections(l, a.cfg.MaxConnections, a.proxies, a.log)
 	srv := &http.Server{
-		Handler: a.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		Handler: a.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytes,
+		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { a.runs.Listen(lasting); return nil })

@@ -25,6 +25,8 @@ type Config struct {
 	// TrustedProxies are the networks of the proxies that are believed about the address of
 	// a caller, as CIDR or as single addresses, separated by commas.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
+	// MaxConnections is the most connections of callers at once; one address has a quarter.
+	MaxConnections int `env:"MAX_CONNECTIONS" envDefault:"4096"`
 	// TokenIssuer is issuer and audience of the tokens that login gives.
 	TokenIssuer string `env:"TOKEN_ISSUER" envDefault:"agentruntime"`
 
@@ -112,6 +114,9 @@ func (c Config) Check(need ...Need) error {
 	}
 	if _, err := Networks(c.TrustedProxies); err != nil {
 		bad("TRUSTED_PROXIES: %w", err)
+	}
+	if c.MaxConnections < 16 {
+		bad("MAX_CONNECTIONS must be at least 16")
 	}
 	if c.StartLane != "eager" && c.StartLane != "split" {
 		bad("START_LANE must be eager or split, not %q", c.StartLane)

@@ -27,7 +27,7 @@ func allNeeds() []config.Need {
 func complete() config.Config {
 	return config.Config{
 		Env: "production", DatabaseURL: "postgres://app@db/agentruntime", MigrateURL: "postgres://owner@db/agentruntime",
-		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second,
+		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second, MaxConnections: 16,
 		VaultKeys: "v1:" + key, KeyPepper: key, JWTSeed: key, CodecKey: key, AuditSeed: key,
 		JWTOldSeeds: []string{key}, AuditOldKeys: []string{key},
 	}
@@ -67,6 +67,7 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"provider timeout low":  {func(c *config.Config) { c.ProviderTimeout = time.Second - 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 		"provider timeout high": {func(c *config.Config) { c.ProviderTimeout = time.Minute + 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 
+		"few connections":  {func(c *config.Config) { c.MaxConnections = 15 }, "MAX_CONNECTIONS must be at least 16"},
 		"a name as proxy":  {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1", "proxy"} }, `TRUSTED_PROXIES: "proxy" is not a network`},
 		"a range as proxy": {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1-9"} }, `TRUSTED_PROXIES: "10.0.0.1-9" is not a network`},
 		"every address":    {func(c *config.Config) { c.TrustedProxies = []string{"0.0.0.0/0"} }, `TRUSTED_PROXIES: "0.0.0.0/0" contains every address`},
@@ -133,7 +134,7 @@ func TestConfigurationAtTheBoundsPasses(t *testing.T) {
 
 func TestConfigurationOfUnusedPartsIsNotRequired(t *testing.T) {
 	t.Parallel()
-	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second}
+	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second, MaxConnections: 16}
 	require.NoError(t, bare.Check())
 	for _, need := range allNeeds() {
 		require.Error(t, bare.Check(need), need)

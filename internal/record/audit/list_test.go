@@ -19,7 +19,7 @@ func large(t *testing.T, tr *trail, tenant uuid.UUID, n int) {
 	text := json.RawMessage(`{"note":"` + strings.Repeat("x", 500_000) + `"}`)
 	for range n {
 		r := audit.Record{TenantID: tenant, ActorType: actor.Key, Action: audit.RunBlocked, Input: text, Details: text}
-		require.NoError(t, audit.Append(t.Context(), tr.db.Pool.Tenant(tenant), r))
+		require.NoError(t, audit.Append(t.Context(), tr.db.Tenant(tenant), r))
 	}
 }
 
