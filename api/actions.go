@@ -41,6 +41,7 @@ type runBody struct {
 	Metadata       json.RawMessage `json:"metadata"`
 	DryRun         json.RawMessage `json:"dryRun"`
 	DryRunSnake    json.RawMessage `json:"dry_run"`
+	ExpiresIn      json.RawMessage `json:"expires_in"`
 }
 
 // maxMetadata is the most bytes of metadata.
@@ -80,6 +81,7 @@ func (b runBody) request(r *http.Request) (run.Request, error) {
 		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
 	}
 	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
+	req.ExpiresIn = expiresIn(&v, b.ExpiresIn)
 	req.Wait = preferWait(&v, r.Header.Values("Prefer"))
 	if err := v.Err(); err != nil {
 		return run.Request{}, err
@@ -115,6 +117,20 @@ func keyField(path string, s *string) (string, error) {
 		return "", f
 	}
 	return *s, nil
+}
+
+// expiresIn reads how long the run may be sent: whole seconds, at most a day.
+func expiresIn(v *wire.Validation, raw json.RawMessage) *time.Duration {
+	if raw == nil || string(raw) == "null" {
+		return nil
+	}
+	n, err := strconv.Atoi(string(raw))
+	in := time.Duration(n) * time.Second
+	if err != nil || n < 1 || in > run.MaxExpiresIn {
+		v.Add("/expires_in", "range", "expires_in is a whole number of seconds from 1 to 86400.")
+		return nil
+	}
+	return &in
 }
 
 // preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are

@@ -44,6 +44,7 @@ type execution struct {
 	DurationMS       float64         `json:"duration_ms"`
 	CreatedAt        time.Time       `json:"created_at"`
 	SentAt           *time.Time      `json:"sent_at"`
+	ExpiresAt        *time.Time      `json:"expires_at"`
 	FinishedAt       *time.Time      `json:"finished_at"`
 }
 
@@ -58,7 +59,7 @@ func (s *Server) view(r run.Run) execution {
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
-		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), FinishedAt: utc(r.FinishedAt),
+		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
 		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}

@@ -37,7 +37,7 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
-       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
   FROM runs
  WHERE tenant_id = @tenant_id
@@ -68,20 +68,28 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: MarkSending :many
 -- Commits before the first byte leaves. It does not change a run whose key was revoked, that
--- was cancelled, or that another attempt has claimed. Nor does it if the policies have
--- changed since the run was judged. If the run was held, its approval must be approved and
+-- was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
+-- policies, the provider or the credential have changed since the run was judged. A null
+-- credential has none, and a null time was not read. If the run was held, its approval must be approved and
 -- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 -- run already in sending, without a mark since @silent_since, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
-       credential_id = sqlc.narg('credential_id')
+       credential_id = sqlc.narg('credential_id'), request_hash = @request_hash
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
-   AND (r.state = 'sending' OR r.maybe_sent
-        OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version)
+   AND (r.expires_at IS NULL OR r.expires_at > now())
+   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version
+   AND (sqlc.narg('provider_at')::timestamptz IS NULL OR coalesce(
+            (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
+            (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
+              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = sqlc.narg('provider_at'))
+   AND (sqlc.narg('credential_at')::timestamptz IS NULL OR EXISTS (
+        SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = sqlc.narg('credential_id')
+           AND c.updated_at = sqlc.narg('credential_at')))
    AND (NOT r.held OR r.approval_id = sqlc.narg('approval_id') AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
@@ -120,7 +128,7 @@ RETURNING *;
 -- name: ReleaseRun :many
 -- Lets a held run continue: to be sent, or to be judged again where @approval_id is null.
 UPDATE runs SET state = 'claimed', approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
-       give_up_at = @give_up_at, updated_at = now(), finished_at = NULL
+       give_up_at = @give_up_at, expires_at = @expires_at, updated_at = now(), finished_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
 RETURNING *;
 

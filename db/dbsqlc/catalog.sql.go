@@ -167,7 +167,7 @@ func (q *Queries) EnableProvider(ctx context.Context, db DBTX, arg EnableProvide
 }
 
 const GetOwnVerbMeta = `-- name: GetOwnVerbMeta :many
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth
+SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
 `
@@ -189,6 +189,7 @@ type GetOwnVerbMetaRow struct {
 	PlanHash      []byte
 	BaseUrl       string
 	Auth          []byte
+	UpdatedAt     time.Time
 }
 
 // What a run and an evaluation need to know about a verb, without its large columns.
@@ -214,6 +215,7 @@ func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMet
 			&i.PlanHash,
 			&i.BaseUrl,
 			&i.Auth,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -381,14 +383,14 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 }
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth FROM (
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth
+           p.base_url, p.auth, p.updated_at
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth
+           p.base_url, p.auth, p.updated_at
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
@@ -413,6 +415,7 @@ type GetVerbMetaRow struct {
 	PlanHash      []byte
 	BaseUrl       string
 	Auth          []byte
+	UpdatedAt     time.Time
 }
 
 func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParams) (GetVerbMetaRow, error) {
@@ -430,6 +433,7 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.PlanHash,
 		&i.BaseUrl,
 		&i.Auth,
+		&i.UpdatedAt,
 	)
 	return i, err
 }

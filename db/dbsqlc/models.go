@@ -347,6 +347,9 @@ type Run struct {
 	ParentID        *string
 	Step            *string
 	WorkflowID      string
+	ExpiresAt       *time.Time
+	ExpiresIn       *int32
+	RequestHash     []byte
 }
 
 type RunKey struct {

@@ -99,7 +99,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type CloseHeldRunParams struct {
@@ -178,6 +178,9 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -215,7 +218,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
        reason = $14, updated_at = now(), finished_at = now()
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type FinishRunParams struct {
@@ -317,6 +320,9 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -329,7 +335,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -390,6 +396,9 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.ExpiresAt,
+		&i.ExpiresIn,
+		&i.RequestHash,
 	)
 	return i, err
 }
@@ -398,7 +407,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type HandOverRunParams struct {
@@ -475,6 +484,9 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -492,7 +504,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, resu
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type HoldRunParams struct {
@@ -584,6 +596,9 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -614,7 +629,7 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type LetThroughParams struct {
@@ -689,6 +704,9 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -705,7 +723,7 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
-       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
   FROM runs
  WHERE tenant_id = $1
@@ -781,6 +799,9 @@ type ListRunsRow struct {
 	ParentID        *string
 	Step            *string
 	WorkflowID      string
+	ExpiresAt       *time.Time
+	ExpiresIn       *int32
+	RequestHash     []byte
 	Edited          bool
 }
 
@@ -852,6 +873,9 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 			&i.Edited,
 		); err != nil {
 			return nil, err
@@ -865,7 +889,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -927,6 +951,9 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.ExpiresAt,
+		&i.ExpiresIn,
+		&i.RequestHash,
 	)
 	return i, err
 }
@@ -951,14 +978,21 @@ func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) e
 const MarkSending = `-- name: MarkSending :many
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
-       credential_id = $1
- WHERE r.tenant_id = $2 AND r.id = $3 AND r.attempt = $4 AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND $5::boolean AND r.updated_at <= $6))
+       credential_id = $1, request_hash = $2
+ WHERE r.tenant_id = $3 AND r.id = $4 AND r.attempt = $5 AND NOT r.cancel_requested
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND $6::boolean AND r.updated_at <= $7))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
-   AND (r.state = 'sending' OR r.maybe_sent
-        OR coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $7)
-   AND (NOT r.held OR r.approval_id = $8 AND EXISTS (
+   AND (r.expires_at IS NULL OR r.expires_at > now())
+   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $8
+   AND ($9::timestamptz IS NULL OR coalesce(
+            (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
+            (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
+              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $9)
+   AND ($10::timestamptz IS NULL OR EXISTS (
+        SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = $1
+           AND c.updated_at = $10))
+   AND (NOT r.held OR r.approval_id = $11 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
@@ -967,12 +1001,15 @@ RETURNING r.sends, r.maybe_sent
 
 type MarkSendingParams struct {
 	CredentialID  *uuid.UUID
+	RequestHash   []byte
 	TenantID      uuid.UUID
 	ID            uuid.UUID
 	Attempt       int32
 	Resend        bool
 	SilentSince   time.Time
 	PolicyVersion int64
+	ProviderAt    *time.Time
+	CredentialAt  *time.Time
 	ApprovalID    *string
 }
 
@@ -982,20 +1019,24 @@ type MarkSendingRow struct {
 }
 
 // Commits before the first byte leaves. It does not change a run whose key was revoked, that
-// was cancelled, or that another attempt has claimed. Nor does it if the policies have
-// changed since the run was judged. If the run was held, its approval must be approved and
+// was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
+// policies, the provider or the credential have changed since the run was judged. A null
+// credential has none, and a null time was not read. If the run was held, its approval must be approved and
 // be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 // run already in sending, without a mark since @silent_since, was interrupted by a crash:
 // @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
+		arg.RequestHash,
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
 		arg.Resend,
 		arg.SilentSince,
 		arg.PolicyVersion,
+		arg.ProviderAt,
+		arg.CredentialAt,
 		arg.ApprovalID,
 	)
 	if err != nil {
@@ -1027,15 +1068,16 @@ func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) err
 
 const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
-       give_up_at = $3, updated_at = now(), finished_at = NULL
- WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+       give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
+ WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type ReleaseRunParams struct {
 	ApprovalID *string
 	EditedArgs *string
 	GiveUpAt   time.Time
+	ExpiresAt  *time.Time
 	TenantID   uuid.UUID
 	ID         uuid.UUID
 	Attempt    int32
@@ -1047,6 +1089,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 		arg.ApprovalID,
 		arg.EditedArgs,
 		arg.GiveUpAt,
+		arg.ExpiresAt,
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
@@ -1108,6 +1151,9 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1124,7 +1170,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type RequestCancelParams struct {
@@ -1193,6 +1239,9 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1230,7 +1279,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type ResolveRunParams struct {
@@ -1312,6 +1361,9 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1324,7 +1376,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -1394,6 +1446,9 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1406,7 +1461,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2]))
 `
@@ -1477,6 +1532,9 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}
@@ -1530,7 +1588,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
 `
 
 type WithdrawRunParams struct {
@@ -1600,6 +1658,9 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.ExpiresAt,
+			&i.ExpiresIn,
+			&i.RequestHash,
 		); err != nil {
 			return nil, err
 		}

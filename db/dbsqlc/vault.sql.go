@@ -208,7 +208,7 @@ func (q *Queries) MarkCredentialUsed(ctx context.Context, db DBTX, arg MarkCrede
 }
 
 const NewestCredential = `-- name: NewestCredential :one
-SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext
+SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = $3)
@@ -233,6 +233,7 @@ type NewestCredentialRow struct {
 	KekID        string
 	WrappedKey   []byte
 	Ciphertext   []byte
+	UpdatedAt    time.Time
 }
 
 // The credential of a call: a customer's own before the tenant's, active before expired, and
@@ -252,6 +253,7 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 		&i.KekID,
 		&i.WrappedKey,
 		&i.Ciphertext,
+		&i.UpdatedAt,
 	)
 	return i, err
 }

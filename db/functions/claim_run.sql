@@ -60,10 +60,10 @@ BEGIN
         GET DIAGNOSTICS ours = ROW_COUNT;
         IF ours = cardinality(p_keys) THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
-                              session_id, metadata, request_id, source_addr, give_up_at, risk_level, operation_type,
+                              session_id, metadata, request_id, source_addr, give_up_at, expires_at, expires_in, risk_level, operation_type,
                               origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id)
                 VALUES (c.id, p_tenant, c.execution_id, p_keys[1], c.provider, c.verb, p_args, p_fingerprint, c.dry_run,
-                        c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at,
+                        c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at, c.expires_at, c.expires_in,
                         known.risk_level, known.operation_type,
                         c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id);
             -- A generated execution_id is a name of the run too.
@@ -113,7 +113,8 @@ BEGIN
         -- that was claimed first.
         UPDATE runs r SET state = 'claimed', attempt = r.attempt + 1, args = p_args, fingerprint = p_fingerprint,
                session_id = c.session_id, metadata = p_metadata, request_id = c.request_id,
-               source_addr = c.source_addr, give_up_at = c.give_up_at, risk_level = known.risk_level,
+               source_addr = c.source_addr, give_up_at = c.give_up_at, expires_at = c.expires_at, expires_in = c.expires_in,
+               request_hash = NULL, risk_level = known.risk_level,
                operation_type = known.operation_type, decision = '',
                origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',

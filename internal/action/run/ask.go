@@ -104,7 +104,7 @@ func (p prepared) asking(id string, state State, preview json.RawMessage, now ti
 	a := p.approval(id, kind)
 	a.Requirements, a.Request, a.Edited = p.requirements(), preview, p.edit
 	timeout, _, _ := governance.MergedRule(a.Requirements)
-	a.ExpiresAt = now.Add(timeout)
+	a.ExpiresAt = p.run.askedUntil(now.Add(timeout))
 	a.Bound = approval.Binding{CallHash: p.callHash(), SchemaHash: p.target.SchemaHash(), CredentialID: p.target.CredentialID()}
 	return a
 }

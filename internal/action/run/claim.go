@@ -46,6 +46,9 @@ type Request struct {
 	// Wait is how long to wait for the run's end, at most Config.MaxWait; nil means
 	// Config.DefaultWait.
 	Wait *time.Duration
+	// ExpiresIn is how long the run may be sent, in whole seconds, at most MaxExpiresIn; nil
+	// means 15 minutes.
+	ExpiresIn *time.Duration
 }
 
 // Outcome is the answer to a request: the run, and how this call relates to it.
@@ -220,11 +223,13 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	if err != nil {
 		return Claimed{}, err
 	}
-	c := Claimed{giveUp: s.d.Now().Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
+	now := s.d.Now()
+	c := Claimed{giveUp: now.Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
 	call := claimedCall{
 		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
 		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: c.giveUp,
-		Exact: req.KeyByHeader,
+		Exact:     req.KeyByHeader,
+		ExpiresAt: expiresAt(now, req.ExpiresIn), ExpiresIn: seconds(req.ExpiresIn),
 	}
 	outcome, r, err := s.claimRow(ctx, call, req.Args, dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
@@ -247,6 +252,15 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	}
 	c.Outcome, err = c.answer(r)
 	return c, err
+}
+
+// seconds returns d in whole seconds, nil for nil.
+func seconds(d *time.Duration) *int32 {
+	if d == nil {
+		return nil
+	}
+	n := int32(min(*d, MaxExpiresIn) / time.Second)
+	return &n
 }
 
 func (s *Service) waitOf(req Request) time.Duration {

@@ -191,9 +191,10 @@ func (d *deciding) approve(ctx context.Context, tx pgx.Tx) (closed bool, err err
 	return true, d.note(ctx, tx, audit.ApprovalApproved, governance.ApprovalApproved, details)
 }
 
-// release hands the run to the send step. The run has as much time from now as a fresh call.
+// release hands the run to the send step. The run has as much time from now as a fresh call,
+// unless its caller has set the time.
 func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
-	rows, err := d.s.q.ReleaseRun(ctx, tx, d.p.releaseParams(&d.Asked.ID, d.s.d.Now().Add(d.s.cfg.DefaultWait)))
+	rows, err := d.s.q.ReleaseRun(ctx, tx, d.p.releaseParams(&d.Asked.ID, d.s.d.Now()))
 	if err == nil && len(rows) == 0 {
 		err = db.ErrNotChanged
 	}

@@ -95,6 +95,8 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 		return stop(s.endedStep(ctx, p.run, ref))
 	case p.run.State == StateSending, p.run.MaybeSent:
 		return next{send: &p}, nil
+	case p.run.State == StateClaimed && p.run.expired(s.d.Now()):
+		return stop(s.expire(ctx, p))
 	case p.run.ApprovalID != nil:
 		return s.recheck(ctx, p)
 	default:

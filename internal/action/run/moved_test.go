@@ -29,7 +29,7 @@ func TestApprovalInTheLastMomentCounts(t *testing.T) {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
 		for _, sql := range []string{
-			`UPDATE runs SET state = 'claimed' WHERE id = $1 AND $2::uuid IS NOT NULL`,
+			`UPDATE runs SET state = 'claimed', expires_at = now() + interval '26 hours' WHERE id = $1 AND $2::uuid IS NOT NULL`,
 			`UPDATE approvals SET status = 'approved' WHERE run_id = $1 AND $2::uuid IS NOT NULL`,
 			`INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, request_id, source_addr, counted_at)
 			 SELECT gen_random_uuid(), tenant_id, id, $2, 'approve', '', '', '', now() FROM approvals WHERE run_id = $1`,

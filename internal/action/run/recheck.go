@@ -130,7 +130,7 @@ func sameRequirement(a, b governance.Requirement) bool {
 // supersede closes an approval that no longer matches the call, and judges the call again.
 func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (next, error) {
 	b := &db.Batch{}
-	changed := db.Queue(b, s.q.ReleaseRun, p.releaseParams(nil, s.d.Now().Add(s.cfg.DefaultWait)))
+	changed := db.Queue(b, s.q.ReleaseRun, p.releaseParams(nil, s.d.Now()))
 	s.requireChanged(b, p.run)
 	approval.Close(b, p.run.TenantID, id, approval.Closing{Status: governance.ApprovalSuperseded, Reason: why})
 	p.noteApproval(b, audit.ApprovalSuperseded, id, string(governance.ApprovalSuperseded), map[string]any{"reason": why})
@@ -143,15 +143,16 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 	case !found:
 		return stop(s.movedOn(ctx, p.run.ref()))
 	}
-	p.run.State, p.run.ApprovalID, p.run.Held, p.run.GiveUpAt = done.State, nil, done.Held, done.GiveUpAt
+	p.run.State, p.run.ApprovalID, p.run.Held, p.run.GiveUpAt, p.run.ExpiresAt = done.State, nil, done.Held, done.GiveUpAt, done.ExpiresAt
 	return s.clear(ctx, p)
 }
 
 // releaseParams make the run claimed again, with the approval that released it, or without
-// one where it is judged again.
-func (p prepared) releaseParams(approvalID *string, giveUp time.Time) dbsqlc.ReleaseRunParams {
+// one where it is judged again. Nobody waits for its answer.
+func (p prepared) releaseParams(approvalID *string, now time.Time) dbsqlc.ReleaseRunParams {
+	expires := p.run.renewed(now)
 	return dbsqlc.ReleaseRunParams{
-		ApprovalID: approvalID, GiveUpAt: giveUp, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
+		ApprovalID: approvalID, GiveUpAt: now, ExpiresAt: &expires, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
 		EditedArgs: p.run.sealOptional(datakey.RunEditedArgs, p.run.EditedArgs),
 	}
 }
@@ -163,13 +164,13 @@ const expiredReason = "Nobody decided in time."
 // first asks owners and admins too, once and for the same time again.
 func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (flow.Step, error) {
 	timeout, onTimeout, _ := governance.MergedRule(a.Requirements)
-	if onTimeout != governance.OnTimeoutEscalate || a.Escalated {
+	if onTimeout != governance.OnTimeoutEscalate || a.Escalated || p.run.ExpiresIn != nil && p.run.expired(s.d.Now()) {
 		return s.closeHeld(ctx, p, closing{
 			status: governance.ApprovalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
 			message: expiredReason, reason: expiredReason,
 		})
 	}
-	until := s.d.Now().Add(timeout)
+	until := p.run.askedUntil(s.d.Now().Add(timeout))
 	err := s.d.DB.InTenant(ctx, p.run.TenantID, func(tx pgx.Tx) error {
 		escalated, err := approval.Escalate(ctx, tx, p.run.TenantID, a.ID, until)
 		if err != nil || !escalated {

@@ -225,6 +225,7 @@ type targets struct {
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
 	readBack atomic.Pointer[verb.ReadBack] // of pay
+	read     atomic.Pointer[run.Read]      // nil: nothing is compared
 	customer atomic.Pointer[string]        // of the last call
 	// meanwhile is called once, after a run was read and before what it depends on is.
 	meanwhile atomic.Pointer[func()]
@@ -252,7 +253,7 @@ func (t *targets) MaskMetadata(context.Context, uuid.UUID) func(verb.Name, json.
 }
 
 func (t *targets) target(name verb.Name) target {
-	out := target{provider: t.provider, policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	out := target{provider: t.provider, read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -275,6 +276,7 @@ type target struct {
 	policies *governance.Set
 	schema   string
 	readBack *verb.ReadBack
+	read     *run.Read
 	name     verb.Name
 	risk     verb.Risk
 	op       verb.Operation
@@ -290,6 +292,13 @@ func (t target) PolicyVersion() int64                      { return t.policies.V
 func (t target) Connected() *fault.Error                   { return nil }
 func (t target) CredentialID() *uuid.UUID                  { return nil }
 func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
+
+func (t target) Read() run.Read {
+	if t.read == nil {
+		return run.Read{}
+	}
+	return *t.read
+}
 
 func (t target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
 	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})

@@ -52,7 +52,10 @@ type claimedCall struct {
 	SourceAddr  string    `json:"source_addr"`
 	GiveUpAt    time.Time `json:"give_up_at"`
 	// Exact is no column: a run with other arguments does not answer the call.
-	Exact bool `json:"exact,omitempty"`
+	Exact     bool      `json:"exact,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// ExpiresIn is in seconds.
+	ExpiresIn *int32 `json:"expires_in,omitempty"`
 }
 
 // Run is one run as its row is in the database.
@@ -70,9 +73,16 @@ type Run struct {
 	SessionID   *string
 	Metadata    json.RawMessage
 	Origin
-	RequestID    string
-	SourceAddr   string
-	GiveUpAt     time.Time
+	RequestID  string
+	SourceAddr string
+	// GiveUpAt is until when the caller waits.
+	GiveUpAt time.Time
+	// ExpiresAt is when the run may no longer be sent; nil for runs of earlier releases.
+	// ExpiresIn is the time that the caller asked for, nil where none.
+	ExpiresAt *time.Time
+	ExpiresIn *time.Duration
+	// RequestHash is the SHA-256 of what the last attempt was made of; nil before the first.
+	RequestHash  []byte
 	Risk         verb.Risk
 	Operation    verb.Operation
 	Decision     string
@@ -138,6 +148,14 @@ func (r Run) customer() string {
 	return ""
 }
 
+// idOrNone returns the id as text, "none" for nil.
+func idOrNone(id *uuid.UUID) string {
+	if text := idText(id); text != nil {
+		return *text
+	}
+	return "none"
+}
+
 func idText(id *uuid.UUID) *string {
 	if id == nil {
 		return nil
@@ -173,12 +191,16 @@ func withoutTexts(r dbsqlc.Run) Run {
 			Kind: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, AgentID: r.AgentID, CustomerID: r.CustomerID,
 			ParentID: r.ParentID, Step: r.Step, WorkflowID: r.WorkflowID,
 		},
-		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, Risk: verb.Risk(r.RiskLevel),
+		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, ExpiresAt: r.ExpiresAt, RequestHash: r.RequestHash, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
 		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,
+	}
+	if r.ExpiresIn != nil {
+		in := time.Duration(*r.ExpiresIn) * time.Second
+		out.ExpiresIn = &in
 	}
 	if len(r.ErrorDetails) > 0 {
 		// Written by this package; a row that does not parse shows no details.

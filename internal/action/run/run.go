@@ -108,6 +108,8 @@ type Target interface {
 	// PolicyVersion returns the version of the policies that Judge applies; 0 where there
 	// are none.
 	PolicyVersion() int64
+	// Read says how new the provider and the credential are that the target was made of.
+	Read() Read
 	// Check returns where the arguments do not fit the verb's schema.
 	Check(args json.RawMessage) []fault.Detail
 	// Mask returns the arguments as they may be shown and stored.
@@ -116,6 +118,9 @@ type Target interface {
 	// SERVICE_UNAVAILABLE, after which the step is repeated.
 	Prepare(ctx context.Context, args json.RawMessage) (Call, error)
 }
+
+// Read says when what a target was made of was last changed. A nil time is not compared.
+type Read struct{ ProviderAt, CredentialAt *time.Time }
 
 // Call is one request to a provider, ready to be sent once.
 type Call interface {

@@ -61,14 +61,20 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
-	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), !maybeSent, p.run.GiveUpAt.Sub(s.d.Now())))
+	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), !maybeSent, p.run.span(s.d.Now())))
 }
 
-// becameAnother ends a run that may have been sent under an approval, where a repeat would
-// be another request than the approved one. Policies and votes are not checked again,
-// because the call has begun.
+// becameAnother ends a run that may have been sent, where a repeat would be another request,
+// or would not be let through now. Votes are not checked again, because the call has begun.
 func (s *Service) becameAnother(ctx context.Context, p prepared) (step flow.Step, other bool, err error) {
-	if !p.run.Held || p.run.State != StateSending && !p.run.MaybeSent {
+	if p.run.State != StateSending && !p.run.MaybeSent {
+		return flow.Step{}, false, nil
+	}
+	if p.run.expired(s.d.Now()) || p.mayRepeat() != "" {
+		step, err = s.giveUpUnknown(ctx, p)
+		return step, true, err
+	}
+	if !p.run.Held {
 		return flow.Step{}, false, nil
 	}
 	a, _, err := s.readApproval(ctx, p.run)
@@ -101,9 +107,11 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		gate.KeyID = &text
 	}
 	db.QueueExec(b, s.q.EnterGate, gate)
+	read := p.target.Read()
 	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSince: s.d.Now().Add(-lostAfter), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
+		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(),
 	})
 	s.requireChanged(b, r)
 	action := audit.RunAllowed
@@ -142,14 +150,19 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 		if again, yes := s.underWay(p.run); yes {
 			return again, nil
 		}
-		return s.giveUpUnknown(ctx, p)
 	}
 	revoked, err := s.keyRevoked(ctx, p.run)
 	if err != nil {
 		return flow.Step{}, err
 	}
-	if revoked || p.run.MaybeSent {
+	if revoked {
 		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
+	}
+	if p.run.State == StateSending || p.run.MaybeSent {
+		if p.run.Held || p.run.GrantID != nil || p.run.expired(s.d.Now()) || p.mayRepeat() != "" || !mayResend(p.target) {
+			return s.giveUpUnknown(ctx, p)
+		}
+		return flow.Step{State: p.run.State, After: lookAgain}, nil
 	}
 	step, err := s.Govern(ctx, ref)
 	if !step.Done && step.State == StateClaimed {
@@ -214,13 +227,8 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	case err != nil:
 		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}
-	p.run.MaybeSent = r.MaybeSent || maybeSent
-	if r.Held || r.GrantID != nil {
-		// Its approval, or the grant, must still be valid at the next attempt.
-		s.carried.forget(r.ref())
-	} else {
-		s.carried.addJudgement(p)
-	}
+	// The next attempt reads and judges the call again: much may change until then.
+	s.carried.forget(r.ref())
 	return flow.Step{State: StateClaimed, After: st.after}, nil
 }
 

@@ -44,9 +44,19 @@ type settlement struct {
 const (
 	backoffFirst = 200 * time.Millisecond
 	backoffMost  = 5 * time.Second
-	// maxSends is the most attempts of one run.
+	// backoffAlone is backoffMost where nobody waits for the answer.
+	backoffAlone = time.Minute
+	// maxSends is the most attempts of one run. Attempts that provably had no effect count
+	// only while the caller waits.
 	maxSends = 5
 )
+
+func (t span) longest() time.Duration {
+	if t.nobodyWaits {
+		return backoffAlone
+	}
+	return backoffMost
+}
 
 // nature is what a verb says about sending a call of it twice.
 type nature struct {
@@ -62,18 +72,20 @@ func natureOf(t Target) nature {
 }
 
 // settle returns what an answer means for the run. sends is the number of attempts so far,
-// and left the time until the run gives up. harmless says that the earlier attempts provably
+// and time what is left for more. harmless says that the earlier attempts provably
 // had no effect. The rule: an effect is never risked twice, what is not known is called
 // unknown, and no write that may have taken effect is called failed.
-func settle(n nature, a Answer, sends int, harmless bool, left time.Duration) settlement {
+func settle(n nature, a Answer, sends int, harmless bool, time span) settlement {
 	wait := a.RetryAfter
 	if wait <= 0 {
-		wait = min(backoffFirst<<max(0, min(sends-1, 10)), backoffMost)
+		wait = min(backoffFirst<<max(0, min(sends-1, 10)), time.longest())
 	}
-	canWait := sends < maxSends && wait < left
+	canWait := sends < maxSends && wait < time.left
+	// What had no effect costs only time.
+	canTry := (sends < maxSends || time.nobodyWaits) && wait < time.left
 	doubtful := n.op == verb.Write && !harmless // an earlier attempt may have had its effect
 	switch {
-	case a.Phase == attempt.NotSent && canWait:
+	case a.Phase == attempt.NotSent && canTry:
 		return settlement{again: true, after: wait, harmless: true}
 	case a.Phase == attempt.NotSent && doubtful:
 		// This attempt did not leave, but one before it may have.
@@ -84,7 +96,7 @@ func settle(n nature, a Answer, sends int, harmless bool, left time.Duration) se
 		return settleUnanswered(n, a, canWait, wait)
 	case a.Status == http.StatusTooManyRequests:
 		// A refusal: the provider did nothing.
-		if canWait {
+		if canTry {
 			return settlement{again: true, after: wait, harmless: true}
 		}
 		if doubtful {

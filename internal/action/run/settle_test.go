@@ -20,14 +20,15 @@ func TestSettle(t *testing.T) {
 		nature
 		sends    int
 		harmless bool
-		left     time.Duration
+		time     span
 	}
 	plain := nature{op: verb.Write}
-	read := call{nature{verb.Read, true, false}, 1, true, time.Minute}
-	write := call{plain, 1, true, time.Minute}
-	keyed := call{nature{verb.Write, true, true}, 1, true, time.Minute}
-	intrinsic := call{nature{verb.Write, true, false}, 1, true, time.Minute}
+	read := call{nature{verb.Read, true, false}, 1, true, span{left: time.Minute}}
+	write := call{plain, 1, true, span{left: time.Minute}}
+	keyed := call{nature{verb.Write, true, true}, 1, true, span{left: time.Minute}}
+	intrinsic := call{nature{verb.Write, true, false}, 1, true, span{left: time.Minute}}
 	second := func(c call) call { c.sends, c.harmless = 2, false; return c }
+	alone := func(c call) call { c.sends, c.time.nobodyWaits = maxSends, true; return c }
 	last := func(c call) call { c.sends = maxSends; return c }
 	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
 	answered := func(status int, result json.RawMessage) Answer {
@@ -46,8 +47,11 @@ func TestSettle(t *testing.T) {
 		"write, 200":                         {write, answered(200, body), StateExecuted, ""},
 		"write, 204":                         {write, answered(204, json.RawMessage(`{"data":null}`)), StateExecuted, ""},
 		"write, never left":                  {write, Answer{Phase: attempt.NotSent}, again, ""},
+		"write, never left, alone":           {alone(write), Answer{Phase: attempt.NotSent}, again, ""},
+		"write, 429, alone":                  {alone(write), limited, again, ""},
+		"keyed, no answer, alone":            {alone(keyed), Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, never left, last":            {last(write), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
-		"write, never left, out of time":     {call{plain, 1, true, 0}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
+		"write, never left, out of time":     {call{plain, 1, true, span{}}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
 		"keyed, none ever left":              {last(keyed), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
 		"keyed, earlier one may have left":   {afterOne(keyed), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, 429 after one that left":     {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
@@ -68,7 +72,7 @@ func TestSettle(t *testing.T) {
 		"keyed, cut body, last":              {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"read, wrong type":                   {read, html, StateFailed, fault.CodeProviderError},
 		"write, 429":                         {write, limited, again, ""},
-		"write, 429, out of time":            {call{plain, 1, true, time.Second}, limited, StateRefused, fault.CodeProviderRejected},
+		"write, 429, out of time":            {call{plain, 1, true, span{left: time.Second}}, limited, StateRefused, fault.CodeProviderRejected},
 		"write, 400":                         {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
 		"write, 500":                         {write, answered(500, body), StateFailed, fault.CodeProviderError},
 		"read, 503":                          {read, answered(503, nil), again, ""},
@@ -99,7 +103,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settle(c.call.nature, c.in, c.call.sends, c.call.harmless, c.call.left)
+			s := settle(c.call.nature, c.in, c.call.sends, c.call.harmless, c.call.time)
 			if c.state == again {
 				require.True(t, s.again)
 				require.Positive(t, s.after)
@@ -120,7 +124,7 @@ func TestSettleNeverRisksASecondEffect(t *testing.T) {
 		for status := range 600 {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
-				if s := settle(nature{op: verb.Write}, a, 1, true, time.Hour); s.again {
+				if s := settle(nature{op: verb.Write}, a, 1, true, span{left: time.Hour}); s.again {
 					require.True(t, phase == attempt.NotSent || phase == attempt.Answered && status == 429, "phase %d status %d", phase, status)
 				}
 			}
@@ -136,7 +140,7 @@ func TestSettleNeverCallsAWriteFailedThatMayHaveHappened(t *testing.T) {
 		for _, phase := range []attempt.Phase{attempt.NotSent, attempt.Sent, attempt.Answered} {
 			for status := 200; status < 600; status++ {
 				for sends := 2; sends <= maxSends; sends++ {
-					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, false, time.Hour)
+					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, false, span{left: time.Hour})
 					require.True(t, s.again || s.end.state == StateOutcomeUnknown, "phase %d status %d: %s", phase, status, s.end.state)
 				}
 			}
@@ -149,7 +153,7 @@ func TestSettleRemembersWhatMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	n := nature{verb.Write, true, false}
 	for status, harmless := range map[int]bool{500: true, 503: true, 502: false, 504: false, 520: false, 524: false} {
-		s := settle(n, Answer{Phase: attempt.Answered, Status: status}, 1, true, time.Hour)
+		s := settle(n, Answer{Phase: attempt.Answered, Status: status}, 1, true, span{left: time.Hour})
 		require.True(t, s.again)
 		require.Equal(t, harmless, s.harmless, status)
 	}

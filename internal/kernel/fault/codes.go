@@ -69,6 +69,7 @@ const (
 	CodeServiceUnavailable Code = "SERVICE_UNAVAILABLE"
 	CodeProviderTimeout    Code = "PROVIDER_TIMEOUT"
 	CodeOutcomeUnknown     Code = "OUTCOME_UNKNOWN"
+	CodeRunExpired         Code = "RUN_EXPIRED"
 )
 
 // Table returns the rows of the error reference in the order of docs/errors.md.
@@ -119,6 +120,7 @@ func Table() []Spec {
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database or the workflow engine is not reachable. Repeat with the same id; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
 		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent, and not answered, answered by a gateway only, or refused after a lost answer. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},
+		{CodeRunExpired, http.StatusGatewayTimeout, "The time of this call was over before it could be sent. Nothing was sent; the id may be used again.", "A run was not sent within `expires_in`, or within 15 minutes. It waited in a queue, for its provider, or for a worker."},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,6 +28,8 @@ type Meta struct {
 	PlanHash    Hash
 	BaseURL     string
 	Auth        json.RawMessage
+	// ProviderAt is when the provider was last changed.
+	ProviderAt time.Time
 	// Shared says that the verb is of the platform's provider, which the tenant has enabled.
 	Shared bool
 }
@@ -41,7 +44,7 @@ func QueueOwnMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (m Meta,
 		for _, r := range answer.Value {
 			return metaOf(dbsqlc.GetVerbMetaRow{
 				Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
-				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth,
+				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt,
 			}), true
 		}
 		return Meta{}, false
@@ -63,7 +66,7 @@ func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
 		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
-		BaseURL: r.BaseUrl, Auth: r.Auth, Shared: r.Shared,
+		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt, Shared: r.Shared,
 	}
 }
 

@@ -18,11 +18,13 @@ import (
 // Sealed is a credential as it was read for a call: still encrypted, and useless
 // to any tenant but its own.
 type Sealed struct {
-	ID           uuid.UUID
-	Provider     string
-	Type         credential.Kind
-	CustomerID   string
-	Version      int
+	ID         uuid.UUID
+	Provider   string
+	Type       credential.Kind
+	CustomerID string
+	Version    int
+	// UpdatedAt is when the credential was last changed.
+	UpdatedAt    time.Time
 	allowedHosts []string
 	envelope     envelope
 }
@@ -51,7 +53,7 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}
 	return Sealed{
-		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version),
+		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt,
 		allowedHosts: row.AllowedHosts,
 		envelope:     envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil

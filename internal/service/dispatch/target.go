@@ -101,6 +101,15 @@ func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, 
 // PolicyVersion implements run.Target.
 func (t *target) PolicyVersion() int64 { return t.policies.Judge().Version() }
 
+// Read implements run.Target.
+func (t *target) Read() run.Read {
+	r := run.Read{ProviderAt: &t.meta.ProviderAt}
+	if t.CredentialID() != nil {
+		r.CredentialAt = &t.credential.UpdatedAt
+	}
+	return r
+}
+
 // Check implements run.Target.
 func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts.schema.Validate(args) }
 

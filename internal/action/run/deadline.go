@@ -1,0 +1,97 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+)
+
+const (
+	// runLasts is how long a run has, from its claim or its release by approvers, where the
+	// caller does not say. No attempt begins later.
+	runLasts = 15 * time.Minute
+	// MaxExpiresIn is the longest time that a caller may ask for.
+	MaxExpiresIn = 24 * time.Hour
+)
+
+// expiresAt returns the time after which a run that begins now is not sent.
+func expiresAt(now time.Time, in *time.Duration) time.Time {
+	if in == nil {
+		return now.Add(runLasts)
+	}
+	return now.Add(*in)
+}
+
+// renewed returns the time after which a run that people release now is not sent. The time
+// that a caller asked for is not renewed.
+func (r Run) renewed(now time.Time) time.Time {
+	if r.ExpiresIn != nil && r.ExpiresAt != nil {
+		return *r.ExpiresAt
+	}
+	return now.Add(runLasts)
+}
+
+// askedUntil returns until when people may decide about the run: at most until the caller
+// no longer wants it.
+func (r Run) askedUntil(until time.Time) time.Time {
+	if r.ExpiresIn != nil && r.ExpiresAt != nil && r.ExpiresAt.Before(until) {
+		return *r.ExpiresAt
+	}
+	return until
+}
+
+func (r Run) expired(now time.Time) bool { return r.ExpiresAt != nil && !now.Before(*r.ExpiresAt) }
+
+// A span is the time that is left for further attempts. Where nobody waits for the answer,
+// attempts without effect may be many and far apart.
+type span struct {
+	left        time.Duration
+	nobodyWaits bool
+}
+
+// span returns the time that a run has. While the caller waits, an attempt must begin before
+// the wait is over: then the caller gets a refusal and not a 202.
+func (r Run) span(now time.Time) span {
+	if now.Before(r.GiveUpAt) {
+		return span{left: r.GiveUpAt.Sub(now)}
+	}
+	if r.ExpiresAt == nil {
+		return span{}
+	}
+	return span{left: r.ExpiresAt.Sub(now), nobodyWaits: true}
+}
+
+// expire ends a run whose time is over. It is refused where nothing was sent. Otherwise its
+// outcome is unknown.
+func (s *Service) expire(ctx context.Context, p prepared) (flow.Step, error) {
+	return s.unprepared(ctx, p, fault.New(fault.CodeRunExpired, ""))
+}
+
+// mayRepeat returns why an attempt that may have had its effect must not be repeated as the
+// call is judged now, "" where it may be. A repeat must be the same request under the same
+// credential: anything else could have a second effect.
+func (p prepared) mayRepeat() string {
+	switch {
+	case p.run.RequestHash != nil && string(p.run.RequestHash) != string(p.requestHash()):
+		return "The verb, its provider or the credential has changed."
+	case p.target.Connected() != nil:
+		return "The provider's credential is gone."
+	case p.verdict.Decision == governance.Block:
+		return "The call is blocked now: " + p.verdict.Reason
+	case p.verdict.ApprovalRequired() && !p.run.Held && p.run.GrantID == nil:
+		return "The call needs an approval now: " + p.verdict.Reason
+	}
+	return ""
+}
+
+// requestHash returns the SHA-256 of what an attempt is made of besides its arguments.
+func (p prepared) requestHash() []byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %q %q %q %s", p.target.SchemaHash(), p.target.Risk(), p.target.Operation(), p.target.Idempotency(), idOrNone(p.target.CredentialID()))
+	return h.Sum(nil)
+}
