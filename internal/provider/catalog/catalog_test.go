@@ -253,6 +253,8 @@ func TestVerbIsReadByName(t *testing.T) {
 
 	m, err := r.meta(t, r.tenant, name)
 	require.NoError(t, err)
+	require.False(t, m.ProviderAt.IsZero())
+	m.ProviderAt = time.Time{}
 	require.Equal(t, catalog.Meta{
 		Name: name, Domain: "orders", Risk: verb.RiskHigh, Operation: verb.Write, Idempotency: verb.IdempotencyNone,
 		SchemaHash: catalog.HashOf(want.Schema), PlanHash: catalog.HashOf(want.Plan), BaseURL: "https://api.shop.test",

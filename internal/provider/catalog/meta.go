@@ -66,7 +66,7 @@ func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
 		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
-		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt, Shared: r.Shared,
+		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt.UTC(), Shared: r.Shared,
 	}
 }
 

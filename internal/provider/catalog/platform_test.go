@@ -186,6 +186,8 @@ func TestSharedVerbIsFoundForARun(t *testing.T) {
 	require.JSONEq(t, string(want.Schema), string(v.Schema))
 	m, err := r.meta(t, r.tenant, name)
 	require.NoError(t, err)
+	require.False(t, m.ProviderAt.IsZero())
+	m.ProviderAt = time.Time{}
 	require.Equal(t, catalog.Meta{
 		Name: name, Domain: "contacts", Risk: verb.RiskHigh, Operation: verb.Write, Idempotency: verb.IdempotencyNone,
 		SchemaHash: catalog.HashOf(want.Schema), PlanHash: catalog.HashOf(want.Plan), BaseURL: "https://api.crm.test",
