@@ -68,7 +68,7 @@ func TestRowsStoredInPlainTextAreRead(t *testing.T) {
 	again, err := r.do("pay", "one", `{"n":2}`)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"old":true}`, string(again.Run.Result))
-	require.Equal(t, "/args/n", again.ArgsDiffer)
+	require.Equal(t, []string{"/args/n"}, again.ArgsDiffer)
 }
 
 // A claim draws an id for a new run, and finds an old one: its arguments are sealed for that.
