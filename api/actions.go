@@ -28,7 +28,11 @@ type Runs interface {
 	Cancel(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	Resolve(ctx context.Context, who actor.Actor, executionID string, res run.Resolution) (run.Run, error)
 	Shown(ctx context.Context, r run.Run) run.Run
+	Refused(ctx context.Context, who actor.Actor, refusal *fault.Error) error
 }
+
+// runPath is where calls are made.
+const runPath = "/v1/runtime/actions/run"
 
 // runBody is the body of a run. Unknown members are refused, because a misspelt dryRun
 // must not run for real.

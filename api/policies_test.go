@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 	"agentruntime/internal/service/dispatch"
 )
 
@@ -41,7 +42,9 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	none := struct{ run.Engine }{}
 	sweeper, err := approval.NewSweeper(approval.SweeperConfig{}, approval.SweeperDeps{DB: pool.Pool, Workflows: none, Log: testkit.Quiet(), Now: time.Now})
 	require.NoError(t, err)
-	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Keys: testkit.Keys{}, Log: testkit.Quiet()})
+	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: pool.Pool, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Journal: journal, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return policies, runs
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -53,11 +54,8 @@ func (s *Server) guarded(rt route) http.Handler {
 				return wire.Reply{}, err
 			}
 			identify(c, who)
-			if err := authorise(rt, who); err != nil {
-				return wire.Reply{}, err
-			}
-			if err := checkOrigin(c, who); err != nil {
-				return wire.Reply{}, err
+			if err := cmp.Or(authorise(rt, who), checkOrigin(c, who)); err != nil {
+				return wire.Reply{}, cmp.Or(s.noteRefused(ctx, rt, c, err), err)
 			}
 			if who.Kind == actor.Key {
 				bound, stop := s.deps.Revocations.Bind(ctx, who)
@@ -76,6 +74,16 @@ func (s *Server) guarded(rt route) http.Handler {
 		}
 		return rep, err
 	})
+}
+
+// noteRefused records that a governed call was refused for its key or its origin. Refusals
+// by other routes leave no record.
+func (s *Server) noteRefused(ctx context.Context, rt route, c *wire.Call, refusal error) error {
+	f := fault.As(refusal)
+	if rt.path != runPath || f == nil {
+		return nil
+	}
+	return s.deps.Runs.Refused(ctx, c.Actor, f)
 }
 
 // identify notes in the call who makes it.

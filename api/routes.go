@@ -52,7 +52,7 @@ func (s *Server) accountRoutes() []route {
 // actionRoutes run verbs and show the runs. A key sees and cancels only its own executions.
 func (s *Server) actionRoutes() []route {
 	return []route{
-		{http.MethodPost, "/v1/runtime/actions/run", takesKey, noUser(), bodyRun, s.runAction, auth.PermActionsRun},
+		{http.MethodPost, runPath, takesKey, noUser(), bodyRun, s.runAction, auth.PermActionsRun},
 		{http.MethodPost, "/v1/runtime/governance/evaluate", takesKey, noUser(), bodyRun, s.evaluate, auth.PermActionsRun},
 
 		{http.MethodGet, "/v1/executions", takesKeyOrJWT, anyRole(), 0, s.listExecutions, ""},

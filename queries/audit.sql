@@ -4,6 +4,20 @@ INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider
 VALUES (@id, @tenant_id, @actor_type, @actor_id, @action, @provider, @verb, @risk_level, @decision, @outcome,
         @subject_type, @subject_id, @execution_id, sqlc.narg('session_id'), @request_id, @source_addr, sqlc.narg('input'), sqlc.narg('details'));
 
+-- name: BecomeTenant :exec
+-- Until the transaction ends, or becomes another tenant, row-level security shows this one.
+SELECT set_config('app.tenant_id', @tenant_id::text, true);
+
+-- name: AppendAudits :exec
+-- Many records of one tenant. One that a lost answer left written stays as it is.
+INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
+                           subject_type, subject_id, execution_id, session_id, request_id, source_addr, details)
+SELECT unnest(@ids::uuid[]), @tenant_id::uuid, unnest(@actor_types::text[]), unnest(@actor_ids::text[]), unnest(@actions::text[]),
+       unnest(@providers::text[]), unnest(@verbs::text[]), unnest(@risk_levels::text[]), unnest(@decisions::text[]), unnest(@outcomes::text[]),
+       unnest(@subject_types::text[]), unnest(@subject_ids::text[]), unnest(@execution_ids::text[]), nullif(unnest(@session_ids::text[]), ''),
+       unnest(@request_ids::text[]), unnest(@source_addrs::text[]), unnest(@details::text[])::json
+ON CONFLICT DO NOTHING;
+
 -- name: AuditDue :many
 -- The tenants that need a sealer.
 SELECT audit_due(@checkpointed_before)::uuid;

@@ -123,6 +123,60 @@ func (q *Queries) AppendAudit(ctx context.Context, db DBTX, arg AppendAuditParam
 	return err
 }
 
+const AppendAudits = `-- name: AppendAudits :exec
+INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
+                           subject_type, subject_id, execution_id, session_id, request_id, source_addr, details)
+SELECT unnest($1::uuid[]), $2::uuid, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
+       unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]), unnest($10::text[]),
+       unnest($11::text[]), unnest($12::text[]), unnest($13::text[]), nullif(unnest($14::text[]), ''),
+       unnest($15::text[]), unnest($16::text[]), unnest($17::text[])::json
+ON CONFLICT DO NOTHING
+`
+
+type AppendAuditsParams struct {
+	Ids          []uuid.UUID
+	TenantID     uuid.UUID
+	ActorTypes   []string
+	ActorIds     []string
+	Actions      []string
+	Providers    []string
+	Verbs        []string
+	RiskLevels   []string
+	Decisions    []string
+	Outcomes     []string
+	SubjectTypes []string
+	SubjectIds   []string
+	ExecutionIds []string
+	SessionIds   []string
+	RequestIds   []string
+	SourceAddrs  []string
+	Details      []string
+}
+
+// Many records of one tenant. One that a lost answer left written stays as it is.
+func (q *Queries) AppendAudits(ctx context.Context, db DBTX, arg AppendAuditsParams) error {
+	_, err := db.Exec(ctx, AppendAudits,
+		arg.Ids,
+		arg.TenantID,
+		arg.ActorTypes,
+		arg.ActorIds,
+		arg.Actions,
+		arg.Providers,
+		arg.Verbs,
+		arg.RiskLevels,
+		arg.Decisions,
+		arg.Outcomes,
+		arg.SubjectTypes,
+		arg.SubjectIds,
+		arg.ExecutionIds,
+		arg.SessionIds,
+		arg.RequestIds,
+		arg.SourceAddrs,
+		arg.Details,
+	)
+	return err
+}
+
 const AuditCheckpoints = `-- name: AuditCheckpoints :many
 SELECT id, tenant_id, seq, hash, kind, at, kid, signature FROM audit_checkpoints
  WHERE tenant_id = $1 AND seq BETWEEN $2 AND $3
@@ -431,6 +485,16 @@ func (q *Queries) AuditToSealAnew(ctx context.Context, db DBTX, arg AuditToSealA
 		return nil, err
 	}
 	return items, nil
+}
+
+const BecomeTenant = `-- name: BecomeTenant :exec
+SELECT set_config('app.tenant_id', $1::text, true)
+`
+
+// Until the transaction ends, or becomes another tenant, row-level security shows this one.
+func (q *Queries) BecomeTenant(ctx context.Context, db DBTX, tenantID string) error {
+	_, err := db.Exec(ctx, BecomeTenant, tenantID)
+	return err
 }
 
 const CountAuditRecords = `-- name: CountAuditRecords :one

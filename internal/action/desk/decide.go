@@ -1,9 +1,11 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
@@ -13,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 )
 
 // Input is a decision that a user wants to make.
@@ -30,12 +33,43 @@ const reasonMost = 2000
 // it returns the approval that replaced it. It refuses with APPROVAL_NOT_FOUND,
 // APPROVAL_NOT_PENDING (also where it was decided a moment ago), APPROVER_NOT_ELIGIBLE,
 // CONFLICT (the same user has approved already), VALIDATION_ERROR (no reason where the
-// policy asks for one) and, for edited arguments, with what SealEdit returns.
+// policy asks for one) and, for edited arguments, with what SealEdit returns. A refused
+// decision is recorded.
 func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input) (Detailed, error) {
 	a, err := s.Get(ctx, who.TenantID, id)
 	if err != nil {
 		return Detailed{}, err
 	}
+	out, err := s.decideAbout(ctx, who, a, in)
+	if f := fault.As(err); f != nil {
+		return Detailed{}, cmp.Or(s.noteRefusal(ctx, who, a.Approval, in, f), err)
+	}
+	return out, err
+}
+
+// noteRefusal records a decision that was refused. A malformed one leaves no record, and
+// neither does a failure of ours.
+func (s *Desk) noteRefusal(ctx context.Context, who actor.Actor, a Approval, in Input, f *fault.Error) error {
+	switch f.Code.Spec().Status {
+	case http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity:
+	default:
+		return nil
+	}
+	decision := "reject"
+	if in.Approve {
+		decision = "approve"
+	}
+	return s.d.Journal.Add(ctx, audit.Note{
+		By: who, About: a.ID,
+		Record: audit.Record{
+			Action: audit.ApprovalRefused, Provider: a.Provider, Verb: a.Verb, RiskLevel: a.RiskLevel, Outcome: string(s.shownStatus(a)),
+			SubjectType: audit.SubjectApproval, SubjectID: a.ID, ExecutionID: a.ExecutionID,
+		},
+		Details: map[string]any{"approval_id": a.ID, "code": f.Code, "decision": decision, "edited": in.EditedArgs != nil},
+	})
+}
+
+func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in Input) (out Detailed, err error) {
 	vote := governance.Vote{Voter: a.asked.Voter(who.ID, who.Role), Approve: in.Approve, Reason: in.Reason}
 	if code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code != "" {
 		return Detailed{}, s.refusal(a.Approval, code)

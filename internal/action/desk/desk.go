@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/quota"
 )
 
@@ -109,7 +110,9 @@ type Deps struct {
 	Workflows Workflows
 	// Subjects has the domain of every type of subject.
 	Subjects map[approval.SubjectType]Subjects
-	Now      func() time.Time
+	// Journal records the decisions that are refused.
+	Journal *audit.Journal
+	Now     func() time.Time
 	// Quotas bound how many grants a tenant has.
 	Quotas quota.Limits
 }
@@ -122,8 +125,8 @@ type Desk struct {
 
 // New returns the desk. It returns an error where a required collaborator is missing.
 func New(d Deps) (*Desk, error) {
-	if d.DB == nil || d.Workflows == nil || d.Subjects == nil {
-		return nil, errors.New("desk: database, workflows and subjects are required")
+	if d.DB == nil || d.Workflows == nil || d.Subjects == nil || d.Journal == nil {
+		return nil, errors.New("desk: database, workflows, subjects and journal are required")
 	}
 	if d.Now == nil {
 		d.Now = time.Now

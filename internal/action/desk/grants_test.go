@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -37,7 +38,9 @@ func newOffice(t *testing.T) *office {
 
 func officeOver(t *testing.T, db testkit.DB) *office {
 	t.Helper()
-	s, err := desk.New(desk.Deps{DB: db.Pool, Workflows: struct{ desk.Workflows }{}, Subjects: map[approval.SubjectType]desk.Subjects{}})
+	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: db.Pool, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	s, err := desk.New(desk.Deps{DB: db.Pool, Journal: journal, Workflows: struct{ desk.Workflows }{}, Subjects: map[approval.SubjectType]desk.Subjects{}})
 	require.NoError(t, err)
 	conn, err := pgx.Connect(t.Context(), db.AdminURL)
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 )
 
 // changeSet is a subject that is no run: a set of changes that people approve.
@@ -90,11 +91,12 @@ func (n *nudges) Nudge(_ context.Context, id string) (bool, error) {
 // subjects is a desk over two tenants, with an approval of a set of changes.
 type subjects struct {
 	*office
-	desk  *desk.Desk
-	sets  *changeSets
-	told  *nudges
-	pool  *db.Pool
-	owner actor.Actor
+	desk    *desk.Desk
+	sets    *changeSets
+	told    *nudges
+	journal *audit.Journal
+	pool    *db.Pool
+	owner   actor.Actor
 }
 
 func newSubjects(t *testing.T) *subjects {
@@ -102,7 +104,9 @@ func newSubjects(t *testing.T) *subjects {
 	d := testkit.Database(t)
 	s := &subjects{office: officeOver(t, d), sets: &changeSets{db: d.Pool}, told: &nudges{}, pool: d.Pool}
 	var err error
-	s.desk, err = desk.New(desk.Deps{DB: d.Pool, Workflows: s.told, Subjects: map[approval.SubjectType]desk.Subjects{changeSet: s.sets}})
+	s.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: d.Pool, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	s.desk, err = desk.New(desk.Deps{DB: d.Pool, Journal: s.journal, Workflows: s.told, Subjects: map[approval.SubjectType]desk.Subjects{changeSet: s.sets}})
 	require.NoError(t, err)
 	s.owner = s.who
 	return s
@@ -204,4 +208,31 @@ func TestOverdueSubjectWithoutAWorkflowIsGivenToItsDomain(t *testing.T) {
 	require.EqualValues(t, 1, s.sets.attended.Load())
 	require.NoError(t, sweeper.Once(t.Context()))
 	require.EqualValues(t, 1, s.sets.attended.Load(), "once it is closed, nothing is left to do")
+}
+
+func TestRefusedDecisionsAreRecorded(t *testing.T) {
+	t.Parallel()
+	s := newSubjects(t)
+	id := s.ask(t, "", 2, time.Now().Add(time.Hour))
+	member := s.owner
+	member.Role = actor.RoleMember
+	decide := func(who actor.Actor, in desk.Input, want fault.Code) {
+		t.Helper()
+		_, err := s.desk.Decide(t.Context(), who, id, in)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.True(t, fault.HasCode(err, want), "%v", err)
+		}
+	}
+	decide(member, desk.Input{Approve: true}, fault.CodeApproverNotEligible)
+	decide(member, desk.Input{Approve: true}, fault.CodeApproverNotEligible)
+	decide(s.owner, desk.Input{Approve: true}, "")
+	decide(s.owner, desk.Input{Approve: true}, fault.CodeConflict)
+	decide(s.owner, desk.Input{Reason: "no"}, "")
+	decide(s.owner, desk.Input{Reason: "no"}, fault.CodeApprovalNotPending)
+	require.NoError(t, s.journal.Flush(t.Context()))
+	require.Equal(t, "approve APPROVER_NOT_ELIGIBLE 1, approve CONFLICT 1, reject APPROVAL_NOT_PENDING 1, approve APPROVER_NOT_ELIGIBLE 1", s.text(
+		`SELECT string_agg(concat_ws(' ', details->>'decision', details->>'code', details->>'count'), ', ' ORDER BY id)
+		   FROM audit_records WHERE action = 'approval.refused' AND subject_id = '`+id+`' AND actor_type = 'user'`))
 }

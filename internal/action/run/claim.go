@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,9 +159,14 @@ func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome
 	defer s.hub.leave(id, w)
 	c, err := s.claim(ctx, id, who, req)
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, cmp.Or(s.noteRefusal(ctx, who, req, err), err)
 	}
 	r := c.Run
+	if !c.Fresh {
+		if err := s.noteRepeat(ctx, who, c.Outcome); err != nil {
+			return Outcome{Run: r}, err
+		}
+	}
 	if r.ID != id {
 		w = s.hub.join(r.ID, r.Attempt)
 		defer s.hub.leave(r.ID, w)
@@ -176,6 +182,12 @@ func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome
 		return Outcome{Run: r}, err
 	}
 	out, err := c.answer(r)
+	if err != nil {
+		return out, cmp.Or(s.noteRefusal(ctx, who, req, err), err)
+	}
+	if out.Cached && c.Fresh { // another call has claimed the id since
+		err = s.noteRepeat(ctx, who, out)
+	}
 	if err == nil && r.State == StateIntercepted {
 		out.ApprovalStatus, err = s.approvalStatus(ctx, out)
 	}

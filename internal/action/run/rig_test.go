@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 )
 
 // rig is a run service over a real database. Its engine makes the workflow's steps in this
@@ -30,6 +31,7 @@ type rig struct {
 	*run.Service
 
 	approvals *approval.Sweeper
+	journal   *audit.Journal // of the process that was made last
 	t         *testing.T
 	db        testkit.DB
 	tenant    uuid.UUID
@@ -77,8 +79,10 @@ func (r *rig) process(e run.Engine, more ...func(*run.Config)) (*run.Service, *a
 	for _, m := range more {
 		m(&cfg)
 	}
+	r.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet(), Now: r.now})
+	require.NoError(r.t, err)
 	s, err := run.New(cfg, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Keys: testkit.Keys{}, Log: testkit.Quiet(), Now: r.now,
+		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Journal: r.journal, Keys: testkit.Keys{}, Log: testkit.Quiet(), Now: r.now,
 	})
 	require.NoError(r.t, err)
 	sweeper.Own(approval.SubjectRun, s)

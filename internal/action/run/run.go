@@ -23,6 +23,7 @@ import (
 	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/quota"
 )
 
@@ -207,6 +208,8 @@ type Deps struct {
 	// Approvals tells the workflows of held runs of changes. The caller names the service as
 	// the owner of approval.SubjectRun.
 	Approvals *approval.Sweeper
+	// Journal records the calls that change nothing.
+	Journal *audit.Journal
 	// Keys finds the key that seals the arguments and results of a tenant's runs.
 	Keys Keys
 	Log  *slog.Logger
@@ -230,8 +233,8 @@ type Service struct {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Keys == nil || d.Log == nil {
-		return nil, errors.New("run: database, targets, engine, approvals, keys and log are required")
+	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Journal == nil || d.Keys == nil || d.Log == nil {
+		return nil, errors.New("run: database, targets, engine, approvals, journal, keys and log are required")
 	}
 	if d.Now == nil {
 		d.Now = time.Now

@@ -67,6 +67,7 @@ type App struct {
 	vault       *vault.Vault
 	revocations *auth.Revocations
 	trail       *audit.Trail
+	journal     *audit.Journal
 	handler     http.Handler
 	proxies     []netip.Prefix
 }
@@ -163,13 +164,16 @@ func (a *App) buildRuns() (err error) {
 	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Keys: a.vault, Quotas: a.quotas}); err != nil {
 		return err
 	}
+	if a.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: a.pool, Log: a.log}); err != nil {
+		return err
+	}
 	a.approvals, err = approval.NewSweeper(approval.SweeperConfig{},
 		approval.SweeperDeps{DB: a.pool, Workflows: a.engine, Log: a.log, Now: time.Now})
 	if err != nil {
 		return err
 	}
 	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)},
-		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Keys: a.vault, Log: a.log, Quotas: a.quotas})
+		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Journal: a.journal, Keys: a.vault, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err
 	}
@@ -195,7 +199,7 @@ func (a *App) buildAPI() error {
 		return err
 	}
 	approvals, err := desk.New(desk.Deps{
-		DB: a.pool, Workflows: a.engine, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs}, Quotas: a.quotas,
+		DB: a.pool, Workflows: a.engine, Journal: a.journal, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs}, Quotas: a.quotas,
 	})
 	if err != nil {
 		return err
@@ -328,6 +332,7 @@ func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
 	}
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { a.runs.Listen(lasting); return nil })
+	g.Go(func() error { a.journal.Run(lasting); return nil })
 	g.Go(func() error {
 		if err := a.revocations.Listen(lasting); lasting.Err() == nil {
 			return err

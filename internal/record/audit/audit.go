@@ -18,6 +18,8 @@ import (
 
 // Record is one entry. Input must be masked before it gets here.
 type Record struct {
+	// ID orders records by time (UUIDv7); uuid.Nil lets the writer make it.
+	ID        uuid.UUID
 	TenantID  uuid.UUID
 	ActorType actor.Kind
 	ActorID   string
@@ -59,10 +61,13 @@ func Append(ctx context.Context, tx dbsqlc.DBTX, r Record) error {
 
 func params(r Record) dbsqlc.AppendAuditParams {
 	p := dbsqlc.AppendAuditParams{
-		ID: uuid.Must(uuid.NewV7()), TenantID: r.TenantID, ActorType: string(r.ActorType), ActorID: r.ActorID,
+		ID: r.ID, TenantID: r.TenantID, ActorType: string(r.ActorType), ActorID: r.ActorID,
 		Action: string(r.Action), Provider: r.Provider, Verb: r.Verb, RiskLevel: r.RiskLevel, Decision: r.Decision,
 		Outcome: r.Outcome, SubjectType: string(r.SubjectType), SubjectID: r.SubjectID, ExecutionID: r.ExecutionID, SessionID: r.SessionID, RequestID: r.RequestID,
 		SourceAddr: r.SourceAddr, Details: r.Details,
+	}
+	if p.ID == uuid.Nil {
+		p.ID = uuid.Must(uuid.NewV7())
 	}
 	if r.Input != nil {
 		input := string(r.Input)
