@@ -274,7 +274,9 @@ func (c *crew) auditedEnds() map[string][]string {
 	require.NoError(c.t, err)
 	defer conn.Close(ctx)
 	rows, err := conn.Query(ctx, `SELECT execution_id, array_agg(action ORDER BY id) FROM audit_records
-		WHERE action LIKE 'run.%' AND action NOT IN ('run.allowed', 'run.notified') GROUP BY execution_id`)
+		WHERE action LIKE 'run.%' AND action NOT IN ('run.allowed', 'run.notified', 'run.retried')
+		  AND details->>'count' IS NULL -- calls that changed nothing
+		GROUP BY execution_id`)
 	require.NoError(c.t, err)
 	ends := map[string][]string{}
 	var id string

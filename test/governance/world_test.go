@@ -222,10 +222,14 @@ func (w *world) audit(query string) []record {
 	return list
 }
 
+// actions names what was done. Calls that changed nothing, which are counted, are left out:
+// they are written up to a second later.
 func actions(list []record) []string {
 	var names []string
 	for _, r := range list {
-		names = append(names, r.Action)
+		if !strings.Contains(string(r.Details), `"count":`) {
+			names = append(names, r.Action)
+		}
 	}
 	return names
 }
