@@ -137,19 +137,31 @@ func unknown(kind string) string {
 	return "beta-none"
 }
 
+// keys returns two keys of the first tenant that may do together what keys may.
+func (w *world) keys(t *testing.T) (calls, manages http.Header) {
+	t.Helper()
+	add := func(permissions ...string) http.Header {
+		secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": permissions})
+		return headers("X-API-Key", secret)
+	}
+	return add("actions:run", "actions:catalog", "approvals:manage"),
+		add("actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage")
+}
+
 func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
-	secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": []string{
-		"actions:run", "actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage",
-	}})
+	calls, manages := w.keys(t)
 	before := w.rowsOf(t, w.b)
 	covered := map[string]bool{}
 	cells := 0
 	for _, p := range probes() {
 		header := bearer(w.a.token)
 		if p.key {
-			header = headers("X-API-Key", secret)
+			header = manages
+			if strings.HasPrefix(p.path, "/v1/runtime/") {
+				header = calls
+			}
 		}
 		send := func(id string) rig.Answer {
 			r := request{method: p.method, path: strings.Replace(p.path, "{}", id, 1), header: header}
@@ -239,16 +251,14 @@ func TestNameInTwoTenantsIsTwoThings(t *testing.T) {
 func TestListShowsNothingOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
-	secret, _ := w.a.newKey(t, map[string]any{"name": "lists", "permissions": []string{
-		"actions:run", "actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage",
-	}})
+	calls, manages := w.keys(t)
 	lists := 0
 	for _, op := range w.doc.ops {
 		if op.method != http.MethodGet || strings.Contains(op.path, "{") {
 			continue
 		}
 		for _, query := range []string{"", "?limit=500", "?limit=500&status=all", "?status=active&limit=500", "?format=tools&limit=500", "?q=beta"} {
-			for _, header := range []http.Header{bearer(w.a.token), headers("X-API-Key", secret)} {
+			for _, header := range []http.Header{bearer(w.a.token), calls, manages} {
 				a := w.call(t, request{method: op.method, path: op.path + query, header: header})
 				for _, theirs := range []string{"beta", w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey} {
 					require.NotContains(t, string(a.Body), theirs, "%s%s", op.id(), query)

@@ -190,7 +190,7 @@ func (j *journey) keys() {
 	j.key, j.keyID = j.newKey(object{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
 	j.agent, _ = j.newKey(object{"name": "agent", "agent_id": nobodys, "identity_mode": "required"})
 	j.page, _ = j.newKey(object{"name": "page", "allowed_origins": []string{page}, "permissions": []string{
-		"actions:run", "actions:catalog", "approvals:manage", "audit:manage", "credentials:manage", "policies:manage", "providers:manage",
+		"actions:catalog", "approvals:manage", "audit:manage", "credentials:manage", "policies:manage", "providers:manage",
 	}})
 	var id string
 	j.revoked, id = j.newKey(object{"name": "revoked", "permissions": []string{"actions:run"}})

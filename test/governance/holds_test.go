@@ -239,7 +239,7 @@ func TestDecisionByIneligibleCallerIsRefused(t *testing.T) {
 	w, _, held, execution := heldWorld(t)
 	stranger := newWorld(t)
 	member, _ := w.member("member")
-	manager, _ := w.key("approvals:manage", "policies:manage", "providers:manage", "audit:manage", "actions:run")
+	manager, _ := w.key("approvals:manage", "policies:manage", "providers:manage", "audit:manage")
 	for _, what := range []string{"approve", "reject"} {
 		refused(t, w.Runtime.Decide(held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
 		refused(t, manager.Decide(held, what, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")

@@ -266,20 +266,20 @@ func keyTricks() []scenario {
 func managerTricks() []scenario {
 	return []scenario{
 		{name: "a key that manages policies allows", sentence: "The strictest policy decides, so an allow beside the gate opens nothing.", try: func(h *hostile) {
-			manager, _ := h.key("policies:manage", "actions:run")
+			manager, _ := h.key("policies:manage")
 			require.Equal(h.t, http.StatusCreated, manager.Do(http.MethodPost, "/v1/policies", with(rule("mine", "allow", highWrite), m{"priority": 1000000})).Status)
-			h.asks(manager.Run(highWrite, h.args(), ""))
+			h.asks(h.Runtime.Run(highWrite, h.args(), ""))
 		}},
 		{name: "a key that manages policies removes the gate", sentence: "Without a gate a high-risk verb is blocked, whatever allows it.", try: func(h *hostile) {
-			manager, _ := h.key("policies:manage", "actions:run")
+			manager, _ := h.key("policies:manage")
 			require.Equal(h.t, http.StatusCreated, manager.Do(http.MethodPost, "/v1/policies", rule("mine", "allow", highWrite)).Status)
 			held := h.asks(h.run("held"))
 			require.Equal(h.t, http.StatusOK, manager.Do(http.MethodDelete, "/v1/policies/"+h.gateID, nil).Status)
-			refused(h.t, manager.Run(highWrite, h.args(), ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			refused(h.t, h.Runtime.Run(highWrite, h.args(), ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 			h.superseded(held)
 		}},
 		{name: "a key that manages policies adds a gate that a member opens", sentence: "Every policy that holds a call needs its own approvals.", try: func(h *hostile) {
-			manager, _ := h.key("policies:manage", "actions:run")
+			manager, _ := h.key("policies:manage")
 			mine := with(rule("mine", "require_approval", highWrite), m{"approval": m{"approvers": []m{{"type": "role", "value": "member"}}}, "priority": 1000000})
 			require.Equal(h.t, http.StatusCreated, manager.Do(http.MethodPost, "/v1/policies", mine).Status)
 			held := h.asks(h.run("held"))

@@ -64,7 +64,30 @@ func permissions(given, known []string) ([]string, error) {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	return out, separate(out)
+}
+
+// calling are the permissions that lead to calls. Who manages an agent or a Map decides what
+// it calls.
+func calling() []string {
+	return []string{"actions:run", "agents:message", "maps:trigger", "agents:manage", "maps:manage"}
+}
+
+// governing are the permissions over what calls are judged by and sent with.
+func governing() []string {
+	return []string{"providers:manage", "policies:manage", "credentials:manage"}
+}
+
+// separate refuses a key that could both make calls and change what governs them: it could
+// open for itself whatever is blocked. The refusal names both permissions.
+func separate(given []string) error {
+	calls := slices.IndexFunc(given, func(p string) bool { return slices.Contains(calling(), p) })
+	governs := slices.IndexFunc(given, func(p string) bool { return slices.Contains(governing(), p) })
+	if calls < 0 || governs < 0 {
+		return nil
+	}
+	return fault.Invalid("/permissions/"+strconv.Itoa(max(calls, governs)), "conflict",
+		"A key with "+given[governs]+" cannot also have "+given[calls]+". Create one key for each.")
 }
 
 // agentID checks the lock to one agent. The agent need not exist yet.

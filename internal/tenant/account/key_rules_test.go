@@ -77,6 +77,8 @@ func TestNewKeyRefusals(t *testing.T) {
 		"name with a line break":     {KeyInput{Name: "a\nb"}, "/name", "length"},
 		"no permission":              {KeyInput{Name: "n", Permissions: []string{}}, "/permissions", "minItems"},
 		"unknown permission":         {KeyInput{Name: "n", Permissions: []string{"actions:run", "actions:*"}}, "/permissions/1", "enum"},
+		"calls and providers":        {KeyInput{Name: "n", Permissions: []string{"actions:run", "providers:manage"}}, "/permissions/1", "conflict"},
+		"policies and messages":      {KeyInput{Name: "n", Permissions: []string{"policies:manage", "audit:manage", "agents:message"}}, "/permissions/2", "conflict"},
 		"no manage of API keys":      {KeyInput{Name: "n", Permissions: []string{"api-keys:manage"}}, "/permissions/0", "enum"},
 		"locked run key":             {KeyInput{Name: "n", Permissions: []string{"actions:run"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
 		"locked catalog key":         {KeyInput{Name: "n", Permissions: []string{"agents:message", "actions:catalog"}, AgentID: new("a")}, "/agent_id", "not_for_runtime_keys"},
@@ -129,5 +131,24 @@ func TestOrigin(t *testing.T) {
 	} {
 		_, ok := origin(bad)
 		require.False(t, ok, bad)
+	}
+}
+
+// A key that calls changes nothing of what governs its calls, and the other way round.
+func TestKeyPermissionsThatDoNotMix(t *testing.T) {
+	t.Parallel()
+	calls := []string{auth.PermActionsRun, auth.PermAgentsMessage, auth.PermMapsTrigger, auth.PermAgentsManage, auth.PermMapsManage}
+	governs := []string{auth.PermProvidersManage, auth.PermPoliciesManage, auth.PermCredentialsManage}
+	for _, a := range auth.Permissions() {
+		for _, b := range auth.Permissions() {
+			_, err := newKey(KeyInput{Name: "n", Permissions: []string{a, b}}, auth.Permissions())
+			mixed := slices.Contains(calls, a) && slices.Contains(governs, b) || slices.Contains(calls, b) && slices.Contains(governs, a)
+			require.Equal(t, mixed, err != nil, "%s with %s: %v", a, b, err)
+			if mixed {
+				require.True(t, fault.HasCode(err, fault.CodeValidation))
+				require.Contains(t, fault.As(err).Details[0].Message, a)
+				require.Contains(t, fault.As(err).Details[0].Message, b)
+			}
+		}
 	}
 }
