@@ -94,8 +94,9 @@ func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New
 	}
 }
 
-// asking returns the record of an asking. It is bound to the call, its schema, the
-// credential and the versions of the policies that hold it.
+// asking returns the record of an asking. It is bound to the call, its schema, the verb's
+// risk, operation type and idempotency, the credential, and the versions of the policies
+// that hold it.
 func (p prepared) asking(id string, state State, preview json.RawMessage, now time.Time) approval.New {
 	kind := governance.ApprovalOfHold
 	if state == StateIntercepted {
@@ -105,7 +106,10 @@ func (p prepared) asking(id string, state State, preview json.RawMessage, now ti
 	a.Requirements, a.Request, a.Edited = p.requirements(), preview, p.edit
 	timeout, _, _ := governance.MergedRule(a.Requirements)
 	a.ExpiresAt = p.run.askedUntil(now.Add(timeout))
-	a.Bound = approval.Binding{CallHash: p.callHash(), SchemaHash: p.target.SchemaHash(), CredentialID: p.target.CredentialID()}
+	a.Bound = approval.Binding{
+		CallHash: p.callHash(), SchemaHash: p.target.SchemaHash(), CredentialID: p.target.CredentialID(),
+		Risk: p.target.Risk(), Operation: p.target.Operation(), Idempotency: p.target.Idempotency(),
+	}
 	return a
 }
 

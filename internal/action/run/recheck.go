@@ -102,14 +102,20 @@ func (p prepared) drift(a approval.Asked) string {
 	return ""
 }
 
-// rebuilt returns why the request would differ from the one that the approval is about, or
-// "".
+// rebuilt returns why the request, or what a repeat of it does, would differ from what the
+// approval is about, or "".
 func (p prepared) rebuilt(bound approval.Binding) string {
 	switch {
 	case !bytes.Equal(p.callHash(), bound.CallHash):
 		return "The call is not the one that was asked about."
 	case !bytes.Equal(p.target.SchemaHash(), bound.SchemaHash):
 		return "The verb has changed: its schema, or the request that is made of it."
+	case p.target.Risk() != bound.Risk:
+		return fmt.Sprintf("The verb has changed: its risk level was %s and is %s now.", bound.Risk, p.target.Risk())
+	case bound.Operation != "" && p.target.Operation() != bound.Operation:
+		return fmt.Sprintf("The verb has changed: its operation type was %s and is %s now.", bound.Operation, p.target.Operation())
+	case bound.Idempotency != "" && p.target.Idempotency() != bound.Idempotency:
+		return fmt.Sprintf("The verb has changed: its idempotency was %s and is %s now.", bound.Idempotency, p.target.Idempotency())
 	case p.target.Connected() != nil, !sameID(p.target.CredentialID(), bound.CredentialID):
 		return "The provider's credential has changed."
 	}

@@ -230,7 +230,9 @@ type targets struct {
 	schema   atomic.Pointer[string]
 	readBack atomic.Pointer[verb.ReadBack] // of pay
 	read     atomic.Pointer[run.Read]      // nil: nothing is compared
-	customer atomic.Pointer[string]        // of the last call
+	// imported is what an import changes of every verb.
+	imported atomic.Pointer[func(*target)]
+	customer atomic.Pointer[string] // of the last call
 	// meanwhile is called once, after a run was read and before what it depends on is.
 	meanwhile atomic.Pointer[func()]
 	// gone: the catalog no longer has the verb.
@@ -271,6 +273,9 @@ func (t *targets) target(name verb.Name) target {
 	}
 	if hash := t.schema.Load(); hash != nil {
 		out.schema = *hash
+	}
+	if change := t.imported.Load(); change != nil {
+		(*change)(&out)
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // SubjectType is the kind of thing that an approval is for. Each belongs to one domain.
@@ -55,6 +56,11 @@ func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string)
 type Binding struct {
 	CallHash, SchemaHash []byte
 	CredentialID         *uuid.UUID
+	// Risk, Operation and Idempotency are those of the verb as it was asked about. The last
+	// two are "" where the approval is from before they were recorded.
+	Risk        verb.Risk
+	Operation   verb.Operation
+	Idempotency verb.Idempotency
 }
 
 // Edit says who edited the arguments that an approval is about.
@@ -103,6 +109,7 @@ func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
 		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, Requester: n.Requester,
 		Explanation: encode(n.Matches), Request: n.Request, Requirements: encode(n.Requirements), PolicyIds: []uuid.UUID{},
 		CallHash: n.Bound.CallHash, SchemaHash: n.Bound.SchemaHash, CredentialID: n.Bound.CredentialID,
+		OperationType: db.Optional(string(n.Bound.Operation)), Idempotency: db.Optional(string(n.Bound.Idempotency)),
 	}
 	if !n.ExpiresAt.IsZero() {
 		p.ExpiresAt = &n.ExpiresAt
@@ -175,7 +182,10 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
 		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: row.Requester,
-		Bound: Binding{CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID},
+		Bound: Binding{
+			CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID, Risk: verb.Risk(row.RiskLevel),
+			Operation: verb.Operation(db.Text(row.OperationType)), Idempotency: verb.Idempotency(db.Text(row.Idempotency)),
+		},
 	}
 	a.Status, a.Escalated = governance.ApprovalStatus(row.Status), row.EscalatedAt != nil
 	if row.ExpiresAt != nil {
