@@ -31,6 +31,7 @@ type credentialView struct {
 	Type         credential.Kind `json:"type"`
 	Label        string          `json:"label"`
 	CustomerID   *string         `json:"customer_id"`
+	Origin       *string         `json:"origin"`
 	AllowedHosts []string        `json:"allowed_hosts"`
 	Status       vault.Status    `json:"status"`
 	Version      int             `json:"version"`
@@ -50,6 +51,9 @@ func viewCredential(c vault.Credential) credentialView {
 	if c.CustomerID != "" {
 		v.CustomerID = &c.CustomerID
 	}
+	if c.Origin != "" {
+		v.Origin = &c.Origin
+	}
 	return v
 }
 
@@ -58,6 +62,7 @@ type credentialBody struct {
 	Type         *string         `json:"type"`
 	Label        *string         `json:"label"`
 	CustomerID   *string         `json:"customer_id"`
+	Origin       *string         `json:"origin"`
 	AllowedHosts []string        `json:"allowed_hosts"`
 	Data         json.RawMessage `json:"data"`
 }
@@ -70,7 +75,8 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	var v wire.Validation
 	n := vault.New{
 		Provider: v.Text("/provider", b.Provider, 255), Type: v.Text("/type", b.Type, 255), Label: v.OptionalText("/label", b.Label, 0, 255),
-		CustomerID: v.OptionalID("/customer_id", b.CustomerID), AllowedHosts: b.AllowedHosts, Data: b.Data,
+		CustomerID: v.OptionalID("/customer_id", b.CustomerID), Origin: v.OptionalText("/origin", b.Origin, 1, 300),
+		AllowedHosts: b.AllowedHosts, Data: b.Data,
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
@@ -122,6 +128,7 @@ func (s *Server) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, e
 
 type credentialPatch struct {
 	Label        *string   `json:"label"`
+	Origin       *string   `json:"origin"`
 	AllowedHosts *[]string `json:"allowed_hosts"`
 	Status       *string   `json:"status"`
 }
@@ -131,7 +138,9 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), vault.Patch{Label: b.Label, AllowedHosts: b.AllowedHosts, Status: b.Status})
+	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), vault.Patch{
+		Label: b.Label, Origin: b.Origin, AllowedHosts: b.AllowedHosts, Status: b.Status,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}

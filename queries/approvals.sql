@@ -1,10 +1,10 @@
 -- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, edited_from, edited_by)
+                       credential_id, operation_type, idempotency, edited_from, edited_by)
 VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
-        @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
+        @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
 
 -- name: GetApproval :one
 -- With the state of the run, where the approval is about a run that still has it.

@@ -1,15 +1,33 @@
 -- name: InsertCredential :exec
-INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version,
+INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
                          kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
-VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @allowed_hosts, 'active', @version,
+VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @origin, @allowed_hosts, 'active', @version,
         @kek_id, @wrapped_key, @ciphertext, @created_by, @created_at, @created_at);
+
+-- The base URL of the provider that a call of the tenant would go to: its own, otherwise the
+-- platform's, which the tenant may have yet to enable. No row where there is neither.
+-- name: ProviderBaseURL :many
+SELECT p.base_url FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @provider
+UNION ALL
+SELECT o.base_url FROM platform_providers o
+ WHERE o.slug = @provider AND NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @provider);
+
+-- A credential that was stored before its provider takes the origin of the provider's first
+-- import by a user.
+-- name: BindCredentials :many
+UPDATE credentials SET origin = @origin, updated_at = @now
+ WHERE tenant_id = @tenant_id AND provider = @provider AND origin IS NULL
+RETURNING id;
 
 -- name: GetCredential :one
 SELECT * FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 
+-- name: LockCredential :one
+SELECT * FROM credentials WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
 -- The caller asks for one row more than the page, to know whether there are more.
 -- name: ListCredentials :many
-SELECT id, provider, type, label, customer_id, allowed_hosts, status, version,
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
        created_by, created_at, updated_at, last_used_at, rotated_at
   FROM credentials
  WHERE tenant_id = @tenant_id
@@ -24,6 +42,7 @@ SELECT id, provider, type, label, customer_id, allowed_hosts, status, version,
 -- name: PatchCredential :one
 UPDATE credentials
    SET label = coalesce(sqlc.narg('label'), label),
+       origin = coalesce(sqlc.narg('origin'), origin),
        allowed_hosts = coalesce(sqlc.narg('allowed_hosts')::text[], allowed_hosts),
        status = coalesce(sqlc.narg('status'), status),
        updated_at = @now
@@ -46,7 +65,7 @@ DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 -- of these the newest. A customer's expired credential comes before the tenant's active one,
 -- so that a customer's call is never sent in the tenant's name unnoticed.
 -- name: NewestCredential :one
-SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = sqlc.narg('customer_id'))

@@ -30,7 +30,7 @@ func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRe
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -76,6 +76,8 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.SubjectType,
 		&i.SubjectID,
 		&i.WorkflowID,
+		&i.OperationType,
+		&i.Idempotency,
 	)
 	return i, err
 }
@@ -435,7 +437,7 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = $1 AND a.id = $2
 `
@@ -491,6 +493,8 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.SubjectType,
 		&i.Approval.SubjectID,
 		&i.Approval.WorkflowID,
+		&i.Approval.OperationType,
+		&i.Approval.Idempotency,
 		&i.RunState,
 		&i.RunAttempt,
 		&i.RunApprovalID,
@@ -552,40 +556,42 @@ func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApp
 const InsertApproval = `-- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, edited_from, edited_by)
+                       credential_id, operation_type, idempotency, edited_from, edited_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
         $15, $16, $17, $18, $19, $20, $21, $22::uuid[],
-        $23, $24, $25, $26, $27)
+        $23, $24, $25, $26, $27, $28, $29)
 `
 
 type InsertApprovalParams struct {
-	ID           string
-	TenantID     uuid.UUID
-	SubjectType  string
-	SubjectID    string
-	WorkflowID   string
-	RunID        *uuid.UUID
-	ExecutionID  string
-	Status       string
-	Provider     string
-	Verb         string
-	Args         string
-	RiskLevel    string
-	PolicyName   string
-	Reason       string
-	Requester    *uuid.UUID
-	ExpiresAt    *time.Time
-	Kind         string
-	Attempt      int32
-	Explanation  []byte
-	Request      []byte
-	Requirements []byte
-	PolicyIds    []uuid.UUID
-	CallHash     []byte
-	SchemaHash   []byte
-	CredentialID *uuid.UUID
-	EditedFrom   *string
-	EditedBy     *uuid.UUID
+	ID            string
+	TenantID      uuid.UUID
+	SubjectType   string
+	SubjectID     string
+	WorkflowID    string
+	RunID         *uuid.UUID
+	ExecutionID   string
+	Status        string
+	Provider      string
+	Verb          string
+	Args          string
+	RiskLevel     string
+	PolicyName    string
+	Reason        string
+	Requester     *uuid.UUID
+	ExpiresAt     *time.Time
+	Kind          string
+	Attempt       int32
+	Explanation   []byte
+	Request       []byte
+	Requirements  []byte
+	PolicyIds     []uuid.UUID
+	CallHash      []byte
+	SchemaHash    []byte
+	CredentialID  *uuid.UUID
+	OperationType *string
+	Idempotency   *string
+	EditedFrom    *string
+	EditedBy      *uuid.UUID
 }
 
 func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprovalParams) error {
@@ -615,6 +621,8 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 		arg.CallHash,
 		arg.SchemaHash,
 		arg.CredentialID,
+		arg.OperationType,
+		arg.Idempotency,
 		arg.EditedFrom,
 		arg.EditedBy,
 	)
@@ -672,8 +680,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1
@@ -810,7 +818,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -856,6 +864,8 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.SubjectType,
 		&i.SubjectID,
 		&i.WorkflowID,
+		&i.OperationType,
+		&i.Idempotency,
 	)
 	return i, err
 }
@@ -865,8 +875,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
        p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)

@@ -28,40 +28,42 @@ type ApiKey struct {
 }
 
 type Approval struct {
-	ID           string
-	TenantID     uuid.UUID
-	RunID        *uuid.UUID
-	ExecutionID  string
-	Status       string
-	Provider     string
-	Verb         string
-	Args         string
-	RiskLevel    string
-	PolicyName   string
-	Reason       string
-	Requester    *uuid.UUID
-	CreatedAt    time.Time
-	ExpiresAt    *time.Time
-	Kind         string
-	Attempt      int32
-	Explanation  []byte
-	Request      []byte
-	Requirements []byte
-	PolicyIds    []uuid.UUID
-	CallHash     []byte
-	SchemaHash   []byte
-	CredentialID *uuid.UUID
-	EditedFrom   *string
-	EditedBy     *uuid.UUID
-	ClosedReason string
-	DecidedBy    *uuid.UUID
-	DecidedAt    *time.Time
-	EscalatedAt  *time.Time
-	Recheck      bool
-	WatchedAt    time.Time
-	SubjectType  string
-	SubjectID    string
-	WorkflowID   string
+	ID            string
+	TenantID      uuid.UUID
+	RunID         *uuid.UUID
+	ExecutionID   string
+	Status        string
+	Provider      string
+	Verb          string
+	Args          string
+	RiskLevel     string
+	PolicyName    string
+	Reason        string
+	Requester     *uuid.UUID
+	CreatedAt     time.Time
+	ExpiresAt     *time.Time
+	Kind          string
+	Attempt       int32
+	Explanation   []byte
+	Request       []byte
+	Requirements  []byte
+	PolicyIds     []uuid.UUID
+	CallHash      []byte
+	SchemaHash    []byte
+	CredentialID  *uuid.UUID
+	EditedFrom    *string
+	EditedBy      *uuid.UUID
+	ClosedReason  string
+	DecidedBy     *uuid.UUID
+	DecidedAt     *time.Time
+	EscalatedAt   *time.Time
+	Recheck       bool
+	WatchedAt     time.Time
+	SubjectType   string
+	SubjectID     string
+	WorkflowID    string
+	OperationType *string
+	Idempotency   *string
 }
 
 type ApprovalDecision struct {
@@ -148,6 +150,7 @@ type Credential struct {
 	UpdatedAt    time.Time
 	LastUsedAt   *time.Time
 	RotatedAt    *time.Time
+	Origin       *string
 }
 
 type EnabledProvider struct {

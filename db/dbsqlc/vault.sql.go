@@ -12,6 +12,46 @@ import (
 	"github.com/google/uuid"
 )
 
+const BindCredentials = `-- name: BindCredentials :many
+UPDATE credentials SET origin = $1, updated_at = $2
+ WHERE tenant_id = $3 AND provider = $4 AND origin IS NULL
+RETURNING id
+`
+
+type BindCredentialsParams struct {
+	Origin   *string
+	Now      time.Time
+	TenantID uuid.UUID
+	Provider string
+}
+
+// A credential that was stored before its provider takes the origin of the provider's first
+// import by a user.
+func (q *Queries) BindCredentials(ctx context.Context, db DBTX, arg BindCredentialsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, BindCredentials,
+		arg.Origin,
+		arg.Now,
+		arg.TenantID,
+		arg.Provider,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DeleteCredential = `-- name: DeleteCredential :execrows
 DELETE FROM credentials WHERE tenant_id = $1 AND id = $2
 `
@@ -30,7 +70,7 @@ func (q *Queries) DeleteCredential(ctx context.Context, db DBTX, arg DeleteCrede
 }
 
 const GetCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at FROM credentials WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin FROM credentials WHERE tenant_id = $1 AND id = $2
 `
 
 type GetCredentialParams struct {
@@ -59,15 +99,16 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 		&i.UpdatedAt,
 		&i.LastUsedAt,
 		&i.RotatedAt,
+		&i.Origin,
 	)
 	return i, err
 }
 
 const InsertCredential = `-- name: InsertCredential :exec
-INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version,
+INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
                          kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'active', $8,
-        $9, $10, $11, $12, $13, $13)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9,
+        $10, $11, $12, $13, $14, $14)
 `
 
 type InsertCredentialParams struct {
@@ -77,6 +118,7 @@ type InsertCredentialParams struct {
 	Type         string
 	Label        string
 	CustomerID   *string
+	Origin       *string
 	AllowedHosts []string
 	Version      int32
 	KekID        string
@@ -94,6 +136,7 @@ func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCrede
 		arg.Type,
 		arg.Label,
 		arg.CustomerID,
+		arg.Origin,
 		arg.AllowedHosts,
 		arg.Version,
 		arg.KekID,
@@ -106,7 +149,7 @@ func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCrede
 }
 
 const ListCredentials = `-- name: ListCredentials :many
-SELECT id, provider, type, label, customer_id, allowed_hosts, status, version,
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
        created_by, created_at, updated_at, last_used_at, rotated_at
   FROM credentials
  WHERE tenant_id = $1
@@ -133,6 +176,7 @@ type ListCredentialsRow struct {
 	Type         string
 	Label        string
 	CustomerID   *string
+	Origin       *string
 	AllowedHosts []string
 	Status       string
 	Version      int32
@@ -166,6 +210,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 			&i.Type,
 			&i.Label,
 			&i.CustomerID,
+			&i.Origin,
 			&i.AllowedHosts,
 			&i.Status,
 			&i.Version,
@@ -183,6 +228,41 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 		return nil, err
 	}
 	return items, nil
+}
+
+const LockCredential = `-- name: LockCredential :one
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type LockCredentialParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) LockCredential(ctx context.Context, db DBTX, arg LockCredentialParams) (Credential, error) {
+	row := db.QueryRow(ctx, LockCredential, arg.TenantID, arg.ID)
+	var i Credential
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Provider,
+		&i.Type,
+		&i.Label,
+		&i.CustomerID,
+		&i.AllowedHosts,
+		&i.Status,
+		&i.Version,
+		&i.KekID,
+		&i.WrappedKey,
+		&i.Ciphertext,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.LastUsedAt,
+		&i.RotatedAt,
+		&i.Origin,
+	)
+	return i, err
 }
 
 const MarkCredentialUsed = `-- name: MarkCredentialUsed :exec
@@ -208,7 +288,7 @@ func (q *Queries) MarkCredentialUsed(ctx context.Context, db DBTX, arg MarkCrede
 }
 
 const NewestCredential = `-- name: NewestCredential :one
-SELECT id, provider, type, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = $3)
@@ -227,6 +307,7 @@ type NewestCredentialRow struct {
 	Provider     string
 	Type         string
 	CustomerID   *string
+	Origin       *string
 	AllowedHosts []string
 	Status       string
 	Version      int32
@@ -247,6 +328,7 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 		&i.Provider,
 		&i.Type,
 		&i.CustomerID,
+		&i.Origin,
 		&i.AllowedHosts,
 		&i.Status,
 		&i.Version,
@@ -261,15 +343,17 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 const PatchCredential = `-- name: PatchCredential :one
 UPDATE credentials
    SET label = coalesce($1, label),
-       allowed_hosts = coalesce($2::text[], allowed_hosts),
-       status = coalesce($3, status),
-       updated_at = $4
- WHERE tenant_id = $5 AND id = $6
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at
+       origin = coalesce($2, origin),
+       allowed_hosts = coalesce($3::text[], allowed_hosts),
+       status = coalesce($4, status),
+       updated_at = $5
+ WHERE tenant_id = $6 AND id = $7
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin
 `
 
 type PatchCredentialParams struct {
 	Label        *string
+	Origin       *string
 	AllowedHosts []string
 	Status       *string
 	Now          time.Time
@@ -281,6 +365,7 @@ type PatchCredentialParams struct {
 func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredentialParams) (Credential, error) {
 	row := db.QueryRow(ctx, PatchCredential,
 		arg.Label,
+		arg.Origin,
 		arg.AllowedHosts,
 		arg.Status,
 		arg.Now,
@@ -306,8 +391,43 @@ func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredent
 		&i.UpdatedAt,
 		&i.LastUsedAt,
 		&i.RotatedAt,
+		&i.Origin,
 	)
 	return i, err
+}
+
+const ProviderBaseURL = `-- name: ProviderBaseURL :many
+SELECT p.base_url FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
+UNION ALL
+SELECT o.base_url FROM platform_providers o
+ WHERE o.slug = $2 AND NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2)
+`
+
+type ProviderBaseURLParams struct {
+	TenantID uuid.UUID
+	Provider string
+}
+
+// The base URL of the provider that a call of the tenant would go to: its own, otherwise the
+// platform's, which the tenant may have yet to enable. No row where there is neither.
+func (q *Queries) ProviderBaseURL(ctx context.Context, db DBTX, arg ProviderBaseURLParams) ([]string, error) {
+	rows, err := db.Query(ctx, ProviderBaseURL, arg.TenantID, arg.Provider)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var base_url string
+		if err := rows.Scan(&base_url); err != nil {
+			return nil, err
+		}
+		items = append(items, base_url)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const RotateCredential = `-- name: RotateCredential :one
@@ -316,7 +436,7 @@ UPDATE credentials
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        rotated_at = $4, updated_at = $4
  WHERE tenant_id = $5 AND id = $6 AND version = $7
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin
 `
 
 type RotateCredentialParams struct {
@@ -359,6 +479,7 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		&i.UpdatedAt,
 		&i.LastUsedAt,
 		&i.RotatedAt,
+		&i.Origin,
 	)
 	return i, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
+	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/provider/vault"
 )
@@ -139,7 +140,7 @@ func tenantKey(ctx context.Context, d Database, tenant uuid.UUID) (*datakey.Key,
 		return nil, err
 	}
 	defer pool.Close()
-	v, err := vault.Open(vault.Deps{DB: pool, KMS: kms})
+	v, err := vault.Open(vault.Deps{DB: pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
 	if err != nil {
 		return nil, err
 	}

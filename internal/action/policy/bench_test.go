@@ -76,10 +76,7 @@ func (b *bench) process(t *testing.T) *dispatch.Dispatcher {
 	t.Helper()
 	sets, err := policy.NewSets(b.db.Pool)
 	require.NoError(t, err)
-	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
-	require.NoError(t, err)
-	safe, err := vault.Open(vault.Deps{DB: b.db.Pool, KMS: kms})
-	require.NoError(t, err)
+	safe := b.vault(t)
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{}), time.Now)
 	require.NoError(t, err)
 	d, err := dispatch.New(dispatch.Config{Timeout: time.Second},
@@ -88,9 +85,18 @@ func (b *bench) process(t *testing.T) *dispatch.Dispatcher {
 	return d
 }
 
+func (b *bench) vault(t *testing.T) *vault.Vault {
+	t.Helper()
+	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	safe, err := vault.Open(vault.Deps{DB: b.db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
+	require.NoError(t, err)
+	return safe
+}
+
 func (b *bench) importShop(t *testing.T, slug string) {
 	t.Helper()
-	importer, err := importing.New(egress.Config{}, b.catalog)
+	importer, err := importing.New(egress.Config{}, b.catalog, b.vault(t))
 	require.NoError(t, err)
 	_, err = importer.Import(t.Context(), by(b.ours), openapi.ImportInput{Slug: slug, Name: "Shop", Domain: "commerce", Document: sandbox.Document("https://shop.example.com")})
 	require.NoError(t, err)

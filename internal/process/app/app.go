@@ -145,7 +145,9 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.vault, err = vault.Open(vault.Deps{DB: a.pool, KMS: kms, Quotas: a.quotas}); err != nil {
+	if a.vault, err = vault.Open(vault.Deps{
+		DB: a.pool, KMS: kms, CheckURL: egress.Config{AllowLoopback: a.cfg.AllowLoopback}.CheckURL, Quotas: a.quotas,
+	}); err != nil {
 		return err
 	}
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
@@ -204,7 +206,7 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	importer, err := importing.New(egress.Config{AllowLoopback: a.cfg.AllowLoopback}, a.catalog)
+	importer, err := importing.New(egress.Config{AllowLoopback: a.cfg.AllowLoopback}, a.catalog, a.vault)
 	if err != nil {
 		return err
 	}

@@ -28,11 +28,15 @@ const (
 
 // Credential is what the API shows of a credential: everything but the secret.
 type Credential struct {
-	ID           uuid.UUID
-	Provider     string
-	Type         credential.Kind
-	Label        string
-	CustomerID   string // "" is the tenant's own
+	ID         uuid.UUID
+	Provider   string
+	Type       credential.Kind
+	Label      string
+	CustomerID string // "" is the tenant's own
+	// Origin is the one that the credential may be sent to: scheme, host and port. "" where it
+	// was stored before its provider; then it is not sent.
+	Origin string
+	// AllowedHosts take the place of the origin where there are any.
 	AllowedHosts []string
 	Status       Status
 	Version      int    // counts up with each rotation, from 1
@@ -49,6 +53,7 @@ type New struct {
 	Type         string // read without regard to case
 	Label        string
 	CustomerID   string
+	Origin       string // "" takes that of the provider's base URL
 	AllowedHosts []string
 	Data         json.RawMessage // one object with exactly the fields of the type
 }
@@ -56,6 +61,7 @@ type New struct {
 // Patch changes what is not nil.
 type Patch struct {
 	Label        *string
+	Origin       *string
 	AllowedHosts *[]string
 	Status       *string // active or revoked, read without regard to case
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentruntime/internal/kernel/fault"
@@ -20,9 +21,9 @@ const (
 
 var hostPattern = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// parseHosts checks and normalises allowed_hosts: host names or addresses
-// without scheme, port or path, and "*.example.com" for every host below a
-// domain of at least two labels.
+// parseHosts checks and normalises allowed_hosts: host names or addresses without scheme
+// and path, and "*.example.com" for every host below a domain of at least two labels. Each
+// may have a port; an IPv6 address with a port has brackets.
 func parseHosts(hosts []string) ([]string, error) {
 	if len(hosts) > maxHosts {
 		return nil, fault.Invalid("/allowed_hosts", "maxItems", fmt.Sprintf("allowed_hosts must have at most %d entries.", maxHosts))
@@ -32,7 +33,7 @@ func parseHosts(hosts []string) ([]string, error) {
 		h = strings.ToLower(h)
 		if !validHost(h) {
 			return nil, fault.Invalid(fmt.Sprintf("/allowed_hosts/%d", i), "pattern",
-				"A host is a name or address without scheme, port or path, or *.example.com.")
+				"A host is a name or address without scheme and path, or *.example.com. It may have a port: host:8443.")
 		}
 		if !slices.Contains(out, h) {
 			out = append(out, h)
@@ -43,6 +44,10 @@ func parseHosts(hosts []string) ([]string, error) {
 
 // validHost reports whether h (lower case) may stand in allowed_hosts.
 func validHost(h string) bool {
+	h, p := splitHost(h, "443")
+	if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != p {
+		return false
+	}
 	if len(h) > maxHostLength {
 		return false
 	}
@@ -56,23 +61,8 @@ func validHost(h string) bool {
 	return hostPattern.MatchString(domain)
 }
 
-// MaySend reports whether a credential with these allowed hosts may go to
-// target. Without allowed hosts that is the origin of the provider's base URL
-// only, port included. A credential never leaves in the clear for a provider
-// whose base URL is https.
-func MaySend(allowed []string, base, target *url.URL) bool {
-	if base.Scheme == "https" && target.Scheme != "https" {
-		return false
-	}
-	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
-	if len(allowed) == 0 {
-		return host != "" && target.Scheme == base.Scheme && host == strings.TrimSuffix(strings.ToLower(base.Hostname()), ".") && port(base) == port(target)
-	}
-	return slices.ContainsFunc(allowed, func(pattern string) bool { return hostMatches(pattern, host) })
-}
-
-// hostMatches reports whether host is pattern, or lies below "*.domain". A
-// wildcard never matches an address or the domain itself.
+// hostMatches reports whether host is pattern, or lies below "*.domain". A wildcard never
+// matches an address or the domain itself. It matches a wildcard below its domain.
 func hostMatches(pattern, host string) bool {
 	domain, wildcard := strings.CutPrefix(pattern, "*")
 	if !wildcard {
@@ -80,6 +70,18 @@ func hostMatches(pattern, host string) bool {
 	}
 	return net.ParseIP(host) == nil && len(host) > len(domain) && strings.HasSuffix(host, domain)
 }
+
+// splitHost takes the port from an entry of allowed_hosts; an entry without one has the
+// port given.
+func splitHost(entry, otherwise string) (host, port string) {
+	if h, p, err := net.SplitHostPort(entry); err == nil {
+		return h, p
+	}
+	return entry, otherwise
+}
+
+// hostOf returns u's host in the form in which hosts are compared.
+func hostOf(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
 // port returns u's port, or its scheme's own.
 func port(u *url.URL) string {

@@ -42,7 +42,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 		return "user " + who.IDText() + " " + action + " " + provider + " credential " + c.ID.String() + " req-1 192.0.2.1" + details
 	}
 	want := []string{
-		line("credential.created", "shop", ` {"customer_id":"","type":"api_key"}`),
+		line("credential.created", "shop", ` {"allowed_hosts":[],"customer_id":"","origin":"","type":"api_key"}`),
 		line("credential.updated", "shop", ` {"fields":["label","status"],"status":"revoked"}`),
 		line("credential.rotated", "shop", ` {"version":2}`),
 		line("credential.deleted", "", ""),

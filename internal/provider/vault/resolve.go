@@ -24,14 +24,25 @@ type Sealed struct {
 	CustomerID string
 	Version    int
 	// UpdatedAt is when the credential was last changed.
-	UpdatedAt    time.Time
-	allowedHosts []string
-	envelope     envelope
+	UpdatedAt time.Time
+	reach     reach
+	envelope  envelope
 }
 
-// MaySend reports whether the credential may go to target; base is the provider's
-// base URL. See MaySend of the package.
-func (s Sealed) MaySend(base, target *url.URL) bool { return MaySend(s.allowedHosts, base, target) }
+// MaySend refuses a request to which the credential may not be added, with URL_NOT_ALLOWED.
+// The credential goes to the origin that it is bound to, or to its allowed hosts. Where the
+// provider is now does not count: an import may have moved it.
+func (s Sealed) MaySend(target *url.URL) error {
+	if s.reach.maySend(target) {
+		return nil
+	}
+	if s.reach.origin == "" {
+		return fault.Newf(fault.CodeURLNotAllowed, "The credential %s is not bound to an origin yet, because it was stored before its provider. "+
+			"An owner or an admin sets it: PATCH /v1/credentials/%[1]s with origin.", s.ID)
+	}
+	return fault.Newf(fault.CodeURLNotAllowed, "The credential %s may not be sent to %s. It is bound to %s. "+
+		"An owner or an admin changes that: PATCH /v1/credentials/%[1]s with origin or allowed_hosts.", s.ID, credential.OriginOf(target.String()), s.reach.origin)
+}
 
 // QueueNewest adds the question for the credential of a call to a batch of the tenant.
 // That is the customer's newest active credential, otherwise the tenant's; customerID ""
@@ -54,8 +65,8 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 	}
 	return Sealed{
 		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt,
-		allowedHosts: row.AllowedHosts,
-		envelope:     envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
+		reach:    reach{origin: db.Text(row.Origin), hosts: row.AllowedHosts},
+		envelope: envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil
 }
 
@@ -122,7 +133,7 @@ func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
 func sealedRow(r dbsqlc.Credential) Sealed {
 	return Sealed{
 		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
-		allowedHosts: r.AllowedHosts,
-		envelope:     envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
+		reach:    reach{origin: db.Text(r.Origin), hosts: r.AllowedHosts},
+		envelope: envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
 	}
 }

@@ -20,7 +20,7 @@ func (r *rig) process(t *testing.T, keys ...string) *vault.Vault {
 	}
 	kms, err := vault.NewLocalKMS(strings.Join(keys, ","))
 	require.NoError(t, err)
-	v, err := vault.Open(vault.Deps{DB: r.db.Pool, KMS: kms})
+	v, err := vault.Open(vault.Deps{DB: r.db.Pool, KMS: kms, CheckURL: r.checkURL})
 	require.NoError(t, err)
 	return v
 }

@@ -25,29 +25,34 @@ import (
 type Deps struct {
 	DB  *db.Pool
 	KMS KMS
-	Now func() time.Time // nil is time.Now
+	// CheckURL refuses an address that no call can reach, with URL_NOT_ALLOWED.
+	CheckURL func(url string) error
+	Now      func() time.Time // nil is time.Now
 	// Quotas bound how many credentials a tenant has.
 	Quotas quota.Limits
 }
 
 // Vault stores and opens credentials. It is safe for concurrent use.
 type Vault struct {
-	db     *db.Pool
-	kms    KMS
-	now    func() time.Time
-	q      *dbsqlc.Queries
-	quotas quota.Limits
-	used   usedLately
+	db       *db.Pool
+	kms      KMS
+	checkURL func(url string) error
+	now      func() time.Time
+	q        *dbsqlc.Queries
+	quotas   quota.Limits
+	used     usedLately
 	// tenantKeys are the opened data keys of tenants.
 	tenantKeys *lru.Cache[uuid.UUID, *datakey.Key]
 }
 
-// Open builds a Vault; database and KMS are required.
+// Open builds a Vault; database, KMS and the check of addresses are required.
 func Open(d Deps) (*Vault, error) {
-	if d.DB == nil || d.KMS == nil {
-		return nil, errors.New("vault: database and KMS are required")
+	if d.DB == nil || d.KMS == nil || d.CheckURL == nil {
+		return nil, errors.New("vault: database, KMS and a check of addresses are required")
 	}
-	return &Vault{db: d.DB, kms: d.KMS, now: db.Clock(d.Now), q: dbsqlc.New(), tenantKeys: newTenantKeys(), quotas: d.Quotas}, nil
+	return &Vault{
+		db: d.DB, kms: d.KMS, checkURL: d.CheckURL, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas, tenantKeys: newTenantKeys(),
+	}, nil
 }
 
 // changed is the record of a change of a credential, without anything of its data.
@@ -59,11 +64,16 @@ func changed(who actor.Actor, action audit.Action, c Credential) audit.Record {
 
 func notFound() error { return fault.New(fault.CodeCredentialNotFound, "") }
 
-// Create seals and stores a credential. What is wrong with the input is
-// VALIDATION_ERROR, and no message repeats a part of the data. It also refuses with
-// QUOTA_EXCEEDED.
+// Create seals and stores a credential, bound to the origin of its provider. What is wrong
+// with the input is VALIDATION_ERROR, a host that no call can reach URL_NOT_ALLOWED, and no
+// message repeats a part of the data. Only a user may name another origin or more hosts:
+// INSUFFICIENT_PERMISSIONS. It also refuses with QUOTA_EXCEEDED.
 func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential, error) {
 	p, err := n.parse()
+	if err != nil {
+		return Credential{}, err
+	}
+	to, err := v.newReach(ctx, who, n, p.hosts)
 	if err != nil {
 		return Credential{}, err
 	}
@@ -73,7 +83,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	}
 	c := Credential{
 		ID: id, Provider: n.Provider, Type: p.secret.Kind(), Label: n.Label, CustomerID: n.CustomerID,
-		AllowedHosts: p.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
+		Origin: to.origin, AllowedHosts: to.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
 		CreatedAt: v.now(),
 	}
 	c.UpdatedAt = c.CreatedAt
@@ -84,11 +94,13 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	b := &db.Batch{}
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
 		ID: id, TenantID: who.TenantID, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
-		AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
+		Origin: db.Optional(c.Origin), AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
 	v.quotas.Queue(b, who.TenantID, quota.Credentials)
-	audit.Queue(b, changed(who, audit.CredentialCreated, c).With(map[string]any{"type": c.Type, "customer_id": c.CustomerID}))
+	audit.Queue(b, changed(who, audit.CredentialCreated, c).With(map[string]any{
+		"type": c.Type, "customer_id": c.CustomerID, "origin": c.Origin, "allowed_hosts": c.AllowedHosts,
+	}))
 	if err := v.db.Send(ctx, who.TenantID, b); err != nil {
 		return Credential{}, fmt.Errorf("vault: store a credential: %w", err)
 	}
@@ -132,14 +144,66 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 	for i, r := range rows {
 		page[i] = Credential{
 			ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
-			AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
+			Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 		}
 	}
 	return page, more, nil
 }
 
-// Update changes label, allowed hosts or status; CREDENTIAL_NOT_FOUND.
+// newReach returns where a new credential may be sent.
+func (v *Vault) newReach(ctx context.Context, who actor.Actor, n New, hosts []string) (reach, error) {
+	to := reach{hosts: hosts}
+	bases, err := v.q.ProviderBaseURL(ctx, v.db.Tenant(who.TenantID), dbsqlc.ProviderBaseURLParams{TenantID: who.TenantID, Provider: n.Provider})
+	if err != nil {
+		return reach{}, fmt.Errorf("vault: read the provider: %w", err)
+	}
+	if len(bases) > 0 {
+		to.origin = credential.OriginOf(bases[0])
+	}
+	if n.Origin != "" {
+		named, err := v.parseOrigin(n.Origin)
+		if err == nil && named != to.origin {
+			err = needsUser(who, "The origin is not that of the provider's base URL.")
+		}
+		if err != nil {
+			return reach{}, err
+		}
+		to.origin = named
+	}
+	if err := v.checkHosts(hosts); err != nil {
+		return reach{}, err
+	}
+	if !(reach{origin: to.origin}).covers(hosts) {
+		return to, needsUser(who, "The allowed hosts are more than the origin of the provider's base URL.")
+	}
+	return to, nil
+}
+
+// Bind gives the credentials of a provider that were stored before it the origin of its base
+// URL. The caller does so after an import by a user, who thereby says where the provider is.
+func (v *Vault) Bind(ctx context.Context, who actor.Actor, provider, baseURL string) error {
+	origin := credential.OriginOf(baseURL)
+	return v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		ids, err := v.q.BindCredentials(ctx, tx, dbsqlc.BindCredentialsParams{
+			Origin: db.Optional(origin), Now: v.now(), TenantID: who.TenantID, Provider: provider,
+		})
+		if err != nil {
+			return fmt.Errorf("vault: bind credentials: %w", err)
+		}
+		for _, id := range ids {
+			rec := changed(who, audit.CredentialUpdated, Credential{ID: id, Provider: provider})
+			if err := audit.Append(ctx, tx, rec.With(map[string]any{"fields": []string{"origin"}, "origin_before": "", "origin": origin})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Update changes label, origin, allowed hosts or status. CREDENTIAL_NOT_FOUND. Only a user may
+// change the origin or add hosts: INSUFFICIENT_PERMISSIONS. A host that no call can reach is
+// URL_NOT_ALLOWED.
 func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Patch) (Credential, error) {
 	arg := dbsqlc.PatchCredentialParams{TenantID: who.TenantID, ID: id, Label: p.Label, Now: v.now()}
 	if p.Label != nil {
@@ -147,8 +211,18 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 			return Credential{}, err
 		}
 	}
+	if p.Origin != nil {
+		origin, err := v.parseOrigin(*p.Origin)
+		if err != nil {
+			return Credential{}, err
+		}
+		arg.Origin = &origin
+	}
 	if p.AllowedHosts != nil {
 		hosts, err := parseHosts(*p.AllowedHosts)
+		if err == nil {
+			err = v.checkHosts(hosts)
+		}
 		if err != nil {
 			return Credential{}, err
 		}
@@ -163,15 +237,24 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 	}
 	var c Credential
 	err := v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
-		row, err := v.q.PatchCredential(ctx, tx, arg)
+		old, err := v.q.LockCredential(ctx, tx, dbsqlc.LockCredentialParams{TenantID: who.TenantID, ID: id})
+		if err == nil {
+			err = widens(who, old, arg)
+		}
+		var row dbsqlc.Credential
+		if err == nil {
+			row, err = v.q.PatchCredential(ctx, tx, arg)
+		}
 		switch {
 		case db.IsNoRows(err):
 			return notFound()
+		case fault.As(err) != nil:
+			return err
 		case err != nil:
 			return fmt.Errorf("vault: change a credential: %w", err)
 		}
 		c = shown(row)
-		return audit.Append(ctx, tx, changed(who, audit.CredentialUpdated, c).With(p.details(c)))
+		return audit.Append(ctx, tx, changed(who, audit.CredentialUpdated, c).With(p.details(shown(old), c)))
 	})
 	if err != nil {
 		return Credential{}, err
@@ -179,16 +262,36 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 	return c, nil
 }
 
-// details names what a patch changed and tells a new status.
-func (p Patch) details(c Credential) map[string]any {
+// widens refuses a change by which the credential could be sent to where it could not before,
+// except by a user.
+func widens(who actor.Actor, old dbsqlc.Credential, arg dbsqlc.PatchCredentialParams) error {
+	if arg.Origin != nil && *arg.Origin != db.Text(old.Origin) {
+		if err := needsUser(who, "The origin of the credential would change."); err != nil {
+			return err
+		}
+	}
+	if arg.AllowedHosts != nil && !(reach{origin: db.Text(old.Origin), hosts: old.AllowedHosts}).covers(arg.AllowedHosts) {
+		return needsUser(who, "The credential could be sent to more hosts.")
+	}
+	return nil
+}
+
+// details names what a patch changed, with where the credential could be sent before and can
+// be sent now, and tells a new status.
+func (p Patch) details(old, c Credential) map[string]any {
 	fields := []string{}
+	out := map[string]any{}
 	if p.Label != nil {
 		fields = append(fields, "label")
 	}
+	if p.Origin != nil {
+		fields = append(fields, "origin")
+		out["origin_before"], out["origin"] = old.Origin, c.Origin
+	}
 	if p.AllowedHosts != nil {
 		fields = append(fields, "allowed_hosts")
+		out["allowed_hosts_before"], out["allowed_hosts"] = old.AllowedHosts, c.AllowedHosts
 	}
-	out := map[string]any{}
 	if p.Status != nil {
 		fields = append(fields, "status")
 		out["status"] = c.Status
@@ -198,7 +301,7 @@ func (p Patch) details(c Credential) map[string]any {
 }
 
 // Rotate replaces the secret by data of the same type and counts the version up.
-// The old secret is gone. Of two rotations at once, one is CONFLICT.
+// The old secret is gone, and the origin stays. Of two rotations at once, one is CONFLICT.
 func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (Credential, error) {
 	old, err := v.get(ctx, who.TenantID, id)
 	if err != nil {
@@ -285,7 +388,7 @@ func (v *Vault) sealSecret(ctx context.Context, tenant, id uuid.UUID, version in
 func shown(r dbsqlc.Credential) Credential {
 	return Credential{
 		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
-		AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
+		Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
 	}
 }

@@ -50,6 +50,7 @@ const (
 	ProviderDisabled Action = "provider.disabled"
 
 	APIKeyCreated Action = "api_key.created"
+	APIKeyUpdated Action = "api_key.updated"
 	APIKeyRevoked Action = "api_key.revoked"
 
 	TenantCreated      Action = "tenant.created"
@@ -130,7 +131,7 @@ func Actions() []ActionSpec {
 		{MaskingUpdated, SubjectMasking, "The masking rules were replaced.", ""},
 
 		{CredentialCreated, SubjectCredential, "A credential was stored. The record never contains its secret.", ""},
-		{CredentialUpdated, SubjectCredential, "The label, hosts or status of a credential changed.", ""},
+		{CredentialUpdated, SubjectCredential, "The label, origin, hosts or status of a credential changed. An origin and hosts are there as they were and as they are.", ""},
 		{CredentialRotated, SubjectCredential, "The secret of a credential was replaced.", ""},
 		{CredentialDeleted, SubjectCredential, "A credential was deleted.", ""},
 
@@ -140,6 +141,7 @@ func Actions() []ActionSpec {
 		{ProviderDisabled, SubjectProvider, "The tenant may no longer call the platform's provider.", ""},
 
 		{APIKeyCreated, SubjectAPIKey, "An API key was created.", ""},
+		{APIKeyUpdated, SubjectAPIKey, "The permissions of an API key changed. A migration took those that lead to calls from keys that also manage what governs them.", ""},
 		{APIKeyRevoked, SubjectAPIKey, "An API key was revoked.", "key.revoked"},
 
 		{TenantCreated, SubjectTenant, "A user signed up.", ""},

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/credential"
@@ -98,7 +99,7 @@ func newTools(t *testing.T) *tools {
 	require.NoError(t, err)
 	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
-	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms})
+	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
 	require.NoError(t, err)
 	sets, err := policy.NewSets(db.Pool)
 	require.NoError(t, err)

@@ -149,15 +149,11 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 	return c, nil
 }
 
-// mayGo checks the address against the hosts that the credential may be sent to.
+// mayGo checks the address against where the credential may be sent.
 func (t *target) mayGo(address string) error {
-	base, err := url.Parse(t.meta.BaseURL)
-	if err != nil {
-		return fault.New(fault.CodeURLNotAllowed, "The provider's base URL is not valid.")
-	}
 	to, err := url.Parse(address)
-	if err != nil || !t.credential.MaySend(base, to) {
-		return fault.New(fault.CodeURLNotAllowed, "The credential may not be sent to the host of this call. See its allowed_hosts.")
+	if err != nil {
+		return fault.New(fault.CodeURLNotAllowed, "The address of the call is not valid.")
 	}
-	return nil
+	return t.credential.MaySend(to)
 }

@@ -1,6 +1,6 @@
 // Package importing takes a provider's document into a tenant's catalog: the importer reads
-// it, every server in it is checked, and the catalog stores what came of it. The API calls
-// it. It calls no provider and never fetches a document.
+// it, every server in it is checked, and the catalog stores what came of it. Credentials that
+// waited for the provider are bound to it. The API calls it. It calls no provider and never fetches a document.
 package importing
 
 import (
@@ -14,23 +14,25 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/vault"
 )
 
 // Service imports providers. It is safe for concurrent use.
 type Service struct {
-	catalog *catalog.Catalog
-	egress  egress.Config
+	catalog     *catalog.Catalog
+	credentials *vault.Vault
+	egress      egress.Config
 	// turn lets one import run at a time: a large document takes hundreds of
 	// megabytes while it is read.
 	turn chan struct{}
 }
 
-// New builds a Service. The catalog is required; cfg says which servers calls may go to.
-func New(cfg egress.Config, c *catalog.Catalog) (*Service, error) {
-	if c == nil {
-		return nil, errors.New("importing: a catalog is required")
+// New builds a Service. Catalog and vault are required; cfg says which servers calls may go to.
+func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Service, error) {
+	if c == nil || credentials == nil {
+		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{catalog: c, egress: cfg, turn: make(chan struct{}, 1)}, nil
+	return &Service{catalog: c, credentials: credentials, egress: cfg, turn: make(chan struct{}, 1)}, nil
 }
 
 // Import reads a document and stores its provider and verbs in one transaction. It returns
@@ -59,8 +61,14 @@ func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.Import
 	if err != nil {
 		return catalog.Provider{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
 	}
-	return s.catalog.Replace(ctx, who, catalog.Provider{
+	p, err := s.catalog.Replace(ctx, who, catalog.Provider{
 		Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
 		DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected,
 	}, read.Verbs)
+	if err == nil && who.Kind == actor.User {
+		// After a crash here the credentials stay unbound, and are not sent. The next import
+		// binds them.
+		err = s.credentials.Bind(ctx, who, p.Slug, p.BaseURL)
+	}
+	return p, err
 }

@@ -2,7 +2,9 @@ package importing_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -16,6 +18,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/service/importing"
 )
 
@@ -29,7 +32,11 @@ func newService(t *testing.T) (*importing.Service, *catalog.Catalog, actor.Actor
 	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(who.TenantID), dbsqlc.InsertTenantParams{ID: who.TenantID, Name: "t"}))
 	c, err := catalog.New(catalog.Deps{DB: db.Pool})
 	require.NoError(t, err)
-	s, err := importing.New(egress.Config{}, c)
+	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
+	require.NoError(t, err)
+	s, err := importing.New(egress.Config{}, c, safe)
 	require.NoError(t, err)
 	return s, c, who
 }
