@@ -75,7 +75,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 -- run already in sending, without a mark since @silent_since, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
-       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
+       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
+       in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id'), request_hash = @request_hash
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
@@ -94,7 +95,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
-RETURNING r.sends, r.maybe_sent;
+RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
 -- name: MarkAlive :exec
 -- The process that is sending the run repeats this mark; see internal/action/run/alive.go.
@@ -112,7 +113,7 @@ SELECT CASE
 
 -- name: BackToClaimed :execrows
 -- Nothing is under way at the provider, and another attempt will follow.
-UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, updated_at = now()
+UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, in_doubt = in_doubt OR @in_doubt, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
 -- name: HoldRun :many

@@ -350,6 +350,7 @@ type Run struct {
 	ParentID        *string
 	Step            *string
 	WorkflowID      string
+	InDoubt         bool
 	ExpiresAt       *time.Time
 	ExpiresIn       *int32
 	RequestHash     []byte

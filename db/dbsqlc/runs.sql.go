@@ -13,12 +13,13 @@ import (
 )
 
 const BackToClaimed = `-- name: BackToClaimed :execrows
-UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR $1, updated_at = now()
- WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'sending'
+UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR $1, in_doubt = in_doubt OR $2, updated_at = now()
+ WHERE tenant_id = $3 AND id = $4 AND attempt = $5 AND state = 'sending'
 `
 
 type BackToClaimedParams struct {
 	MaybeSent bool
+	InDoubt   bool
 	TenantID  uuid.UUID
 	ID        uuid.UUID
 	Attempt   int32
@@ -28,6 +29,7 @@ type BackToClaimedParams struct {
 func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedParams) (int64, error) {
 	result, err := db.Exec(ctx, BackToClaimed,
 		arg.MaybeSent,
+		arg.InDoubt,
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
@@ -99,7 +101,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type CloseHeldRunParams struct {
@@ -178,6 +180,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -218,7 +221,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
        reason = $14, updated_at = now(), finished_at = now()
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type FinishRunParams struct {
@@ -320,6 +323,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -335,7 +339,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -396,6 +400,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.InDoubt,
 		&i.ExpiresAt,
 		&i.ExpiresIn,
 		&i.RequestHash,
@@ -407,7 +412,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type HandOverRunParams struct {
@@ -484,6 +489,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -504,7 +510,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, resu
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type HoldRunParams struct {
@@ -596,6 +602,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -629,7 +636,7 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type LetThroughParams struct {
@@ -704,6 +711,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -889,7 +897,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -951,6 +959,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.InDoubt,
 		&i.ExpiresAt,
 		&i.ExpiresIn,
 		&i.RequestHash,
@@ -977,7 +986,8 @@ func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) e
 
 const MarkSending = `-- name: MarkSending :many
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
-       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
+       maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
+       in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = $1, request_hash = $2
  WHERE r.tenant_id = $3 AND r.id = $4 AND r.attempt = $5 AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $6::boolean AND r.updated_at <= $7))
@@ -996,7 +1006,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
-RETURNING r.sends, r.maybe_sent
+RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
 
 type MarkSendingParams struct {
@@ -1016,6 +1026,7 @@ type MarkSendingParams struct {
 type MarkSendingRow struct {
 	Sends     int32
 	MaybeSent bool
+	InDoubt   bool
 }
 
 // Commits before the first byte leaves. It does not change a run whose key was revoked, that
@@ -1046,7 +1057,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 	items := []MarkSendingRow{}
 	for rows.Next() {
 		var i MarkSendingRow
-		if err := rows.Scan(&i.Sends, &i.MaybeSent); err != nil {
+		if err := rows.Scan(&i.Sends, &i.MaybeSent, &i.InDoubt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1070,7 +1081,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type ReleaseRunParams struct {
@@ -1151,6 +1162,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -1170,7 +1182,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type RequestCancelParams struct {
@@ -1239,6 +1251,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -1279,7 +1292,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type ResolveRunParams struct {
@@ -1361,6 +1374,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -1376,7 +1390,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -1446,6 +1460,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -1461,7 +1476,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2]))
 `
@@ -1532,6 +1547,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
@@ -1588,7 +1604,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
 `
 
 type WithdrawRunParams struct {
@@ -1658,6 +1674,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,

@@ -48,7 +48,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if err != nil {
 		return flow.Step{}, err
 	}
-	sends, maybeSent, err := s.markSending(ctx, p, once.resend)
+	sends, before, err := s.markSending(ctx, p, once.resend)
 	if err != nil {
 		return flow.Step{}, err
 	}
@@ -61,7 +61,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
-	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), !maybeSent, p.run.span(s.d.Now())))
+	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), before, p.run.span(s.d.Now())))
 }
 
 // becameAnother ends a run that may have been sent, where a repeat would be another request,
@@ -95,9 +95,9 @@ func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (f
 }
 
 // markSending is the fence's last gate, in one round trip. It returns how often the run was
-// sent, this time included, and whether an earlier attempt may have had its effect. With 0
-// the run must not be sent.
-func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, maybeSent bool, err error) {
+// sent, this time included, and what is known of the earlier attempts. With 0 the run must
+// not be sent.
+func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, before history, err error) {
 	failpoint.Hit("before_sending")
 	r := p.run
 	b := &db.Batch{}
@@ -123,11 +123,11 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):
-		return 0, false, nil
+		return 0, history{}, nil
 	case err != nil:
-		return 0, false, fmt.Errorf("run: mark sending: %w", err)
+		return 0, history{}, fmt.Errorf("run: mark sending: %w", err)
 	}
-	return sent.Value[0].Sends, sent.Value[0].MaybeSent, nil
+	return sent.Value[0].Sends, history{maybeSent: sent.Value[0].MaybeSent, inDoubt: sent.Value[0].InDoubt}, nil
 }
 
 // lookAgain is the pause before a run is judged again, after a change between its
@@ -217,7 +217,7 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write
 	b := &db.Batch{}
-	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent})
+	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost})
 	s.requireChanged(b, r)
 	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
 	err := s.d.DB.Send(ctx, r.TenantID, b)

@@ -35,8 +35,17 @@ type settlement struct {
 	end   ending
 	again bool
 	after time.Duration
-	// harmless: the attempt provably had no effect.
-	harmless bool
+	// harmless: the attempt provably had no effect. lost: its answer was lost, or is that of a
+	// gateway, so that even the provider has not said what happened.
+	harmless, lost bool
+}
+
+// history is what is known of the earlier attempts of a write. Of a read nothing is.
+type history struct {
+	// maybeSent: one of them was not harmless.
+	maybeSent bool
+	// inDoubt: the answer of one of them was lost.
+	inDoubt bool
 }
 
 // Waits between attempts: doubled from backoffFirst, at most backoffMost. Where the
@@ -72,10 +81,9 @@ func natureOf(t Target) nature {
 }
 
 // settle returns what an answer means for the run. sends is the number of attempts so far,
-// and time what is left for more. harmless says that the earlier attempts provably
-// had no effect. The rule: an effect is never risked twice, what is not known is called
-// unknown, and no write that may have taken effect is called failed.
-func settle(n nature, a Answer, sends int, harmless bool, time span) settlement {
+// and time what is left for more. The rule: an effect is never risked twice, what is not known
+// is called unknown, and no write that may have taken effect is called failed.
+func settle(n nature, a Answer, sends int, before history, time span) settlement {
 	wait := a.RetryAfter
 	if wait <= 0 {
 		wait = min(backoffFirst<<max(0, min(sends-1, 10)), time.longest())
@@ -83,11 +91,10 @@ func settle(n nature, a Answer, sends int, harmless bool, time span) settlement 
 	canWait := sends < maxSends && wait < time.left
 	// What had no effect costs only time.
 	canTry := (sends < maxSends || time.nobodyWaits) && wait < time.left
-	doubtful := n.op == verb.Write && !harmless // an earlier attempt may have had its effect
 	switch {
 	case a.Phase == attempt.NotSent && canTry:
 		return settlement{again: true, after: wait, harmless: true}
-	case a.Phase == attempt.NotSent && doubtful:
+	case a.Phase == attempt.NotSent && before.maybeSent:
 		// This attempt did not leave, but one before it may have.
 		return unknown(a)
 	case a.Phase == attempt.NotSent:
@@ -99,7 +106,7 @@ func settle(n nature, a Answer, sends int, harmless bool, time span) settlement 
 		if canTry {
 			return settlement{again: true, after: wait, harmless: true}
 		}
-		if doubtful {
+		if before.maybeSent {
 			return unknown(a)
 		}
 		f := fault.New(fault.CodeProviderRejected, "The provider's rate limit refused the call (429).")
@@ -107,13 +114,14 @@ func settle(n nature, a Answer, sends int, harmless bool, time span) settlement 
 		return unsent(f, a)
 	case a.Status >= 200 && a.Status < 300:
 		return settleSuccess(n, a, canWait, wait)
-	case doubtful && n.keyed && canWait && (a.Status == http.StatusConflict || a.Status == http.StatusTooEarly):
+	case before.maybeSent && n.keyed && canWait && (a.Status == http.StatusConflict || a.Status == http.StatusTooEarly):
 		// The provider is still at work on the earlier attempt with this key.
 		return settlement{again: true, after: wait}
 	case a.Status >= 500 && n.resend && canWait:
-		return settlement{again: true, after: wait, harmless: !mayHaveActed(a.Status)}
-	case doubtful, n.op == verb.Write && mayHaveActed(a.Status):
-		// A write that was gone already, or is refused now, may have been the first attempt's.
+		return settlement{again: true, after: wait, lost: mayHaveActed(a.Status)}
+	case n.op == verb.Write && mayHaveActed(a.Status), before.inDoubt, before.maybeSent && a.Status < 500:
+		// What is gone already, or refused now, may be the effect of an earlier attempt. A
+		// provider that has always said that it failed is believed.
 		return unknown(a)
 	default:
 		return settleRefusal(a)
@@ -154,7 +162,7 @@ func settleRefusal(a Answer) settlement {
 func settleUnanswered(n nature, a Answer, canWait bool, wait time.Duration) settlement {
 	switch {
 	case n.resend && canWait:
-		return settlement{again: true, after: wait}
+		return settlement{again: true, after: wait, lost: true}
 	case n.op == verb.Write:
 		return unknown(a)
 	case a.Timeout:
@@ -170,7 +178,7 @@ func settleSuccess(n nature, a Answer, canWait bool, wait time.Duration) settlem
 	case a.Result != nil:
 		return settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result}}
 	case !a.Complete && n.resend && canWait:
-		return settlement{again: true, after: wait}
+		return settlement{again: true, after: wait, lost: true}
 	case n.op == verb.Write:
 		return unknown(a)
 	default:

@@ -18,19 +18,21 @@ func TestSettle(t *testing.T) {
 	const again = State("again")
 	type call struct {
 		nature
-		sends    int
-		harmless bool
-		time     span
+		sends  int
+		before history
+		time   span
 	}
 	plain := nature{op: verb.Write}
-	read := call{nature{verb.Read, true, false}, 1, true, span{left: time.Minute}}
-	write := call{plain, 1, true, span{left: time.Minute}}
-	keyed := call{nature{verb.Write, true, true}, 1, true, span{left: time.Minute}}
-	intrinsic := call{nature{verb.Write, true, false}, 1, true, span{left: time.Minute}}
-	second := func(c call) call { c.sends, c.harmless = 2, false; return c }
+	lost := history{maybeSent: true, inDoubt: true}
+	read := call{nature{verb.Read, true, false}, 1, history{}, span{left: time.Minute}}
+	write := call{plain, 1, history{}, span{left: time.Minute}}
+	keyed := call{nature{verb.Write, true, true}, 1, history{}, span{left: time.Minute}}
+	intrinsic := call{nature{verb.Write, true, false}, 1, history{}, span{left: time.Minute}}
+	second := func(c call) call { c.sends, c.before = 2, lost; return c }
 	alone := func(c call) call { c.sends, c.time.nobodyWaits = maxSends, true; return c }
 	last := func(c call) call { c.sends = maxSends; return c }
-	afterOne := func(c call) call { c.sends, c.harmless = maxSends, false; return c }
+	afterOne := func(c call) call { c.sends, c.before = maxSends, lost; return c }
+	said := func(c call) call { c.sends, c.before = maxSends, history{maybeSent: true}; return c }
 	answered := func(status int, result json.RawMessage) Answer {
 		return Answer{Phase: attempt.Answered, Status: status, Result: result, Complete: true}
 	}
@@ -51,12 +53,12 @@ func TestSettle(t *testing.T) {
 		"write, 429, alone":                  {alone(write), limited, again, ""},
 		"keyed, no answer, alone":            {alone(keyed), Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, never left, last":            {last(write), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
-		"write, never left, out of time":     {call{plain, 1, true, span{}}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
+		"write, never left, out of time":     {call{plain, 1, history{}, span{}}, Answer{Phase: attempt.NotSent, Timeout: true}, StateRefused, fault.CodeProviderTimeout},
 		"keyed, none ever left":              {last(keyed), Answer{Phase: attempt.NotSent}, StateRefused, fault.CodeProviderError},
 		"keyed, earlier one may have left":   {afterOne(keyed), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, 429 after one that left":     {afterOne(keyed), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, 429, last":                   {last(keyed), limited, StateRefused, fault.CodeProviderRejected},
-		"read, 429 after one that left":      {afterOne(read), limited, StateRefused, fault.CodeProviderRejected},
+		"read, 429 after one that left":      {last(read), limited, StateRefused, fault.CodeProviderRejected},
 		"write, no answer":                   {write, Answer{Phase: attempt.Sent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, hangs":                       {write, Answer{Phase: attempt.Sent, Timeout: true}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"keyed, no answer":                   {keyed, Answer{Phase: attempt.Sent}, again, ""},
@@ -72,11 +74,15 @@ func TestSettle(t *testing.T) {
 		"keyed, cut body, last":              {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"read, wrong type":                   {read, html, StateFailed, fault.CodeProviderError},
 		"write, 429":                         {write, limited, again, ""},
-		"write, 429, out of time":            {call{plain, 1, true, span{left: time.Second}}, limited, StateRefused, fault.CodeProviderRejected},
+		"write, 429, out of time":            {call{plain, 1, history{}, span{left: time.Second}}, limited, StateRefused, fault.CodeProviderRejected},
 		"write, 400":                         {write, answered(400, body), StateFailed, fault.CodeProviderRejected},
 		"write, 500":                         {write, answered(500, body), StateFailed, fault.CodeProviderError},
 		"read, 503":                          {read, answered(503, nil), again, ""},
 		"read, 503, last":                    {last(read), answered(503, nil), StateFailed, fault.CodeProviderError},
+		"intrinsic, 500 after a 500, last":   {said(intrinsic), answered(500, nil), StateFailed, fault.CodeProviderError},
+		"intrinsic, 404 after a 500":         {said(intrinsic), answered(404, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, never left after a 500":  {said(intrinsic), Answer{Phase: attempt.NotSent}, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"intrinsic, 429 after a 500, last":   {said(intrinsic), limited, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, redirect":                    {write, answered(307, nil), StateFailed, fault.CodeProviderError},
 		"write, 303":                         {write, answered(303, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
 		"write, 502":                         {write, answered(502, body), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
@@ -98,12 +104,12 @@ func TestSettle(t *testing.T) {
 		"intrinsic, 404":                     {intrinsic, answered(404, nil), StateFailed, fault.CodeProviderRejected},
 		"intrinsic, 500, last":               {last(intrinsic), answered(500, nil), StateFailed, fault.CodeProviderError},
 		"intrinsic, 504, last":               {last(intrinsic), answered(504, nil), StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"read, 404 after one that left":      {second(read), answered(404, nil), StateFailed, fault.CodeProviderRejected},
+		"read, 404 after one that left":      {read, answered(404, nil), StateFailed, fault.CodeProviderRejected},
 		"read, 504, last":                    {last(read), answered(504, nil), StateFailed, fault.CodeProviderError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settle(c.call.nature, c.in, c.call.sends, c.call.harmless, c.call.time)
+			s := settle(c.call.nature, c.in, c.call.sends, c.call.before, c.call.time)
 			if c.state == again {
 				require.True(t, s.again)
 				require.Positive(t, s.after)
@@ -124,7 +130,7 @@ func TestSettleNeverRisksASecondEffect(t *testing.T) {
 		for status := range 600 {
 			for _, complete := range []bool{true, false} {
 				a := Answer{Phase: phase, Status: status, Complete: complete}
-				if s := settle(nature{op: verb.Write}, a, 1, true, span{left: time.Hour}); s.again {
+				if s := settle(nature{op: verb.Write}, a, 1, history{}, span{left: time.Hour}); s.again {
 					require.True(t, phase == attempt.NotSent || phase == attempt.Answered && status == 429, "phase %d status %d", phase, status)
 				}
 			}
@@ -140,7 +146,7 @@ func TestSettleNeverCallsAWriteFailedThatMayHaveHappened(t *testing.T) {
 		for _, phase := range []attempt.Phase{attempt.NotSent, attempt.Sent, attempt.Answered} {
 			for status := 200; status < 600; status++ {
 				for sends := 2; sends <= maxSends; sends++ {
-					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, false, span{left: time.Hour})
+					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, history{maybeSent: true, inDoubt: true}, span{left: time.Hour})
 					require.True(t, s.again || s.end.state == StateOutcomeUnknown, "phase %d status %d: %s", phase, status, s.end.state)
 				}
 			}
@@ -148,13 +154,15 @@ func TestSettleNeverCallsAWriteFailedThatMayHaveHappened(t *testing.T) {
 	}
 }
 
-// A retry after the provider's own failure forgets nothing; one after a gateway's may.
+// Every retry after an answer counts as one that may have been sent; only what the provider
+// itself did not say is in doubt.
 func TestSettleRemembersWhatMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	n := nature{verb.Write, true, false}
-	for status, harmless := range map[int]bool{500: true, 503: true, 502: false, 504: false, 520: false, 524: false} {
-		s := settle(n, Answer{Phase: attempt.Answered, Status: status}, 1, true, span{left: time.Hour})
+	for status, lost := range map[int]bool{500: false, 503: false, 502: true, 504: true, 520: true, 524: true} {
+		s := settle(n, Answer{Phase: attempt.Answered, Status: status}, 1, history{}, span{left: time.Hour})
 		require.True(t, s.again)
-		require.Equal(t, harmless, s.harmless, status)
+		require.False(t, s.harmless)
+		require.Equal(t, lost, s.lost, status)
 	}
 }

@@ -109,7 +109,7 @@ func Actions() []ActionSpec {
 		{RunFailed, SubjectNone, "The call failed.", "action.failed"},
 		{RunOutcomeUnknown, SubjectNone, "The call was sent and its outcome is not known.", "action.outcome_unknown"},
 		{RunCancelled, SubjectNone, "A user or a key cancelled the run.", ""},
-		{RunResolved, SubjectNone, "A user or a key said how a run with an unknown outcome ended.", ""},
+		{RunResolved, SubjectNone, "A user, or the read-back that the verb declares, said how a run with an unknown outcome ended.", ""},
 
 		{ApprovalRefused, SubjectApproval, "A decision was refused and does not count.", ""},
 		{ApprovalVoted, SubjectApproval, "A user approved; more approvals are needed.", ""},

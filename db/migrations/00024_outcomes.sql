@@ -10,8 +10,13 @@ UPDATE runs SET error_message = CASE
            ELSE ''
        END
  WHERE state IN ('rejected', 'expired');
+
+-- in_doubt: the run is a write, and the answer of an attempt was lost, or was a gateway's.
+-- maybe_sent is also true after the provider's own word that it failed.
+ALTER TABLE runs ADD COLUMN in_doubt boolean NOT NULL DEFAULT false;
+UPDATE runs SET in_doubt = true WHERE state IN ('claimed', 'sending') AND maybe_sent;
 ALTER TABLE runs FORCE ROW LEVEL SECURITY;
 
 -- +goose Down
 -- The texts of before are not needed: an older release shows the reason alone.
-SELECT 1;
+ALTER TABLE runs DROP COLUMN in_doubt;
