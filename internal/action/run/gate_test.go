@@ -101,7 +101,7 @@ func TestCallIsNotRepeatedWithAnotherRequestThanTheApprovedOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.policies(rule(governance.ActionRequireApproval, "keyed"))
-	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Answered, Status: 503, Complete: true} })
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Answered, Status: 504, Complete: true} })
 	x := r.held("keyed", "a", `{}`)
 	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
 	_, err := r.Govern(t.Context(), ref(x))
