@@ -23,6 +23,7 @@ type Runs interface {
 	RejectByOperator(ctx context.Context, ref flow.RunRef) error
 	HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error)
 	LookAt(ctx context.Context, ref flow.RunRef) (flow.Step, error)
+	GiveUp(ctx context.Context, ref flow.RunRef) (flow.Step, error)
 }
 
 // Action contains the activities of an action run.
@@ -68,6 +69,12 @@ func (a *Action) HandOverRun(ctx context.Context, in flow.HandOver) (flow.Step, 
 // LookAtRun reads how far a run is that another workflow drives.
 func (a *Action) LookAtRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
 	step, err := a.runs.LookAt(ctx, in)
+	return step, applicationError(err)
+}
+
+// GiveUpRun ends a run whose steps failed until its time was over.
+func (a *Action) GiveUpRun(ctx context.Context, in flow.RunRef) (flow.Step, error) {
+	step, err := a.runs.GiveUp(ctx, in)
 	return step, applicationError(err)
 }
 

@@ -191,10 +191,11 @@ RETURNING *;
 
 -- name: UnfinishedRuns :many
 -- Across tenants, under the sweep setting: the unfinished runs that have not changed since
--- @before.
-SELECT id, tenant_id FROM runs
+-- @before, after a row of the page before.
+SELECT id, tenant_id, updated_at FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < @before
- ORDER BY updated_at
+   AND (updated_at, id) > (@after_at::timestamptz, @after_id::uuid)
+ ORDER BY updated_at, id
  LIMIT @most;
 
 -- name: NotifyFinished :exec

@@ -62,6 +62,7 @@ func registerActions(r worker.Registry, d Deps) {
 	register(r, flow.RejectRun, d.Action.RejectRun)
 	register(r, flow.HandOverRun, d.Action.HandOverRun)
 	register(r, flow.LookAtRun, d.Action.LookAtRun)
+	register(r, flow.GiveUpRun, d.Action.GiveUpRun)
 	registerForTests(r, d)
 }
 

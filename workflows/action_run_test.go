@@ -32,6 +32,13 @@ func (s *steps) run(t *testing.T) (flow.RunResult, *testsuite.TestWorkflowEnviro
 		s.governed++
 		return s.govern, nil
 	}, activity.RegisterOptions{Name: string(flow.GovernRun)})
+	began := env.Now()
+	env.RegisterActivityWithOptions(func(context.Context, flow.RunRef) (flow.Step, error) {
+		if env.Now().Sub(began) < 15*time.Minute {
+			return flow.Step{State: "claimed"}, nil
+		}
+		return flow.Step{State: "refused", Done: true}, nil
+	}, activity.RegisterOptions{Name: string(flow.GiveUpRun)})
 	env.RegisterActivityWithOptions(func(_ context.Context, in flow.RunRef) (flow.Step, error) {
 		require.EqualValues(t, 2, in.Attempt)
 		if s.faults > 0 {
@@ -103,4 +110,16 @@ func TestActionRunIsToldOfTheEndOfItsCall(t *testing.T) {
 	passed := env.Now().Sub(began)
 	require.Greater(t, passed, time.Hour, "without a signal it looks when the time is over")
 	require.Less(t, passed, 2*time.Hour, "the signal ended the other pause")
+}
+
+// A step that always fails keeps no place of the worker, and the run is given up when its row
+// says so.
+func TestActionRunGivesUpAPoisonedStep(t *testing.T) {
+	t.Parallel()
+	s := &steps{govern: flow.Step{State: "claimed"}, faults: 1 << 30}
+	began := time.Now()
+	out, env := s.run(t)
+	require.EqualValues(t, "refused", out.State)
+	require.GreaterOrEqual(t, env.Now().Sub(began), 15*time.Minute)
+	require.Less(t, 1<<30-s.faults, 250, "it is not tried without a pause")
 }

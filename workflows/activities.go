@@ -21,11 +21,29 @@ func callLocal[I, O any](ctx workflow.Context, a flow.Activity[I, O], opts workf
 }
 
 func governRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
-	return callLocal(ctx, flow.GovernRun, stepOptions(), in)
+	return untilDone(ctx, flow.GovernRun, in)
 }
 
 func sendRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
-	return callLocal(ctx, flow.SendRun, stepOptions(), in)
+	return untilDone(ctx, flow.SendRun, in)
+}
+
+// untilDone repeats a step that fails by a fault of ours. Between the tries the workflow
+// waits by a timer and keeps no place of the worker. The run is given up when its time is
+// over, and its row says whether it is.
+func untilDone(ctx workflow.Context, do flow.Activity[flow.RunRef, flow.Step], in flow.RunRef) (flow.Step, error) {
+	for wait := faultPause; ; wait = min(2*wait, faultPauseMost) {
+		step, err := callLocal(ctx, do, faultOptions(), in)
+		if err == nil || temporal.IsCanceledError(err) {
+			return step, err
+		}
+		if gaveUp, err := callLocal(ctx, flow.GiveUpRun, faultOptions(), in); err == nil && gaveUp.Done {
+			return gaveUp, nil
+		}
+		if err := workflow.Sleep(ctx, wait); err != nil {
+			return flow.Step{}, err
+		}
+	}
 }
 
 func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error) {

@@ -27,6 +27,20 @@ func stepOptions() workflow.LocalActivityOptions {
 	}
 }
 
+// Pauses between the tries of a step that fails by a fault of ours, doubled from the first.
+const (
+	faultPause     = time.Second
+	faultPauseMost = 10 * time.Second
+)
+
+// faultOptions are for the steps that untilDone repeats. Two tries bridge a fault of a moment,
+// such as a connection that Postgres has closed.
+func faultOptions() workflow.LocalActivityOptions {
+	retry := faultRetry()
+	retry.MaximumAttempts = 2
+	return workflow.LocalActivityOptions{StartToCloseTimeout: 10 * time.Second, ScheduleToCloseTimeout: 30 * time.Second, RetryPolicy: retry}
+}
+
 // decideOptions are for the counting of a decision. Approvers hear of a fault and can try
 // again, so the step gives up soon: until then no other decision is counted.
 func decideOptions() workflow.LocalActivityOptions {

@@ -1563,26 +1563,35 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 }
 
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
-SELECT id, tenant_id FROM runs
+SELECT id, tenant_id, updated_at FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < $1
- ORDER BY updated_at
- LIMIT $2
+   AND (updated_at, id) > ($2::timestamptz, $3::uuid)
+ ORDER BY updated_at, id
+ LIMIT $4
 `
 
 type UnfinishedRunsParams struct {
-	Before time.Time
-	Most   int32
+	Before  time.Time
+	AfterAt time.Time
+	AfterID uuid.UUID
+	Most    int32
 }
 
 type UnfinishedRunsRow struct {
-	ID       uuid.UUID
-	TenantID uuid.UUID
+	ID        uuid.UUID
+	TenantID  uuid.UUID
+	UpdatedAt time.Time
 }
 
 // Across tenants, under the sweep setting: the unfinished runs that have not changed since
-// @before.
+// @before, after a row of the page before.
 func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRunsParams) ([]UnfinishedRunsRow, error) {
-	rows, err := db.Query(ctx, UnfinishedRuns, arg.Before, arg.Most)
+	rows, err := db.Query(ctx, UnfinishedRuns,
+		arg.Before,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1590,7 +1599,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 	items := []UnfinishedRunsRow{}
 	for rows.Next() {
 		var i UnfinishedRunsRow
-		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+		if err := rows.Scan(&i.ID, &i.TenantID, &i.UpdatedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -72,6 +72,32 @@ func (s *Service) expire(ctx context.Context, p prepared) (flow.Step, error) {
 	return s.unprepared(ctx, p, fault.New(fault.CodeRunExpired, ""))
 }
 
+// gaveUpMessage is the answer for the caller of a run whose steps failed until its time was
+// over.
+const gaveUpMessage = "The service could not process this call in time, by a fault of its own. Nothing was sent; the id may be used again."
+
+// GiveUp ends a run whose steps fail by a fault of ours, once its time is over: it is refused
+// where nothing was sent, and its outcome is unknown where something may have been. Before
+// that, and for a run that waits for people, it changes nothing. It reads and opens nothing
+// but the row, because any of the rest may be what fails.
+func (s *Service) GiveUp(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
+	switch {
+	case isMissing(err):
+		return s.rowMissing(ctx, ref), nil
+	case err != nil:
+		return flow.Step{}, err
+	case r.Attempt != ref.Attempt || r.State.Ended() && r.State != StateIntercepted:
+		return flow.Step{State: r.State, Done: true}, nil
+	case !r.expired(s.d.Now()) || r.State != StateClaimed && r.State != StateSending:
+		return flow.Step{State: r.State}, nil
+	}
+	if again, yes := s.underWay(r); yes {
+		return again, nil
+	}
+	return s.unprepared(ctx, prepared{run: r}, fault.New(fault.CodeInternal, gaveUpMessage))
+}
+
 // mayRepeat returns why an attempt that may have had its effect must not be repeated as the
 // call is judged now, "" where it may be. A repeat must be the same request under the same
 // credential: anything else could have a second effect.

@@ -156,6 +156,7 @@ type engine struct {
 	open    sync.Map // workflow id → whether the workflow is open
 	inputs  sync.Map // workflow id → flow.ActionRunInput
 	nudged  atomic.Int64
+	asked   atomic.Int64 // whether a workflow is open
 	// telling is called once, while a workflow is told to read its row.
 	telling atomic.Pointer[func()]
 }
@@ -205,6 +206,7 @@ func (e *engine) Nudge(ctx context.Context, workflowID string) (open bool, err e
 }
 
 func (e *engine) IsOpen(_ context.Context, workflowID string) (open, found bool, err error) {
+	e.asked.Add(1)
 	v, found := e.open.Load(workflowID)
 	if !found {
 		return false, false, nil

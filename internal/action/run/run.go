@@ -229,6 +229,7 @@ type Service struct {
 	// sends divides the calls to providers among tenants; underway are those that have begun.
 	sends    *share.Pool
 	underway *underway
+	sweeping *sweeping
 }
 
 // New checks the collaborators.
@@ -242,6 +243,6 @@ func New(cfg Config, d Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	return &Service{
 		d: d, q: dbsqlc.New(), cfg: cfg, hub: newHub(), carried: newCarried(),
-		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(),
+		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(), sweeping: newSweeping(),
 	}, nil
 }

@@ -3,9 +3,11 @@ package run
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -14,8 +16,52 @@ import (
 	"agentruntime/internal/record/approval"
 )
 
-// sweepBatch is the most runs of one sweep.
-const sweepBatch = 200
+// Bounds of one pass of the sweeper. However many runs of a tenant are stuck, the others are
+// looked at too: a tenant gets a quarter of the repairs, and what was found open is not asked
+// about again for a while.
+const (
+	// sweepRepairs is the most runs of one pass that Temporal is asked about, sweepPerTenant
+	// the most of one tenant.
+	sweepRepairs   = 200
+	sweepPerTenant = sweepRepairs / 4
+	// sweepPage is how many rows are read at once, sweepPages how many pages one pass reads.
+	// The next pass goes on where it stopped.
+	sweepPage, sweepPages = 500, 20
+	// openRemembered is how many runs a process remembers as open, openMost for how long at
+	// most.
+	openRemembered = 1 << 16
+	openMost       = 5 * time.Minute
+)
+
+// sweeping is what the sweeper of a process remembers between its passes.
+type sweeping struct {
+	mu sync.Mutex
+	// from is the last row of the pass before; the zero row where it came to the end.
+	from dbsqlc.UnfinishedRunsRow
+	// open are runs whose workflows were found open, and when to ask again.
+	open *lru.Cache[uuid.UUID, openRun]
+}
+
+type openRun struct {
+	next time.Time
+	wait time.Duration
+}
+
+func newSweeping() *sweeping {
+	open, err := lru.New[uuid.UUID, openRun](openRemembered)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &sweeping{open: open}
+}
+
+// leave remembers that the workflow of the run is open. The time to the next question
+// doubles each time.
+func (w *sweeping) leave(id uuid.UUID, now time.Time, first time.Duration) {
+	seen, _ := w.open.Get(id)
+	wait := min(max(first, 2*seen.wait), openMost)
+	w.open.Add(id, openRun{next: now.Add(wait), wait: wait})
+}
 
 // SweepEvery returns how often Sweep should run.
 func (s *Service) SweepEvery() time.Duration { return s.cfg.SweepEvery }
@@ -26,21 +72,44 @@ func (s *Service) SweepEvery() time.Duration { return s.cfg.SweepEvery }
 // ending the row, because an operator terminated it. Any number of processes may sweep at
 // once. A run that cannot be repaired is logged; the error is a failure to read.
 func (s *Service) Sweep(ctx context.Context) error {
-	stale := s.d.Now().Add(-s.cfg.SweepAfter)
-	rows, err := s.q.UnfinishedRuns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnfinishedRunsParams{Before: stale, Most: sweepBatch})
-	if err != nil {
-		return fmt.Errorf("run: sweep: %w", err)
-	}
-	for _, row := range rows {
-		if err := s.repair(ctx, row.TenantID, row.ID); err != nil {
-			s.d.Log.WarnContext(ctx, "run not repaired", "run_id", row.ID, "error", err)
+	w := s.sweeping
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := s.d.Now()
+	repaired, of := 0, map[uuid.UUID]int{}
+	for range sweepPages {
+		rows, err := s.q.UnfinishedRuns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnfinishedRunsParams{
+			Before: now.Add(-s.cfg.SweepAfter), AfterAt: w.from.UpdatedAt, AfterID: w.from.ID, Most: sweepPage,
+		})
+		if err != nil {
+			return fmt.Errorf("run: sweep: %w", err)
+		}
+		for _, row := range rows {
+			w.from = row
+			if seen, known := w.open.Get(row.ID); known && now.Before(seen.next) || of[row.TenantID] >= sweepPerTenant {
+				continue
+			}
+			of[row.TenantID]++
+			if err := s.repair(ctx, row.TenantID, row.ID); err != nil {
+				s.d.Log.WarnContext(ctx, "run not repaired", "run_id", row.ID, "error", err)
+				if fault.HasCode(err, fault.CodeServiceUnavailable) {
+					return nil // the same would happen to the others
+				}
+			}
+			if repaired++; repaired == sweepRepairs {
+				return nil
+			}
+		}
+		if len(rows) < sweepPage {
+			w.from = dbsqlc.UnfinishedRunsRow{}
+			return nil
 		}
 	}
 	return nil
 }
 
 func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
-	r, err := s.get(ctx, tenant, id)
+	r, err := s.glance(ctx, tenant, id)
 	if err != nil || r.State.Ended() {
 		return err
 	}
@@ -53,10 +122,14 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 		// A crash came between. Either the run is approved and its workflow was not told. Or
 		// it was claimed again while the workflow of the attempt before waits for an approval
 		// that was rejected.
-		_, err = s.d.Engine.Nudge(ctx, r.WorkflowID)
-		return err
+		return s.remind(ctx, r)
+	case open && r.State == StateSending:
+		// The process that made the call has ended: a living one marks its calls. The workflow
+		// waits to be told of the end.
+		return s.remind(ctx, r)
 	case open:
 		// A workflow that drives a step repeats it after a crash by itself.
+		s.sweeping.leave(r.ID, s.d.Now(), s.cfg.SweepAfter)
 		return nil
 	case r.State == StateSending || r.MaybeSent && (found || !own):
 		// There is no workflow left that could know the outcome of the call.
@@ -71,13 +144,22 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	}
 }
 
+// remind tells the run's workflow to look at it.
+func (s *Service) remind(ctx context.Context, r Run) error {
+	_, err := s.d.Engine.Nudge(ctx, r.WorkflowID)
+	if err == nil {
+		s.sweeping.leave(r.ID, s.d.Now(), s.cfg.SweepAfter)
+	}
+	return err
+}
+
 // abandonAfter is a time in units of SweepAfter. For so long the sweeper starts a claim that
 // was made again, although an older workflow of the same id has closed.
 const abandonAfter = 6
 
 // abandonedMessage is the answer for the caller of a run whose workflow ended before the
 // call was sent.
-const abandonedMessage = "The workflow of this run was ended by an operator before anything was sent. Repeat the call to run it."
+const abandonedMessage = "The workflow of this run ended before anything was sent. Repeat the call to run it."
 
 // abandon ends a claim whose workflow has ended.
 func (s *Service) abandon(ctx context.Context, r Run) error {

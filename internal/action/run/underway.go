@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/share"
 )
@@ -208,18 +206,13 @@ func (s *Service) shareOf(ctx context.Context, ref flow.RunRef) (tenant, provide
 func (s *Service) tellDriver(ctx context.Context, ref flow.RunRef) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	workflow, err := s.driver(ctx, ref.TenantID, ref.RunID)
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	if err == nil {
-		_, err = s.d.Engine.Nudge(ctx, workflow)
+		_, err = s.d.Engine.Nudge(ctx, r.WorkflowID)
 	}
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "workflow not told of the end of its call", "run_id", ref.RunID, "error", err)
 	}
-}
-
-func (s *Service) driver(ctx context.Context, tenant, id uuid.UUID) (string, error) {
-	r, err := s.get(ctx, tenant, id)
-	return r.WorkflowID, err
 }
 
 // Drain ends what waits for its turn, and waits for the calls that have begun, until ctx

@@ -45,6 +45,8 @@ const (
 	RejectRun Activity[RunRef, Step] = "RejectRun"
 	// HandOverRun gives a run that has to wait to an ActionRun workflow of its own.
 	HandOverRun Activity[HandOver, Step] = "HandOverRun"
+	// GiveUpRun ends a run whose steps fail by a fault of ours until its time is over.
+	GiveUpRun Activity[RunRef, Step] = "GiveUpRun"
 	// LookAtRun reads how far a run is that another workflow drives.
 	LookAtRun Activity[RunRef, Step] = "LookAtRun"
 

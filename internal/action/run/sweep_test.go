@@ -1,0 +1,87 @@
+package run_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+)
+
+// Many runs of a tenant are stuck with open workflows. A later claim of another tenant, whose
+// workflow was never started, is repaired in the same pass.
+func TestStuckRunsOfATenantDoNotFillTheSweeper(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Service, _ = r.process(r.engine, func(c *run.Config) { c.SweepAfter = 10 * time.Second })
+	for _, one := range r.claims("pay", 60) {
+		r.engine.open.Store(r.text(`SELECT workflow_id FROM runs WHERE id = '`+one.RunID.String()+`'`), true)
+	}
+	other, id := uuid.New(), uuid.New()
+	r.admin(`INSERT INTO tenants (id, name) VALUES ($1, 'other')`, other)
+	workflow := flow.RunWorkflowID(other, "last")
+	r.admin(`INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::text, 'tenant_id', $1::text,
+	         'claim_key', 'last', 'execution_id', 'last', 'workflow_id', $3::text, 'updated_at', now()))).* FROM runs r LIMIT 1`,
+		other, id, workflow)
+	r.engine.dead.Store(false)
+	r.ahead.Store(int64(time.Minute))
+	require.NoError(t, r.Service.Sweep(t.Context()))
+	_, started := r.engine.inputs.Load(workflow)
+	require.True(t, started)
+
+	asked := r.engine.asked.Load()
+	require.Equal(t, int64(50+1), asked, "a tenant gets a quarter of the repairs")
+	require.NoError(t, r.Service.Sweep(t.Context()))
+	require.Less(t, r.engine.asked.Load()-asked, int64(50), "what was found open is not asked about again at once")
+}
+
+// The process that made a call has ended. Its workflow waits to be told of the end.
+func TestWorkflowIsToldThatItsCallIsLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one := r.claims("pay", 1)[0]
+	r.admin(`UPDATE runs SET state = 'sending', sends = 1, updated_at = now() - interval '1 minute'`)
+	r.engine.open.Store(r.text(`SELECT workflow_id FROM runs`), true)
+	require.NoError(t, r.Service.Sweep(t.Context()))
+	require.EqualValues(t, 1, r.engine.nudged.Load())
+	step, err := r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, flow.Step{State: run.StateOutcomeUnknown, Done: true}, step)
+	require.Zero(t, r.provider.effects.Load())
+}
+
+// A step of the run always fails. The run ends when its time is over, by what its row says.
+func TestGiveUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, row string
+		late      time.Duration
+		want      flow.Step
+	}{
+		{"in time", `state = 'claimed'`, 0, flow.Step{State: run.StateClaimed}},
+		{"nothing sent", `state = 'claimed'`, time.Hour, flow.Step{State: run.StateRefused, Done: true}},
+		{"maybe sent", `state = 'claimed', maybe_sent = true`, time.Hour, flow.Step{State: run.StateOutcomeUnknown, Done: true}},
+		{"sending", `state = 'sending'`, time.Hour, flow.Step{State: run.StateOutcomeUnknown, Done: true}},
+		{"held", `state = 'pending_approval', held = true`, time.Hour, flow.Step{State: run.StatePending}},
+		{"ended", `state = 'executed'`, time.Hour, flow.Step{State: run.StateExecuted, Done: true}},
+		{"arguments that do not open", `args = 'enc:nonsense'`, time.Hour, flow.Step{State: run.StateRefused, Done: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			one := r.claims("pay", 1)[0]
+			r.admin(`UPDATE runs SET ` + c.row)
+			r.ahead.Store(int64(c.late))
+			step, err := r.GiveUp(t.Context(), one)
+			require.NoError(t, err)
+			require.Equal(t, c.want, step)
+			if c.want.State == run.StateRefused {
+				require.Equal(t, string(fault.CodeInternal), r.text(`SELECT error_code FROM runs`))
+			}
+		})
+	}
+}
