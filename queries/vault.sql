@@ -1,8 +1,8 @@
 -- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
+                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at)
 VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @origin, @allowed_hosts, 'active', @version,
-        @kek_id, @wrapped_key, @ciphertext, @created_by, @created_at, @created_at);
+        @kek_id, @wrapped_key, @ciphertext, true, @created_by, @created_at, @created_at);
 
 -- The base URL of the provider that a call of the tenant would go to: its own, otherwise the
 -- platform's, which the tenant may have yet to enable. No row where there is neither.
@@ -52,7 +52,7 @@ RETURNING *;
 -- Writes only over the version that was read: of two rotations at once, one wins.
 -- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext,
+   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        rotated_at = @now, updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id AND version = @version
@@ -75,3 +75,23 @@ SELECT id, provider, type, customer_id, origin, allowed_hosts, status, version, 
 -- name: MarkCredentialUsed :exec
 UPDATE credentials SET last_used_at = @now::timestamptz
  WHERE tenant_id = @tenant_id AND id = @id AND (last_used_at IS NULL OR last_used_at < @unless_since::timestamptz);
+
+-- name: InsertDigests :exec
+INSERT INTO credential_digests (tenant_id, digest, credential_id)
+SELECT @tenant_id, d, @credential_id FROM unnest(@digests::bytea[]) AS d
+ON CONFLICT ON CONSTRAINT credential_digests_pkey DO NOTHING;
+
+-- name: DeleteDigests :exec
+DELETE FROM credential_digests WHERE tenant_id = @tenant_id AND credential_id = @credential_id;
+
+-- Which of the digests are those of a secret of the tenant.
+-- name: OwnDigests :many
+SELECT DISTINCT digest FROM credential_digests WHERE tenant_id = @tenant_id AND digest = ANY (@digests::bytea[]);
+
+-- Across tenants, under the sweep setting.
+-- name: UndigestedCredentials :many
+SELECT id, tenant_id FROM credentials WHERE NOT digested AND id > @after ORDER BY id LIMIT @most;
+
+-- Changes nothing where the credential was rotated meanwhile: then its digests are made.
+-- name: MarkDigested :execrows
+UPDATE credentials SET digested = true WHERE tenant_id = @tenant_id AND id = @id AND version = @version AND NOT digested;

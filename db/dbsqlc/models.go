@@ -151,6 +151,13 @@ type Credential struct {
 	LastUsedAt   *time.Time
 	RotatedAt    *time.Time
 	Origin       *string
+	Digested     bool
+}
+
+type CredentialDigest struct {
+	TenantID     uuid.UUID
+	Digest       []byte
+	CredentialID uuid.UUID
 }
 
 type EnabledProvider struct {

@@ -69,8 +69,22 @@ func (q *Queries) DeleteCredential(ctx context.Context, db DBTX, arg DeleteCrede
 	return result.RowsAffected(), nil
 }
 
+const DeleteDigests = `-- name: DeleteDigests :exec
+DELETE FROM credential_digests WHERE tenant_id = $1 AND credential_id = $2
+`
+
+type DeleteDigestsParams struct {
+	TenantID     uuid.UUID
+	CredentialID uuid.UUID
+}
+
+func (q *Queries) DeleteDigests(ctx context.Context, db DBTX, arg DeleteDigestsParams) error {
+	_, err := db.Exec(ctx, DeleteDigests, arg.TenantID, arg.CredentialID)
+	return err
+}
+
 const GetCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin FROM credentials WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested FROM credentials WHERE tenant_id = $1 AND id = $2
 `
 
 type GetCredentialParams struct {
@@ -100,15 +114,16 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
+		&i.Digested,
 	)
 	return i, err
 }
 
 const InsertCredential = `-- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
+                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9,
-        $10, $11, $12, $13, $14, $14)
+        $10, $11, $12, true, $13, $14, $14)
 `
 
 type InsertCredentialParams struct {
@@ -145,6 +160,23 @@ func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCrede
 		arg.CreatedBy,
 		arg.CreatedAt,
 	)
+	return err
+}
+
+const InsertDigests = `-- name: InsertDigests :exec
+INSERT INTO credential_digests (tenant_id, digest, credential_id)
+SELECT $1, d, $2 FROM unnest($3::bytea[]) AS d
+ON CONFLICT ON CONSTRAINT credential_digests_pkey DO NOTHING
+`
+
+type InsertDigestsParams struct {
+	TenantID     uuid.UUID
+	CredentialID uuid.UUID
+	Digests      [][]byte
+}
+
+func (q *Queries) InsertDigests(ctx context.Context, db DBTX, arg InsertDigestsParams) error {
+	_, err := db.Exec(ctx, InsertDigests, arg.TenantID, arg.CredentialID, arg.Digests)
 	return err
 }
 
@@ -231,7 +263,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 }
 
 const LockCredential = `-- name: LockCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockCredentialParams struct {
@@ -261,6 +293,7 @@ func (q *Queries) LockCredential(ctx context.Context, db DBTX, arg LockCredentia
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
+		&i.Digested,
 	)
 	return i, err
 }
@@ -285,6 +318,25 @@ func (q *Queries) MarkCredentialUsed(ctx context.Context, db DBTX, arg MarkCrede
 		arg.UnlessSince,
 	)
 	return err
+}
+
+const MarkDigested = `-- name: MarkDigested :execrows
+UPDATE credentials SET digested = true WHERE tenant_id = $1 AND id = $2 AND version = $3 AND NOT digested
+`
+
+type MarkDigestedParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Version  int32
+}
+
+// Changes nothing where the credential was rotated meanwhile: then its digests are made.
+func (q *Queries) MarkDigested(ctx context.Context, db DBTX, arg MarkDigestedParams) (int64, error) {
+	result, err := db.Exec(ctx, MarkDigested, arg.TenantID, arg.ID, arg.Version)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const NewestCredential = `-- name: NewestCredential :one
@@ -340,6 +392,36 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 	return i, err
 }
 
+const OwnDigests = `-- name: OwnDigests :many
+SELECT DISTINCT digest FROM credential_digests WHERE tenant_id = $1 AND digest = ANY ($2::bytea[])
+`
+
+type OwnDigestsParams struct {
+	TenantID uuid.UUID
+	Digests  [][]byte
+}
+
+// Which of the digests are those of a secret of the tenant.
+func (q *Queries) OwnDigests(ctx context.Context, db DBTX, arg OwnDigestsParams) ([][]byte, error) {
+	rows, err := db.Query(ctx, OwnDigests, arg.TenantID, arg.Digests)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var digest []byte
+		if err := rows.Scan(&digest); err != nil {
+			return nil, err
+		}
+		items = append(items, digest)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PatchCredential = `-- name: PatchCredential :one
 UPDATE credentials
    SET label = coalesce($1, label),
@@ -348,7 +430,7 @@ UPDATE credentials
        status = coalesce($4, status),
        updated_at = $5
  WHERE tenant_id = $6 AND id = $7
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested
 `
 
 type PatchCredentialParams struct {
@@ -392,6 +474,7 @@ func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredent
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
+		&i.Digested,
 	)
 	return i, err
 }
@@ -432,11 +515,11 @@ func (q *Queries) ProviderBaseURL(ctx context.Context, db DBTX, arg ProviderBase
 
 const RotateCredential = `-- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3,
+   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        rotated_at = $4, updated_at = $4
  WHERE tenant_id = $5 AND id = $6 AND version = $7
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested
 `
 
 type RotateCredentialParams struct {
@@ -480,6 +563,42 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
+		&i.Digested,
 	)
 	return i, err
+}
+
+const UndigestedCredentials = `-- name: UndigestedCredentials :many
+SELECT id, tenant_id FROM credentials WHERE NOT digested AND id > $1 ORDER BY id LIMIT $2
+`
+
+type UndigestedCredentialsParams struct {
+	After uuid.UUID
+	Most  int32
+}
+
+type UndigestedCredentialsRow struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+}
+
+// Across tenants, under the sweep setting.
+func (q *Queries) UndigestedCredentials(ctx context.Context, db DBTX, arg UndigestedCredentialsParams) ([]UndigestedCredentialsRow, error) {
+	rows, err := db.Query(ctx, UndigestedCredentials, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []UndigestedCredentialsRow{}
+	for rows.Next() {
+		var i UndigestedCredentialsRow
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

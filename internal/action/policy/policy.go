@@ -77,6 +77,8 @@ type Subject interface {
 // Subjects finds verbs; VERB_NOT_FOUND where the tenant has none of the name.
 type Subjects interface {
 	Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (Subject, error)
+	// MaskOwn returns arguments with the tenant's own stored secrets hidden.
+	MaskOwn(ctx context.Context, tenant uuid.UUID, args json.RawMessage) json.RawMessage
 }
 
 // Keys finds the key under which the runs of a tenant are sealed.

@@ -61,6 +61,8 @@ const (
 	// at most, its waiting included.
 	simulations     = 2
 	simulationLimit = 20 * time.Second
+	// maskingLimit bounds the look-ups for the samples, after the runs were judged.
+	maskingLimit = 5 * time.Second
 	// runsAtOnce is how many runs are in memory; one may have a megabyte of arguments.
 	runsAtOnce = 32
 	// subjectsKept is how many verbs are.
@@ -191,12 +193,25 @@ func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
 	// Runs that began in between may be in the sample.
 	m.out.Runs = max(m.out.Runs, int64(len(ids)))
 	m.out.Sampled = m.out.Runs > int64(len(ids))
+	// The samples are shown even where the time is over before the runs are.
+	defer m.maskSamples(context.WithoutCancel(ctx))
 	for some := range slices.Chunk(ids, runsAtOnce) {
 		if err := m.judge(ctx, some); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maskSamples hides the tenant's own secrets in what is shown.
+func (m *simulating) maskSamples(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maskingLimit)
+	defer cancel()
+	for _, changed := range m.out.Newly {
+		for i := range changed.Samples {
+			changed.Samples[i].Args = m.s.subjects.MaskOwn(ctx, m.tenant, changed.Samples[i].Args)
+		}
+	}
 }
 
 // compile makes the sets without and with the candidate.

@@ -28,7 +28,7 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 	}
 	about := governance.ContextOf(metadata)
 	// Governance asks for no credential, so the customer's does not matter.
-	t, err := s.d.Targets.Target(ctx, tenant, name, "")
+	t, err := s.d.Targets.Target(ctx, tenant, name, "", args)
 	if err != nil {
 		return Evaluation{}, err
 	}

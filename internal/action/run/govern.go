@@ -56,7 +56,7 @@ func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine b
 	if r.Attempt != ref.Attempt || r.State.Ended() && r.State != StateIntercepted {
 		return prepared{run: r}, false, nil
 	}
-	t, err := s.d.Targets.Target(ctx, ref.TenantID, r.Verb, r.customer())
+	t, err := s.d.Targets.Target(ctx, ref.TenantID, r.Verb, r.customer(), r.Effective())
 	if err != nil {
 		return prepared{run: r}, true, err
 	}

@@ -43,7 +43,7 @@ func (s *Service) endedStep(ctx context.Context, r Run, ref flow.RunRef) (flow.S
 	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
 		return step, nil
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
 	if err != nil {
 		return step, unlessFault(err)
 	}
@@ -68,7 +68,7 @@ func (s *Service) lookAgainAt(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
 		return flow.Step{State: r.State, Done: true}, nil
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
 	if err != nil {
 		return flow.Step{State: r.State, Done: true}, unlessFault(err)
 	}
@@ -116,7 +116,7 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	if err != nil || revoked {
 		return nil, err
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.customer())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.customer(), declared.Args)
 	if err != nil {
 		return nil, err
 	}

@@ -241,7 +241,7 @@ type targets struct {
 	gone atomic.Bool
 }
 
-func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, customer string) (run.Target, error) {
+func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, customer string, _ json.RawMessage) (run.Target, error) {
 	t.customer.Store(&customer)
 	if f := t.meanwhile.Swap(nil); f != nil {
 		(*f)()

@@ -136,8 +136,10 @@ type Call interface {
 type Targets interface {
 	// Target returns the verb with the credential that a call of it uses: the customer's
 	// own where there is one, otherwise the tenant's. customer is "" where the call is for
-	// none. The error is the fault VERB_NOT_FOUND where the tenant has no such verb.
-	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (Target, error)
+	// none. args are those of the call; Mask of the target hides what in them is a secret
+	// that the tenant has stored. The error is the fault VERB_NOT_FOUND where the tenant has
+	// no such verb.
+	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (Target, error)
 	// Mask returns the texts of a run as others than its caller may see them, also those of
 	// a verb that the tenant no longer has. A text that is nil stays nil.
 	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts Texts) Texts

@@ -13,11 +13,16 @@ type job struct {
 	once  func(context.Context) error
 }
 
+// digestEvery is the pause between looks for credentials that a release without digests has
+// stored. There are some only after an upgrade, and a look without any reads an empty index.
+const digestEvery = time.Minute
+
 // workerJobs are the jobs of a process that runs workflows.
 func (a *App) workerJobs() []job {
 	return []job{
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
+		{"digest credentials", digestEvery, a.vault.DigestStored},
 		{"seal the audit trail", a.trail.SealEvery(), a.trail.SealDue},
 	}
 }

@@ -97,6 +97,9 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 		Origin: db.Optional(c.Origin), AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
 		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
 	})
+	if err := v.queueDigests(ctx, b, who.TenantID, id, p.secret); err != nil {
+		return Credential{}, err
+	}
 	v.quotas.Queue(b, who.TenantID, quota.Credentials)
 	audit.Queue(b, changed(who, audit.CredentialCreated, c).With(map[string]any{
 		"type": c.Type, "customer_id": c.CustomerID, "origin": c.Origin, "allowed_hosts": c.AllowedHosts,
@@ -316,6 +319,10 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 		return Credential{}, err
 	}
 	now := v.now()
+	digests, err := v.digests(ctx, who.TenantID, c)
+	if err != nil {
+		return Credential{}, err
+	}
 	var rotated Credential
 	err = v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		row, err := v.q.RotateCredential(ctx, tx, dbsqlc.RotateCredentialParams{
@@ -328,6 +335,9 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 			return fmt.Errorf("vault: rotate a credential: %w", err)
 		}
 		rotated = shown(row)
+		if err := v.replaceDigests(ctx, tx, who.TenantID, id, digests); err != nil {
+			return err
+		}
 		return audit.Append(ctx, tx, changed(who, audit.CredentialRotated, rotated).With(map[string]any{"version": rotated.Version}))
 	})
 	if err != nil {

@@ -112,19 +112,19 @@ const replacedTries = 3
 // one round trip once verb and policies have been compiled. A verb of the platform takes
 // one more. VERB_NOT_FOUND where the
 // tenant has none of the name.
-func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (run.Target, error) {
-	return d.target(ctx, tenant, name, customer)
+func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (run.Target, error) {
+	return d.target(ctx, tenant, name, customer, args)
 }
 
 // Subject implements policy.Subjects.
 func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
-	return d.target(ctx, tenant, name, "")
+	return d.target(ctx, tenant, name, "", nil)
 }
 
-func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string) (*target, error) {
+func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (*target, error) {
 	for range replacedTries {
 		t := &target{d: d, tenant: tenant}
-		if err := d.read(ctx, t, name, customer); err != nil {
+		if err := d.read(ctx, t, name, customer, args); err != nil {
 			return nil, err
 		}
 		var err error
@@ -143,15 +143,19 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
 }
 
-func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string) error {
+func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string, args json.RawMessage) error {
 	b := &db.Batch{}
 	own := catalog.QueueOwnMeta(b, t.tenant, name)
+	secrets, err := d.queueSecrets(ctx, b, t.tenant, args)
+	if err != nil {
+		return err
+	}
 	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
 	version := policy.QueueVersion(b, t.tenant)
-	err := d.deps.DB.Send(ctx, t.tenant, b)
-	if err != nil {
+	if err := d.deps.DB.Send(ctx, t.tenant, b); err != nil {
 		return fmt.Errorf("dispatch: read %s: %w", name, err)
 	}
+	t.secrets = secrets()
 	var found bool
 	if t.meta, found = own(); !found {
 		if t.meta, err = d.deps.Catalog.Meta(ctx, t.tenant, name); err != nil {

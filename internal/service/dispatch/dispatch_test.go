@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
@@ -87,6 +88,16 @@ type tools struct {
 	vault  *vault.Vault
 	caller *echo
 	by     actor.Actor
+	db     testkit.DB
+}
+
+func (w *tools) exec(t *testing.T, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	_, err = conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
 }
 
 func newTools(t *testing.T) *tools {
@@ -119,7 +130,7 @@ func newTools(t *testing.T) *tools {
 		Slug: "tools", BaseURL: "https://tools.example", AuthType: credential.APIKey, Auth: json.RawMessage(`{"type":"api_key"}`),
 	}, []verb.Definition{def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`)})
 	require.NoError(t, err)
-	return &tools{Dispatcher: d, vault: safe, caller: caller, by: by}
+	return &tools{Dispatcher: d, vault: safe, caller: caller, by: by, db: db}
 }
 
 // credential stores a key of one of the tenant's customers, or of the tenant where customer
@@ -135,7 +146,7 @@ func (w *tools) credential(t *testing.T, customer, key string) {
 // target returns the verb for a call that is made for the customer.
 func (w *tools) target(t *testing.T, name, customer string) run.Target {
 	t.Helper()
-	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: name}, customer)
+	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: name}, customer, nil)
 	require.NoError(t, err)
 	return target
 }
@@ -158,7 +169,7 @@ func TestPlanKindChoosesTheCaller(t *testing.T) {
 	require.Equal(t, 1, w.caller.compiled)
 
 	w.target(t, "old", "")
-	_, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "odd"}, "")
+	_, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "odd"}, "", nil)
 	require.ErrorContains(t, err, `kind "odd"`)
 }
 

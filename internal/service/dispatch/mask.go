@@ -3,36 +3,44 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/vault"
 )
 
 // Mask implements run.Targets. The importer keeps no schema of answers. So results and metadata
 // are masked by their names and by what the tenant wants masked. So are the arguments of a verb
 // that is gone from the catalog, because its schema is unknown.
 func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts run.Texts) run.Texts {
-	args := redact.NewMasker(nil)
 	var masks policy.Masks
-	t, err := d.target(ctx, tenant, name, "")
+	t, err := d.target(ctx, tenant, name, "", texts.Args)
 	switch {
 	case err == nil:
-		args, masks = t.artefacts.masker, t.policies.Masks()
+		masks = t.policies.Masks()
+		texts.Args = t.Mask(texts.Args)
 	case fault.HasCode(err, fault.CodeVerbNotFound):
 		masks = d.masks(ctx, tenant)
+		texts.Args = d.MaskOwn(ctx, tenant, byName(masks, policy.PartArgs, name, texts.Args))
 	default:
 		masks = policy.MaskAll()
+		texts.Args = byName(masks, policy.PartArgs, name, texts.Args)
 	}
-	return run.Texts{
-		Args:     masked(args.Also(masks.Paths(policy.PartArgs, name)...), texts.Args),
-		Metadata: masked(redact.NewMasker(nil).Also(masks.Paths(policy.PartMetadata, name)...), texts.Metadata),
-		Result:   masked(redact.NewMasker(nil).Also(masks.Paths(policy.PartResult, name)...), texts.Result),
-	}
+	texts.Metadata = byName(masks, policy.PartMetadata, name, texts.Metadata)
+	texts.Result = byName(masks, policy.PartResult, name, texts.Result)
+	return texts
+}
+
+// byName masks a part of a run without a schema.
+func byName(masks policy.Masks, part policy.Part, name verb.Name, text json.RawMessage) json.RawMessage {
+	return masked(redact.NewMasker(nil).Also(masks.Paths(part, name)...), text)
 }
 
 // MaskMetadata implements run.Targets.
@@ -64,4 +72,41 @@ func masked(m *redact.Masker, text json.RawMessage) json.RawMessage {
 	}
 	out, _ := m.Mask(text)
 	return out
+}
+
+// MaskOwn implements policy.Subjects. It returns the arguments with the tenant's own stored
+// secrets hidden. Where they cannot be looked up, every value that may be one is hidden.
+func (d *Dispatcher) MaskOwn(ctx context.Context, tenant uuid.UUID, args json.RawMessage) json.RawMessage {
+	b := &db.Batch{}
+	secrets, err := d.queueSecrets(ctx, b, tenant, args)
+	if err == nil && b.Len() > 0 {
+		err = d.deps.DB.Send(ctx, tenant, b)
+	}
+	if err == nil {
+		return redact.MaskValues(args, secrets())
+	}
+	d.deps.Log.WarnContext(ctx, "the secrets of a tenant cannot be looked up, so all long values are masked", "error", err)
+	all := map[string]bool{}
+	for _, value := range ownCandidates(args) {
+		all[value] = true
+	}
+	return redact.MaskValues(args, all)
+}
+
+func ownCandidates(args json.RawMessage) []string {
+	return redact.Values(args, vault.LeastOwn, vault.MostOwn)
+}
+
+// queueSecrets adds the question which values in the arguments are secrets of the tenant.
+// Arguments without a value that may be one ask nothing.
+func (d *Dispatcher) queueSecrets(ctx context.Context, b *db.Batch, tenant uuid.UUID, args json.RawMessage) (func() map[string]bool, error) {
+	values := ownCandidates(args)
+	if len(values) == 0 {
+		return func() map[string]bool { return nil }, nil
+	}
+	key, err := d.deps.Vault.Key(ctx, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	return vault.QueueOwn(b, tenant, key, values), nil
 }

@@ -35,6 +35,8 @@ type target struct {
 	policyVersion int64
 	policies      *policy.Set
 	masker        *redact.Masker
+	// secrets are the values in the arguments of the call that the tenant has stored as secrets.
+	secrets map[string]bool
 }
 
 // Risk implements run.Target.
@@ -115,8 +117,7 @@ func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts
 
 // Mask implements run.Target.
 func (t *target) Mask(args json.RawMessage) json.RawMessage {
-	masked, _ := t.masker.Mask(args)
-	return masked
+	return redact.MaskValues(masked(t.masker, args), t.secrets)
 }
 
 // Prepare implements run.Target: it builds the request and opens the credential.

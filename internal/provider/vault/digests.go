@@ -1,0 +1,156 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/datakey"
+)
+
+// LeastOwn is the length in bytes from which a stored secret is looked for in arguments. A
+// shorter one may be a common word.
+const LeastOwn = 16
+
+// MostOwn is the length in bytes of the longest secret that can be stored, and somewhat more.
+const MostOwn = 16 << 10
+
+// ownValues returns the values of a secret that are looked for in arguments. The user name of a
+// basic credential counts only where it stands for the whole secret: otherwise it is often an
+// address of mail, which approvers must see.
+func ownValues(s credential.Secret) []string {
+	user, password := s.Basic()
+	var out []string
+	add := func(value string) {
+		if len(value) >= LeastOwn {
+			out = append(out, value)
+		}
+	}
+	for _, value := range s.Values() {
+		if value != user || password == "" {
+			add(value)
+		}
+	}
+	for _, value := range s.Headers() {
+		// A scheme before the secret, as in "Bearer abc".
+		if _, rest, found := strings.Cut(value, " "); found {
+			add(rest)
+		}
+	}
+	return out
+}
+
+func (v *Vault) digests(ctx context.Context, tenant uuid.UUID, s credential.Secret) ([][]byte, error) {
+	values := ownValues(s)
+	if len(values) == 0 {
+		return nil, nil
+	}
+	key, err := v.Key(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(values))
+	for i, value := range values {
+		out[i] = key.Digest([]byte(value))
+	}
+	return out, nil
+}
+
+func (v *Vault) queueDigests(ctx context.Context, b *db.Batch, tenant, id uuid.UUID, s credential.Secret) error {
+	digests, err := v.digests(ctx, tenant, s)
+	if err == nil && len(digests) > 0 {
+		db.QueueExec(b, v.q.InsertDigests, dbsqlc.InsertDigestsParams{TenantID: tenant, CredentialID: id, Digests: digests})
+	}
+	return err
+}
+
+func (v *Vault) replaceDigests(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID, digests [][]byte) error {
+	err := v.q.DeleteDigests(ctx, tx, dbsqlc.DeleteDigestsParams{TenantID: tenant, CredentialID: id})
+	if err == nil && len(digests) > 0 {
+		err = v.q.InsertDigests(ctx, tx, dbsqlc.InsertDigestsParams{TenantID: tenant, CredentialID: id, Digests: digests})
+	}
+	if err != nil {
+		return fmt.Errorf("vault: store digests: %w", err)
+	}
+	return nil
+}
+
+// QueueOwn adds the question which of the values are secrets of the tenant to a batch of the
+// tenant. Once the batch was sent, the function returned reports whether a value is one. The
+// key is the tenant's data key.
+func QueueOwn(b *db.Batch, tenant uuid.UUID, key *datakey.Key, values []string) func() map[string]bool {
+	byDigest := make(map[string]string, len(values))
+	digests := make([][]byte, 0, len(values))
+	for _, value := range values {
+		digest := key.Digest([]byte(value))
+		if _, known := byDigest[string(digest)]; !known {
+			byDigest[string(digest)] = value
+			digests = append(digests, digest)
+		}
+	}
+	answer := db.Queue(b, dbsqlc.New().OwnDigests, dbsqlc.OwnDigestsParams{TenantID: tenant, Digests: digests})
+	return func() map[string]bool {
+		var own map[string]bool
+		for _, digest := range answer.Value {
+			if own == nil {
+				own = map[string]bool{}
+			}
+			own[byDigest[string(digest)]] = true
+		}
+		return own
+	}
+}
+
+// digestBatch is how many credentials are read at once.
+const digestBatch = 100
+
+// DigestStored makes the digests of credentials that a release without digests has stored. A
+// credential that does not open is left, and is part of the error.
+func (v *Vault) DigestStored(ctx context.Context) error {
+	var failed []error
+	var after uuid.UUID
+	for {
+		rows, err := v.q.UndigestedCredentials(ctx, v.db.Presenting(db.SettingSweep, "on"), dbsqlc.UndigestedCredentialsParams{After: after, Most: digestBatch})
+		if err != nil {
+			return fmt.Errorf("vault: credentials without digests: %w", err)
+		}
+		for _, row := range rows {
+			if err := v.digestStored(ctx, row.TenantID, row.ID); err != nil {
+				failed = append(failed, err)
+			}
+			after = row.ID
+		}
+		if len(rows) < digestBatch || ctx.Err() != nil {
+			return errors.Join(failed...)
+		}
+	}
+}
+
+func (v *Vault) digestStored(ctx context.Context, tenant, id uuid.UUID) error {
+	row, err := v.get(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	secret, err := v.Resolve(ctx, tenant, sealedRow(row))
+	if err != nil {
+		return err
+	}
+	digests, err := v.digests(ctx, tenant, secret)
+	if err != nil {
+		return err
+	}
+	return v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		n, err := v.q.MarkDigested(ctx, tx, dbsqlc.MarkDigestedParams{TenantID: tenant, ID: id, Version: row.Version})
+		if err != nil || n == 0 {
+			return err
+		}
+		return v.replaceDigests(ctx, tx, tenant, id, digests)
+	})
+}

@@ -1,0 +1,135 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/vault"
+)
+
+func (w *tools) store(t *testing.T, by actor.Actor, provider, kind, data string) vault.Credential {
+	t.Helper()
+	c, err := w.vault.Create(t.Context(), by, vault.New{Provider: provider, Type: kind, Data: json.RawMessage(data)})
+	require.NoError(t, err)
+	return c
+}
+
+// shown returns everything that others see of a call with the arguments.
+func (w *tools) shown(t *testing.T, args string) []string {
+	t.Helper()
+	name := verb.Name{Provider: "tools", Verb: "say"}
+	target, err := w.Target(t.Context(), w.by.TenantID, name, "", json.RawMessage(args))
+	require.NoError(t, err)
+	call, err := target.Prepare(t.Context(), json.RawMessage(args))
+	require.NoError(t, err)
+	texts := w.Mask(t.Context(), w.by.TenantID, name, run.Texts{Args: json.RawMessage(args)})
+	gone := w.Mask(t.Context(), w.by.TenantID, verb.Name{Provider: "gone", Verb: "say"}, run.Texts{Args: json.RawMessage(args)})
+	return []string{
+		string(target.Mask(json.RawMessage(args))), string(call.Preview(json.RawMessage(args))), string(texts.Args), string(gone.Args),
+		string(w.MaskOwn(t.Context(), w.by.TenantID, json.RawMessage(args))),
+	}
+}
+
+func TestOwnSecretsInArgumentsAreMasked(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "key-of-the-tenant")
+	w.store(t, w.by, "other", "bearer", `{"token":"token-of-16chars"}`)
+	w.store(t, w.by, "other", "basic", `{"username":"someone@example.com","password":"a-long-password-1"}`)
+	w.store(t, w.by, "other", "basic", `{"username":"sk_live_0123456789","password":""}`)
+	w.store(t, w.by, "other", "custom_header", `{"headers":{"X-A":"Bearer header-token-0001"}}`)
+	w.store(t, w.by, "other", "api_key", `{"key":"fifteen-letters"}`)
+	stranger := actor.Actor{Kind: actor.Key, TenantID: uuid.New(), ID: uuid.New()}
+	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), w.db.Tenant(stranger.TenantID), dbsqlc.InsertTenantParams{ID: stranger.TenantID, Name: "s"}))
+	w.store(t, stranger, "tools", "api_key", `{"key":"key-of-another-tenant"}`)
+	for name, tt := range map[string]struct {
+		value  string
+		masked bool
+	}{
+		"credential of the call":   {"key-of-the-tenant", true},
+		"of another provider":      {"token-of-16chars", true},
+		"a password":               {"a-long-password-1", true},
+		"a user name alone":        {"sk_live_0123456789", true},
+		"a header's value":         {"Bearer header-token-0001", true},
+		"a header's token":         {"header-token-0001", true},
+		"a user name":              {"someone@example.com", false},
+		"15 characters":            {"fifteen-letters", false},
+		"a part of a value":        {"it is key-of-the-tenant", false},
+		"another tenant's":         {"key-of-another-tenant", false},
+		"nobody's, and as long":    {"key-of-the-tenanT", false},
+		"of the call, other cases": {"KEY-OF-THE-TENANT", false},
+	} {
+		for _, args := range []string{`{"a":"` + tt.value + `","b":1}`, `{"a":{"b":[1,"` + tt.value + `"]}}`} {
+			for i, shown := range w.shown(t, args) {
+				if tt.masked {
+					require.NotContains(t, shown, tt.value, "%s, %d", name, i)
+					require.Contains(t, shown, "[masked]", "%s, %d", name, i)
+				} else {
+					require.Contains(t, shown, tt.value, "%s, %d", name, i)
+				}
+			}
+		}
+	}
+}
+
+func TestOwnSecretsFollowRotationAndDeletion(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "s3cret-value")
+	c := w.store(t, w.by, "other", "api_key", `{"key":"first-secret-value"}`)
+	masked := func(value string) bool {
+		args := json.RawMessage(`{"a":"` + value + `"}`)
+		return string(w.MaskOwn(t.Context(), w.by.TenantID, args)) != string(args)
+	}
+	require.True(t, masked("first-secret-value"))
+	_, err := w.vault.Rotate(t.Context(), w.by, c.ID, json.RawMessage(`{"key":"second-secret-value"}`))
+	require.NoError(t, err)
+	require.False(t, masked("first-secret-value"))
+	require.True(t, masked("second-secret-value"))
+	require.NoError(t, w.vault.Delete(t.Context(), w.by, c.ID))
+	require.False(t, masked("second-secret-value"))
+}
+
+// A release without digests has stored a credential.
+func TestOwnSecretsStoredBeforeAreFound(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "key-of-the-tenant")
+	w.exec(t, `DELETE FROM credential_digests`)
+	w.exec(t, `UPDATE credentials SET digested = false`)
+	args := json.RawMessage(`{"a":"key-of-the-tenant"}`)
+	require.Equal(t, string(args), string(w.MaskOwn(t.Context(), w.by.TenantID, args)))
+	for range 2 {
+		require.NoError(t, w.vault.DigestStored(t.Context()))
+		require.JSONEq(t, `{"a":"[masked]"}`, string(w.MaskOwn(t.Context(), w.by.TenantID, args)))
+	}
+	w.exec(t, `UPDATE credentials SET digested = false, version = version + 1`)
+	require.Error(t, w.vault.DigestStored(t.Context()), "one that does not open is told")
+}
+
+func TestOwnSecretsUnknownMaskWhatMayBeOne(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.db.Close()
+	got := w.MaskOwn(t.Context(), w.by.TenantID, json.RawMessage(`{"a":"0123456789abcdef","b":"short","c":1}`))
+	require.JSONEq(t, `{"a":"[masked]","b":"short","c":1}`, string(got))
+}
+
+// A value of a condition is compared in the clear, and told masked.
+func TestOwnSecretsAreJudgedInTheClear(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "key-of-the-tenant")
+	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "say"}, "", json.RawMessage(`{"a":"key-of-the-tenant"}`))
+	require.NoError(t, err)
+	met := []governance.Condition{{Field: "args.a", Operator: "equals", Value: json.RawMessage(`"key-of-the-tenant"`)}}
+	require.True(t, target.Meets(met, json.RawMessage(`{"a":"key-of-the-tenant"}`), governance.Context{}))
+}
