@@ -33,6 +33,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                    AND (sqlc.narg('risk_level')::text IS NULL OR a.risk_level = sqlc.narg('risk_level'))
                    AND (sqlc.narg('policy_id')::uuid IS NULL OR a.policy_ids @> ARRAY[sqlc.narg('policy_id')::uuid])
                    AND (sqlc.narg('execution_id')::text IS NULL OR a.execution_id = sqlc.narg('execution_id'))
+                   AND (sqlc.narg('low')::text IS NULL OR a.id >= sqlc.narg('low'))
+                   AND (sqlc.narg('high')::text IS NULL OR a.id < sqlc.narg('high'))
                    AND (sqlc.narg('since')::timestamptz IS NULL OR a.created_at >= sqlc.narg('since'))
                    AND (sqlc.narg('until')::timestamptz IS NULL OR a.created_at < sqlc.narg('until'))
                  ORDER BY a.id DESC

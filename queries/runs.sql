@@ -32,24 +32,57 @@ SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: ListRuns :many
--- Without arguments and results: a page of them could be gigabytes.
+-- Without arguments and results: a page of them could be gigabytes. Each filter has an index
+-- in the order of the list. The states that a run ends or waits in have one that is written
+-- once, when the run comes into the state; the newest of each state are merged. @low and
+-- @high are the ids of the period.
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
-  FROM runs
- WHERE tenant_id = @tenant_id
-   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
-   AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
-   AND (sqlc.narg('states')::text[] IS NULL OR state = ANY (sqlc.narg('states')::text[]))
-   AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
-   AND (sqlc.narg('verb')::text IS NULL OR verb = sqlc.narg('verb'))
-   AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
-   AND (sqlc.narg('since')::timestamptz IS NULL OR created_at >= sqlc.narg('since'))
-   AND (sqlc.narg('until')::timestamptz IS NULL OR created_at < sqlc.narg('until'))
- ORDER BY id DESC
+  FROM runs AS listed
+ WHERE listed.tenant_id = @tenant_id
+   AND (sqlc.narg('before')::uuid IS NULL OR listed.id < sqlc.narg('before'))
+   AND (sqlc.narg('key_id')::uuid IS NULL OR listed.key_id = sqlc.narg('key_id'))
+   AND (sqlc.narg('low')::uuid IS NULL OR listed.id >= sqlc.narg('low'))
+   AND (sqlc.narg('high')::uuid IS NULL OR listed.id < sqlc.narg('high'))
+   AND (sqlc.narg('provider')::text IS NULL OR listed.provider = sqlc.narg('provider'))
+   AND (sqlc.narg('verb')::text IS NULL OR listed.verb = sqlc.narg('verb'))
+   AND (sqlc.narg('session_id')::text IS NULL OR listed.session_id = sqlc.narg('session_id'))
+   AND (sqlc.narg('since')::timestamptz IS NULL OR listed.created_at >= sqlc.narg('since'))
+   AND (sqlc.narg('until')::timestamptz IS NULL OR listed.created_at < sqlc.narg('until'))
+   AND (sqlc.narg('states')::text[] IS NULL OR listed.id = ANY (ARRAY(
+        SELECT x.id FROM unnest(sqlc.narg('states')::text[]) AS wanted (state) CROSS JOIN LATERAL (
+            SELECT r.id FROM runs r
+             WHERE r.tenant_id = @tenant_id AND r.state = wanted.state AND r.state NOT IN ('claimed', 'sending')
+               AND (sqlc.narg('before')::uuid IS NULL OR r.id < sqlc.narg('before'))
+               AND (sqlc.narg('low')::uuid IS NULL OR r.id >= sqlc.narg('low'))
+               AND (sqlc.narg('high')::uuid IS NULL OR r.id < sqlc.narg('high'))
+               AND (sqlc.narg('key_id')::uuid IS NULL OR r.key_id = sqlc.narg('key_id'))
+               AND (sqlc.narg('provider')::text IS NULL OR r.provider = sqlc.narg('provider'))
+               AND (sqlc.narg('verb')::text IS NULL OR r.verb = sqlc.narg('verb'))
+               AND (sqlc.narg('session_id')::text IS NULL OR r.session_id = sqlc.narg('session_id'))
+               AND (sqlc.narg('since')::timestamptz IS NULL OR r.created_at >= sqlc.narg('since'))
+               AND (sqlc.narg('until')::timestamptz IS NULL OR r.created_at < sqlc.narg('until'))
+             ORDER BY r.id DESC
+             LIMIT @most) x
+        UNION ALL
+        (SELECT r.id FROM runs r
+          WHERE r.tenant_id = @tenant_id AND r.state = ANY (sqlc.narg('states')::text[]) AND r.state IN ('claimed', 'sending')
+            AND (sqlc.narg('before')::uuid IS NULL OR r.id < sqlc.narg('before'))
+            AND (sqlc.narg('low')::uuid IS NULL OR r.id >= sqlc.narg('low'))
+            AND (sqlc.narg('high')::uuid IS NULL OR r.id < sqlc.narg('high'))
+            AND (sqlc.narg('key_id')::uuid IS NULL OR r.key_id = sqlc.narg('key_id'))
+            AND (sqlc.narg('provider')::text IS NULL OR r.provider = sqlc.narg('provider'))
+            AND (sqlc.narg('verb')::text IS NULL OR r.verb = sqlc.narg('verb'))
+            AND (sqlc.narg('session_id')::text IS NULL OR r.session_id = sqlc.narg('session_id'))
+            AND (sqlc.narg('since')::timestamptz IS NULL OR r.created_at >= sqlc.narg('since'))
+            AND (sqlc.narg('until')::timestamptz IS NULL OR r.created_at < sqlc.narg('until'))
+          ORDER BY r.id DESC
+          LIMIT @most))))
+ ORDER BY listed.id DESC
  LIMIT @most;
 
 -- name: EnterGate :exec

@@ -693,12 +693,14 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                    AND ($7::text IS NULL OR a.risk_level = $7)
                    AND ($8::uuid IS NULL OR a.policy_ids @> ARRAY[$8::uuid])
                    AND ($9::text IS NULL OR a.execution_id = $9)
-                   AND ($10::timestamptz IS NULL OR a.created_at >= $10)
-                   AND ($11::timestamptz IS NULL OR a.created_at < $11)
+                   AND ($10::text IS NULL OR a.id >= $10)
+                   AND ($11::text IS NULL OR a.id < $11)
+                   AND ($12::timestamptz IS NULL OR a.created_at >= $12)
+                   AND ($13::timestamptz IS NULL OR a.created_at < $13)
                  ORDER BY a.id DESC
-                 LIMIT $12) l) p
+                 LIMIT $14) l) p
   LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
- WHERE p.above < $13::bigint
+ WHERE p.above < $15::bigint
  ORDER BY p.id DESC
 `
 
@@ -712,6 +714,8 @@ type ListApprovalsParams struct {
 	RiskLevel   *string
 	PolicyID    *uuid.UUID
 	ExecutionID *string
+	Low         *string
+	High        *string
 	Since       *time.Time
 	Until       *time.Time
 	Most        int32
@@ -764,6 +768,8 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 		arg.RiskLevel,
 		arg.PolicyID,
 		arg.ExecutionID,
+		arg.Low,
+		arg.High,
 		arg.Since,
 		arg.Until,
 		arg.Most,

@@ -733,30 +733,62 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
-  FROM runs
- WHERE tenant_id = $1
-   AND ($2::uuid IS NULL OR id < $2)
-   AND ($3::uuid IS NULL OR key_id = $3)
-   AND ($4::text[] IS NULL OR state = ANY ($4::text[]))
-   AND ($5::text IS NULL OR provider = $5)
-   AND ($6::text IS NULL OR verb = $6)
-   AND ($7::text IS NULL OR session_id = $7)
-   AND ($8::timestamptz IS NULL OR created_at >= $8)
-   AND ($9::timestamptz IS NULL OR created_at < $9)
- ORDER BY id DESC
- LIMIT $10
+  FROM runs AS listed
+ WHERE listed.tenant_id = $1
+   AND ($2::uuid IS NULL OR listed.id < $2)
+   AND ($3::uuid IS NULL OR listed.key_id = $3)
+   AND ($4::uuid IS NULL OR listed.id >= $4)
+   AND ($5::uuid IS NULL OR listed.id < $5)
+   AND ($6::text IS NULL OR listed.provider = $6)
+   AND ($7::text IS NULL OR listed.verb = $7)
+   AND ($8::text IS NULL OR listed.session_id = $8)
+   AND ($9::timestamptz IS NULL OR listed.created_at >= $9)
+   AND ($10::timestamptz IS NULL OR listed.created_at < $10)
+   AND ($11::text[] IS NULL OR listed.id = ANY (ARRAY(
+        SELECT x.id FROM unnest($11::text[]) AS wanted (state) CROSS JOIN LATERAL (
+            SELECT r.id FROM runs r
+             WHERE r.tenant_id = $1 AND r.state = wanted.state AND r.state NOT IN ('claimed', 'sending')
+               AND ($2::uuid IS NULL OR r.id < $2)
+               AND ($4::uuid IS NULL OR r.id >= $4)
+               AND ($5::uuid IS NULL OR r.id < $5)
+               AND ($3::uuid IS NULL OR r.key_id = $3)
+               AND ($6::text IS NULL OR r.provider = $6)
+               AND ($7::text IS NULL OR r.verb = $7)
+               AND ($8::text IS NULL OR r.session_id = $8)
+               AND ($9::timestamptz IS NULL OR r.created_at >= $9)
+               AND ($10::timestamptz IS NULL OR r.created_at < $10)
+             ORDER BY r.id DESC
+             LIMIT $12) x
+        UNION ALL
+        (SELECT r.id FROM runs r
+          WHERE r.tenant_id = $1 AND r.state = ANY ($11::text[]) AND r.state IN ('claimed', 'sending')
+            AND ($2::uuid IS NULL OR r.id < $2)
+            AND ($4::uuid IS NULL OR r.id >= $4)
+            AND ($5::uuid IS NULL OR r.id < $5)
+            AND ($3::uuid IS NULL OR r.key_id = $3)
+            AND ($6::text IS NULL OR r.provider = $6)
+            AND ($7::text IS NULL OR r.verb = $7)
+            AND ($8::text IS NULL OR r.session_id = $8)
+            AND ($9::timestamptz IS NULL OR r.created_at >= $9)
+            AND ($10::timestamptz IS NULL OR r.created_at < $10)
+          ORDER BY r.id DESC
+          LIMIT $12))))
+ ORDER BY listed.id DESC
+ LIMIT $12
 `
 
 type ListRunsParams struct {
 	TenantID  uuid.UUID
 	Before    *uuid.UUID
 	KeyID     *uuid.UUID
-	States    []string
+	Low       *uuid.UUID
+	High      *uuid.UUID
 	Provider  *string
 	Verb      *string
 	SessionID *string
 	Since     *time.Time
 	Until     *time.Time
+	States    []string
 	Most      int32
 }
 
@@ -813,18 +845,23 @@ type ListRunsRow struct {
 	Edited          bool
 }
 
-// Without arguments and results: a page of them could be gigabytes.
+// Without arguments and results: a page of them could be gigabytes. Each filter has an index
+// in the order of the list. The states that a run ends or waits in have one that is written
+// once, when the run comes into the state; the newest of each state are merged. @low and
+// @high are the ids of the period.
 func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]ListRunsRow, error) {
 	rows, err := db.Query(ctx, ListRuns,
 		arg.TenantID,
 		arg.Before,
 		arg.KeyID,
-		arg.States,
+		arg.Low,
+		arg.High,
 		arg.Provider,
 		arg.Verb,
 		arg.SessionID,
 		arg.Since,
 		arg.Until,
+		arg.States,
 		arg.Most,
 	)
 	if err != nil {

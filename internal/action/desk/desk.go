@@ -225,7 +225,9 @@ func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.L
 		}
 		return out, err
 	}
+	low, high := approval.IDsOf(f.Since, f.Until)
 	return s.q.ListApprovals(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListApprovalsParams{
+		Low: low, High: high,
 		TenantID: tenant, Before: db.Optional(f.Before), Status: db.Optional(string(f.Status)), Kind: db.Optional(string(f.Kind)),
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), RiskLevel: db.Optional(f.RiskLevel), PolicyID: f.PolicyID,
 		ExecutionID: db.Optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,

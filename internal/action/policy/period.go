@@ -1,11 +1,11 @@
 package policy
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -34,11 +34,4 @@ func (s *Service) periodOf(from, to *time.Time, under string) (Period, error) {
 
 // bounds are the ids of runs between which the period's lie: ids are UUIDv7, which begin
 // with the milliseconds since 1970.
-func (p Period) bounds() (low, high uuid.UUID) { return firstID(p.From), firstID(p.To) }
-
-func firstID(t time.Time) (id uuid.UUID) {
-	const bits = 48
-	ms := min(max(t.UnixMilli(), 0), 1<<bits-1)
-	binary.BigEndian.PutUint64(id[:], uint64(ms)<<(64-bits))
-	return id
-}
+func (p Period) bounds() (low, high uuid.UUID) { return db.FirstID(p.From), db.FirstID(p.To) }

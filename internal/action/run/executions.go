@@ -72,6 +72,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 		TenantID: who.TenantID, KeyID: who.KeyID(), Before: f.Before, Since: f.Since, Until: f.Until,
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),
 	}
+	p.Low, p.High = db.IDsOf(f.Since, f.Until)
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}

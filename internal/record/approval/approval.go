@@ -93,7 +93,22 @@ type New struct {
 }
 
 // NewID returns a new approval id.
-func NewID() string { return "appr_" + uuid.Must(uuid.NewV7()).String() }
+func NewID() string { return idPrefix + uuid.Must(uuid.NewV7()).String() }
+
+const idPrefix = "appr_"
+
+// IDsOf is db.IDsOf for approvals.
+func IDsOf(from, to *time.Time) (low, high *string) {
+	text := func(id *uuid.UUID) *string {
+		if id == nil {
+			return nil
+		}
+		s := idPrefix + id.String()
+		return &s
+	}
+	first, end := db.IDsOf(from, to)
+	return text(first), text(end)
+}
 
 // Ask queues a pending approval into the transaction that stops its subject.
 func Ask(b *db.Batch, n New) { insert(b, n, governance.ApprovalPending) }

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
+	"agentruntime/db"
 	"agentruntime/internal/kernel/chain"
 )
 
@@ -25,10 +24,6 @@ type Filter struct {
 	SubjectType string
 	SubjectID   string
 }
-
-// clockSlack is how far the service's clocks, which make the ids of records, may differ
-// from the clock of Postgres, which makes their times.
-const clockSlack = time.Hour
 
 // texts are the filters that compare a column with a text, named as in the API, in the
 // order of an export's header.
@@ -61,14 +56,14 @@ func (f Filter) where(args *[]any) string {
 			and("r."+t.column+" = $%d", t.value)
 		}
 	}
-	// Ids are in the order of time (UUIDv7), and there is an index on them.
+	low, high := db.IDsOf(f.From, f.To)
 	if f.From != nil {
 		and("r.at >= $%d", *f.From)
-		and("r.id >= $%d", idAt(f.From.Add(-clockSlack)))
+		and("r.id >= $%d", *low)
 	}
 	if f.To != nil {
 		and("r.at < $%d", *f.To)
-		and("r.id < $%d", idAt(f.To.Add(clockSlack)))
+		and("r.id < $%d", *high)
 	}
 	// Their indexes are of the rows that have one.
 	if f.ExecutionID != "" {
@@ -108,14 +103,4 @@ func (f Filter) header() []byte {
 		add(t.name, value)
 	}
 	return append(b, '}')
-}
-
-// idAt is the smallest id that a record made at t can have.
-func idAt(t time.Time) (id uuid.UUID) {
-	const most = 1<<48 - 1
-	ms := min(max(t.UnixMilli(), 0), most)
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	return id
 }

@@ -1,0 +1,80 @@
+package run_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
+)
+
+// manyRuns is how many ended runs two tenants have each. Reading them all takes more than
+// ten times readBlocks.
+const (
+	manyRuns   = 50_000
+	readBlocks = 800
+)
+
+// fill gives the tenant and a neighbour many runs: 49 of 50 by one key, of one verb and
+// executed. Rare ones are old, which is the worst place for a list that begins with the
+// newest.
+func (r *rig) fill(rare uuid.UUID) {
+	r.t.Helper()
+	for _, tenant := range []uuid.UUID{r.tenant, uuid.New()} {
+		r.admin(`INSERT INTO runs (id, tenant_id, execution_id, claim_key, state, provider, verb, args, fingerprint, dry_run, metadata, key_id, request_id, source_addr, give_up_at, session_id, created_at, workflow_id)
+			SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7000800000000000' || lpad(to_hex(n), 4, '0'))::uuid, $1, 'e' || n, 'e' || n,
+			       CASE WHEN n < 20 THEN 'cancelled' WHEN n < 40 THEN 'claimed' ELSE 'executed' END, CASE WHEN n < 20 THEN 'old' ELSE 'shop' END,
+			       CASE WHEN n < 20 THEN 'other' ELSE 'pay' END, '{}', '\x00', false, '{}', CASE WHEN n < 20 THEN $2::uuid ELSE $3::uuid END, 'bulk', '127.0.0.1', now(),
+			       CASE WHEN n < 20 THEN 'rare' END, at, 'w' || n
+			  FROM (SELECT n, now() - interval '60 days' + n * interval '1 minute' AS at FROM generate_series(1, $4::integer) n) made`, tenant, rare, r.key, manyRuns)
+	}
+	r.admin(`ANALYZE runs`)
+}
+
+func TestListReadsLittleUnderEachFilter(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rare := uuid.New()
+	r.fill(rare)
+	var reads *testkit.Reads
+	r.db.Pool, reads = testkit.Watched(t, r.db)
+	s := r.another()
+	at := func(d time.Duration) *time.Time { v := time.Now().Add(-d); return &v }
+	owner := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: uuid.New()}
+	byKey := func(id uuid.UUID) actor.Actor { return actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: id} }
+	for _, c := range []struct {
+		name string
+		who  actor.Actor
+		f    run.Filter
+		want int
+	}{
+		{"nothing", owner, run.Filter{}, 50},
+		{"a rare key", byKey(rare), run.Filter{}, 19},
+		{"an unknown key", byKey(uuid.New()), run.Filter{}, 0},
+		{"a rare provider", owner, run.Filter{Provider: "old"}, 19},
+		{"an unknown provider", owner, run.Filter{Provider: "none"}, 0},
+		{"a rare verb", owner, run.Filter{Provider: "old", Verb: "other"}, 19},
+		{"an unknown verb", owner, run.Filter{Provider: "shop", Verb: "no_such"}, 0},
+		{"a session", owner, run.Filter{SessionID: "rare"}, 19},
+		{"a rare status", owner, run.Filter{Status: "cancelled"}, 19},
+		{"the usual status", owner, run.Filter{Status: "executed"}, 50},
+		{"runs under way", owner, run.Filter{Status: "running"}, 20},
+		{"a status that no run has", owner, run.Filter{Status: "outcome_unknown"}, 0},
+		{"an unknown verb and the usual status", owner, run.Filter{Status: "executed", Provider: "shop", Verb: "no_such"}, 0},
+		{"a rare verb and the usual status", owner, run.Filter{Status: "executed", Provider: "old", Verb: "other"}, 0},
+		{"an unknown key and the usual status", byKey(uuid.New()), run.Filter{Status: "executed"}, 0},
+		{"an old period", owner, run.Filter{Since: at(61 * 24 * time.Hour), Until: at(59*24*time.Hour + 12*time.Hour)}, 50},
+		{"a period before all", owner, run.Filter{Until: at(70 * 24 * time.Hour)}, 0},
+	} {
+		c.f.Limit = 50
+		list, _, err := s.List(t.Context(), c.who, c.f)
+		require.NoError(t, err, c.name)
+		require.Len(t, list, c.want, c.name)
+		blocks, plan := reads.Blocks(t, r.tenant.String())
+		require.LessOrEqual(t, blocks, readBlocks, "%s\n%s", c.name, plan)
+	}
+}
