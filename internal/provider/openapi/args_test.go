@@ -238,8 +238,8 @@ func TestHostileDocumentsAreRefusedOrBounded(t *testing.T) {
 		}
 		return b.String() + "}}"
 	}
-	tests := map[string]struct{ components, ref, degraded, rejected string }{
-		"a long chain":      {components: chain(20_000), ref: "A19999", rejected: "its arguments' schema is too complex to be checked"},
+	tests := map[string]struct{ components, ref, degraded string }{
+		"a long chain":      {components: chain(20_000), ref: "A19999", degraded: "the schema is too large; its deeper parts are not checked"},
 		"a tight web":       {components: wide(2_000, 500), ref: "B0", degraded: "the schema is too large; its deeper parts are not checked"},
 		"doubling branches": {components: doubling(60), ref: "D0"},
 	}
@@ -247,10 +247,6 @@ func TestHostileDocumentsAreRefusedOrBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			im := load(t, document("3.1.0", jsonBody(`{"properties":{"a":{"$ref":"#/components/schemas/`+tc.ref+`"}}}`), tc.components))
-			if tc.rejected != "" {
-				require.Equal(t, tc.rejected, im.Rejected[0].Reason)
-				return
-			}
 			require.LessOrEqual(t, len(im.Verbs[0].Schema), 150<<10)
 			if tc.degraded != "" {
 				require.Equal(t, tc.degraded, im.Degraded[0].Reason)

@@ -193,7 +193,7 @@ type object struct {
 // readObject merges node into flat and reports whether it can be taken apart.
 func (o *operation) readObject(node any, flat *object, depth int) bool {
 	n, err := o.im.doc.object(node)
-	if err != nil || depth > maxAllOf || !saysObject(n) {
+	if err != nil || depth > maxAllOf || !saysObject(n) || !o.im.doc.spend(2+len(n)) {
 		return false
 	}
 	for name, value := range n {
@@ -251,7 +251,7 @@ func (f *object) setAtLeast(value any) {
 // addProps merges properties; one that two branches describe must fit both.
 func (o *operation) addProps(props map[string]any, flat *object) bool {
 	for name, node := range props {
-		if !usableName(name) {
+		if !usableName(name) || !o.im.doc.spend(1) {
 			return false
 		}
 		if o.im.conv.readOnly(node) {
@@ -350,6 +350,9 @@ func anyOfThem(names []string) any {
 func (o *operation) encodings(node map[string]any) map[string]httpplan.Encoding {
 	out := map[string]httpplan.Encoding{}
 	for _, name := range sortedKeys(node) {
+		if !o.im.doc.spend(2) {
+			break
+		}
 		entry := field(node, name)
 		enc := httpplan.Encoding{Style: text(entry, "style")}
 		if enc.Style != "" && !slices.Contains(stylesOf(httpplan.InQuery), enc.Style) {

@@ -21,6 +21,7 @@ import (
 const (
 	maxNodes   = 500_000
 	maxDefs    = 100_000
+	maxDefined = 2_000 // in the definitions of one verb
 	maxText    = 600
 	maxExample = 256 // bytes
 )
@@ -44,6 +45,7 @@ type converter struct {
 type definition struct {
 	name    string
 	raw     json.RawMessage
+	nodes   int      // schemas in it
 	refs    []string // references in it, sorted
 	inPlace []string // those of them that apply to the same value
 	lost    []string
@@ -85,7 +87,7 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 		return b
 	}
 	n, ok := node.(map[string]any)
-	if !ok || c.nodes > maxNodes {
+	if !ok || c.nodes > maxNodes || !c.doc.spend(4+len(n)) {
 		s.lose("a schema is not an object")
 		return opaque()
 	}
@@ -166,10 +168,13 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 		case "type":
 			c.setType(out, value, s)
 		case "enum", "const", "default", "example", "examples":
-			setLiteral(out, key, value, s)
+			if list, many := value.([]any); !many || c.doc.spend(len(list)/4) {
+				setLiteral(out, key, value, s)
+			}
 		case "required", "dependentRequired":
 			c.setRequired(out, key, value, n)
 		case "pattern":
+			c.doc.spend(100 + len(text(n, key)))
 			setPattern(out, value, s)
 		case "$dynamicRef", "$recursiveRef":
 			s.lose("a dynamic reference in a schema is not followed")
@@ -232,6 +237,7 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 			continue
 		}
 		if key == "patternProperties" {
+			c.doc.spend(100 + len(name))
 			expression, fits := goPattern(name)
 			if !fits {
 				s.lose("a pattern that cannot be compiled is not checked")
@@ -321,17 +327,18 @@ func (c *converter) convertQueued() error {
 		if err != nil {
 			return err
 		}
-		s := newScratch()
+		s, before := newScratch(), c.nodes
 		def := c.defs[ref]
 		if def.raw, err = exactjson.Encode(c.schema(node, s, true)); err != nil {
 			return err
 		}
+		def.nodes = c.nodes - before
 		def.refs, def.inPlace, def.lost = sorted(s.refs), sorted(s.inPlace), sorted(s.lost)
 	}
 	if c.nodes > maxNodes {
 		return errTooLarge()
 	}
-	return nil
+	return c.doc.err
 }
 
 // defName makes a short, unique name that needs no escaping in a pointer.
@@ -374,15 +381,15 @@ func (c *converter) endless(ref string) {
 	def.open, def.checked = false, true
 }
 
-// closure returns the definitions that refs reach, by name, and what they lost.
-// Beyond budget bytes the farther ones are opaque: in some documents all schemas refer
+// closure returns the definitions that refs reach, by name, how many schemas are in them, and
+// what they lost.
+// Beyond budget bytes or maxDefined schemas the farther ones are opaque: in some documents all schemas refer
 // to each other, and a catalog cannot repeat them in every verb.
-func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessage, []string) {
+func (c *converter) closure(refs []string, budget int) (defs map[string]json.RawMessage, schemas int, lost []string) {
 	seen := map[string]bool{}
 	queue := slices.Clone(refs)
-	defs := map[string]json.RawMessage{}
-	var lost []string
-	for len(queue) > 0 {
+	defs = map[string]json.RawMessage{}
+	for len(queue) > 0 && c.doc.spend(1) {
 		ref := queue[0]
 		queue = queue[1:]
 		if seen[ref] {
@@ -391,16 +398,17 @@ func (c *converter) closure(refs []string, budget int) (map[string]json.RawMessa
 		seen[ref] = true
 		c.endless(ref)
 		def := c.defs[ref]
-		if budget -= len(def.raw) + len(def.name); budget < 0 {
+		if budget -= len(def.raw) + len(def.name); budget < 0 || schemas+def.nodes > maxDefined {
 			defs[def.name] = opaqueSchema()
 			lost = append(lost, "the schema is too large; its deeper parts are not checked")
 			continue
 		}
 		defs[def.name] = def.raw
+		schemas += def.nodes
 		lost = append(lost, def.lost...)
 		queue = append(queue, def.refs...)
 	}
-	return defs, lost
+	return defs, schemas, lost
 }
 
 // count reads a non-negative whole number.

@@ -29,12 +29,13 @@ func (r reason) Error() string { return string(r) }
 // json.Number, so that no bound of a schema loses digits.
 type document struct {
 	root map[string]any
+	*work
 	// old is true for OpenAPI 3.0, whose schemas are not JSON Schema.
 	old bool
 }
 
 // parseDocument reads raw and checks what makes the whole document unusable.
-func parseDocument(raw []byte) (*document, error) {
+func parseDocument(raw []byte, w *work) (*document, error) {
 	depth, values := exactjson.Shape(raw)
 	if depth > exactjson.MaxDepth {
 		return nil, fault.Invalid("/openapi", "depth", "The document is nested too deeply.")
@@ -55,7 +56,7 @@ func parseDocument(raw []byte) (*document, error) {
 	if !ok {
 		return nil, fault.Invalid("/openapi", "type", "The document must be a JSON object.")
 	}
-	d := &document{root: root}
+	d := &document{root: root, work: w}
 	return d, d.checkVersion()
 }
 
@@ -90,6 +91,7 @@ func (d *document) lookup(ref string) (any, error) {
 		return nil, reason("a reference to an anchor is not supported")
 	}
 	var at any = d.root
+	d.spend(1 + len(pointer)/32)
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {

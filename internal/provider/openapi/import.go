@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ const (
 	maxVerbSchema  = 128 << 10 // bytes of one verb's schema; Stripe's largest takes 50 KB
 	minVerbSchema  = 8 << 10   // bytes that remain to each once all are used up
 	maxAllSchemas  = 16 << 20  // bytes of all of them together; Stripe's take 1.8 MB
+	maxBytes       = 64 << 20  // bytes that one import stores
 	maxReason      = 500       // bytes of one report
 	maxPathsListed = 50_000
 )
@@ -74,13 +74,18 @@ type loss struct {
 }
 
 // Import reads an OpenAPI document. A fault of one operation is reported and never fails the
-// whole. A fault of the document is a VALIDATION_ERROR. References that leave the document
+// whole. A fault of the document is a VALIDATION_ERROR, and so is one that takes more work than
+// maxWork. References that leave the document
 // are never followed.
 func Import(ctx context.Context, in ImportInput) (*Imported, error) {
+	return importWithin(in, &work{ctx: ctx, limit: maxWork})
+}
+
+func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if !verb.ValidSlug(in.Slug) {
 		return nil, fault.Invalid("/slug", "pattern", "A slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
 	}
-	doc, err := parseDocument(in.Document)
+	doc, err := parseDocument(in.Document, w)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func Import(ctx context.Context, in ImportInput) (*Imported, error) {
 	if err := im.provider(); err != nil {
 		return nil, err
 	}
-	if err := im.operations(ctx); err != nil {
+	if err := im.operations(); err != nil {
 		return nil, err
 	}
 	if err := im.setReadBacks(); err != nil {
@@ -102,6 +107,7 @@ func Import(ctx context.Context, in ImportInput) (*Imported, error) {
 	}
 	delete(im.servers, im.out.BaseURL)
 	im.out.Servers = append([]string{im.out.BaseURL}, sorted(im.servers)...)
+
 	return im.out, nil
 }
 
@@ -129,7 +135,7 @@ func (im *importer) provider() error {
 }
 
 // operations converts every method of every path, in the order of their names.
-func (im *importer) operations(ctx context.Context) error {
+func (im *importer) operations() error {
 	paths, ok := im.doc.root["paths"].(map[string]any)
 	if !ok {
 		if im.doc.old || im.doc.root["paths"] != nil {
@@ -144,14 +150,14 @@ func (im *importer) operations(ctx context.Context) error {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		if err := im.path(ctx, path, paths[path]); err != nil {
+		if err := im.path(path, paths[path]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (im *importer) path(ctx context.Context, path string, entry any) error {
+func (im *importer) path(path string, entry any) error {
 	item, why := im.doc.object(entry)
 	if why != nil {
 		im.reject(path, "its path cannot be read: "+why.Error())
@@ -161,8 +167,8 @@ func (im *importer) path(ctx context.Context, path string, entry any) error {
 		if !isMethod(key) {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("import %s: %w", im.in.Slug, err)
+		if !im.doc.spend(20) {
+			return im.doc.err
 		}
 		if im.seen++; im.seen > maxOperations {
 			return fault.Invalid("/openapi/paths", "size", "The document has too many operations.")
@@ -201,9 +207,16 @@ func callable(method string) bool {
 // add converts one operation and files it under verbs or rejected.
 func (im *importer) add(o *operation) error {
 	where := label(o.method, o.path)
+	before := im.conv.nodes
 	v, err := o.verb()
+	schemas := im.conv.nodes - before
 	if err == nil {
-		v.Schema, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
+		var defined int
+		v.Schema, defined, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
+		im.doc.spend(compileWork(schemas+defined, v.Schema))
+	}
+	if im.doc.err != nil {
+		return im.doc.err
 	}
 	if im.conv.nodes > maxNodes {
 		return errTooLarge()
@@ -227,7 +240,9 @@ func (im *importer) add(o *operation) error {
 		return nil
 	}
 	v.Name = im.names.pick(text(o.node, "operationId"), o.method, o.path)
-	im.bytes += len(v.Schema) + len(v.Plan)
+	if im.bytes += len(v.Schema) + len(v.Plan); im.bytes > maxBytes {
+		return fault.Invalid("/openapi", "size", "The schemas of the document's operations take more than 64 MiB together. Split it.")
+	}
 	if o.readBack != nil {
 		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack})
 	}

@@ -36,6 +36,7 @@ type operation struct {
 	required []string
 	extra    map[string]any // further keywords of the arguments' schema
 	scratch  *scratch
+	fixed    []string       // names in the query of the path template
 	readBack *verb.ReadBack // declared and not yet checked against the other verbs
 	idemKey  string         // a declared Idempotency-Key header, as the document spells it
 }
@@ -102,6 +103,9 @@ var htmlTag = regexp.MustCompile(`(?i)</?(?:p|a|b|i|br|ul|ol|li|em|strong|code|p
 // description joins summary and description, without their HTML.
 func (o *operation) description() string {
 	summary, long := text(o.node, "summary"), text(o.node, "description")
+	if !o.im.doc.spend((len(summary) + len(long)) / 8) {
+		return ""
+	}
 	summary = strings.TrimSpace(htmlTag.ReplaceAllString(summary, ""))
 	long = strings.TrimSpace(htmlTag.ReplaceAllString(long, ""))
 	switch {
@@ -119,6 +123,9 @@ func (o *operation) description() string {
 func (o *operation) domain() string {
 	tags, _ := o.node["tags"].([]any)
 	for _, tag := range tags {
+		if !o.im.doc.spend(1) {
+			break
+		}
 		name, _ := tag.(string)
 		if d := domainName(name); d != "" {
 			return d
@@ -216,6 +223,7 @@ func (o *operation) setServer() {
 func (o *operation) setAnswers() {
 	responses := field(o.node, "responses")
 	var declared []string
+	o.im.doc.spend(len(responses))
 	for _, status := range sortedKeys(responses) {
 		if !strings.HasPrefix(status, "2") && status != "default" {
 			continue
@@ -224,7 +232,11 @@ func (o *operation) setAnswers() {
 		if err != nil {
 			continue
 		}
-		for _, name := range sortedKeys(field(response, "content")) {
+		content := field(response, "content")
+		if !o.im.doc.spend(2 * len(content)) {
+			return
+		}
+		for _, name := range sortedKeys(content) {
 			media := httpfield.MediaType(name)
 			if media != "" && !slices.Contains(declared, media) && len(declared) < maxDeclaredInput {
 				declared = append(declared, media)
@@ -267,8 +279,9 @@ func sortedKeys(m map[string]any) []string {
 	return out
 }
 
-// schema returns the JSON Schema of the verb's arguments within budget bytes.
-func (o *operation) schema(budget int) (json.RawMessage, error) {
+// schema returns the JSON Schema of the verb's arguments within budget bytes, and how many
+// schemas are in its definitions.
+func (o *operation) schema(budget int) (json.RawMessage, int, error) {
 	slices.Sort(o.required)
 	o.required = slices.Compact(o.required)
 	if o.required == nil {
@@ -279,21 +292,23 @@ func (o *operation) schema(budget int) (json.RawMessage, error) {
 	schema["type"], schema["properties"], schema["required"] = "object", o.props, o.required
 	own, err := exactjson.Encode(schema)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	o.im.doc.spend(len(own) / 8)
 	if len(own) > budget {
-		return nil, reason("its arguments' schema is too large")
+		return nil, 0, reason("its arguments' schema is too large")
 	}
 	if err := o.im.conv.convertQueued(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(o.scratch.refs) == 0 {
-		return own, nil
+		return own, 0, nil
 	}
-	defs, lost := o.im.conv.closure(sorted(o.scratch.refs), budget-len(own))
+	defs, schemas, lost := o.im.conv.closure(sorted(o.scratch.refs), budget-len(own))
 	for _, why := range lost {
 		o.scratch.lose(why)
 	}
 	schema["$defs"] = defs
-	return exactjson.Encode(schema)
+	whole, err := exactjson.Encode(schema)
+	return whole, schemas, err
 }

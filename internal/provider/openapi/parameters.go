@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -32,6 +33,9 @@ func (o *operation) parameters(declared verb.Idempotency) ([]parameter, error) {
 	for _, owner := range []map[string]any{o.item, o.node} {
 		list, _ := owner["parameters"].([]any)
 		for _, entry := range list {
+			if !o.im.doc.spend(3) {
+				return nil, o.im.doc.err
+			}
 			p, err := o.readParameter(entry)
 			if err != nil {
 				return nil, err
@@ -96,7 +100,11 @@ func sameName(p parameter, name string) bool {
 // addParameters makes an argument of each parameter.
 func (o *operation) addParameters(params []parameter) error {
 	inTemplate := templateNames(o.path)
+	o.fixed = fixedNames(o.plan.Query)
 	for _, p := range params {
+		if !o.im.doc.spend(3 + 2*len(o.fixed)) {
+			return o.im.doc.err
+		}
 		if p.in == httpplan.InPath && !slices.Contains(inTemplate, p.name) {
 			o.scratch.lose("a path parameter that is not in the path is dropped")
 			continue
@@ -151,13 +159,13 @@ func (o *operation) isCredentials(in, name string) bool {
 
 // inTemplate reports whether the query of the path template has the name.
 func (o *operation) inTemplate(name string) bool {
-	fixed, _ := url.ParseQuery(o.plan.Query) // of a malformed one, what can be read
-	for other := range fixed {
-		if httpfield.Overlap(name, other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.fixed, func(fixed string) bool { return httpfield.Overlap(name, fixed) })
+}
+
+// fixedNames returns the names in the query of a path template.
+func fixedNames(query string) []string {
+	values, _ := url.ParseQuery(query) // of a malformed one, what can be read
+	return slices.Collect(maps.Keys(values))
 }
 
 // unusable returns why a parameter cannot be sent, "" if it can.
@@ -191,7 +199,7 @@ func (o *operation) addParameter(p parameter) string {
 	}
 	converted := o.im.conv.schema(schema, o.scratch, false)
 	if object, ok := converted.(map[string]any); ok && object["description"] == nil {
-		if d := text(p.node, "description"); d != "" {
+		if d := text(p.node, "description"); d != "" && o.im.doc.spend(len(d)/8) {
 			object["description"] = argschema.Shorten(htmlTag.ReplaceAllString(d, ""), maxText)
 		}
 	}
@@ -283,13 +291,16 @@ func usableName(s string) bool {
 	return s != "" && len(s) <= maxArgName && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
+// maxPathNames is how many parameters a path may have.
+const maxPathNames = 100
+
 var templateName = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // templateNames returns the names in a path template.
 func templateNames(path string) []string {
 	var out []string
 	for _, m := range templateName.FindAllStringSubmatch(path, -1) {
-		if !slices.Contains(out, m[1]) {
+		if !slices.Contains(out, m[1]) && len(out) <= maxPathNames {
 			out = append(out, m[1])
 		}
 	}
@@ -302,7 +313,11 @@ func (o *operation) setPath() error {
 	if !strings.HasPrefix(template, "/") {
 		return reason("its path does not begin with a slash")
 	}
-	for _, name := range templateNames(template) {
+	names := templateNames(template)
+	if len(names) > maxPathNames {
+		return reason("its path has too many parameters")
+	}
+	for _, name := range names {
 		if !usableName(name) || strings.ContainsAny(name, "/?#") {
 			return reason("its path template is not understood")
 		}

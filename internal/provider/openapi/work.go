@@ -1,0 +1,54 @@
+package openapi
+
+import (
+	"context"
+	"fmt"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+)
+
+// maxWork is how much work one import may take, in units of about a microsecond on 2 cores.
+// Stripe's and GitHub's whole documents take less than a tenth of it. Beyond it the
+// document is refused, so that one document never keeps a core for long.
+const maxWork = 15_000_000
+
+// checkEvery is after how many units the import looks whether its caller has left.
+const checkEvery = 10_000
+
+// work counts what one import costs. The same document costs the same each time.
+type work struct {
+	ctx     context.Context //nolint:containedctx // of one import, which passes it nowhere else
+	limit   int
+	spent   int
+	checked int
+	err     error // why the import must end
+}
+
+// spend adds units and reports whether the import may go on. What depends on how often a part
+// of the document is used asks it; what reads each part once need not.
+func (w *work) spend(units int) bool {
+	if w.err != nil {
+		return false
+	}
+	w.spent += units
+	if w.spent > w.limit {
+		w.err = fault.Invalid("/openapi", "work", "The document takes too much work to import: its operations use too many or too large schemas. Split it.")
+		return false
+	}
+	if w.checked == 0 || w.spent-w.checked > checkEvery {
+		w.checked = w.spent
+		if err := w.ctx.Err(); err != nil {
+			w.err = fmt.Errorf("import: %w", err)
+			return false
+		}
+	}
+	return true
+}
+
+// compileWork returns what compiling a schema costs. The compiler looks each of its schemas up
+// among all others, 5,000 take a third of a second, and follows the path to each.
+func compileWork(schemas int, schema []byte) int {
+	depth, _ := exactjson.Shape(schema)
+	return schemas*schemas/100 + schemas*(15+depth/2) + len(schema)/8
+}

@@ -1,0 +1,86 @@
+package openapi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/openapi"
+)
+
+// repeated is n operations of the text, and each %d in it is the operation's number.
+func repeated(n int, text string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"/p%d":{"post":%s}`, i, strings.ReplaceAll(text, "%d", fmt.Sprint(i)))
+	}
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+// listed is n members of the text.
+func listed(n int, text string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = strings.ReplaceAll(text, "%d", fmt.Sprint(i))
+	}
+	return strings.Join(list, ",")
+}
+
+// Each document is small, and each of its operations uses a large part of it. The work has to
+// be counted wherever that can happen.
+func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
+	t.Parallel()
+	ref := func(kind, name string) string { return `{"$ref":"#/components/` + kind + `/` + name + `"}` }
+	post := func(schema string) string {
+		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	doubling := []string{`"S0":{"properties":{"x":{}}}`}
+	for i := 1; i < 16; i++ {
+		one := ref("schemas", fmt.Sprintf("S%d", i-1))
+		doubling = append(doubling, fmt.Sprintf(`"S%d":{"allOf":[%s,%s]}`, i, one, one))
+	}
+	for name, doc := range map[string]struct{ paths, components string }{
+		"a ring of schemas":      {repeated(300, post(`{"properties":{"a":`+ref("schemas", "S%d")+`}}`)), `{"schemas":{` + ring(300) + `}}`},
+		"a body taken apart":     {repeated(100, post(ref("schemas", "B"))), `{"schemas":{"B":{"properties":{` + listed(1000, `"p%d":{}`) + `}}}}`},
+		"allOf that doubles":     {repeated(1, post(ref("schemas", "S15"))), `{"schemas":{` + strings.Join(doubling, ",") + `}}`},
+		"answers":                {repeated(100, `{"responses":{"200":`+ref("responses", "R")+`}}`), `{"responses":{"R":{"content":{` + listed(1000, `"a/b%d":{}`) + `}}}}`},
+		"parameters":             {repeated(100, `{"parameters":[`+listed(500, ref("parameters", "P"))+`]}`), `{"parameters":{"P":{"name":"p","in":"query"}}}`},
+		"values":                 {repeated(100, post(`{"properties":{"a":`+ref("schemas", "E")+`}}`)), `{"schemas":{"E":{"enum":[` + listed(10_000, `%d`) + `]}}}`},
+		"a query in the path":    {`{"/p?` + queries(1000) + `":{"get":{"parameters":[` + listed(100, `{"name":"q%d","in":"query"}`) + `]}}}`, `{}`},
+		"an operation of others": {`{"/p":{"post":{"description":"` + strings.Repeat("x", 100_000) + `"}},` + listed(50, `"/q%d":{"$ref":"#/paths/~1p"}`) + `}`, `{}`},
+		"patterns":               {repeated(1, post(`{"properties":{`+listed(1000, `"p%d":{"type":"string","pattern":"^a%d$"}`)+`}}`)), `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := openapi.ImportInput{Slug: "shop", Document: document("3.0.3", doc.paths, doc.components)}
+			_, err := openapi.ImportWithin(t.Context(), in, 100_000)
+			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+			require.Equal(t, "work", fault.As(err).Details[0].Rule)
+			ctx, leave := context.WithCancel(t.Context())
+			leave()
+			_, err = openapi.Import(ctx, in)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// ring is n schemas that all lead to all others.
+func ring(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"S%d":{"properties":{"n":{"$ref":"#/components/schemas/S%d"},"m":{"$ref":"#/components/schemas/S%d"}}}`, i, (i+1)%n, (i*7+3)%n)
+	}
+	return strings.Join(list, ",")
+}
+
+func queries(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("k%d=1", i)
+	}
+	return strings.Join(list, "&")
+}
