@@ -237,3 +237,29 @@ func TestEditRacingDecisionSendsWhatWasApproved(t *testing.T) {
 		require.Contains(t, []string{"executed", "rejected", "cancelled"}, w.status(call))
 	})
 }
+
+// TestDecisionsRacingEverythingAreNeverAnsweredUnavailable approves, rejects, edits, cancels
+// and repeats one held call at once. Each is counted or refused: a lost race is a conflict.
+func TestDecisionsRacingEverythingAreNeverAnsweredUnavailable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate(highWrite)
+	other, _ := w.member("approver")
+	inLine(40, 4, func(i int) {
+		call := fmt.Sprintf("all-%d", i)
+		held := w.hold(highWrite, m{"id": call, "amount": 1}, call)
+		answers := together(
+			func() rig.Answer { return w.approve(held) },
+			func() rig.Answer { return w.reject(held) },
+			func() rig.Answer { return other.Decide(held, "approve", m{"edited_args": m{"id": call, "amount": 2}}) },
+			func() rig.Answer {
+				return w.Runtime.Do(http.MethodPost, "/v1/executions/"+call+"/cancel", nil)
+			},
+			func() rig.Answer { return w.Runtime.Run(highWrite, m{"id": call, "amount": 1}, call) },
+		)
+		for n, a := range answers {
+			require.Contains(t, []int{http.StatusOK, http.StatusForbidden, http.StatusConflict}, a.Status, "%s, caller %d: %s", call, n, a.Body)
+		}
+		require.LessOrEqual(t, len(w.bank.of(call)), 1)
+	})
+}

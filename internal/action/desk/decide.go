@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -101,11 +102,7 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 	if err := approval.Propose(ctx, tx, p); err != nil {
 		return err
 	}
-	out, err := s.count(ctx, a, subjects, p)
-	if err != nil && s.closedByOthers(ctx, p) {
-		// The workflow ended before it took the decision.
-		out, err = flow.Decided{Code: fault.CodeApprovalNotPending}, nil
-	}
+	out, err := s.counted(ctx, a, subjects, p)
 	switch {
 	case err != nil:
 		// The decision may have reached the workflow. So the proposal stays, and the approval
@@ -118,6 +115,60 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 		return s.refusal(Approval{Status: a.Status}, out.Code)
 	}
 	return nil
+}
+
+// Where the engine lost a decision, it is handed over again: how often, and how soon. It is
+// counted once, by its id.
+const (
+	countTries = 4
+	countPause = 100 * time.Millisecond
+	countFor   = 5 * time.Second
+)
+
+// counted has the decision counted and returns what came of it. In a race the engine may
+// answer with an error of its own: a workflow task that failed, or a workflow that ended,
+// takes the answer along. The rows know what came of the decision, so they are asked.
+func (s *Desk) counted(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) (flow.Decided, error) {
+	began := time.Now()
+	for try := 1; ; try++ {
+		out, err := s.count(ctx, a, subjects, p)
+		if err == nil && out.Code != fault.CodeApprovalNotPending {
+			return out, nil
+		}
+		if in, known := s.inRows(ctx, p); known {
+			return in, nil
+		}
+		if err == nil || try == countTries || time.Since(began) > countFor {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return flow.Decided{}, err
+		case <-time.After(countPause):
+		}
+	}
+}
+
+// inRows returns what came of a decision as the rows say. known is false while the approval
+// waits and the decision is not counted.
+func (s *Desk) inRows(ctx context.Context, p approval.Proposal) (out flow.Decided, known bool) {
+	tenant := p.By.TenantID
+	// The approval is read first: a decision that is not counted when it is closed never is.
+	now, err := s.Get(ctx, tenant, p.ApprovalID)
+	if err != nil {
+		return flow.Decided{}, false
+	}
+	closed := now.Status != governance.ApprovalPending
+	d, err := approval.ReadDecision(ctx, s.d.DB.Tenant(tenant), tenant, p.ID)
+	switch {
+	case err != nil && !db.IsNoRows(err):
+		return flow.Decided{}, false
+	case err == nil && d.Counted:
+		return flow.Decided{Closed: closed}, true
+	case closed:
+		return flow.Decided{Code: fault.CodeApprovalNotPending, Closed: true}, true
+	}
+	return flow.Decided{}, false
 }
 
 // count hands the decision to the run's own workflow, which counts one after the other. For
@@ -147,14 +198,6 @@ func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p appro
 		_, _ = s.d.Workflows.Nudge(ctx, a.WorkflowID)
 	}
 	return out, err
-}
-
-// closedByOthers reports whether the approval is closed and this user's decision is not
-// among the counted ones.
-func (s *Desk) closedByOthers(ctx context.Context, p approval.Proposal) bool {
-	now, err := s.Get(ctx, p.By.TenantID, p.ApprovalID)
-	return err == nil && now.Status != governance.ApprovalPending &&
-		!slices.ContainsFunc(now.Decisions, func(d Decision) bool { return d.UserID != nil && *d.UserID == p.By.ID })
 }
 
 // refusal returns the fault that tells the user why a decision does not count.
