@@ -33,6 +33,12 @@ type execution struct {
 	Error            *wire.ErrorBody `json:"error,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	CredentialSource string          `json:"credential_source"`
+	CredentialID     *uuid.UUID      `json:"credential_id"`
+	CredentialType   string          `json:"credential_type"`
+	CredentialLabel  string          `json:"credential_label"`
+	ResolvedBy       *uuid.UUID      `json:"resolved_by"`
+	ResolvedAt       *time.Time      `json:"resolved_at"`
+	ResolveReason    string          `json:"resolve_reason"`
 	DryRun           bool            `json:"dry_run"`
 	SessionID        *string         `json:"session_id"`
 	Metadata         json.RawMessage `json:"metadata"`
@@ -56,7 +62,8 @@ func (s *Server) view(r run.Run) execution {
 		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
-		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), DryRun: r.DryRun, SessionID: r.SessionID,
+		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
+		ResolvedBy: r.ResolvedBy, ResolvedAt: utc(r.ResolvedAt), ResolveReason: r.ResolveReason, DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt),

@@ -63,6 +63,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"approvals.platform_pending":    "the owner of the tables, when the platform's provider changes",
 		"approvals.platform_recheck":    "the owner of the tables, when the platform's provider changes",
 		"credentials.credentials_sweep": "the worker that makes digests reads which have none",
+		"login_addresses.presented":     "the addresses of the user whose email a caller presents",
 		"refresh_tokens.presented":      "the token whose hash a caller presents",
 		"runs.runs_sweep":               "the sweeper reads the unfinished ones of all tenants",
 		"tenants.tenants_seal":          "the sealer reads which tenants there are",

@@ -39,7 +39,7 @@ SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
-       error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
+       error_details, retryable, retry_after_ms, resolved_by, resolved_at, resolve_reason, credential_type, credential_label, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
   FROM runs AS listed
@@ -110,7 +110,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
-       credential_id = sqlc.narg('credential_id'), request_hash = @request_hash
+       credential_id = sqlc.narg('credential_id'), credential_type = @credential_type, credential_label = @credential_label,
+       request_hash = @request_hash
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
    AND (r.key_id IS NULL OR EXISTS (
@@ -196,7 +197,8 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
-       reason = @reason, updated_at = now(), finished_at = now()
+       reason = @reason, updated_at = now(), finished_at = now(),
+       resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = ANY (@from_states::text[])
 RETURNING *;
 
@@ -217,7 +219,7 @@ UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now()
 RETURNING *;
 
 -- name: ResolveRun :many
-UPDATE runs SET state = @state, result = sqlc.narg('result'), reason = @reason, resolved_by = @resolved_by,
+UPDATE runs SET state = @state, result = sqlc.narg('result'), resolve_reason = @resolve_reason, resolved_by = @resolved_by, resolved_at = now(),
        error_code = @error_code, error_message = @error_message, updated_at = now(), finished_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND state = 'outcome_unknown'
 RETURNING *;

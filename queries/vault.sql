@@ -65,7 +65,7 @@ DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 -- of these the newest. A customer's expired credential comes before the tenant's active one,
 -- so that a customer's call is never sent in the tenant's name unnoticed.
 -- name: NewestCredential :one
-SELECT id, provider, type, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = sqlc.narg('customer_id'))

@@ -699,7 +699,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                    AND ($13::timestamptz IS NULL OR a.created_at < $13)
                  ORDER BY a.id DESC
                  LIMIT $14) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $15::bigint
  ORDER BY p.id DESC
 `
@@ -888,7 +888,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
                  WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
                  ORDER BY a.id DESC
                  LIMIT $3) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $4::bigint
  ORDER BY p.id DESC
 `

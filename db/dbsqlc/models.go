@@ -357,6 +357,10 @@ type Run struct {
 	ParentID        *string
 	Step            *string
 	WorkflowID      string
+	CredentialType  string
+	CredentialLabel string
+	ResolvedAt      *time.Time
+	ResolveReason   string
 	InDoubt         bool
 	ExpiresAt       *time.Time
 	ExpiresIn       *int32

@@ -101,7 +101,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type CloseHeldRunParams struct {
@@ -180,6 +180,10 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -219,9 +223,10 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        error_code = $4, error_message = $5, error_details = $6,
        retryable = $7, retry_after_ms = $8, approval_id = $9,
        risk_level = $10, operation_type = $11, decision = $12, policy_name = $13,
-       reason = $14, updated_at = now(), finished_at = now()
+       reason = $14, updated_at = now(), finished_at = now(),
+       resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type FinishRunParams struct {
@@ -323,6 +328,10 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -339,7 +348,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -400,6 +409,10 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.CredentialType,
+		&i.CredentialLabel,
+		&i.ResolvedAt,
+		&i.ResolveReason,
 		&i.InDoubt,
 		&i.ExpiresAt,
 		&i.ExpiresIn,
@@ -412,7 +425,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type HandOverRunParams struct {
@@ -489,6 +502,10 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -510,7 +527,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, resu
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type HoldRunParams struct {
@@ -602,6 +619,10 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -636,7 +657,7 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type LetThroughParams struct {
@@ -711,6 +732,10 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -730,7 +755,7 @@ const ListRuns = `-- name: ListRuns :many
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
-       error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at,
+       error_details, retryable, retry_after_ms, resolved_by, resolved_at, resolve_reason, credential_type, credential_label, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
        (edited_args IS NOT NULL)::boolean AS edited
   FROM runs AS listed
@@ -825,6 +850,10 @@ type ListRunsRow struct {
 	Retryable       bool
 	RetryAfterMs    int64
 	ResolvedBy      *uuid.UUID
+	ResolvedAt      *time.Time
+	ResolveReason   string
+	CredentialType  string
+	CredentialLabel string
 	CancelRequested bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
@@ -904,6 +933,10 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.Retryable,
 			&i.RetryAfterMs,
 			&i.ResolvedBy,
+			&i.ResolvedAt,
+			&i.ResolveReason,
+			&i.CredentialType,
+			&i.CredentialLabel,
 			&i.CancelRequested,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -934,7 +967,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -996,6 +1029,10 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ParentID,
 		&i.Step,
 		&i.WorkflowID,
+		&i.CredentialType,
+		&i.CredentialLabel,
+		&i.ResolvedAt,
+		&i.ResolveReason,
 		&i.InDoubt,
 		&i.ExpiresAt,
 		&i.ExpiresIn,
@@ -1025,21 +1062,22 @@ const MarkSending = `-- name: MarkSending :many
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
-       credential_id = $1, request_hash = $2
- WHERE r.tenant_id = $3 AND r.id = $4 AND r.attempt = $5 AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND $6::boolean AND r.updated_at <= $7))
+       credential_id = $1, credential_type = $2, credential_label = $3,
+       request_hash = $4
+ WHERE r.tenant_id = $5 AND r.id = $6 AND r.attempt = $7 AND NOT r.cancel_requested
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND $8::boolean AND r.updated_at <= $9))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
    AND (r.expires_at IS NULL OR r.expires_at > now())
-   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $8
-   AND ($9::timestamptz IS NULL OR coalesce(
+   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $10
+   AND ($11::timestamptz IS NULL OR coalesce(
             (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
             (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
-              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $9)
-   AND ($10::timestamptz IS NULL OR EXISTS (
+              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $11)
+   AND ($12::timestamptz IS NULL OR EXISTS (
         SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = $1
-           AND c.updated_at = $10))
-   AND (NOT r.held OR r.approval_id = $11 AND EXISTS (
+           AND c.updated_at = $12))
+   AND (NOT r.held OR r.approval_id = $13 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
@@ -1047,17 +1085,19 @@ RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
 
 type MarkSendingParams struct {
-	CredentialID  *uuid.UUID
-	RequestHash   []byte
-	TenantID      uuid.UUID
-	ID            uuid.UUID
-	Attempt       int32
-	Resend        bool
-	SilentSince   time.Time
-	PolicyVersion int64
-	ProviderAt    *time.Time
-	CredentialAt  *time.Time
-	ApprovalID    *string
+	CredentialID    *uuid.UUID
+	CredentialType  string
+	CredentialLabel string
+	RequestHash     []byte
+	TenantID        uuid.UUID
+	ID              uuid.UUID
+	Attempt         int32
+	Resend          bool
+	SilentSince     time.Time
+	PolicyVersion   int64
+	ProviderAt      *time.Time
+	CredentialAt    *time.Time
+	ApprovalID      *string
 }
 
 type MarkSendingRow struct {
@@ -1076,6 +1116,8 @@ type MarkSendingRow struct {
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
+		arg.CredentialType,
+		arg.CredentialLabel,
 		arg.RequestHash,
 		arg.TenantID,
 		arg.ID,
@@ -1118,7 +1160,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type ReleaseRunParams struct {
@@ -1199,6 +1241,10 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -1219,7 +1265,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type RequestCancelParams struct {
@@ -1288,6 +1334,10 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -1326,28 +1376,28 @@ func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRun
 }
 
 const ResolveRun = `-- name: ResolveRun :many
-UPDATE runs SET state = $1, result = $2, reason = $3, resolved_by = $4,
+UPDATE runs SET state = $1, result = $2, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type ResolveRunParams struct {
-	State        string
-	Result       *string
-	Reason       string
-	ResolvedBy   *uuid.UUID
-	ErrorCode    string
-	ErrorMessage string
-	TenantID     uuid.UUID
-	ID           uuid.UUID
+	State         string
+	Result        *string
+	ResolveReason string
+	ResolvedBy    *uuid.UUID
+	ErrorCode     string
+	ErrorMessage  string
+	TenantID      uuid.UUID
+	ID            uuid.UUID
 }
 
 func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, ResolveRun,
 		arg.State,
 		arg.Result,
-		arg.Reason,
+		arg.ResolveReason,
 		arg.ResolvedBy,
 		arg.ErrorCode,
 		arg.ErrorMessage,
@@ -1411,6 +1461,10 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -1427,7 +1481,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
 `
 
@@ -1497,6 +1551,10 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -1513,7 +1571,7 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2]))
 `
@@ -1584,6 +1642,10 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
@@ -1650,7 +1712,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
 type WithdrawRunParams struct {
@@ -1720,6 +1782,10 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.CredentialType,
+			&i.CredentialLabel,
+			&i.ResolvedAt,
+			&i.ResolveReason,
 			&i.InDoubt,
 			&i.ExpiresAt,
 			&i.ExpiresIn,

@@ -340,7 +340,7 @@ func (q *Queries) MarkDigested(ctx context.Context, db DBTX, arg MarkDigestedPar
 }
 
 const NewestCredential = `-- name: NewestCredential :one
-SELECT id, provider, type, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = $3)
@@ -358,6 +358,7 @@ type NewestCredentialRow struct {
 	ID           uuid.UUID
 	Provider     string
 	Type         string
+	Label        string
 	CustomerID   *string
 	Origin       *string
 	AllowedHosts []string
@@ -379,6 +380,7 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 		&i.ID,
 		&i.Provider,
 		&i.Type,
+		&i.Label,
 		&i.CustomerID,
 		&i.Origin,
 		&i.AllowedHosts,

@@ -117,7 +117,7 @@ BEGIN
                request_hash = NULL, risk_level = known.risk_level,
                operation_type = known.operation_type, decision = '',
                origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
-               policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, error_code = '', error_message = '',
+               policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, credential_type = '', credential_label = '', error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, in_doubt = false, sent_at = NULL, provider_status = 0,
                retryable = false, retry_after_ms = 0, result = NULL, held = false, grant_id = NULL, edited_args = NULL, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused');

@@ -166,7 +166,7 @@ func (p prepared) explained(d map[string]any) json.RawMessage {
 }
 
 // letThroughBy returns the details of an audit record that say under which approval or
-// grant the run is sent.
+// grant the run is sent, and with which credential.
 func (p prepared) letThroughBy() json.RawMessage {
 	d := map[string]any{}
 	if p.run.GrantID != nil {
@@ -174,6 +174,10 @@ func (p prepared) letThroughBy() json.RawMessage {
 	}
 	if p.run.ApprovalID != nil {
 		d["approval_id"] = *p.run.ApprovalID
+	}
+	if id := p.target.CredentialID(); id != nil {
+		kind, label := p.target.CredentialName()
+		d["credential_id"], d["credential_type"], d["credential_label"] = *id, kind, label
 	}
 	return p.explained(d)
 }

@@ -135,7 +135,7 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 		return Run{}, err
 	}
 	p := dbsqlc.ResolveRunParams{
-		TenantID: r.TenantID, ID: r.ID, State: string(StateExecuted), Reason: res.Reason, ResolvedBy: who.UserID(),
+		TenantID: r.TenantID, ID: r.ID, State: string(StateExecuted), ResolveReason: res.Reason, ResolvedBy: who.UserID(),
 	}
 	switch {
 	case !res.Executed:

@@ -99,3 +99,37 @@ func TestRecordsOfRepeatsContainNoSecret(t *testing.T) {
 	require.Equal(t, 3, r.count(`SELECT count(*) FROM audit_records WHERE details->>'count' IS NOT NULL`))
 	require.Zero(t, r.count(`SELECT count(*) FROM audit_records a WHERE details->>'count' IS NOT NULL AND a::text LIKE '%canary%'`))
 }
+
+func TestCredentialOfACallIsOnRecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := uuid.New()
+	r.targets.credential.Store(&id)
+	out, err := r.do("pay", "x", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, []string{id.String(), "bearer", "the shop's"}, []string{out.Run.CredentialID.String(), out.Run.CredentialType, out.Run.CredentialLabel})
+	listed, _, err := r.List(t.Context(), r.caller(), run.Filter{Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, "the shop's", listed[0].CredentialLabel)
+	require.Equal(t, id.String()+" bearer the shop's", r.text(`SELECT concat_ws(' ', details->>'credential_id', details->>'credential_type', details->>'credential_label')
+	                                                            FROM audit_records WHERE action IN ('run.allowed', 'run.notified')`))
+}
+
+func TestResolutionKeepsWhyGovernanceDecided(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent, Timeout: true} })
+	out, err := r.do("pay", "x", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, run.StateOutcomeUnknown, out.Run.State)
+	require.NotEmpty(t, out.Run.Reason)
+	require.Nil(t, out.Run.ResolvedAt)
+
+	owner := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant, Role: actor.RoleOwner}
+	done, err := r.Resolve(t.Context(), owner, "x", run.Resolution{Executed: true, Reason: "the order is there"})
+	require.NoError(t, err)
+	require.Equal(t, out.Run.Reason, done.Reason, "why governance decided")
+	require.Equal(t, "the order is there", done.ResolveReason)
+	require.Equal(t, r.tenant, *done.ResolvedBy)
+	require.Equal(t, *done.FinishedAt, *done.ResolvedAt)
+}

@@ -237,6 +237,8 @@ type targets struct {
 	customer atomic.Pointer[string] // of the last call
 	// meanwhile is called once, after a run was read and before what it depends on is.
 	meanwhile atomic.Pointer[func()]
+	// credential is what calls are sent with; nil means that none is needed.
+	credential atomic.Pointer[uuid.UUID]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
 }
@@ -261,7 +263,7 @@ func (t *targets) MaskMetadata(context.Context, uuid.UUID) func(verb.Name, json.
 }
 
 func (t *targets) target(name verb.Name) target {
-	out := target{provider: t.provider, read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	out := target{provider: t.provider, credential: t.credential.Load(), read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -283,25 +285,29 @@ func (t *targets) target(name verb.Name) target {
 }
 
 type target struct {
-	provider *provider
-	policies *governance.Set
-	schema   string
-	readBack *verb.ReadBack
-	read     *run.Read
-	name     verb.Name
-	risk     verb.Risk
-	op       verb.Operation
-	idem     verb.Idempotency
+	provider   *provider
+	credential *uuid.UUID
+	policies   *governance.Set
+	schema     string
+	readBack   *verb.ReadBack
+	read       *run.Read
+	name       verb.Name
+	risk       verb.Risk
+	op         verb.Operation
+	idem       verb.Idempotency
 }
 
-func (t target) Risk() verb.Risk                           { return t.risk }
-func (t target) Operation() verb.Operation                 { return t.op }
-func (t target) Idempotency() verb.Idempotency             { return t.idem }
-func (t target) ReadBack() *verb.ReadBack                  { return t.readBack }
-func (t target) SchemaHash() []byte                        { return []byte(t.schema) }
-func (t target) PolicyVersion() int64                      { return t.policies.Version() }
-func (t target) Connected() *fault.Error                   { return nil }
-func (t target) CredentialID() *uuid.UUID                  { return nil }
+func (t target) Risk() verb.Risk               { return t.risk }
+func (t target) Operation() verb.Operation     { return t.op }
+func (t target) Idempotency() verb.Idempotency { return t.idem }
+func (t target) ReadBack() *verb.ReadBack      { return t.readBack }
+func (t target) SchemaHash() []byte            { return []byte(t.schema) }
+func (t target) PolicyVersion() int64          { return t.policies.Version() }
+func (t target) Connected() *fault.Error       { return nil }
+func (t target) CredentialID() *uuid.UUID      { return t.credential }
+
+func (t target) CredentialName() (kind, label string) { return "bearer", "the shop's" }
+
 func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
 
 func (t target) Read() run.Read {

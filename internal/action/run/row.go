@@ -90,6 +90,9 @@ type Run struct {
 	Reason       string
 	ApprovalID   *string
 	CredentialID *uuid.UUID
+	// CredentialType and CredentialLabel are those of the credential when the call was sent;
+	// "" before.
+	CredentialType, CredentialLabel string
 	// Held: an approval was asked for, and nothing else releases the run.
 	Held bool
 	// GrantID names the standing approval that let the run through; nil where none did.
@@ -112,6 +115,11 @@ type Run struct {
 	UpdatedAt      time.Time
 	SentAt         *time.Time
 	FinishedAt     *time.Time
+	// ResolvedAt is when an unknown outcome became known, nil for any other run. ResolvedBy is
+	// the user who said so, with ResolveReason; nil where the provider's answer did.
+	ResolvedAt    *time.Time
+	ResolvedBy    *uuid.UUID
+	ResolveReason string
 	// key seals what is written to the row.
 	key *datakey.Key
 }
@@ -193,7 +201,8 @@ func withoutTexts(r dbsqlc.Run) Run {
 		},
 		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, ExpiresAt: r.ExpiresAt, RequestHash: r.RequestHash, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
-		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
+		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
+		ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,

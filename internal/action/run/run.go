@@ -98,6 +98,9 @@ type Target interface {
 	// CredentialID returns the credential that a call uses; nil where the provider needs
 	// none.
 	CredentialID() *uuid.UUID
+	// CredentialName returns the type and the label of that credential; "" where there is
+	// none.
+	CredentialName() (kind, label string)
 	// SchemaHash returns the SHA-256 of the verb's schema and of how a request is built from
 	// arguments: method, address and the place of the credential.
 	SchemaHash() []byte

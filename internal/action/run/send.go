@@ -108,8 +108,9 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	}
 	db.QueueExec(b, s.q.EnterGate, gate)
 	read := p.target.Read()
+	kind, label := p.target.CredentialName()
 	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
-		CredentialID: p.target.CredentialID(), TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
+		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSince: s.d.Now().Add(-lostAfter), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(),
 	})

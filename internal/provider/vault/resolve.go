@@ -21,6 +21,7 @@ type Sealed struct {
 	ID         uuid.UUID
 	Provider   string
 	Type       credential.Kind
+	Label      string
 	CustomerID string
 	Version    int
 	// UpdatedAt is when the credential was last changed.
@@ -64,7 +65,7 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}
 	return Sealed{
-		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), Label: row.Label, CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt,
 		reach:    reach{origin: db.Text(row.Origin), hosts: row.AllowedHosts},
 		envelope: envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil
@@ -132,7 +133,7 @@ func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
 
 func sealedRow(r dbsqlc.Credential) Sealed {
 	return Sealed{
-		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
+		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
 		reach:    reach{origin: db.Text(r.Origin), hosts: r.AllowedHosts},
 		envelope: envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
 	}

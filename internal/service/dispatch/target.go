@@ -72,6 +72,14 @@ func (t *target) CredentialID() *uuid.UUID {
 	return &t.credential.ID
 }
 
+// CredentialName implements run.Target.
+func (t *target) CredentialName() (kind, label string) {
+	if t.CredentialID() == nil {
+		return "", ""
+	}
+	return string(t.credential.Type), t.credential.Label
+}
+
 // SchemaHash implements run.Target. Two verbs with one schema can still be two requests.
 func (t *target) SchemaHash() []byte {
 	h := sha256.New()

@@ -1,0 +1,36 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/dev/testkit"
+)
+
+// A run that was resolved before the resolution had columns of its own has them after.
+func TestMigrationKeepsWhoResolvedARun(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL, 21))
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	id, user := uuid.New(), uuid.New()
+	_, err = admin.Exec(t.Context(), `
+		INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run, metadata, request_id, source_addr,
+		                  give_up_at, risk_level, operation_type, state, reason, resolved_by, finished_at, origin, user_id, workflow_id)
+		VALUES ($1, $2, 'x', 'x', 'shop', 'pay', '{}', '\x00', false, '{}', '', '', now(), 'low', 'write', 'executed', 'seen there', $2, '2026-01-02Z', 'user', $2, 'w')`, id, user)
+	require.NoError(t, err)
+
+	require.NoError(t, db.Migrate(t.Context(), d.AdminURL))
+	var got string
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT concat_ws('|', resolve_reason, reason, (resolved_at = finished_at)::text) FROM runs WHERE id = $1`, id).Scan(&got))
+	require.Equal(t, "seen there||true", got)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL, 21))
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT reason FROM runs WHERE id = $1`, id).Scan(&got))
+	require.Equal(t, "seen there", got)
+}
