@@ -65,6 +65,24 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	return &Pool{pool: pool, turns: newTurns(pc.MaxConns)}, nil
 }
 
+// spill sorts more than fits into the least work_mem, so Postgres writes 300 KB to a file.
+const spill = "select sum(length(x)) from (select repeat('x', 1000) as x from generate_series(1, 300) as g order by hashint4(g) offset 0) as s"
+
+// TryWrite writes to both places that can be full: a committed row to the log of Postgres,
+// and a file that is removed at once to the disk of its data. The error is the fault
+// SERVICE_UNAVAILABLE where either does not take it. A row alone would fit into a page and a
+// segment of the log that exist already.
+func (p *Pool) TryWrite(ctx context.Context) error {
+	b := &pgx.Batch{}
+	b.Queue("select set_config('work_mem', '64kB', true), set_config('max_parallel_workers_per_gather', '0', true)")
+	b.Queue("insert into heartbeats (name, at) values ('readyz', now()) on conflict (name) do update set at = excluded.at")
+	b.Queue(spill)
+	if err := p.pool.SendBatch(ctx, b).Close(); err != nil {
+		return translate(fmt.Errorf("db: try to write: %w", err))
+	}
+	return nil
+}
+
 // How often AwaitReady asks Postgres, and after how many tries it writes to the log again.
 const (
 	readyPoll = 250 * time.Millisecond

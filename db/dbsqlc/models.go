@@ -185,6 +185,11 @@ type Grant struct {
 	RevokedBy  *uuid.UUID
 }
 
+type Heartbeat struct {
+	Name string
+	At   time.Time
+}
+
 type LoginAddress struct {
 	TenantID    uuid.UUID
 	UserID      uuid.UUID

@@ -69,6 +69,7 @@ type App struct {
 	trail       *audit.Trail
 	journal     *audit.Journal
 	handler     http.Handler
+	writes      trial
 	proxies     []netip.Prefix
 }
 
@@ -245,14 +246,42 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 	return secrets, tokens, err
 }
 
-// ready reports what is missing for the process to do its work.
+// ready reports what is missing for the process to do its work: Postgres must take a write,
+// and Temporal must answer.
 func (a *App) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if err := a.pool.Ping(ctx); err != nil {
+	if err := a.writes.try(ctx, a.pool.TryWrite); err != nil {
 		return err
 	}
 	return a.engine.Ready(ctx)
+}
+
+// triedEvery is how often readyz tries a write; in between it answers by the last result.
+// Anybody may ask readyz, as often as they like.
+const triedEvery = time.Second
+
+// readyWait is how long readyz waits for Postgres, and for Temporal.
+const readyWait = 2 * time.Second
+
+// trial is a write that is tried now and then.
+type trial struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+func (t *trial) try(ctx context.Context, write func(context.Context) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) >= triedEvery {
+		// One caller asks for all, so it does not matter whether this one stays.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
+		defer cancel()
+		t.err = write(ctx)
+		t.at = time.Now()
+	}
+	return t.err
 }
 
 // Run does the process's work until ctx ends, then drains: the API answers what it

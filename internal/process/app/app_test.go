@@ -51,3 +51,28 @@ func TestCloseUndoesInReverseOrder(t *testing.T) {
 	a.Close()
 	require.Equal(t, []int{2, 1, 0}, order)
 }
+
+func TestTrialWritesAtMostOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("the disk is full")
+		writes, result := 0, error(nil)
+		var tried trial
+		ask := func() error {
+			return tried.try(t.Context(), func(context.Context) error {
+				writes++
+				return result
+			})
+		}
+		require.NoError(t, ask())
+		result = full
+		require.NoError(t, ask())
+		time.Sleep(time.Second)
+		require.ErrorIs(t, ask(), full)
+		require.ErrorIs(t, ask(), full)
+		result = nil
+		time.Sleep(time.Second)
+		require.NoError(t, ask())
+		require.Equal(t, 3, writes)
+	})
+}
