@@ -57,7 +57,7 @@ func (e *evidence) violations() []string {
 	}
 	needs := func(verb string) bool { return verb == verbWipe }
 	e.broken = slices.Concat(e.broken, oracle.Approved(e.Facts, sent, needs, e.past),
-		oracle.DecidedOnce(e.Facts), oracle.ApprovalsRecorded(e.Facts), oracle.GrantsWithinBounds(e.Facts))
+		oracle.DecidedOnce(e.Facts), oracle.RejectionsFinal(e.Facts), oracle.ApprovalsRecorded(e.Facts), oracle.GrantsWithinBounds(e.Facts))
 	said := map[ack]int{}
 	for _, a := range e.acked {
 		if said[a]++; oracle.Counted(e.Facts, a.approval, a.user, a.decision) < said[a] {

@@ -53,7 +53,7 @@ type heldRun struct {
 	// status at the end, and how long after the restart it was reached.
 	status string
 	took   time.Duration
-	// again is the status of the same id called once more, of a run that freed it.
+	// again is the status that a call with the id of a rejected or expired run is told.
 	again   string
 	effects int
 	// judged is what test/oracle found of its decisions and approvals.
@@ -86,8 +86,8 @@ func (h heldRun) violations() []string {
 		report("only %s after the restart", h.took)
 	case h.effects != effects && (!unknown || h.effects > 1):
 		report("%d effects instead of %d", h.effects, effects)
-	case effects == 0 && h.again != "pending_approval":
-		report("its id is free, and a call with it is %q", h.again)
+	case effects == 0 && h.again != want:
+		report("it is final, and a call with its id is told %q", h.again)
 	}
 	if h.pending > 0 || h.open {
 		report("%d approvals pending, workflow open: %v", h.pending, h.open)
@@ -221,8 +221,8 @@ func (c *court) stage(h *heldRun) {
 	c.gate.await(c.t, h.point, 1)
 }
 
-func (c *court) callHeld(id string) {
-	c.tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run",
+func (c *court) callHeld(id string) rig.Answer {
+	return c.tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run",
 		map[string]any{"verb": verbWrite, "args": arguments(verbWrite, id), "execution_id": id}, "Prefer: wait=5")
 }
 
@@ -307,18 +307,17 @@ func (c *court) statusOf(id string) string {
 	return e.Data.Status
 }
 
-// callAgain calls with the id of a run that ended without being sent, waits until it is
-// held once more, and cancels it.
+// callAgain calls with the id of a run that ended without being sent, until it is told what
+// became of the run.
 func (c *court) callAgain(until time.Time, h *heldRun) {
 	for time.Now().Before(until) {
-		c.callHeld(h.id)
-		if h.again = c.statusOf(h.id); h.again == "pending_approval" {
-			break
+		if a := c.callHeld(h.id); a.Err == nil && a.Status < 500 {
+			if e := a.Envelope(c.t); e.Error != nil {
+				h.again = e.Error.Status
+			}
+			return
 		}
 		pause(c.t.Context(), callPause)
-	}
-	for time.Now().Before(until) && c.statusOf(h.id) == "pending_approval" {
-		c.tenant.User.Do(http.MethodPost, "/v1/executions/"+h.id+"/cancel", nil)
 	}
 }
 
@@ -342,7 +341,7 @@ func (c *court) inspectHeld(h *heldRun) {
 	}
 	needs := func(string) bool { return true } // a policy holds all of them
 	h.judged = slices.Concat(oracle.OneEffect(h.id, h.status, true, h.effects), oracle.Approved(f, effects, needs, nil),
-		oracle.DecidedOnce(f), oracle.ApprovalsRecorded(f))
+		oracle.DecidedOnce(f), oracle.RejectionsFinal(f), oracle.ApprovalsRecorded(f))
 	var e struct {
 		WorkflowID string `json:"workflow_id"`
 	}
@@ -399,10 +398,10 @@ func TestHeldRunOneFaultIsFound(t *testing.T) {
 		"approved":                   {heldRun{fate: fateApproved, status: statusExecuted, effects: 1}, ""},
 		"approved and not sent":      {heldRun{fate: fateApproved, status: "running"}, "ended as"},
 		"approved and sent twice":    {heldRun{fate: fateApproved, status: statusExecuted, effects: 2}, "2 effects"},
-		"rejected":                   {heldRun{fate: fateRejected, status: "rejected", again: "pending_approval"}, ""},
-		"rejected and sent":          {heldRun{fate: fateRejected, status: "rejected", effects: 1, again: "pending_approval"}, "1 effects"},
-		"rejected, its id not freed": {heldRun{fate: fateRejected, status: "rejected", again: "running"}, "its id is free"},
-		"expired as rejected":        {heldRun{fate: fateExpired, status: "rejected", again: "pending_approval"}, "ended as"},
+		"rejected":                   {heldRun{fate: fateRejected, status: "rejected", again: "rejected"}, ""},
+		"rejected and sent":          {heldRun{fate: fateRejected, status: "rejected", effects: 1, again: "rejected"}, "1 effects"},
+		"rejected, and asked again":  {heldRun{fate: fateRejected, status: "rejected", again: "pending_approval"}, "it is final"},
+		"expired as rejected":        {heldRun{fate: fateExpired, status: "rejected", again: "rejected"}, "ended as"},
 		"late":                       {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, took: 2 * terminalLimit}, "after the restart"},
 		"judged unsound":             {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, judged: []string{"counted 2 times"}}, "counted 2 times"},
 		"left pending":               {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, pending: 1}, "1 approvals pending"},

@@ -63,11 +63,14 @@ func (j *journey) rejections() {
 	j.post(j.user, 200, held+"/reject", object{"reason": "Not today."})
 	j.becomes(held, "rejected")
 	j.becomes("/v1/executions/held-2", "rejected")
+	j.refused(j.key, 403, "GOVERNANCE_BLOCKED", http.MethodPost, run, call)
+	j.refused(j.key, 403, "GOVERNANCE_BLOCKED", http.MethodPost, run, pay("gated", "held-2", 2))
+	call = pay("gated", "held-4", 1)
 	again := j.hold(call)
-	require.NotEqual(j.t, held, again, "after a rejection it is asked again")
-	j.post(j.user, 200, "/v1/executions/held-2/cancel", nil)
+	require.NotEqual(j.t, held, again, "another id asks again")
+	j.post(j.user, 200, "/v1/executions/held-4/cancel", nil)
 	j.becomes(again, "cancelled")
-	j.becomes("/v1/executions/held-2", "cancelled")
+	j.becomes("/v1/executions/held-4", "cancelled")
 	j.refused(j.key, 409, "CONFLICT", http.MethodPost, run, call)
 
 	// One more policy holds the call before a user decides.

@@ -56,6 +56,28 @@ func (f Facts) decidedOnce(a Approval, found *findings) {
 	}
 }
 
+// RejectionsFinal judges the promise that a rejection or an expiry is the end of its run:
+// the run stays so, and people are not asked about it again. A dry run stays intercepted.
+func RejectionsFinal(f Facts) []string {
+	var found findings
+	for _, a := range f.Approvals {
+		if a.Status != "rejected" && a.Status != "expired" {
+			continue
+		}
+		for _, r := range f.Runs {
+			if r.ID == a.RunID && r.State != a.Status && (!r.DryRun || r.State != "intercepted") {
+				found.report("%s: %s is %s, and the run is %s", r.ExecutionID, a.ID, a.Status, r.State)
+			}
+		}
+		for _, later := range f.Approvals {
+			if later.RunID == a.RunID && later.ID > a.ID {
+				found.report("%s: asked although %s is %s", later.ID, a.ID, a.Status)
+			}
+		}
+	}
+	return found
+}
+
 // ApprovalsRecorded judges the promise that the audit trail names the beginning, the
 // escalation and the end of each approval once.
 func ApprovalsRecorded(f Facts) []string {

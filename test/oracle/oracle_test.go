@@ -86,7 +86,7 @@ func (e *evidence) violations() string {
 		p = *e.past
 	}
 	needs := func(verb string) bool { return verb == wipe }
-	return strings.Join(slices.Concat(oracle.Approved(e.Facts, e.effects, needs, p), oracle.DecidedOnce(e.Facts),
+	return strings.Join(slices.Concat(oracle.Approved(e.Facts, e.effects, needs, p), oracle.DecidedOnce(e.Facts), oracle.RejectionsFinal(e.Facts),
 		oracle.ApprovalsRecorded(e.Facts), oracle.GrantsWithinBounds(e.Facts)), "\n")
 }
 
@@ -148,13 +148,18 @@ func TestOracleOneFaultIsFound(t *testing.T) {
 		"grant overused":      {func(e *evidence) { e.Grants = []oracle.Grant{{ID: uuid.New(), MaxUses: 1, Uses: 2}} }, "2 uses of 1"},
 		"grant not counted":   {func(e *evidence) { e.granted(func(g *oracle.Grant) { g.Uses = 0 }) }, "1 runs, 0 uses"},
 
-		"voted twice":          {func(e *evidence) { e.Decisions[1].UserID = e.Decisions[0].UserID }, "counted 2 times"},
-		"rejected, approved":   {func(e *evidence) { e.Decisions[1].Decision = "reject" }, "approved with 1 rejections"},
-		"approved by nobody":   {func(e *evidence) { e.Decisions = nil }, "approved by nobody"},
-		"vote not recorded":    {func(e *evidence) { e.Records[1].Action = "other" }, "2 decisions counted, 1 recorded"},
-		"asking not recorded":  {func(e *evidence) { e.Records = e.Records[1:] }, "0 records of its asking"},
-		"end recorded twice":   {func(e *evidence) { e.Records[1].Action = "approval.approved" }, "2 records say so"},
-		"silent escalation":    {func(e *evidence) { e.Approvals[0].EscalatedAt = &sent }, "escalated at"},
+		"voted twice":         {func(e *evidence) { e.Decisions[1].UserID = e.Decisions[0].UserID }, "counted 2 times"},
+		"rejected, approved":  {func(e *evidence) { e.Decisions[1].Decision = "reject" }, "approved with 1 rejections"},
+		"approved by nobody":  {func(e *evidence) { e.Decisions = nil }, "approved by nobody"},
+		"vote not recorded":   {func(e *evidence) { e.Records[1].Action = "other" }, "2 decisions counted, 1 recorded"},
+		"asking not recorded": {func(e *evidence) { e.Records = e.Records[1:] }, "0 records of its asking"},
+		"end recorded twice":  {func(e *evidence) { e.Records[1].Action = "approval.approved" }, "2 records say so"},
+		"silent escalation":   {func(e *evidence) { e.Approvals[0].EscalatedAt = &sent }, "escalated at"},
+		"expired, and sent":   {func(e *evidence) { e.Approvals[0].Status = "expired" }, "is expired, and the run is executed"},
+		"expired, asked again": {func(e *evidence) {
+			e.Approvals[0].Status = "expired"
+			e.Approvals = append(e.Approvals, oracle.Approval{ID: e.Approvals[0].ID + "1", RunID: e.Approvals[0].RunID})
+		}, "asked although"},
 		"end without a record": {func(e *evidence) { e.Approvals[0].Status = "expired" }, "0 records say so"},
 	} {
 		t.Run(name, func(t *testing.T) {
