@@ -30,43 +30,56 @@ type canary struct {
 	credentialType string
 	data           map[string]any
 	secrets        []string
+	// pasted is one of the stored secrets, which the caller puts into the arguments.
+	pasted string
+	// texts are what the caller and the provider write.
+	texts texts
 }
+
+// texts are the canaries in calls: a marker that is no secret, an argument that the document
+// marks as sensitive, and a result with a sensitive name.
+type texts struct{ marker, pin, result string }
 
 // canaries has one of each type of credential and place. The secrets have what
 // escapes differently in JSON, URLs and HTML.
-func canaries(tag string) []canary {
+func canaries(tag string, words texts) []canary {
 	secret := func(name string) string { return name + `"<` + tag + `>&/+=%` + name }
 	apiKey := func(in string) canary {
 		s := secret(in)
 		return canary{
 			slug: "key-" + in, scheme: map[string]any{"type": "apiKey", "in": in, "name": "x-shop-key"},
 			credentialType: "api_key", data: map[string]any{"key": s}, secrets: []string{s},
+			pasted: s, texts: words,
 		}
 	}
 	user, password := "user"+tag, secret("password")
 	token, custom := "token."+tag+"/+=", secret("custom")
 	return []canary{
 		apiKey("header"), apiKey("query"), apiKey("cookie"),
-		{"bearer", bearer(), "bearer", map[string]any{"token": token}, []string{token}},
+		{"bearer", bearer(), "bearer", map[string]any{"token": token}, []string{token}, token, words},
 		{
 			"basic",
 			map[string]any{"type": "http", "scheme": "basic"},
 			"basic",
 			map[string]any{"username": user, "password": password},
 			[]string{user, password, user + ":" + password},
+			password,
+			words,
 		},
-		{"custom", bearer(), "custom_header", map[string]any{"headers": map[string]string{"X-Shop-Token": custom}}, []string{custom}},
+		{"custom", bearer(), "custom_header", map[string]any{"headers": map[string]string{"X-Shop-Token": custom}}, []string{custom}, custom, words},
 	}
 }
 
 // Ways in which the provider gives the secret back.
 var echoes = []string{
-	"plain", "escaped", "base64", "base64 inside", "hex", "HEX", "url", "header", "400", "500", "text", "wrong type", "redirect", "garbage", "vanish", "request",
+	"plain", "escaped", "base64", "base64 inside", "hex", "HEX", "url", "header", "400", "500", "text", "wrong type", "redirect", "garbage", "vanish", "request", "result",
 }
 
 // echo is a provider that gives back every secret it is sent.
 type echo struct {
 	secrets []string
+	// result is the canary in an answer that is not about the credential.
+	result string
 	// calls counts what came with the credential in it.
 	mu    sync.Mutex
 	calls int
@@ -136,6 +149,8 @@ func (e *echo) answer(w http.ResponseWriter, r *http.Request, how string) {
 		panic(http.ErrAbortHandler)
 	case "request":
 		e.each(w, func(string) string { return fmt.Sprint(r.URL.String(), r.Header, r.Cookies()) })
+	case "result":
+		_, _ = fmt.Fprintf(w, `{"password":%q}`, e.result)
 	default:
 		e.each(w, func(s string) string { return s })
 	}
@@ -155,11 +170,12 @@ func (e *echo) each(w http.ResponseWriter, f func(string) string) {
 }
 
 func echoDocument(scheme map[string]any) json.RawMessage {
-	args := []string{"how", "note"}
+	args := []string{"how", "note", "pin", "mine"}
 	doc := document(scheme,
 		operation{method: http.MethodGet, path: "/echo", id: "canary_read", args: args},
 		operation{method: http.MethodPost, path: "/echo", id: "canary_write", args: args},
 	)
+	doc = json.RawMessage(strings.ReplaceAll(string(doc), `"pin":{"type":"string"}`, `"pin":{"type":"string","x-sensitive":true}`))
 	// Text is declared, so that one reaches the result.
 	return json.RawMessage(strings.ReplaceAll(string(doc), `"application/json":{"schema":{"type":"object"}}`,
 		`"application/json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}`))
@@ -193,11 +209,12 @@ func TestSecretsAreStoredAndShownNowhere(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		tenant := newTenant(s)
-		tag, marker := strings.ReplaceAll(uuid.NewString(), "-", ""), "marker-"+uuid.NewString()
-		secret := newSearch(tag)
+		tag := strings.ReplaceAll(uuid.NewString(), "-", "")
+		words := texts{marker: "marker-" + uuid.NewString(), pin: "pin-" + uuid.NewString(), result: "result-" + uuid.NewString()}
+		secret, pin, result := newSearch(tag), newSearch(words.pin), newSearch(words.result)
 		var answers []rig.Answer
-		for _, c := range canaries(tag) {
-			answers = append(answers, c.use(t, tenant, marker)...)
+		for _, c := range canaries(tag, words) {
+			answers = append(answers, c.use(t, tenant)...)
 		}
 		for _, path := range []string{"/v1/executions?limit=500", "/v1/credentials", "/v1/providers", "/v1/api-keys"} {
 			answers = append(answers, tenant.User.Do(http.MethodGet, path, nil))
@@ -207,22 +224,31 @@ func TestSecretsAreStoredAndShownNowhere(t *testing.T) {
 			require.NoError(t, a.Err)
 			require.Empty(t, secret.in(a.Body), "%s", a.Body)
 			require.Empty(t, secret.in([]byte(fmt.Sprint(a.Header))), "%v", a.Header)
+			require.Empty(t, pin.in(a.Body), "%s", a.Body)
+			require.Empty(t, result.in(a.Body), "%s", a.Body)
 		}
 		t.Logf("%d answers searched", len(answers))
-		plain, key, token := newSearch(marker), newSearch(tenant.Runtime.Key), newSearch(tenant.User.Token)
-		searchStores(t, s, plain, map[string]search{"credential": secret, "API key": key, "token": token})
+		plain, key, token := newSearch(words.marker), newSearch(tenant.Runtime.Key), newSearch(tenant.User.Token)
+		searchStores(t, s, plain, map[string]search{
+			"credential": secret, "API key": key, "token": token, "sensitive argument": pin, "sensitive result": result,
+		})
 	})
 }
 
-// use runs everything with the credential and returns what the API said.
-func (c canary) use(t *testing.T, tenant *rig.Tenant, marker string) (answers []rig.Answer) {
+// use runs everything with the credential and returns what the API said, but for the answers
+// whose result is a canary: only the caller of the run reads that, and its repeat.
+func (c canary) use(t *testing.T, tenant *rig.Tenant) (answers []rig.Answer) {
 	t.Helper()
-	provider := &echo{secrets: c.secrets}
+	provider := &echo{secrets: c.secrets, result: c.texts.result}
 	base := rig.Serve(t, provider)
 	call := func(verb, how, id string, dry bool) rig.Answer {
+		args := map[string]any{"how": how, "note": c.texts.marker}
+		if verb == "canary_write" { // a read has its arguments in the address
+			args["pin"], args["mine"] = c.texts.pin, c.pasted
+		}
 		return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
-			"verb": c.slug + ":" + verb, "args": map[string]any{"how": how, "note": marker}, "execution_id": id, "dryRun": dry,
-			"metadata": map[string]any{"note": marker},
+			"verb": c.slug + ":" + verb, "args": args, "execution_id": id, "dryRun": dry,
+			"metadata": map[string]any{"note": c.texts.marker},
 		}, "Prefer: wait=60")
 	}
 	tenant.Connect(t, c.slug, base, echoDocument(c.scheme), "", nil)
@@ -238,6 +264,10 @@ func (c canary) use(t *testing.T, tenant *rig.Tenant, marker string) (answers []
 		for range 2 {
 			a := call("canary_write", how, id, false)
 			seen[a.Status]++
+			if how == "result" {
+				require.Contains(t, string(a.Body), `{"password":"`+c.texts.result+`"}`, "the caller reads its result")
+				continue
+			}
 			answers = append(answers, a)
 		}
 		answers = append(answers, tenant.User.Do(http.MethodGet, "/v1/executions/"+id, nil))
