@@ -137,6 +137,7 @@ const (
 	SettingLoginEmail  Setting = "app.login_email"     // lower-case address
 	SettingRefreshHash Setting = "app.refresh_hash"    // hex of a refresh token's hash
 	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
+	SettingRewrap      Setting = "app.rewrap"          // the id of a key-encryption key: of all tenants, what is wrapped under another
 	SettingSweep       Setting = "app.sweep"           // "on": of all tenants, the runs and approvals to sweep
 	SettingSeal        Setting = "app.seal"            // "on": the ids of all tenants
 )

@@ -95,3 +95,11 @@ SELECT id, tenant_id FROM credentials WHERE NOT digested AND id > @after ORDER B
 -- Changes nothing where the credential was rotated meanwhile: then its digests are made.
 -- name: MarkDigested :execrows
 UPDATE credentials SET digested = true WHERE tenant_id = @tenant_id AND id = @id AND version = @version AND NOT digested;
+
+-- Across tenants, under the rewrap setting: what is wrapped under another key-encryption key.
+-- name: CredentialsToRewrap :many
+SELECT id, tenant_id FROM credentials WHERE kek_id <> @current AND id > @after ORDER BY id LIMIT @most;
+
+-- name: RewrapCredential :execrows
+UPDATE credentials SET kek_id = @kek_id, wrapped_key = @wrapped_key
+ WHERE tenant_id = @tenant_id AND id = @id AND version = @version AND kek_id = @old_kek_id;

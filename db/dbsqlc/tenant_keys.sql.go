@@ -56,3 +56,59 @@ func (q *Queries) InsertTenantKey(ctx context.Context, db DBTX, arg InsertTenant
 	_, err := db.Exec(ctx, InsertTenantKey, arg.TenantID, arg.KekID, arg.WrappedKey)
 	return err
 }
+
+const RewrapTenantKey = `-- name: RewrapTenantKey :execrows
+UPDATE tenant_keys SET kek_id = $1, wrapped_key = $2, wrapped_at = now()
+ WHERE tenant_id = $3 AND kek_id = $4
+`
+
+type RewrapTenantKeyParams struct {
+	KekID      string
+	WrappedKey []byte
+	TenantID   uuid.UUID
+	OldKekID   string
+}
+
+func (q *Queries) RewrapTenantKey(ctx context.Context, db DBTX, arg RewrapTenantKeyParams) (int64, error) {
+	result, err := db.Exec(ctx, RewrapTenantKey,
+		arg.KekID,
+		arg.WrappedKey,
+		arg.TenantID,
+		arg.OldKekID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const TenantKeysToRewrap = `-- name: TenantKeysToRewrap :many
+SELECT tenant_id FROM tenant_keys WHERE kek_id <> $1 AND tenant_id > $2 ORDER BY tenant_id LIMIT $3
+`
+
+type TenantKeysToRewrapParams struct {
+	Current string
+	After   uuid.UUID
+	Most    int32
+}
+
+// Across tenants, as CredentialsToRewrap.
+func (q *Queries) TenantKeysToRewrap(ctx context.Context, db DBTX, arg TenantKeysToRewrapParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, TenantKeysToRewrap, arg.Current, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var tenant_id uuid.UUID
+		if err := rows.Scan(&tenant_id); err != nil {
+			return nil, err
+		}
+		items = append(items, tenant_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -52,6 +52,42 @@ func (q *Queries) BindCredentials(ctx context.Context, db DBTX, arg BindCredenti
 	return items, nil
 }
 
+const CredentialsToRewrap = `-- name: CredentialsToRewrap :many
+SELECT id, tenant_id FROM credentials WHERE kek_id <> $1 AND id > $2 ORDER BY id LIMIT $3
+`
+
+type CredentialsToRewrapParams struct {
+	Current string
+	After   uuid.UUID
+	Most    int32
+}
+
+type CredentialsToRewrapRow struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+}
+
+// Across tenants, under the rewrap setting: what is wrapped under another key-encryption key.
+func (q *Queries) CredentialsToRewrap(ctx context.Context, db DBTX, arg CredentialsToRewrapParams) ([]CredentialsToRewrapRow, error) {
+	rows, err := db.Query(ctx, CredentialsToRewrap, arg.Current, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CredentialsToRewrapRow{}
+	for rows.Next() {
+		var i CredentialsToRewrapRow
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DeleteCredential = `-- name: DeleteCredential :execrows
 DELETE FROM credentials WHERE tenant_id = $1 AND id = $2
 `
@@ -513,6 +549,35 @@ func (q *Queries) ProviderBaseURL(ctx context.Context, db DBTX, arg ProviderBase
 		return nil, err
 	}
 	return items, nil
+}
+
+const RewrapCredential = `-- name: RewrapCredential :execrows
+UPDATE credentials SET kek_id = $1, wrapped_key = $2
+ WHERE tenant_id = $3 AND id = $4 AND version = $5 AND kek_id = $6
+`
+
+type RewrapCredentialParams struct {
+	KekID      string
+	WrappedKey []byte
+	TenantID   uuid.UUID
+	ID         uuid.UUID
+	Version    int32
+	OldKekID   string
+}
+
+func (q *Queries) RewrapCredential(ctx context.Context, db DBTX, arg RewrapCredentialParams) (int64, error) {
+	result, err := db.Exec(ctx, RewrapCredential,
+		arg.KekID,
+		arg.WrappedKey,
+		arg.TenantID,
+		arg.ID,
+		arg.Version,
+		arg.OldKekID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const RotateCredential = `-- name: RotateCredential :one

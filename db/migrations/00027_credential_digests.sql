@@ -20,7 +20,14 @@ ALTER TABLE credentials ADD COLUMN digested boolean NOT NULL DEFAULT false;
 CREATE INDEX credentials_undigested ON credentials (id) WHERE NOT digested;
 CREATE POLICY credentials_sweep ON credentials FOR SELECT USING (app_setting('app.sweep') = 'on' AND NOT digested);
 
+-- The operator's command wraps keys again under a new key-encryption key. It sees, of all
+-- tenants, what is wrapped under another.
+CREATE POLICY credentials_rewrap ON credentials FOR SELECT USING (kek_id <> app_setting('app.rewrap'));
+CREATE POLICY tenant_keys_rewrap ON tenant_keys FOR SELECT USING (kek_id <> app_setting('app.rewrap'));
+
 -- +goose Down
+DROP POLICY tenant_keys_rewrap ON tenant_keys;
+DROP POLICY credentials_rewrap ON credentials;
 DROP POLICY credentials_sweep ON credentials;
 ALTER TABLE credentials DROP COLUMN digested;
 DROP TABLE credential_digests;

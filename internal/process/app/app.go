@@ -142,13 +142,7 @@ func (a *App) buildRuns() (err error) {
 	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
-	kms, err := vault.NewLocalKMS(a.cfg.VaultKeys)
-	if err != nil {
-		return err
-	}
-	if a.vault, err = vault.Open(vault.Deps{
-		DB: a.pool, KMS: kms, CheckURL: egress.Config{AllowLoopback: a.cfg.AllowLoopback}.CheckURL, Quotas: a.quotas,
-	}); err != nil {
+	if a.vault, err = openVault(a.cfg, a.pool, a.quotas); err != nil {
 		return err
 	}
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)

@@ -38,6 +38,7 @@ func Commands() []*cobra.Command {
 		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true}),
 		migrateCommand(),
 		auditCommand(),
+		vaultCommand(),
 		healthCommand(),
 	}
 }
@@ -53,6 +54,8 @@ func Needs(command string) []config.Need {
 		return append(worker, config.NeedAuth)
 	case "migrate":
 		return []config.Need{config.NeedMigrate}
+	case "vault":
+		return []config.Need{config.NeedDatabase, config.NeedVault}
 	default:
 		return nil
 	}

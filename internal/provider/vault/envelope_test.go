@@ -74,6 +74,8 @@ func TestSealedValueOpensOnlyWhereItBelongs(t *testing.T) {
 // left to refuse.
 type nakedKMS struct{}
 
+func (nakedKMS) Current() string { return "" }
+
 func (nakedKMS) Wrap(_ context.Context, dataKey, _ []byte) (string, []byte, error) {
 	return "naked", append([]byte(nil), dataKey...), nil
 }

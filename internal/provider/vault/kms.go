@@ -15,6 +15,8 @@ import (
 // The additional data must be the same in both calls. Implementations are safe
 // for concurrent use.
 type KMS interface {
+	// Current returns the id of the key that Wrap uses now.
+	Current() string
 	// Wrap seals dataKey under the current key and names that key.
 	Wrap(ctx context.Context, dataKey, additionalData []byte) (keyID string, wrapped []byte, err error)
 	// Unwrap opens what Wrap sealed under the key keyID, which may be an older one.
@@ -79,6 +81,9 @@ func (k *LocalKMS) add(entry string) error {
 	}
 	return nil
 }
+
+// Current implements KMS.
+func (k *LocalKMS) Current() string { return k.current }
 
 // Wrap implements KMS.
 func (k *LocalKMS) Wrap(_ context.Context, dataKey, additionalData []byte) (string, []byte, error) {

@@ -2,10 +2,12 @@ package vault_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/datakey"
@@ -72,4 +74,42 @@ func TestTenantKeyElsewhereDoesNotOpen(t *testing.T) {
 	require.Error(t, err, "another tenant")
 	_, err = r.process(t, "k2").Key(t.Context(), r.tenant)
 	require.ErrorContains(t, err, "not configured", "without the key-encryption key")
+}
+
+func TestRewrapLeavesTheOldKeyWithoutUse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var stored []vault.Credential
+	before := map[uuid.UUID]string{}
+	for _, tenant := range []uuid.UUID{r.tenant, r.other} {
+		c, err := r.Create(t.Context(), by(tenant), vault.New{Provider: "shop", Type: "api_key", Data: json.RawMessage(`{"key":"` + canary + `-and-more"}`)})
+		require.NoError(t, err)
+		stored = append(stored, c)
+		key, err := r.Key(t.Context(), tenant)
+		require.NoError(t, err)
+		before[tenant] = digestOf(key)
+	}
+	done, err := r.process(t, "k1").Rewrap(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, done, "all are under the current key")
+	_, err = r.process(t, "n1").Rewrap(t.Context())
+	require.ErrorContains(t, err, "not configured", "the old key is needed once more")
+	done, err = r.process(t, "n1", "k1").Rewrap(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, vault.Rewrapped{Credentials: 2, TenantKeys: 2}, done)
+
+	only := r.process(t, "n1")
+	for i, tenant := range []uuid.UUID{r.tenant, r.other} {
+		_, valid, err := only.Validate(t.Context(), tenant, stored[i].ID)
+		require.NoError(t, err)
+		require.True(t, valid)
+		key, err := only.Key(t.Context(), tenant)
+		require.NoError(t, err)
+		require.Equal(t, before[tenant], digestOf(key), "the data key is the same")
+	}
+	done, err = r.process(t, "n1", "k1").Rewrap(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, done)
+	_, err = r.process(t, "k1").Key(t.Context(), r.tenant)
+	require.Error(t, err)
 }
