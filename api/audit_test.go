@@ -315,3 +315,17 @@ func TestFailedExportClosesConnection(t *testing.T) {
 		require.Contains(t, s.log.String(), "a stream was broken off", format)
 	}
 }
+
+func TestCallRefusedForItsKeyIsRecorded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, key := range []string{"agent", "agent", "nobody"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/runtime/actions/run", strings.NewReader(`{"verb":"shop:pay","args":{}}`))
+		r.Header.Set("X-API-Key", key)
+		r.Header.Set("Content-Type", "application/json")
+		s.server.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	require.NoError(t, s.journal.Flush(t.Context()))
+	list, _ := s.auditList(t, "?action=run.refused")
+	require.Len(t, list, 2, "one, and the count of those like it; 401 leaves none")
+}

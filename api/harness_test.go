@@ -63,7 +63,9 @@ type site struct {
 	log    *bytes.Buffer
 	tenant uuid.UUID
 	trail  *audit.Trail
-	keys   map[string]bool
+	// journal has what the runs and the approvals have not written yet.
+	journal *audit.Journal
+	keys    map[string]bool
 }
 
 func newSite(t *testing.T) *site {
@@ -98,7 +100,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	s.trail, err = audit.New(audit.Config{}, audit.Deps{DB: s.db.Pool, Signer: signer, Log: testkit.Quiet()})
 	require.NoError(t, err)
-	policies, runs := governed(t, s.db, shelf, safe)
+	policies, runs, journal := governed(t, s.db, shelf, safe)
+	s.journal = journal
 	s.server, err = api.New(api.Deps{
 		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
 		Catalog: shelf, Providers: shelf, Importer: importer, Credentials: safe,

@@ -28,7 +28,7 @@ import (
 
 // governed joins policies and runs, like the composition root. The runs have no engine,
 // so they can only be evaluated and listed.
-func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault.Vault) (*policy.Service, *run.Service) {
+func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault.Vault) (*policy.Service, *run.Service, *audit.Journal) {
 	t.Helper()
 	sets, err := policy.NewSets(pool.Pool)
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	require.NoError(t, err)
 	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Journal: journal, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
-	return policies, runs
+	return policies, runs, journal
 }
 
 var _ api.Policies = (*policy.Service)(nil)
