@@ -131,7 +131,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
--- name: MarkAlive :exec
+-- name: MarkAlive :execrows
 -- The process that is sending the run repeats this mark; see internal/action/run/alive.go.
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';

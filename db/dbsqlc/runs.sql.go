@@ -1041,7 +1041,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 	return i, err
 }
 
-const MarkAlive = `-- name: MarkAlive :exec
+const MarkAlive = `-- name: MarkAlive :execrows
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'sending'
 `
@@ -1053,9 +1053,12 @@ type MarkAliveParams struct {
 }
 
 // The process that is sending the run repeats this mark; see internal/action/run/alive.go.
-func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) error {
-	_, err := db.Exec(ctx, MarkAlive, arg.TenantID, arg.ID, arg.Attempt)
-	return err
+func (q *Queries) MarkAlive(ctx context.Context, db DBTX, arg MarkAliveParams) (int64, error) {
+	result, err := db.Exec(ctx, MarkAlive, arg.TenantID, arg.ID, arg.Attempt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const MarkSending = `-- name: MarkSending :many

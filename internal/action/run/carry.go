@@ -15,6 +15,9 @@ type carried struct {
 	claims *lru.Cache[flow.RunRef, Run]
 	// judgements are rows with their verb and verdict, for Send.
 	judgements *lru.Cache[flow.RunRef, prepared]
+	// unsent are runs that this process may have marked as sending without knowing it, and
+	// the number of that attempt. Provably none of its bytes left.
+	unsent *lru.Cache[flow.RunRef, int32]
 }
 
 // carriedMost is more than the number of runs that one worker has under way. carriedArgs, in
@@ -25,7 +28,7 @@ const (
 )
 
 func newCarried() *carried {
-	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared]()}
+	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared](), unsent: cacheOf[int32]()}
 }
 
 func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
@@ -64,6 +67,24 @@ func (c *carried) judgement(ref flow.RunRef) (prepared, bool) { return c.judgeme
 
 // forget drops what is known of the run: its row has changed.
 func (c *carried) forget(ref flow.RunRef) {
+	c.forgetJudgement(ref)
+	c.unsent.Remove(ref)
+}
+
+// forgetJudgement makes the next step read the run.
+func (c *carried) forgetJudgement(ref flow.RunRef) {
 	c.claims.Remove(ref)
 	c.judgements.Remove(ref)
+}
+
+// notSent remembers that an attempt ended before it was known to be marked.
+func (c *carried) notSent(ref flow.RunRef, sends int32) {
+	c.forgetJudgement(ref)
+	c.unsent.Add(ref, sends)
+}
+
+// wasNotSent reports whether the run is marked for an attempt that this process did not make.
+func (c *carried) wasNotSent(r Run) bool {
+	sends, known := c.unsent.Peek(r.ref())
+	return known && r.State == StateSending && r.Sends == sends
 }

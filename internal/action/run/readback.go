@@ -130,7 +130,8 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := call.Send(ctx, "")
+	a := call.Send(ctx, "", func() bool { return true })
+	defer a.free()
 	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil && declared.Match.Matches(a.Result) {
 		return a.Result, nil
 	}

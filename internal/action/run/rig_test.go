@@ -219,6 +219,8 @@ type provider struct {
 	effects atomic.Int64
 	answer  atomic.Pointer[func(n int64) run.Answer]
 	keys    sync.Map
+	// dialing is called once, between the mark and the first byte.
+	dialing atomic.Pointer[func(mayBegin func() bool)]
 	args    atomic.Pointer[json.RawMessage] // of the last call
 }
 
@@ -342,7 +344,13 @@ type call struct {
 
 func (c call) Preview(args json.RawMessage) json.RawMessage { return args }
 
-func (c call) Send(_ context.Context, key string) run.Answer {
+func (c call) Send(_ context.Context, key string, mayBegin func() bool) run.Answer {
+	if f := c.provider.dialing.Swap(nil); f != nil {
+		(*f)(mayBegin)
+	}
+	if !mayBegin() {
+		return run.Answer{Phase: attempt.NotSent}
+	}
 	n := c.provider.effects.Add(1)
 	c.provider.args.Store(&c.args)
 	c.provider.keys.Store(key, true)

@@ -131,8 +131,9 @@ type Call interface {
 	// Preview returns the request of args as it would be sent, masked.
 	Preview(args json.RawMessage) json.RawMessage
 	// Send makes exactly one attempt. key is the idempotency key for providers that take
-	// one; other providers do not get it. The answer contains no secret.
-	Send(ctx context.Context, key string) Answer
+	// one; other providers do not get it. mayBegin is asked right before the first byte
+	// leaves: where it is false, nothing is sent. The answer contains no secret.
+	Send(ctx context.Context, key string, mayBegin func() bool) Answer
 }
 
 // Targets finds verbs.

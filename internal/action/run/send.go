@@ -34,6 +34,9 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 		}
 		p = *n.send
 	}
+	if s.carried.wasNotSent(p.run) {
+		return s.takeBack(ctx, p)
+	}
 	if again, yes := s.underWay(p.run); yes {
 		return again, nil
 	}
@@ -48,16 +51,21 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if err != nil {
 		return flow.Step{}, err
 	}
+	began := time.Now()
 	sends, before, err := s.markSending(ctx, p, once.resend)
 	if err != nil {
+		// The commit may have been lost on its way back: this process knows that it has not sent.
+		s.carried.notSent(ref, p.run.Sends+1)
 		return flow.Step{}, err
 	}
 	if sends == 0 {
 		return s.notSendable(ctx, ref)
 	}
-	defer s.keepAlive(ctx, p.run)()
+	alive := s.keepAlive(ctx, p.run, began)
+	defer alive.stop()
 	failpoint.Hit("after_sending")
-	answer := call.Send(ctx, providerKey(p.run))
+	answer := call.Send(ctx, providerKey(p.run), alive.mayBegin)
+	defer answer.free()
 	failpoint.Hit("after_response")
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
@@ -131,6 +139,16 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	return sent.Value[0].Sends, history{maybeSent: sent.Value[0].MaybeSent, inDoubt: sent.Value[0].InDoubt}, nil
 }
 
+// takeBack makes a run claimed again that this process has marked as sending and provably has
+// not sent.
+func (s *Service) takeBack(ctx context.Context, p prepared) (flow.Step, error) {
+	step, err := s.recordOnce(ctx, p, settlement{again: true, after: lookAgain, harmless: true})
+	if err == nil {
+		s.carried.forget(p.run.ref())
+	}
+	return step, err
+}
+
 // lookAgain is the pause before a run is judged again, after a change between its
 // judgement and its sending.
 const lookAgain = 50 * time.Millisecond
@@ -139,7 +157,7 @@ const lookAgain = 50 * time.Millisecond
 // crash left it in sending, its key was revoked, or policies or approvals have changed.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// This comes first, so that a repeat of this step reads everything again.
-	s.carried.forget(ref)
+	s.carried.forgetJudgement(ref)
 	p, mine, err := s.load(ctx, ref)
 	if err != nil {
 		return flow.Step{}, err
@@ -147,6 +165,8 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	switch {
 	case !mine:
 		return flow.Step{State: p.run.State, Done: true}, nil
+	case s.carried.wasNotSent(p.run):
+		return s.takeBack(ctx, p)
 	case p.run.State == StateSending:
 		if again, yes := s.underWay(p.run); yes {
 			return again, nil

@@ -28,6 +28,15 @@ type Answer struct {
 	Timeout bool
 	// RetryAfter is how long the provider asks to wait; 0 where it does not say.
 	RetryAfter time.Duration
+	// Free gives the memory of a large answer back once its outcome is recorded; nil where
+	// there is nothing to give back.
+	Free func()
+}
+
+func (a Answer) free() {
+	if a.Free != nil {
+		a.Free()
+	}
 }
 
 // settlement is what follows from an answer: an end, or another attempt after a wait.

@@ -105,3 +105,42 @@ func TestPauseAfterALateAnswerIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, flow.Step{State: run.StateExecuted, Done: true}, step)
 }
+
+// Postgres has marked the run, and its answer to that was lost. This process knows that it
+// has not sent, so the outcome is not unknown.
+func TestMarkWhoseAnswerWasLostIsTakenBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one := r.claims("pay", 1)[0]
+	r.LoseMark(one, 1)
+	r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now(), updated_at = now()`)
+	step, err := r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, run.StateClaimed, step.State)
+	require.Zero(t, r.provider.effects.Load())
+	step, err = r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, flow.Step{State: run.StateExecuted, Done: true}, step)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
+
+// A process was frozen between its mark and the first byte. Meanwhile the call was given up,
+// and perhaps run again. Its first byte must not leave.
+func TestCallThatWasGivenUpMeanwhileDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	frozen := func(mayBegin func() bool) {
+		require.True(t, mayBegin())
+		r.admin(`UPDATE runs SET state = 'outcome_unknown', finished_at = now()`)
+		require.Eventually(t, func() bool { return !mayBegin() }, 20*time.Second, 10*time.Millisecond)
+	}
+	r.provider.dialing.Store(&frozen)
+	one := r.claims("pay", 1)[0]
+	_, err := r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		step, err := r.Send(t.Context(), one)
+		return err == nil && step == flow.Step{State: run.StateOutcomeUnknown, Done: true}
+	}, 20*time.Second, 10*time.Millisecond)
+	require.Zero(t, r.provider.effects.Load())
+}

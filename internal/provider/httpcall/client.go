@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/share"
 )
 
 // Limits of one attempt.
@@ -39,6 +40,11 @@ type SendOptions struct {
 	// IdempotencyHeader and IdempotencyKey are set where the provider takes a key.
 	IdempotencyHeader string
 	IdempotencyKey    string
+	// MayBegin is asked when there is a connection, right before the first byte is written.
+	// Where it is false, nothing is sent. nil means that the attempt may begin.
+	MayBegin func() bool
+	// Owner is whose share of the memory for large answers the attempt takes.
+	Owner string
 }
 
 // Outcome is all that is known after one attempt.
@@ -54,12 +60,30 @@ type Outcome struct {
 	Err         error // why there is no answer; never contains the URL or a header
 	Timeout     bool  // Err or BodyErr is from the attempt's own time limit
 	Duration    time.Duration
+	// Free gives the memory of a large answer back to its owner's share; nil for a small one.
+	// The caller calls it once, when it no longer needs Body and what was made of it.
+	Free func()
+}
+
+// A provider may close a connection that was idle just when a request is put on it. Then
+// nobody knows whether the request was read. Common servers keep idle connections for 5 s and
+// more, so a write takes none that was idle for longer than writeIdle.
+const writeIdle = 2 * time.Second
+
+// smallBody is the most bytes of an answer that are read at once. A larger answer takes one of
+// the large places until Outcome.Free is called: it is copied three or four times while it is
+// read, cleaned and stored.
+const smallBody = 64 << 10
+
+func largePlaces() share.Limits {
+	return share.Limits{Total: 16, PerOwner: 4, PerPart: 4, Waiting: 4096, WaitingPerOwner: 1024}
 }
 
 // Client sends requests to providers.
 type Client struct {
-	http *http.Client
-	now  func() time.Time
+	reads, writes *http.Client
+	large         *share.Pool
+	now           func() time.Time
 }
 
 // NewClient wraps a client whose transport guards where it connects. now is the
@@ -68,9 +92,15 @@ func NewClient(guarded *http.Client, now func() time.Time) (*Client, error) {
 	if guarded == nil || now == nil {
 		return nil, errors.New("httpcall: a client needs an HTTP client and a clock")
 	}
-	c := *guarded
-	c.Timeout, c.Jar = 0, nil
-	return &Client{http: &c, now: now}, nil
+	reads := *guarded
+	reads.Timeout, reads.Jar = 0, nil
+	writes := reads
+	if t, ok := reads.Transport.(*http.Transport); ok {
+		t = t.Clone()
+		t.IdleConnTimeout = writeIdle
+		writes.Transport = t
+	}
+	return &Client{reads: &reads, writes: &writes, large: share.New(largePlaces()), now: now}, nil
 }
 
 // errResend ends a second attempt that net/http makes by itself.
@@ -89,7 +119,7 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 	defer stop()
 	trying, cancel := context.WithCancelCause(limited)
 	defer cancel(nil)
-	w := &watch{write: !opt.Read, cancel: cancel}
+	w := &watch{write: !opt.Read, cancel: cancel, mayBegin: opt.MayBegin}
 	req, err := newRequest(httptrace.WithClientTrace(trying, w.trace()), r, opt)
 	if err != nil {
 		return Outcome{Phase: attempt.NotSent, Err: err}
@@ -97,13 +127,22 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 	timedOut := func(err error) bool {
 		return err != nil && ctx.Err() == nil && (limited.Err() != nil || isTimeout(err))
 	}
-	client := *c.http
+	client := *c.writes
+	if opt.Read {
+		client = *c.reads
+	}
 	client.CheckRedirect = redirects(opt.Read, r.Method)
 	resp, err := client.Do(req)
+	if w.late.Load() {
+		if err == nil {
+			_ = resp.Body.Close() // what it says is not looked at
+		}
+		err = errLate
+	}
 	if err != nil {
 		return Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
 	}
-	out := c.read(resp, orDefault(opt.MaxBytes, DefaultMaxBytes))
+	out := c.read(limited, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
 	out.Timeout = timedOut(out.BodyErr)
 	return out
 }
@@ -153,19 +192,30 @@ func newRequest(ctx context.Context, r *Request, opt SendOptions) (*http.Request
 	return req, nil
 }
 
+// errLate ends an attempt that may no longer begin.
+var errLate = errors.New("the process was stopped for too long before it could send")
+
 // watch follows one attempt through net/http.
 type watch struct {
-	write   bool
-	cancel  context.CancelCauseFunc
-	gotConn atomic.Bool
-	wrote   atomic.Bool
+	write    bool
+	cancel   context.CancelCauseFunc
+	mayBegin func() bool
+	gotConn  atomic.Bool
+	wrote    atomic.Bool
+	// late: the attempt may no longer begin. closed: its connection was closed before it could
+	// write.
+	late, closed atomic.Bool
 }
 
 func (w *watch) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { w.refuseResend() },
-		GotConn: func(httptrace.GotConnInfo) {
+		GotConn: func(info httptrace.GotConnInfo) {
 			w.refuseResend()
+			if w.mayBegin != nil && !w.mayBegin() {
+				w.refuseLate(info.Conn)
+				return
+			}
 			w.gotConn.Store(true)
 		},
 		WroteHeaderField: func(string, []string) { w.wrote.Store(true) },
@@ -182,10 +232,24 @@ func (w *watch) refuseResend() {
 	}
 }
 
+// refuseLate ends the attempt before it writes. HTTP/2 looks at the context before it writes,
+// and its connection serves others. HTTP/1 does not look, so its connection is closed.
+func (w *watch) refuseLate(conn net.Conn) {
+	w.late.Store(true)
+	if t, ok := conn.(*tls.Conn); !ok || t.ConnectionState().NegotiatedProtocol != "h2" {
+		_ = conn.Close() // it is not used again
+		w.closed.Store(true)
+	}
+	w.cancel(errLate)
+}
+
 // phase returns how far an attempt without an answer got. Once there was a connection, a
 // goroutine of net/http may write to it at any moment, even after the attempt has failed.
 // So only an attempt without a connection was provably not sent.
 func (w *watch) phase() attempt.Phase {
+	if w.closed.Load() && !w.gotConn.Load() {
+		return attempt.NotSent
+	}
 	if w.gotConn.Load() || w.wrote.Load() {
 		return attempt.Sent
 	}
@@ -206,7 +270,7 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 }
 
 // read takes the answer over. Its size counts after decompression.
-func (c *Client) read(resp *http.Response, limit int64) Outcome {
+func (c *Client) read(ctx context.Context, resp *http.Response, limit int64, owner string) Outcome {
 	defer resp.Body.Close()
 	out := Outcome{
 		Phase: attempt.Answered, Status: resp.StatusCode, Header: http.Header{},
@@ -218,7 +282,20 @@ func (c *Client) read(resp *http.Response, limit int64) Outcome {
 			out.Header.Set(name, value)
 		}
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	c.readBody(ctx, resp.Body, limit, owner, &out)
+	return out
+}
+
+// readBody reads at most limit bytes. A body over smallBody waits for a place first.
+func (c *Client) readBody(ctx context.Context, r io.Reader, limit int64, owner string, out *Outcome) {
+	body, err := io.ReadAll(io.LimitReader(r, min(limit, smallBody)+1))
+	if err == nil && int64(len(body)) > smallBody && limit > smallBody {
+		var rest []byte
+		if out.Free, err = c.large.Take(ctx, owner, ""); err == nil {
+			rest, err = io.ReadAll(io.LimitReader(r, limit+1-int64(len(body))))
+			body = append(body, rest...)
+		}
+	}
 	if int64(len(body)) > limit {
 		body, out.Truncated = body[:limit], true
 	}
@@ -226,7 +303,6 @@ func (c *Client) read(resp *http.Response, limit int64) Outcome {
 	if err != nil && !out.Truncated {
 		out.BodyErr = publicError(err)
 	}
-	return out
 }
 
 // retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
@@ -268,6 +344,8 @@ func publicError(err error) error {
 	switch {
 	case errors.Is(err, errResend):
 		return errResend
+	case errors.Is(err, errLate):
+		return errLate
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded):

@@ -22,11 +22,11 @@ func (c *call) Preview(args json.RawMessage) json.RawMessage {
 }
 
 // Send implements run.Call: exactly one attempt.
-func (c *call) Send(ctx context.Context, key string) run.Answer {
+func (c *call) Send(ctx context.Context, key string, mayBegin func() bool) run.Answer {
 	defer c.noteUse(ctx)
 	return c.req.Send(ctx, Attempt{
 		Timeout: c.t.artefacts.head.Timeout(c.t.d.cfg.Timeout), Read: c.t.meta.Operation == verb.Read,
-		KeyHeader: c.t.meta.Idempotency.Header(), Key: key, Clean: c.clean,
+		KeyHeader: c.t.meta.Idempotency.Header(), Key: key, Clean: c.clean, MayBegin: mayBegin, Tenant: c.t.tenant,
 	})
 }
 

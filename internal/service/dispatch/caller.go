@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/credential"
 )
@@ -46,4 +48,8 @@ type Attempt struct {
 	// Clean takes the credential out of what came back, in every form that a provider may
 	// echo it in. It comes before everything else that looks at the body.
 	Clean func(body []byte) []byte
+	// MayBegin is asked right before the first byte leaves.
+	MayBegin func() bool
+	// Tenant is whose share of the memory for large answers the attempt takes.
+	Tenant uuid.UUID
 }

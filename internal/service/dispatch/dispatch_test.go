@@ -162,7 +162,7 @@ func TestPlanKindChoosesTheCaller(t *testing.T) {
 		preview := string(call.Preview(args))
 		require.Contains(t, preview, `"tool":"say"`)
 		require.NotContains(t, preview, "1234")
-		answer := call.Send(t.Context(), "")
+		answer := call.Send(t.Context(), "", func() bool { return true })
 		require.Contains(t, string(answer.Result), `"url":"https://tools.example/say"`)
 		require.NotContains(t, string(answer.Result), "s3cret-value")
 	}

@@ -95,8 +95,9 @@ func (r *httpRequest) Apply(auth credential.Auth, secret credential.Secret) erro
 func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 	out := r.client.Send(ctx, r.req, httpcall.SendOptions{
 		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
+		MayBegin: a.MayBegin, Owner: a.Tenant.String(),
 	})
-	answer := run.Answer{Phase: out.Phase, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout}
+	answer := run.Answer{Phase: out.Phase, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout, Free: out.Free}
 	switch out.Phase {
 	case attempt.NotSent:
 		answer.Problem = notSent(out.Err)

@@ -1,0 +1,79 @@
+package httpcall_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/provider/httpcall"
+)
+
+// A process was stopped between the mark in its row and the first byte. By now the call may
+// have been given up by others, so nothing leaves.
+func TestAttemptThatMayNoLongerBeginSendsNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		http2, reuse bool
+	}{
+		{"new connection", false, false},
+		{"kept connection", false, true},
+		{"HTTP/2, new connection", true, false},
+		{"HTTP/2, kept connection", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { requests.Add(1); w.WriteHeader(204) }))
+			server.EnableHTTP2 = c.http2
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			client := newClient(t, server.Client().Transport.(*http.Transport).Clone())
+			want := int32(0)
+			if c.reuse {
+				require.Equal(t, attempt.Answered, client.Send(t.Context(), post(server.URL), httpcall.SendOptions{}).Phase)
+				want++
+			}
+			for _, read := range []bool{false, true} {
+				out := client.Send(t.Context(), post(server.URL), httpcall.SendOptions{Read: read, MayBegin: func() bool { return false }})
+				require.Equal(t, attempt.NotSent, out.Phase)
+				require.ErrorContains(t, out.Err, "stopped for too long")
+			}
+			out := client.Send(t.Context(), post(server.URL), httpcall.SendOptions{MayBegin: func() bool { return true }})
+			require.Equal(t, 204, out.Status)
+			require.Equal(t, want+1, requests.Load())
+		})
+	}
+}
+
+// Large answers are read a few at a time. What is given back is used again.
+func TestLargeAnswersTakePlaces(t *testing.T) {
+	t.Parallel()
+	large := bytes.Repeat([]byte("x"), 100<<10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/small" {
+			_, _ = w.Write(large[:64<<10])
+			return
+		}
+		_, _ = w.Write(large)
+	}))
+	t.Cleanup(server.Close)
+	client := newClient(t, nil)
+	small := client.Send(t.Context(), get(server.URL+"/small"), httpcall.SendOptions{Read: true, Owner: "a"})
+	require.Nil(t, small.Free)
+	require.Len(t, small.Body, 64<<10)
+	for range 9 { // a tenant has four places
+		out := client.Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a"})
+		require.Equal(t, large, out.Body)
+		out.Free()
+	}
+	cut := client.Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a", MaxBytes: 70 << 10})
+	require.True(t, cut.Truncated)
+	require.Len(t, cut.Body, 70<<10)
+	cut.Free()
+}
