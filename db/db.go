@@ -139,7 +139,7 @@ const (
 	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
 	SettingRewrap      Setting = "app.rewrap"          // the id of a key-encryption key: of all tenants, what is wrapped under another
 	SettingSweep       Setting = "app.sweep"           // "on": of all tenants, the runs and approvals to sweep
-	SettingSeal        Setting = "app.seal"            // "on": the ids of all tenants
+	SettingSeal        Setting = "app.seal"            // "on": the ids of all tenants, and the records to seal
 )
 
 // Tenant returns an executor for statements of one tenant. Each statement is a

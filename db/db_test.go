@@ -58,19 +58,20 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 
 	// Each policy that shows a tenant rows of others is in this list, with its reason.
 	known := map[string]string{
-		"api_keys.presented":             "the key whose hash a caller presents",
-		"approvals.approvals_sweep":      "the sweeper reads the pending ones of all tenants",
-		"approvals.platform_pending":     "the owner of the tables, when the platform's provider changes",
-		"approvals.platform_recheck":     "the owner of the tables, when the platform's provider changes",
-		"credentials.credentials_sweep":  "the worker that makes digests reads which have none",
-		"login_addresses.presented":      "the addresses of the user whose email a caller presents",
-		"refresh_tokens.presented":       "the token whose hash a caller presents",
-		"runs.runs_sweep":                "the sweeper reads the unfinished ones of all tenants",
-		"tenants.tenants_seal":           "the sealer reads which tenants there are",
-		"users.invited":                  "the user whose invitation a caller presents",
-		"users.presented":                "the user whose address a caller presents",
-		"credentials.credentials_rewrap": "the operator's command that wraps keys again",
-		"tenant_keys.tenant_keys_rewrap": "the operator's command that wraps keys again",
+		"api_keys.presented":               "the key whose hash a caller presents",
+		"approvals.approvals_sweep":        "the sweeper reads the pending ones of all tenants",
+		"approvals.platform_pending":       "the owner of the tables, when the platform's provider changes",
+		"approvals.platform_recheck":       "the owner of the tables, when the platform's provider changes",
+		"credentials.credentials_sweep":    "the worker that makes digests reads which have none",
+		"login_addresses.presented":        "the addresses of the user whose email a caller presents",
+		"refresh_tokens.presented":         "the token whose hash a caller presents",
+		"runs.runs_sweep":                  "the sweeper reads the unfinished ones of all tenants",
+		"tenants.tenants_seal":             "the sealer reads which tenants there are",
+		"users.invited":                    "the user whose invitation a caller presents",
+		"users.presented":                  "the user whose address a caller presents",
+		"credentials.credentials_rewrap":   "the operator's command that wraps keys again",
+		"tenant_keys.tenant_keys_rewrap":   "the operator's command that wraps keys again",
+		"audit_records.audit_records_seal": "the sealer reads which tenants have new records",
 	}
 	rows, err = admin.Query(t.Context(), `
 		SELECT tablename || '.' || policyname FROM pg_policies

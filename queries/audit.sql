@@ -18,8 +18,16 @@ SELECT unnest(@ids::uuid[]), @tenant_id::uuid, unnest(@actor_types::text[]), unn
        unnest(@request_ids::text[]), unnest(@source_addrs::text[]), unnest(@details::text[])::json
 ON CONFLICT DO NOTHING;
 
+-- name: AuditAppended :one
+-- The tenants with records of transactions from @since on that are complete, and the
+-- transaction from which the next look begins. It reads one index, and of it only what was
+-- appended since.
+SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS complete,
+       ARRAY(SELECT DISTINCT r.tenant_id FROM audit_records r
+              WHERE r.xid >= CAST((@since::bigint)::text AS xid8) AND r.xid < pg_snapshot_xmin(pg_current_snapshot()) AND @since > 0)::uuid[] AS tenants;
+
 -- name: AuditDue :many
--- The tenants that need a sealer.
+-- The tenants that need a sealer, by a look at every tenant.
 SELECT audit_due(@checkpointed_before)::uuid;
 
 -- name: TryLockAuditChain :one

@@ -177,6 +177,27 @@ func (q *Queries) AppendAudits(ctx context.Context, db DBTX, arg AppendAuditsPar
 	return err
 }
 
+const AuditAppended = `-- name: AuditAppended :one
+SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS complete,
+       ARRAY(SELECT DISTINCT r.tenant_id FROM audit_records r
+              WHERE r.xid >= CAST(($1::bigint)::text AS xid8) AND r.xid < pg_snapshot_xmin(pg_current_snapshot()) AND $1 > 0)::uuid[] AS tenants
+`
+
+type AuditAppendedRow struct {
+	Complete int64
+	Tenants  []uuid.UUID
+}
+
+// The tenants with records of transactions from @since on that are complete, and the
+// transaction from which the next look begins. It reads one index, and of it only what was
+// appended since.
+func (q *Queries) AuditAppended(ctx context.Context, db DBTX, since int64) (AuditAppendedRow, error) {
+	row := db.QueryRow(ctx, AuditAppended, since)
+	var i AuditAppendedRow
+	err := row.Scan(&i.Complete, &i.Tenants)
+	return i, err
+}
+
 const AuditCheckpoints = `-- name: AuditCheckpoints :many
 SELECT id, tenant_id, seq, hash, kind, at, kid, signature FROM audit_checkpoints
  WHERE tenant_id = $1 AND seq BETWEEN $2 AND $3
@@ -222,7 +243,7 @@ const AuditDue = `-- name: AuditDue :many
 SELECT audit_due($1)::uuid
 `
 
-// The tenants that need a sealer.
+// The tenants that need a sealer, by a look at every tenant.
 func (q *Queries) AuditDue(ctx context.Context, db DBTX, checkpointedBefore time.Time) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, AuditDue, checkpointedBefore)
 	if err != nil {

@@ -24,9 +24,16 @@ CREATE INDEX audit_records_by_actor ON audit_records (tenant_id, actor_id, id);
 CREATE INDEX audit_records_by_subject ON audit_records (tenant_id, subject_id, id) WHERE subject_id <> '';
 CREATE INDEX audit_records_by_verb ON audit_records (tenant_id, provider, verb, id) WHERE provider <> '';
 
+-- The sealer asks which tenants have new records. It sees which, and reads the records of one
+-- tenant at a time under the policy of tenants.
+CREATE INDEX audit_records_appended ON audit_records (xid, tenant_id);
+CREATE POLICY audit_records_seal ON audit_records FOR SELECT USING (app_setting('app.seal') = 'on');
+
 CREATE INDEX credentials_by_customer ON credentials (tenant_id, customer_id, id DESC) WHERE customer_id IS NOT NULL;
 
 -- +goose Down
+DROP POLICY audit_records_seal ON audit_records;
+DROP INDEX audit_records_appended;
 DROP INDEX api_keys_active, api_keys_revoked, runs_by_key, runs_by_provider, runs_by_verb, runs_by_state, runs_under_way,
     approvals_by_status, approvals_by_kind, approvals_by_provider, approvals_by_verb, approvals_by_risk, approvals_by_execution,
     audit_records_by_action, audit_records_by_actor, audit_records_by_subject, audit_records_by_verb, credentials_by_customer;

@@ -57,6 +57,13 @@ func (r *Reads) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBa
 // TraceBatchEnd implements pgx.BatchTracer.
 func (r *Reads) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
+// Last returns the last statement.
+func (r *Reads) Last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sql
+}
+
 // Blocks returns how many blocks of 8 KiB the last statement reads when it runs again, as a
 // tenant's statement, and its plan.
 func (r *Reads) Blocks(tb testing.TB, tenant string) (blocks int, plan string) {

@@ -67,11 +67,11 @@ func TestTrialWritesAtMostOnceASecond(t *testing.T) {
 		require.NoError(t, ask())
 		result = full
 		require.NoError(t, ask())
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		require.ErrorIs(t, ask(), full)
 		require.ErrorIs(t, ask(), full)
 		result = nil
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		require.NoError(t, ask())
 		require.Equal(t, 3, writes)
 	})

@@ -22,24 +22,37 @@ func (t *Trail) SealEvery() time.Duration { return t.cfg.SealEvery }
 // due. Any number of processes may do so at once, and appending never waits for them. It
 // skips a tenant that another process is sealing, and goes on after a tenant that fails.
 func (t *Trail) SealDue(ctx context.Context) error {
-	due, err := dbsqlc.New().AuditDue(ctx, t.d.DB.Presenting(db.SettingSeal, "on"), t.now().Add(-t.cfg.CheckpointEvery))
+	t.due.mu.Lock()
+	defer t.due.mu.Unlock()
+	tenants, err := t.tenants(ctx)
 	if err != nil {
-		return fmt.Errorf("audit: look for records to seal: %w", err)
+		return err
 	}
-	for _, tenant := range due {
-		if err := t.sealAll(ctx, tenant, false); err != nil {
+	for _, tenant := range tenants {
+		mine, err := t.sealAll(ctx, tenant, false)
+		if err != nil {
 			t.d.Log.WarnContext(ctx, "audit records not sealed", "tenant_id", tenant, "error", err)
-			continue
+		}
+		if err != nil || !mine {
+			continue // the next pass looks again
 		}
 		if last, err := dbsqlc.New().LastAuditCheckpoint(ctx, t.d.DB.Tenant(tenant), tenant); err == nil && t.recent(last.At) {
+			t.due.sealed(tenant, last.At.Add(t.cfg.CheckpointEvery))
 			continue
 		}
 		if _, err := t.checkpoint(ctx, tenant, chain.KindHourly); err != nil {
 			t.d.Log.ErrorContext(ctx, "audit checkpoint not signed", "tenant_id", tenant, "error", err)
+			t.due.sealed(tenant, t.now().Add(signAgain))
+			continue
 		}
+		t.due.sealed(tenant, time.Time{})
 	}
 	return nil
 }
+
+// signAgain is how long a checkpoint that could not be signed waits for the next try: what
+// contradicts a chain does not go away by itself.
+const signAgain = time.Minute
 
 // recent reports whether a checkpoint of that time need not be followed by one yet.
 func (t *Trail) recent(at time.Time) bool { return t.now().Sub(at) < t.cfg.CheckpointEvery }
@@ -61,7 +74,7 @@ func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
 		if err != nil {
 			return fmt.Errorf("audit: seal: %w", err)
 		}
-		if err := t.sealAll(ctx, tenant, true); err != nil {
+		if _, err := t.sealAll(ctx, tenant, true); err != nil {
 			return err
 		}
 		if now.Complete >= began.Newest {
@@ -78,22 +91,24 @@ func (t *Trail) Seal(ctx context.Context, tenant uuid.UUID) error {
 }
 
 // sealAll seals batch after batch, each in a transaction of its own: a long one would
-// itself keep later records from being sealed.
-func (t *Trail) sealAll(ctx context.Context, tenant uuid.UUID, wait bool) error {
+// itself keep later records from being sealed. mine is false where another process has the
+// lock, so that records may be left.
+func (t *Trail) sealAll(ctx context.Context, tenant uuid.UUID, wait bool) (mine bool, err error) {
 	for more := true; more; {
-		more = false // another sealer may have the lock
+		more, mine = false, false
 		err := t.locked(ctx, tenant, wait, func(tx pgx.Tx, head head) (err error) {
+			mine = true
 			more, err = t.sealBatch(ctx, tx, head)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("audit: seal: %w", err)
+			return false, fmt.Errorf("audit: seal: %w", err)
 		}
 		if more && ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
-	return nil
+	return mine, nil
 }
 
 // head is where a tenant's chain stands.

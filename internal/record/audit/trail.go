@@ -60,6 +60,7 @@ type Trail struct {
 	cfg  Config
 	keys chain.Keys
 	now  func() time.Time // as the database stores it
+	due  *due
 }
 
 // New checks what it is given.
@@ -68,7 +69,7 @@ func New(cfg Config, d Deps) (*Trail, error) {
 		return nil, errors.New("audit: database, signer and log are required")
 	}
 	cfg.setDefaults()
-	t := &Trail{d: d, cfg: cfg, keys: chain.Keys{}, now: db.Clock(d.Now)}
+	t := &Trail{d: d, cfg: cfg, keys: chain.Keys{}, now: db.Clock(d.Now), due: newDue()}
 	t.keys.Add(d.Signer.Public())
 	for _, key := range d.OldKeys {
 		if len(key) != ed25519.PublicKeySize {
