@@ -116,7 +116,7 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, s.importProvider, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers", takesKeyOrJWT, anyRole(), 0, s.listProviders, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}", takesKeyOrJWT, anyRole(), 0, s.getProvider, auth.PermProvidersManage},
-		{http.MethodDelete, "/v1/providers/{slug}", takesKeyOrJWT, admins(), 0, s.deleteProvider, auth.PermProvidersManage},
+		{http.MethodDelete, "/v1/providers/{slug}", takesUser, admins(), 0, s.deleteProvider, ""},
 
 		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, s.createCredential, auth.PermCredentialsManage},
 		{http.MethodGet, "/v1/credentials", takesKeyOrJWT, anyRole(), 0, s.listCredentials, auth.PermCredentialsManage},

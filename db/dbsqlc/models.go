@@ -312,6 +312,27 @@ type RefreshToken struct {
 	UsedAt    *time.Time
 }
 
+type RemovedProvider struct {
+	TenantID  uuid.UUID
+	Slug      string
+	BaseUrl   string
+	Auth      []byte
+	Domain    string
+	RemovedAt time.Time
+}
+
+type RemovedVerb struct {
+	TenantID      uuid.UUID
+	Provider      string
+	Route         string
+	Name          string
+	Domain        string
+	RiskLevel     string
+	OperationType string
+	Idempotency   string
+	RemovedAt     time.Time
+}
+
 type Run struct {
 	ID              uuid.UUID
 	TenantID        uuid.UUID

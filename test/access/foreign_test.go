@@ -64,7 +64,6 @@ func probes() []probe {
 		{"GET", "/v1/providers/{}", "", false, "provider"},
 		{"GET", "/v1/providers/{}", "", true, "provider"},
 		{"DELETE", "/v1/providers/{}", "", false, "provider"},
-		{"DELETE", "/v1/providers/{}", "", true, "provider"},
 		{"GET", "/v1/credentials/{}", "", false, "credential"},
 		{"GET", "/v1/credentials/{}", "", true, "credential"},
 		{"PATCH", "/v1/credentials/{}", `{"status":"revoked"}`, false, "credential"},

@@ -99,7 +99,7 @@ func decided() map[string]endpoint {
 		"GET /v1/providers":                      {either, anyRole, "providers:manage", "/v1/providers", "", "200 "},
 		"POST /v1/providers":                     {either, admins, "providers:manage", "/v1/providers", "{}", badBody},
 		"GET /v1/providers/{slug}":               {either, anyRole, "providers:manage", "/v1/providers/none", "", noProvider},
-		"DELETE /v1/providers/{slug}":            {either, admins, "providers:manage", "/v1/providers/none", "", noProvider},
+		"DELETE /v1/providers/{slug}":            {userOnly, admins, "", "/v1/providers/none", "", noProvider},
 		"GET /v1/credentials":                    {either, anyRole, "credentials:manage", "/v1/credentials", "", "200 "},
 		"POST /v1/credentials":                   {either, admins, "credentials:manage", "/v1/credentials", "{}", badBody},
 		"GET /v1/credentials/{id}":               {either, anyRole, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},

@@ -297,24 +297,28 @@ func managerTricks() []scenario {
 				h.awaitStatus("held", "executed")
 			},
 		},
+		{name: "a key that manages providers lowers the risk", sentence: "A lower risk needs a user.", try: func(h *hostile) {
+			held := h.asks(h.run("held"))
+			manager, _ := h.key("providers:manage")
+			needsUser(h.t, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())), "risk_level")
+			require.Equal(h.t, "pending", h.approval(held).Status)
+			h.asks(h.run("again"))
+		}},
 		{
-			name: "a key that manages providers lowers the risk", effects: 1, permitted: true,
-			sentence: "Permitted: who manages providers says how risky a verb is, and a gate by risk level follows them.", try: func(h *hostile) {
-				manager, _ := h.key("providers:manage")
-				require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
+			name: "an owner lowers the risk", effects: 1, permitted: true,
+			sentence: "Permitted: a user says how risky a verb is, and a gate by risk level follows them.", try: func(h *hostile) {
+				require.Equal(h.t, http.StatusOK, h.User.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
 				succeeded(h.t, h.run("low-now"))
 			},
 		},
-		{name: "a key that manages providers lowers the risk of a verb that is held by name", sentence: "A gate by name does not ask for the risk.", try: func(h *hostile) {
+		{name: "an owner lowers the risk of a verb that is held by name", sentence: "A gate by name does not ask for the risk.", try: func(h *hostile) {
 			h.policy(rule("by name", "require_approval", highWrite))
-			manager, _ := h.key("providers:manage")
-			require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
+			require.Equal(h.t, http.StatusOK, h.User.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
 			h.asks(h.run("low-now"))
 		}},
-		{name: "a key that manages providers lowers the risk of a call that waits", sentence: "A call that was held is released by a human alone.", try: func(h *hostile) {
+		{name: "an owner lowers the risk of a call that waits", sentence: "A call that was held is released by a human alone.", try: func(h *hostile) {
 			held := h.asks(h.run("held"))
-			manager, _ := h.key("providers:manage")
-			require.Equal(h.t, http.StatusOK, manager.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
+			require.Equal(h.t, http.StatusOK, h.User.Do(http.MethodPost, "/v1/providers", h.importBody(lowered())).Status)
 			rig.Until(h.t, limit, "the approval has fallen", func() bool { return h.approval(held).Status == "superseded" })
 			require.Equal(h.t, "pending_approval", h.status("held"))
 		}},

@@ -55,9 +55,9 @@ func newRig(tb testing.TB) *rig {
 	return r
 }
 
-// by is a key of the tenant.
+// by is a user of the tenant.
 func by(tenant uuid.UUID) actor.Actor {
-	return actor.Actor{Kind: actor.Key, TenantID: tenant, ID: uuid.MustParse("0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90")}
+	return actor.Actor{Kind: actor.User, TenantID: tenant, ID: uuid.MustParse("0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90")}
 }
 
 // meta asks for a verb by itself.

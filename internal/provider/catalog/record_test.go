@@ -32,8 +32,11 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"key " + who.IDText() + ` provider.imported shop provider shop req-1 192.0.2.1 {"degraded":1,"document_hash":"` + hex.EncodeToString(p.DocumentHash[:]) + `","imported":1,"rejected":2}`,
-		"key " + who.IDText() + ` provider.deleted shop provider shop req-1 192.0.2.1`,
+		"user " + who.IDText() + ` provider.imported shop provider shop req-1 192.0.2.1 {"base_url":"https://api.shop.test","base_url_before":"",` +
+			`"changes":[{"what":"risk_level","verb":"b","operation":"other b","before":"medium","after":"low"},` +
+			`{"what":"operation_type","verb":"b","operation":"other b","before":"write","after":"read"}],"changes_total":2,` +
+			`"degraded":1,"document_hash":"` + hex.EncodeToString(p.DocumentHash[:]) + `","imported":1,"rejected":2}`,
+		"user " + who.IDText() + ` provider.deleted shop provider shop req-1 192.0.2.1`,
 	}, got)
 }
 

@@ -30,7 +30,8 @@ const anyKey = "*"
 // Replace stores a provider with exactly these verbs, whatever was under its slug
 // before, in one transaction: a reader sees the old catalog or the new one. Imports
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
-// of the first import. It refuses with QUOTA_EXCEEDED.
+// of the first import. It refuses with QUOTA_EXCEEDED, and with INSUFFICIENT_PERMISSIONS an
+// import by which no user but a key would change what governs calls; see compare.
 func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []verb.Definition) (Provider, error) {
 	if err := p.check(verbs); err != nil {
 		return Provider{}, err
@@ -41,6 +42,19 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		return Provider{}, err
 	}
 	err = c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := c.lockImport(ctx, tx, who.TenantID, p.Slug); err != nil {
+			return err
+		}
+		was, err := c.known(ctx, tx, who.TenantID, p.Slug)
+		if err != nil {
+			return err
+		}
+		changes := compare(was, p, verbs)
+		if who.Kind != actor.User {
+			if err := refused(changes); err != nil {
+				return err
+			}
+		}
 		stored, err := c.q.UpsertProvider(ctx, tx, arg)
 		if err != nil {
 			return fmt.Errorf("catalog: store a provider: %w", err)
@@ -49,6 +63,12 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		if err := c.replaceVerbs(ctx, tx, who.TenantID, p.Slug, verbs); err != nil {
 			return err
 		}
+		if err := c.remember(ctx, tx, who.TenantID, p.Slug, was.verbs, verbs); err != nil {
+			return err
+		}
+		if err := c.q.ForgetRemovedProvider(ctx, tx, dbsqlc.ForgetRemovedProviderParams{TenantID: who.TenantID, Slug: p.Slug}); err != nil {
+			return fmt.Errorf("catalog: forget a removed provider: %w", err)
+		}
 		for _, r := range []quota.Resource{quota.Providers, quota.Verbs} {
 			if err := c.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
 				return err
@@ -56,6 +76,7 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		}
 		return audit.Append(ctx, tx, changed(who, audit.ProviderImported, p.Slug).With(map[string]any{
 			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
+			"base_url": p.BaseURL, "base_url_before": was.baseURL, "changes": append([]change{}, changes[:min(len(changes), maxChangesTold)]...), "changes_total": len(changes),
 		}))
 	})
 	if err != nil {
@@ -96,12 +117,26 @@ func inPageOrder(verbs []verb.Definition) []verb.Definition {
 }
 
 // DeleteProvider removes a tenant's own provider and its verbs; its credentials stay. A
-// provider of the platform that it hid is visible again. PROVIDER_NOT_FOUND.
+// provider of the platform that it hid is visible again. What it was stays known to compare
+// imports by keys with. PROVIDER_NOT_FOUND.
 func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string) error {
 	if !verb.ValidSlug(slug) {
 		return fault.New(fault.CodeProviderNotFound, "")
 	}
 	return c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := c.lockImport(ctx, tx, who.TenantID, slug); err != nil {
+			return err
+		}
+		verbs, err := c.presentVerbs(ctx, tx, who.TenantID, slug)
+		if err != nil {
+			return err
+		}
+		if err := c.q.RememberProvider(ctx, tx, dbsqlc.RememberProviderParams{Now: c.now(), TenantID: who.TenantID, Slug: slug}); err != nil {
+			return fmt.Errorf("catalog: remember a provider: %w", err)
+		}
+		if err := c.remember(ctx, tx, who.TenantID, slug, verbs, nil); err != nil {
+			return err
+		}
 		n, err := c.q.DeleteProvider(ctx, tx, dbsqlc.DeleteProviderParams{TenantID: who.TenantID, Slug: slug})
 		switch {
 		case err != nil:

@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func (o *operation) verb() (verb.Definition, error) {
 	o.props, o.extra, o.scratch = map[string]any{}, map[string]any{}, newScratch()
 	o.plan = httpplan.Plan{Method: o.method}
 	v := verb.Definition{Description: o.description(), Domain: o.domain()}
-	v.Risk, v.Operation = implied(o.method)
+	v.Risk, v.Operation = verb.OfMethod(o.method)
 	if err := o.setPath(); err != nil {
 		return verb.Definition{}, err
 	}
@@ -68,18 +67,6 @@ func (o *operation) verb() (verb.Definition, error) {
 	o.setAnswers()
 	v.Idempotency = o.idempotency(v.Operation, declared)
 	return v, nil
-}
-
-// implied returns the risk and operation of a method where the document names none.
-func implied(method string) (verb.Risk, verb.Operation) {
-	switch method {
-	case http.MethodGet, http.MethodHead:
-		return verb.RiskLow, verb.Read
-	case http.MethodDelete:
-		return verb.RiskHigh, verb.Write
-	default:
-		return verb.RiskMedium, verb.Write
-	}
 }
 
 // idempotency returns what the extension says. Otherwise a write has none, unless the

@@ -135,7 +135,7 @@ func Actions() []ActionSpec {
 		{CredentialRotated, SubjectCredential, "The secret of a credential was replaced.", ""},
 		{CredentialDeleted, SubjectCredential, "A credential was deleted.", ""},
 
-		{ProviderImported, SubjectProvider, "A provider's document was imported.", ""},
+		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},
 		{ProviderDeleted, SubjectProvider, "A provider was removed from the catalog.", ""},
 		{ProviderEnabled, SubjectProvider, "The tenant may call the platform's provider from now on.", ""},
 		{ProviderDisabled, SubjectProvider, "The tenant may no longer call the platform's provider.", ""},

@@ -105,7 +105,7 @@ func newTools(t *testing.T) *tools {
 	db := testkit.Database(t)
 	tenant := uuid.New()
 	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(tenant), dbsqlc.InsertTenantParams{ID: tenant, Name: "t"}))
-	by := actor.Actor{Kind: actor.Key, TenantID: tenant, ID: uuid.New()}
+	by := actor.Actor{Kind: actor.User, TenantID: tenant, ID: uuid.New()}
 	shelf, err := catalog.New(catalog.Deps{DB: db.Pool})
 	require.NoError(t, err)
 	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))

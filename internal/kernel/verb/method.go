@@ -1,0 +1,25 @@
+package verb
+
+import (
+	"net/http"
+	"slices"
+)
+
+// OfMethod returns the risk and the operation type of an HTTP method where nothing else is
+// said about the operation (docs/catalog-and-providers.md).
+func OfMethod(method string) (Risk, Operation) {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return RiskLow, Read
+	case http.MethodDelete:
+		return RiskHigh, Write
+	default:
+		return RiskMedium, Write
+	}
+}
+
+// Below reports whether the risk is lower than another.
+func (r Risk) Below(other Risk) bool {
+	order := []Risk{RiskLow, RiskMedium, RiskHigh}
+	return slices.Index(order, r) < slices.Index(order, other)
+}

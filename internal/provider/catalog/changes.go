@@ -1,0 +1,271 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Limits of a comparison.
+const (
+	// maxChangesTold is how many changes a refusal and an audit record name.
+	maxChangesTold = 50
+	// maxCompared bounds the pairs of routes that are compared: a second of work at most.
+	maxCompared = 20_000_000
+)
+
+// knownVerb is a verb as a provider has it, or as it had it when it was removed.
+type knownVerb struct {
+	name        string
+	route       route
+	domain      string
+	risk        verb.Risk
+	operation   verb.Operation
+	idempotency verb.Idempotency
+	removed     bool
+}
+
+// known is what a provider was before an import.
+type known struct {
+	// exists is false where the tenant never had a provider under the slug.
+	exists  bool
+	baseURL string
+	auth    json.RawMessage
+	domain  string
+	verbs   []knownVerb
+	// platform says that the platform offers a provider under the slug, which one of the
+	// tenant would hide.
+	platform bool
+}
+
+// change is one thing that an import changes. Audit records store it.
+type change struct {
+	// What is base_url, auth, domain, server, platform, removed, renamed, risk_level,
+	// operation_type, idempotency or comparison.
+	What   string `json:"what"`
+	Verb   string `json:"verb,omitempty"`
+	Route  route  `json:"operation,omitempty"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// needsUser: a key may not do it.
+	needsUser bool
+}
+
+// message says what would change, for a refusal.
+func (c change) message() string {
+	where := ""
+	if c.Verb != "" {
+		where = fmt.Sprintf("%s (%s): ", c.Route, c.Verb)
+	}
+	switch c.What {
+	case "removed":
+		return where + "the operation would be removed."
+	case "renamed":
+		return where + "the verb was " + c.Before + "."
+	case "platform":
+		return "The provider would hide the platform's of the same slug."
+	case "comparison":
+		return "The document has too many operations to compare with those before."
+	}
+	if c.Verb == "" || c.What == "server" || c.What == "domain" {
+		return fmt.Sprintf("%s%s is %s; the import changes it.", where, c.What, c.Before)
+	}
+	return fmt.Sprintf("%s%s is %s and would be %s.", where, c.What, c.Before, c.After)
+}
+
+// path returns where the change is in the body of the import.
+func (c change) path() string {
+	switch c.What {
+	case "base_url", "auth", "domain":
+		if c.Verb == "" {
+			return "/" + c.What
+		}
+	case "platform":
+		return "/slug"
+	}
+	return "/openapi/paths"
+}
+
+// comparison finds what an import changes.
+type comparison struct {
+	was     known
+	baseURL string
+	byRoute map[route][]knownVerb
+	byName  map[string][]knownVerb
+	places  []place
+	origins map[string]bool
+	pairs   int
+	found   []change
+}
+
+// place is a known verb with its address.
+type place struct {
+	knownVerb
+	origin   string
+	segments []string
+}
+
+// compare returns what an import changes, in the order of the verbs. For a key, those that
+// need a user come first.
+func compare(was known, p Provider, verbs []verb.Definition) []change {
+	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}}
+	for _, k := range was.verbs {
+		c.byRoute[k.route] = append(c.byRoute[k.route], k)
+		c.byName[k.name] = append(c.byName[k.name], k)
+		origin, segments := k.route.address(p.BaseURL)
+		c.places = append(c.places, place{k, origin, segments})
+		c.origins[origin] = true
+	}
+	c.origins[credential.OriginOf(p.BaseURL)] = true
+	c.provider(p)
+	has := map[route]bool{}
+	pairs := map[string]bool{}
+	for _, d := range verbs {
+		v := knownVerb{
+			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
+		}
+		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
+		if same := c.byRoute[v.route]; len(same) > 0 {
+			c.again(v, same)
+		} else {
+			c.fresh(v)
+		}
+	}
+	for _, k := range was.verbs {
+		if !k.removed && !pairs[k.name+" "+string(k.route)] && (!has[k.route] || len(c.byRoute[k.route]) > 1) {
+			c.add("removed", k, "", "", true)
+		}
+	}
+	slices.SortStableFunc(c.found, func(a, b change) int { return rankOf(a) - rankOf(b) })
+	return c.found
+}
+
+// rankOf puts what needs a user first.
+func rankOf(c change) int {
+	if c.needsUser {
+		return 0
+	}
+	return 1
+}
+
+func (c *comparison) add(what string, v knownVerb, before, after string, needsUser bool) {
+	c.found = append(c.found, change{What: what, Verb: v.name, Route: v.route, Before: before, After: after, needsUser: needsUser})
+}
+
+// provider compares what concerns all verbs.
+func (c *comparison) provider(p Provider) {
+	if !c.was.exists {
+		if c.was.platform {
+			c.add("platform", knownVerb{}, "", "", true)
+		}
+		return
+	}
+	if c.was.baseURL != p.BaseURL {
+		c.add("base_url", knownVerb{}, c.was.baseURL, p.BaseURL, true)
+	}
+	if !bytes.Equal(c.was.auth, p.Auth) {
+		c.add("auth", knownVerb{}, string(c.was.auth), string(p.Auth), true)
+	}
+	if c.was.domain != p.Domain {
+		c.add("domain", knownVerb{}, c.was.domain, p.Domain, true)
+	}
+}
+
+// again compares a verb with what its route was. A verb that the provider has counts before
+// one that was removed, and the same name before another.
+func (c *comparison) again(v knownVerb, same []knownVerb) {
+	was := slices.MinFunc(same, func(a, b knownVerb) int { return nearness(v, a) - nearness(v, b) })
+	if was.name != v.name {
+		c.add("renamed", v, was.name, v.name, true)
+	}
+	if was.domain != v.domain {
+		c.add("domain", v, was.domain, v.domain, true)
+	}
+	if was.risk != v.risk {
+		c.add("risk_level", v, string(was.risk), string(v.risk), v.risk.Below(was.risk))
+	}
+	if was.operation != v.operation {
+		c.add("operation_type", v, string(was.operation), string(v.operation), true)
+	}
+	if was.idempotency != v.idempotency {
+		c.add("idempotency", v, string(was.idempotency), string(v.idempotency), true)
+	}
+}
+
+// nearness orders what a verb is compared with; the lowest counts.
+func nearness(v, was knownVerb) int {
+	n := 0
+	if was.removed {
+		n += 2
+	}
+	if was.name != v.name {
+		n++
+	}
+	return n
+}
+
+// fresh looks at a verb whose route the provider never had. A key's may not fall below what
+// its method implies, nor below another verb through which the same request was made.
+func (c *comparison) fresh(v knownVerb) {
+	if others := c.byName[v.name]; len(others) > 0 {
+		c.add("renamed", v, string(others[0].route), string(v.route), true)
+	}
+	risk, operation := verb.OfMethod(v.route.method())
+	idempotency := v.idempotency
+	origin, segments := v.route.address(c.baseURL)
+	if c.was.exists && !c.origins[origin] {
+		c.add("server", v, credential.OriginOf(c.baseURL), origin, true)
+	}
+	for _, k := range c.places {
+		if c.pairs++; c.pairs > maxCompared {
+			break
+		}
+		if k.route.method() != v.route.method() || k.origin != origin || !meets(k.segments, segments) {
+			continue
+		}
+		if risk.Below(k.risk) {
+			risk = k.risk
+		}
+		if k.operation == verb.Write {
+			operation = verb.Write
+		}
+		if v.idempotency != verb.IdempotencyNone {
+			idempotency = k.idempotency
+		}
+	}
+	if c.pairs == maxCompared+1 {
+		c.add("comparison", knownVerb{}, "", "", true)
+	}
+	if v.risk.Below(risk) {
+		c.add("risk_level", v, string(risk), string(v.risk), true)
+	}
+	if v.operation == verb.Read && operation == verb.Write {
+		c.add("operation_type", v, string(operation), string(v.operation), true)
+	}
+	if v.idempotency != idempotency && v.operation == verb.Write {
+		c.add("idempotency", v, string(idempotency), string(v.idempotency), true)
+	}
+}
+
+// refused returns the refusal of an import by a key, nil where the key may make it. Its
+// details name what needs a user, at most maxChangesTold.
+func refused(changes []change) error {
+	n := 0
+	for n < len(changes) && changes[n].needsUser {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	f := fault.Newf(fault.CodeInsufficientPermissions, "An API key cannot make this import: %d changes need a user. "+
+		"The details name them. An owner or an admin imports the document with a JWT.", n)
+	for _, c := range changes[:min(n, maxChangesTold)] {
+		f.Details = append(f.Details, fault.Detail{Path: c.path(), Rule: c.What, Message: c.message()})
+	}
+	return f
+}

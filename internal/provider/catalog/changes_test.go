@@ -1,0 +1,183 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+)
+
+const shopURL = "https://api.shop.test/v1"
+
+// defined is a verb of the route "POST /refunds", with what its method implies.
+func defined(name, to string, change ...func(*verb.Definition)) verb.Definition {
+	method, path, _ := strings.Cut(to, " ")
+	d := verb.Definition{Name: name, Domain: "shop", Idempotency: verb.IdempotencyNone}
+	d.Risk, d.Operation = verb.OfMethod(method)
+	plan := map[string]string{"method": method, "path": path}
+	if server, path, absolute := strings.Cut(path, "|"); absolute {
+		plan["base_url"], plan["path"] = server, path
+	}
+	if path, query, has := strings.Cut(plan["path"], "?"); has {
+		plan["path"], plan["query"] = path, query
+	}
+	raw, err := json.Marshal(plan)
+	if err != nil {
+		panic(err)
+	}
+	d.Plan = raw
+	for _, c := range change {
+		c(&d)
+	}
+	return d
+}
+
+func risk(r verb.Risk) func(*verb.Definition) { return func(d *verb.Definition) { d.Risk = r } }
+func domain(s string) func(*verb.Definition)  { return func(d *verb.Definition) { d.Domain = s } }
+func does(o verb.Operation) func(*verb.Definition) {
+	return func(d *verb.Definition) { d.Operation = o }
+}
+func repeats(i verb.Idempotency) func(*verb.Definition) {
+	return func(d *verb.Definition) { d.Idempotency = i }
+}
+
+// knew returns the verb as it is known.
+func knew(d verb.Definition, removed bool) knownVerb {
+	return knownVerb{
+		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency, removed: removed,
+	}
+}
+
+func TestRouteLeavesTheNamesOfParametersOut(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]string{
+		"GET /orders/{id}":                      "GET /orders/{}",
+		"GET /orders/{order-id}/{b}.json":       "GET /orders/{}/{}.json",
+		"POST /rpc?method={m}&x=1":              "POST /rpc?method={}&x=1",
+		"POST https://up.shop.test/a|/files":    "POST https://up.shop.test/a/files",
+		"DELETE /%7Bnot-a-parameter%7D/a%20b/x": "DELETE /%7Bnot-a-parameter%7D/a%20b/x",
+	} {
+		require.Equal(t, route(want), routeOf("n", defined("n", to).Plan))
+	}
+	require.Equal(t, route("other n"), routeOf("n", json.RawMessage(`{"kind":"mcp","tool":"x"}`)))
+}
+
+// A key's import is compared with what a user has imported; this is what it may do, and what
+// needs a user.
+func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
+	t.Parallel()
+	refund := defined("refund", "POST /refunds", risk(verb.RiskHigh))
+	get := defined("get_order", "GET /orders/{id}")
+	search := defined("search", "POST /search", risk(verb.RiskLow), does(verb.Read))
+	was := known{
+		exists: true, baseURL: shopURL, auth: json.RawMessage(`{"type":"bearer"}`), domain: "shop",
+		verbs: []knownVerb{knew(refund, false), knew(get, false), knew(search, false), knew(defined("void", "DELETE /payments/{id}"), true), knew(defined("pay", "POST /payments", risk(verb.RiskHigh)), true)},
+	}
+	same := func(more ...verb.Definition) []verb.Definition {
+		return append([]verb.Definition{refund, get, search}, more...)
+	}
+	with := func(d verb.Definition) []verb.Definition { return []verb.Definition{d, get, search} }
+	same2 := func(change func(*Provider)) Provider {
+		p := Provider{Slug: "shop", BaseURL: shopURL, Auth: json.RawMessage(`{"type":"bearer"}`), Domain: "shop"}
+		change(&p)
+		return p
+	}
+	nothing := func(*Provider) {}
+	for name, tt := range map[string]struct {
+		provider func(*Provider)
+		verbs    []verb.Definition
+		want     []string // what needs a user
+	}{
+		"nothing":                          {nothing, same(), nil},
+		"a parameter has another name":     {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{order}"), search}, nil},
+		"a higher risk":                    {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{id}", risk(verb.RiskMedium)), search}, nil},
+		"another base URL":                 {func(p *Provider) { p.BaseURL = "https://evil.test/v1" }, same(), []string{"base_url"}},
+		"another port":                     {func(p *Provider) { p.BaseURL = "https://api.shop.test:8443/v1" }, same(), []string{"base_url"}},
+		"another path":                     {func(p *Provider) { p.BaseURL = "https://api.shop.test/v2" }, same(), []string{"base_url"}},
+		"another auth":                     {func(p *Provider) { p.Auth = json.RawMessage(`{"type":"none"}`) }, same(), []string{"auth"}},
+		"another domain":                   {func(p *Provider) { p.Domain = "harmless" }, same(), []string{"domain"}},
+		"another name and reports":         {func(p *Provider) { p.Name = "Other" }, same(), nil},
+		"a lower risk":                     {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskMedium))), []string{"risk_level"}},
+		"a verb in another domain":         {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), domain("x"))), []string{"domain"}},
+		"a read":                           {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), does(verb.Read))), []string{"operation_type"}},
+		"may be repeated":                  {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"idempotency"}},
+		"another name":                     {nothing, with(defined("harmless", "POST /refunds", risk(verb.RiskHigh))), []string{"renamed"}},
+		"another operation under the name": {nothing, with(defined("refund", "POST /elsewhere", risk(verb.RiskHigh))), []string{"renamed", "removed"}},
+		"removed":                          {nothing, []verb.Definition{refund, search}, []string{"removed"}},
+		"all removed":                      {nothing, nil, []string{"removed", "removed", "removed"}},
+		"new":                              {nothing, same(defined("create", "POST /orders")), nil},
+		"new, of higher risk":              {nothing, same(defined("create", "POST /orders", risk(verb.RiskHigh))), nil},
+		"new, of low risk":                 {nothing, same(defined("create", "POST /orders", risk(verb.RiskLow))), []string{"risk_level"}},
+		"new, a read":                      {nothing, same(defined("create", "POST /orders", does(verb.Read))), []string{"operation_type"}},
+		"new, with an idempotency key":     {nothing, same(defined("create", "POST /orders", repeats("header:Idempotency-Key"))), nil},
+		"new DELETE of medium risk":        {nothing, same(defined("drop", "DELETE /orders/{id}", risk(verb.RiskMedium))), []string{"risk_level"}},
+		"new, at another server":           {nothing, same(defined("upload", "POST https://evil.test|/files")), []string{"server"}},
+		"new, at the server's address":     {nothing, same(defined("upload", "POST https://api.shop.test/v1|/files")), nil},
+		"again after it was removed":       {nothing, same(defined("void", "DELETE /payments/{id}")), nil},
+		"again with a lower risk":          {nothing, same(defined("pay", "POST /payments")), []string{"risk_level"}},
+		"again under another name":         {nothing, same(defined("harmless", "POST /payments", risk(verb.RiskHigh))), []string{"renamed"}},
+		"the name of a removed verb":       {nothing, same(defined("pay", "POST /orders", risk(verb.RiskHigh))), []string{"renamed"}},
+		"around it by a parameter":         {nothing, same(defined("any", "POST /{what}")), []string{"risk_level"}},
+		"around it by part of a segment":   {nothing, same(defined("any", "POST /ref{what}")), []string{"risk_level"}},
+		"around it by upper case":          {nothing, same(defined("any", "POST /Refunds")), []string{"risk_level"}},
+		"around it by encoding":            {nothing, same(defined("any", "POST /%72efunds")), []string{"risk_level"}},
+		"around it by slashes":             {nothing, same(defined("any", "POST //refunds/")), []string{"risk_level"}},
+		"around it by a query":             {nothing, same(defined("any", "POST /refunds?x=1")), []string{"risk_level"}},
+		"around it by a server":            {nothing, same(defined("any", "POST https://api.shop.test|/v1/refunds")), []string{"risk_level"}},
+		"around it, as risky":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh))), nil},
+		"around it, repeated":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"idempotency"}},
+		"another method":                   {nothing, same(defined("put", "PUT /refunds")), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			changes := compare(was, same2(tt.provider), tt.verbs)
+			for _, c := range changes {
+				if c.needsUser {
+					got = append(got, c.What)
+					require.NotEmpty(t, c.message())
+				}
+			}
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.want == nil, refused(changes) == nil)
+		})
+	}
+}
+
+func TestFirstImportByKeyStaysAtWhatItsMethodsImply(t *testing.T) {
+	t.Parallel()
+	p := Provider{Slug: "shop", BaseURL: shopURL, Domain: "shop"}
+	require.NoError(t, refused(compare(known{}, p, []verb.Definition{
+		defined("a", "GET /a"), defined("b", "POST /b"), defined("c", "DELETE /c"), defined("d", "PUT https://up.shop.test|/d", risk(verb.RiskHigh)),
+	})))
+	err := refused(compare(known{}, p, []verb.Definition{defined("c", "DELETE /c", risk(verb.RiskLow), does(verb.Read))}))
+	f := fault.As(err)
+	require.Equal(t, fault.CodeInsufficientPermissions, f.Code)
+	require.Equal(t, []fault.Detail{
+		{Path: "/openapi/paths", Rule: "risk_level", Message: "DELETE /c (c): risk_level is high and would be low."},
+		{Path: "/openapi/paths", Rule: "operation_type", Message: "DELETE /c (c): operation_type is write and would be read."},
+	}, f.Details)
+	require.Error(t, refused(compare(known{platform: true}, p, nil)), "it would hide the platform's")
+}
+
+// What cannot be compared in time is left to a user, and no list grows without bound.
+func TestComparisonIsBounded(t *testing.T) {
+	t.Parallel()
+	was := known{exists: true, baseURL: shopURL, domain: "shop"}
+	var verbs []verb.Definition
+	for i := range 6_000 {
+		was.verbs = append(was.verbs, knew(defined(fmt.Sprint("old", i), fmt.Sprintf("POST /old/%d", i), risk(verb.RiskHigh)), true))
+		verbs = append(verbs, defined(fmt.Sprint("new", i), fmt.Sprintf("POST /new/%d", i)))
+	}
+	err := refused(compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, verbs))
+	require.Equal(t, "comparison", fault.As(err).Details[0].Rule)
+	for i := range verbs {
+		verbs[i].Risk = verb.RiskLow
+	}
+	require.Len(t, fault.As(refused(compare(known{}, Provider{BaseURL: shopURL}, verbs))).Details, maxChangesTold)
+}

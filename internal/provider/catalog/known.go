@@ -1,0 +1,107 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/verb"
+)
+
+// maxRemoved is how many removed verbs of a provider are remembered, the latest first. It is
+// as many as one document may have. Only users remove verbs, so no key can have one forgotten.
+const maxRemoved = 20_000
+
+// lockImport waits for other imports and deletions of the provider, until the transaction ends.
+func (c *Catalog) lockImport(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) error {
+	if err := c.q.LockImport(ctx, tx, "import:"+tenant.String()+":"+slug); err != nil {
+		return fmt.Errorf("catalog: wait for other imports: %w", err)
+	}
+	return nil
+}
+
+// known reads what a provider of the tenant is, or was when it was removed.
+func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) (known, error) {
+	var was known
+	providers, err := c.q.LastProvider(ctx, tx, dbsqlc.LastProviderParams{TenantID: tenant, Slug: slug})
+	if err != nil {
+		return known{}, fmt.Errorf("catalog: read the provider before: %w", err)
+	}
+	if len(providers) == 0 {
+		if was.platform, err = c.q.PlatformHasProvider(ctx, tx, slug); err != nil {
+			return known{}, fmt.Errorf("catalog: read the platform's provider: %w", err)
+		}
+	} else {
+		p := providers[0]
+		was.exists, was.baseURL, was.auth, was.domain = true, p.BaseUrl, p.Auth, p.Domain
+	}
+	if was.verbs, err = c.presentVerbs(ctx, tx, tenant, slug); err != nil {
+		return known{}, err
+	}
+	removed, err := c.q.RemovedVerbs(ctx, tx, dbsqlc.RemovedVerbsParams{TenantID: tenant, Provider: slug})
+	if err != nil {
+		return known{}, fmt.Errorf("catalog: read the removed verbs: %w", err)
+	}
+	for _, r := range removed {
+		was.verbs = append(was.verbs, knownVerb{
+			name: r.Name, route: route(r.Route), domain: r.Domain, risk: verb.Risk(r.RiskLevel), operation: verb.Operation(r.OperationType),
+			idempotency: verb.Idempotency(r.Idempotency), removed: true,
+		})
+	}
+	return was, nil
+}
+
+// presentVerbs reads the verbs that a provider has.
+func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) ([]knownVerb, error) {
+	rows, err := c.q.KnownVerbs(ctx, tx, dbsqlc.KnownVerbsParams{TenantID: tenant, Provider: slug})
+	if err != nil {
+		return nil, fmt.Errorf("catalog: read the verbs before: %w", err)
+	}
+	list := make([]knownVerb, len(rows))
+	for i, r := range rows {
+		list[i] = knownVerb{
+			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
+			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency),
+		}
+	}
+	return list, nil
+}
+
+// remember keeps what is removed of a provider whose verbs are these from now on.
+func (c *Catalog) remember(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, was []knownVerb, now []verb.Definition) error {
+	has := map[string]bool{}
+	forget := dbsqlc.ForgetRemovedVerbsParams{TenantID: tenant, Provider: slug, Names: []string{}, Routes: []string{}, Most: maxRemoved}
+	for _, d := range now {
+		r := routeOf(d.Name, d.Plan)
+		has[d.Name+" "+string(r)] = true
+		forget.Names, forget.Routes = append(forget.Names, d.Name), append(forget.Routes, string(r))
+	}
+	arg := dbsqlc.RememberVerbsParams{TenantID: tenant, Provider: slug, Now: c.now()}
+	removed, again := false, false
+	for _, k := range was {
+		id := k.name + " " + string(k.route)
+		again = again || k.removed && has[id]
+		if k.removed || has[id] {
+			continue
+		}
+		has[id], removed = true, true // two paths that differ in a parameter's name are one route
+		arg.Routes, arg.Names = append(arg.Routes, string(k.route)), append(arg.Names, k.name)
+		arg.Domains, arg.RiskLevels = append(arg.Domains, k.domain), append(arg.RiskLevels, string(k.risk))
+		arg.OperationTypes, arg.Idempotencies = append(arg.OperationTypes, string(k.operation)), append(arg.Idempotencies, string(k.idempotency))
+	}
+	if removed {
+		if err := c.q.RememberVerbs(ctx, tx, arg); err != nil {
+			return fmt.Errorf("catalog: remember removed verbs: %w", err)
+		}
+	}
+	if removed || again {
+		if err := c.q.ForgetRemovedVerbs(ctx, tx, forget); err != nil {
+			return fmt.Errorf("catalog: forget removed verbs: %w", err)
+		}
+	}
+	return nil
+}
