@@ -58,6 +58,7 @@ type Deps struct {
 type Server struct {
 	deps    Deps
 	handler http.Handler
+	uploads *uploads
 }
 
 // New builds the router; every collaborator is required.
@@ -71,7 +72,7 @@ func New(d Deps) (*Server, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{deps: d}
+	s := &Server{deps: d, uploads: newUploads()}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, s.router())
 	return s, nil
 }

@@ -63,6 +63,13 @@ func (s *Server) guarded(rt route) http.Handler {
 				ctx = bound
 			}
 		}
+		if rt.body == bodyUpload {
+			leave, err := s.uploads.enter(ctx, c)
+			if err != nil {
+				return wire.Reply{}, err
+			}
+			defer leave()
+		}
 		if rt.body > 0 {
 			if err := c.ReadBody(rt.body); err != nil {
 				return wire.Reply{}, err

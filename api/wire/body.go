@@ -39,6 +39,14 @@ func (c *Call) ReadBody(limit int64) error {
 	return nil
 }
 
+// SkipBody reads at most limit bytes of the body and keeps none.
+func (c *Call) SkipBody(limit int64) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.Request.Body, limit)) // the call has failed anyway
+}
+
+// DropBody lets go of the body that was read.
+func (c *Call) DropBody() { c.body = nil }
+
 func tooLarge(limit int64) error {
 	return fault.Newf(fault.CodePayloadTooLarge, "The request body may have at most %d bytes.", limit)
 }

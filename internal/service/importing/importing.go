@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/provider/vault"
@@ -22,29 +24,60 @@ type Service struct {
 	catalog     *catalog.Catalog
 	credentials *vault.Vault
 	egress      egress.Config
-	// turn lets one import run at a time: a large document takes hundreds of
-	// megabytes while it is read.
-	turn chan struct{}
+	// turns lets one import run at a time: a large document takes hundreds of megabytes while
+	// it is read.
+	turns *turns.Turns
 }
+
+// Bounds of imports.
+const (
+	// importTime bounds one import with its storing. The importer refuses what takes too much
+	// work long before, so only a busy machine or database reaches it.
+	importTime = 30 * time.Second
+	turnWait   = 30 * time.Second
+	turnsEach  = 8  // imports of one tenant that may wait
+	turnsMost  = 64 // imports that may wait in all
+	retryLater = 10 * time.Second
+)
 
 // New builds a Service. Catalog and vault are required; cfg says which servers calls may go to.
 func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Service, error) {
 	if c == nil || credentials == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{catalog: c, credentials: credentials, egress: cfg, turn: make(chan struct{}, 1)}, nil
+	return &Service{catalog: c, credentials: credentials, egress: cfg, turns: turns.New(turns.Config{Slots: 1, Wait: turnWait, Each: turnsEach, Most: turnsMost})}, nil
 }
 
 // Import reads a document and stores its provider and verbs in one transaction. It returns
 // the provider as stored, with the report. A document that cannot be used is a
-// VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED.
+// VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED. Tenants take turns;
+// SERVICE_UNAVAILABLE where none comes in time, or the import takes too long.
 func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return catalog.Provider{}, context.Cause(ctx)
+	free, err := s.turns.Take(ctx, who.TenantID.String())
+	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+		return catalog.Provider{}, later("Other imports are under way. Repeat the call later.", err)
 	}
+	if err != nil {
+		return catalog.Provider{}, err
+	}
+	defer free()
+	limited, stop := context.WithTimeout(ctx, importTime)
+	defer stop()
+	p, err := s.store(limited, who, in)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return catalog.Provider{}, later("The import took too long and stored nothing. Repeat the call later.", err)
+	}
+	return p, err
+}
+
+func later(message string, cause error) error {
+	f := fault.New(fault.CodeServiceUnavailable, message).Because(cause)
+	f.Retryable, f.RetryAfter = true, retryLater
+	return f
+}
+
+// store reads the document and stores what came of it.
+func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
 	read, err := openapi.Import(ctx, in)
 	if err != nil {
 		return catalog.Provider{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/turns"
 )
 
 const wrong = "wrong horse"
@@ -199,7 +200,7 @@ func TestInvitationsTellOfFewAddressesInUse(t *testing.T) {
 func TestDelaysAreBoundedInNumber(t *testing.T) {
 	t.Parallel()
 	blocked := make(chan struct{})
-	d := newDelays(func(context.Context, time.Duration) error { <-blocked; return errBusy })
+	d := newDelays(func(context.Context, time.Duration) error { <-blocked; return turns.ErrBusy })
 	ended := make(chan error)
 	for range delayedEach {
 		go func() { ended <- d.wait(t.Context(), "a", time.Second) }()
@@ -211,7 +212,7 @@ func TestDelaysAreBoundedInNumber(t *testing.T) {
 	go func() { ended <- d.wait(t.Context(), "b", time.Second) }()
 	close(blocked)
 	for range delayedEach + 1 {
-		require.True(t, errors.Is(<-ended, errBusy), "all waited")
+		require.True(t, errors.Is(<-ended, turns.ErrBusy), "all waited")
 	}
 	require.Empty(t, d.waiting)
 	require.Zero(t, d.all)

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/turns"
+)
+
+// Bounds of uploads. A body of bodyUpload is in memory twice while it is read, so few are
+// there at once. Of those one is read while another one is worked on.
+const (
+	uploadsAtOnce = 2
+	uploadWait    = 30 * time.Second
+	uploadsEach   = 8  // uploads of one tenant that may wait
+	uploadsMost   = 64 // uploads that may wait in all
+	// smallUpload is the size up to which a body is like that of any other call, and does not
+	// wait behind those that take long to arrive.
+	smallUpload = bodyRun
+	// uploadRetry is when a refused caller should come back. A large document takes seconds.
+	uploadRetry = 10 * time.Second
+)
+
+// uploads lets large bodies into memory, a few at a time, at most one of each tenant.
+type uploads struct{ turns *turns.Turns }
+
+func newUploads() *uploads {
+	return &uploads{turns.New(turns.Config{Slots: uploadsAtOnce, Share: 1, Wait: uploadWait, Each: uploadsEach, Most: uploadsMost})}
+}
+
+// enter waits until the body of the call may be read, and returns what to do after the call.
+// SERVICE_UNAVAILABLE where the wait would be too long.
+func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err error) {
+	if size := c.Request.ContentLength; size >= 0 && size <= smallUpload {
+		return func() {}, nil
+	}
+	free, err := u.turns.Take(ctx, c.Actor.TenantID.String())
+	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+		// A caller that still writes does not read the answer before it has written all.
+		c.SkipBody(bodyUpload)
+		f := fault.New(fault.CodeServiceUnavailable, "Other uploads are under way. Repeat the call later.").Because(err)
+		f.Retryable, f.RetryAfter = true, uploadRetry
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		c.DropBody()
+		// What a large document took is not needed again soon, and the runtime would keep it
+		// for a while.
+		debug.FreeOSMemory()
+		free()
+	}, nil
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+)
+
+// upload is a call of a tenant that has not been read.
+func upload(tenant uuid.UUID, size int64) *wire.Call {
+	r := httptest.NewRequest("POST", "/v1/providers", strings.NewReader("{}"))
+	r.ContentLength = size
+	return &wire.Call{Actor: actor.Actor{TenantID: tenant}, Request: r}
+}
+
+func TestUploadsWaitBeforeTheirBodyIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u, a, b, c := newUploads(), uuid.New(), uuid.New(), uuid.New()
+		leaveA, err := u.enter(t.Context(), upload(a, bodyUpload))
+		require.NoError(t, err)
+		leaveB, err := u.enter(t.Context(), upload(b, -1)) // of unknown size
+		require.NoError(t, err)
+
+		entered := make(chan string, 2)
+		wait := func(name string, tenant uuid.UUID) {
+			go func() {
+				if leave, err := u.enter(t.Context(), upload(tenant, bodyUpload)); err == nil {
+					entered <- name
+					leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		wait("another of a", a)
+		wait("one of c", c)
+		require.Empty(t, entered, "two bodies are in memory")
+		small, err := u.enter(t.Context(), upload(a, smallUpload))
+		require.NoError(t, err, "a small one does not wait")
+		small()
+		leaveB()
+		require.Equal(t, "one of c", <-entered, "a has its share")
+		leaveA()
+		require.Equal(t, "another of a", <-entered)
+	})
+}
+
+func TestUploadsBeyondTheLineAreRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u, a := newUploads(), uuid.New()
+		_, err := u.enter(t.Context(), upload(a, bodyUpload))
+		require.NoError(t, err)
+		refused := make(chan error, uploadsEach)
+		for range uploadsEach {
+			go func() {
+				_, err := u.enter(t.Context(), upload(a, bodyUpload))
+				refused <- err
+			}()
+		}
+		synctest.Wait()
+		require.Empty(t, refused)
+		call := upload(a, bodyUpload)
+		_, err = u.enter(t.Context(), call)
+		f := fault.As(err)
+		require.Equal(t, fault.CodeServiceUnavailable, f.Code)
+		require.Equal(t, uploadRetry, f.RetryAfter)
+		left, err := io.ReadAll(call.Request.Body)
+		require.NoError(t, err)
+		require.Empty(t, left, "its body is read, so that the caller reads the answer")
+		for range uploadsEach {
+			require.Equal(t, fault.CodeServiceUnavailable, fault.As(<-refused).Code, "none came in time")
+		}
+	})
+}
