@@ -277,9 +277,11 @@ type evaluation struct {
 // evaluationWhy lists the policies that matched and the approvals that the call would
 // need. ShadowDecision is what would be decided if shadow policies were enforced.
 type evaluationWhy struct {
-	Matched        []governance.Match       `json:"matched"`
-	ShadowDecision string                   `json:"shadow_decision"`
-	Requirements   []governance.Requirement `json:"requirements"`
+	Matched             []governance.Match       `json:"matched"`
+	MatchedOmitted      int                      `json:"matched_omitted,omitempty"`
+	ShadowDecision      string                   `json:"shadow_decision"`
+	Requirements        []governance.Requirement `json:"requirements"`
+	RequirementsOmitted int                      `json:"requirements_omitted,omitempty"`
 }
 
 // registryDefault stands for a policy name where no policy decided.
@@ -309,12 +311,14 @@ func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error)
 		return wire.Reply{}, err
 	}
 	policy := policyName(true, e.Verdict.PolicyName)
+	asked, notAsked := e.Verdict.ShownRequirements()
 	return wire.OK(evaluation{
 		Decision: string(e.Verdict.Decision), Reason: e.Verdict.Reason, RiskLevel: string(e.Risk), OperationType: string(e.Operation),
 		Provider: e.Verb.Provider, Verb: e.Verb.String(), ApprovalRequired: e.Verdict.ApprovalRequired(),
 		PolicyName: policy, PolicyMatched: policy,
 		Details: evaluationWhy{
-			Matched: wire.Array(e.Verdict.Matches), ShadowDecision: string(e.Verdict.ShadowDecision), Requirements: wire.Array(e.Verdict.Requirements),
+			Matched: wire.Array(e.Verdict.Shown()), MatchedOmitted: e.Verdict.Omitted(), ShadowDecision: string(e.Verdict.ShadowDecision),
+			Requirements: wire.Array(asked), RequirementsOmitted: notAsked,
 		},
 	}), nil
 }

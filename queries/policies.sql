@@ -15,9 +15,9 @@ SELECT s.version, s.mask_paths,
   FROM policy_sets s WHERE s.tenant_id = @tenant_id;
 
 -- name: InsertPolicy :exec
-INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document,
+INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions,
                       created_by, created_at, updated_by, updated_at)
-VALUES (@id, @tenant_id, 1, @name, @description, @enabled, @mode, @priority, @action, @document,
+VALUES (@id, @tenant_id, 1, @name, @description, @enabled, @mode, @priority, @action, @document, @instructions,
         @changed_by, @changed_at, @changed_by, @changed_at);
 
 -- name: InsertPolicyVersion :exec
@@ -29,7 +29,7 @@ SELECT * FROM policies WHERE tenant_id = @tenant_id AND id = @id AND deleted_at 
 
 -- name: UpdatePolicy :one
 UPDATE policies SET version = version + 1, name = @name, description = @description, enabled = @enabled, mode = @mode,
-       priority = @priority, action = @action, document = @document, updated_by = @changed_by, updated_at = @changed_at
+       priority = @priority, action = @action, document = @document, instructions = @instructions, updated_by = @changed_by, updated_at = @changed_at
  WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL
 RETURNING *;
 

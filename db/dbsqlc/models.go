@@ -241,21 +241,22 @@ type PlatformVerbCount struct {
 }
 
 type Policy struct {
-	ID          uuid.UUID
-	TenantID    uuid.UUID
-	Version     int32
-	Name        string
-	Description string
-	Enabled     bool
-	Mode        string
-	Priority    int32
-	Action      string
-	Document    []byte
-	CreatedBy   string
-	CreatedAt   time.Time
-	UpdatedBy   string
-	UpdatedAt   time.Time
-	DeletedAt   *time.Time
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	Version      int32
+	Name         string
+	Description  string
+	Enabled      bool
+	Mode         string
+	Priority     int32
+	Action       string
+	Document     []byte
+	CreatedBy    string
+	CreatedAt    time.Time
+	UpdatedBy    string
+	UpdatedAt    time.Time
+	DeletedAt    *time.Time
+	Instructions int32
 }
 
 type PolicyMatch struct {

@@ -91,7 +91,7 @@ func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatch
 const DeletePolicy = `-- name: DeletePolicy :one
 UPDATE policies SET version = version + 1, deleted_at = $1, updated_by = $2, updated_at = $1
  WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
-RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
 `
 
 type DeletePolicyParams struct {
@@ -125,6 +125,7 @@ func (q *Queries) DeletePolicy(ctx context.Context, db DBTX, arg DeletePolicyPar
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Instructions,
 	)
 	return i, err
 }
@@ -154,7 +155,7 @@ func (q *Queries) GetMaskPaths(ctx context.Context, db DBTX, tenantID uuid.UUID)
 }
 
 const GetPolicy = `-- name: GetPolicy :one
-SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at FROM policies WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions FROM policies WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type GetPolicyParams struct {
@@ -181,29 +182,31 @@ func (q *Queries) GetPolicy(ctx context.Context, db DBTX, arg GetPolicyParams) (
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Instructions,
 	)
 	return i, err
 }
 
 const InsertPolicy = `-- name: InsertPolicy :exec
-INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document,
+INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions,
                       created_by, created_at, updated_by, updated_at)
-VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9,
-        $10, $11, $10, $11)
+VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10,
+        $11, $12, $11, $12)
 `
 
 type InsertPolicyParams struct {
-	ID          uuid.UUID
-	TenantID    uuid.UUID
-	Name        string
-	Description string
-	Enabled     bool
-	Mode        string
-	Priority    int32
-	Action      string
-	Document    []byte
-	ChangedBy   string
-	ChangedAt   time.Time
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	Name         string
+	Description  string
+	Enabled      bool
+	Mode         string
+	Priority     int32
+	Action       string
+	Document     []byte
+	Instructions int32
+	ChangedBy    string
+	ChangedAt    time.Time
 }
 
 func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, arg InsertPolicyParams) error {
@@ -217,6 +220,7 @@ func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, arg InsertPolicyPar
 		arg.Priority,
 		arg.Action,
 		arg.Document,
+		arg.Instructions,
 		arg.ChangedBy,
 		arg.ChangedAt,
 	)
@@ -252,7 +256,7 @@ func (q *Queries) InsertPolicyVersion(ctx context.Context, db DBTX, arg InsertPo
 }
 
 const ListPolicies = `-- name: ListPolicies :many
-SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at FROM policies
+SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions FROM policies
  WHERE tenant_id = $1 AND deleted_at IS NULL
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::boolean IS NULL OR enabled = $3)
@@ -304,6 +308,7 @@ func (q *Queries) ListPolicies(ctx context.Context, db DBTX, arg ListPoliciesPar
 			&i.UpdatedBy,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.Instructions,
 		); err != nil {
 			return nil, err
 		}
@@ -649,23 +654,24 @@ func (q *Queries) TenantUsers(ctx context.Context, db DBTX, arg TenantUsersParam
 
 const UpdatePolicy = `-- name: UpdatePolicy :one
 UPDATE policies SET version = version + 1, name = $1, description = $2, enabled = $3, mode = $4,
-       priority = $5, action = $6, document = $7, updated_by = $8, updated_at = $9
- WHERE tenant_id = $10 AND id = $11 AND deleted_at IS NULL
-RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at
+       priority = $5, action = $6, document = $7, instructions = $8, updated_by = $9, updated_at = $10
+ WHERE tenant_id = $11 AND id = $12 AND deleted_at IS NULL
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
 `
 
 type UpdatePolicyParams struct {
-	Name        string
-	Description string
-	Enabled     bool
-	Mode        string
-	Priority    int32
-	Action      string
-	Document    []byte
-	ChangedBy   string
-	ChangedAt   time.Time
-	TenantID    uuid.UUID
-	ID          uuid.UUID
+	Name         string
+	Description  string
+	Enabled      bool
+	Mode         string
+	Priority     int32
+	Action       string
+	Document     []byte
+	Instructions int32
+	ChangedBy    string
+	ChangedAt    time.Time
+	TenantID     uuid.UUID
+	ID           uuid.UUID
 }
 
 func (q *Queries) UpdatePolicy(ctx context.Context, db DBTX, arg UpdatePolicyParams) (Policy, error) {
@@ -677,6 +683,7 @@ func (q *Queries) UpdatePolicy(ctx context.Context, db DBTX, arg UpdatePolicyPar
 		arg.Priority,
 		arg.Action,
 		arg.Document,
+		arg.Instructions,
 		arg.ChangedBy,
 		arg.ChangedAt,
 		arg.TenantID,
@@ -699,6 +706,7 @@ func (q *Queries) UpdatePolicy(ctx context.Context, db DBTX, arg UpdatePolicyPar
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Instructions,
 	)
 	return i, err
 }

@@ -114,7 +114,9 @@ func (b *bench) target(t *testing.T, d *dispatch.Dispatcher, name string) run.Ta
 // decide judges a call without arguments as a run would be.
 func (b *bench) decide(t *testing.T, name string) governance.Verdict {
 	t.Helper()
-	return b.target(t, b.dispatch, name).Judge(json.RawMessage(`{}`), governance.Context{})
+	v, err := b.target(t, b.dispatch, name).Judge(t.Context(), json.RawMessage(`{}`), governance.Context{})
+	require.NoError(t, err)
+	return v
 }
 
 // version is the tenant's, 0 where it has none.

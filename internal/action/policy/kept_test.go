@@ -4,30 +4,34 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/governance"
 )
 
-func TestWhatAProcessKeepsIsBounded(t *testing.T) {
+func TestWhatAProcessKeepsIsBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	s := &Sets{}
 	var err error
-	s.kept, err = simplelru.NewLRU(keptTenants, func(_ uuid.UUID, gone *Set) { s.weight -= gone.weight })
+	s.kept, err = bytelru.New[uuid.UUID, *Set](100_000)
 	require.NoError(t, err)
-	of := func(version int64, weight int) *Set {
-		return &Set{Policies: governance.Compile(version, nil), weight: weight}
+	of := func(version int64, policies int) *Set {
+		list := make([]governance.Policy, policies)
+		for i := range list {
+			list[i] = governance.Policy{Name: "p", Enabled: true, Action: governance.ActionBlock}
+		}
+		return &Set{Policies: governance.Compile(version, list)}
 	}
 	a, b, c := uuid.New(), uuid.New(), uuid.New()
-	s.put(a, of(1, keptPolicies/2))
-	s.put(b, of(1, keptPolicies/2))
+	s.put(a, of(1, 60))
+	s.put(b, of(1, 60))
 	require.NotNil(t, s.get(a, 1), "used last from now on")
-	s.put(c, of(1, keptPolicies/4))
+	s.put(c, of(1, 60))
 	require.Nil(t, s.get(b, 1))
 	require.NotNil(t, s.get(a, 1))
 	require.NotNil(t, s.get(c, 1))
-	require.Equal(t, keptPolicies/2+keptPolicies/4, s.weight)
+	require.Less(t, s.kept.Bytes(), 100_000)
 
 	// Of one tenant there is one set, the latest; a late reader does not bring back an old one.
 	latest := of(7, 10)
@@ -36,11 +40,9 @@ func TestWhatAProcessKeepsIsBounded(t *testing.T) {
 	require.Same(t, latest, s.get(a, 7))
 	require.Same(t, latest, s.get(a, 3), "a later one will do")
 	require.Nil(t, s.get(a, 8))
-	require.Equal(t, 10+keptPolicies/4, s.weight)
 
 	// One that is larger than all that may be kept is kept alone.
-	s.put(b, of(1, 2*keptPolicies))
+	s.put(b, of(1, 1000))
 	require.NotNil(t, s.get(b, 1))
-	require.Equal(t, 1, s.kept.Len())
-	require.Equal(t, 2*keptPolicies, s.weight)
+	require.Nil(t, s.get(a, 1))
 }

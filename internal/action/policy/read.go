@@ -12,7 +12,6 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
-	"agentruntime/internal/record/quota"
 )
 
 // Get returns a policy with its warnings as of now; POLICY_NOT_FOUND.
@@ -72,43 +71,61 @@ func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []
 		return nil, false, err
 	}
 	if f.Verb != nil {
-		arg.N = int32(s.quotas.Most(quota.Policies))
+		page, err = s.about(ctx, tenant, arg, f)
+	} else {
+		page, err = s.page(ctx, tenant, arg)
 	}
-	rows, err := s.q.ListPolicies(ctx, s.db.Reading(tenant, db.ListLimit), arg)
 	if err != nil {
-		return nil, false, fmt.Errorf("policy: list: %w", err)
-	}
-	page = make([]Policy, 0, len(rows))
-	for _, row := range rows {
-		p, err := fromRow(row)
-		if err != nil {
-			return nil, false, err
-		}
-		page = append(page, p)
-	}
-	if f.Verb != nil {
-		if page, err = s.about(ctx, tenant, page, *f.Verb); err != nil {
-			return nil, false, err
-		}
+		return nil, false, err
 	}
 	page, more = db.Page(page, f.Limit)
 	return page, more, nil
 }
 
-// about keeps the policies whose matchers fit a verb, in their order.
-func (s *Service) about(ctx context.Context, tenant uuid.UUID, all []Policy, name verb.Name) ([]Policy, error) {
-	subject, err := s.subjects.Subject(ctx, tenant, name)
+func (s *Service) page(ctx context.Context, tenant uuid.UUID, arg dbsqlc.ListPoliciesParams) ([]Policy, error) {
+	rows, err := s.q.ListPolicies(ctx, s.db.Reading(tenant, db.ListLimit), arg)
+	if err != nil {
+		return nil, fmt.Errorf("policy: list: %w", err)
+	}
+	page := make([]Policy, 0, len(rows))
+	for _, row := range rows {
+		p, err := fromRow(row)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, p)
+	}
+	return page, nil
+}
+
+// readAtOnce is how many policies a list by verb has in memory, besides those that it found.
+const readAtOnce = 100
+
+// about returns the policies whose matchers fit the verb of the filter, up to one more than
+// its page.
+func (s *Service) about(ctx context.Context, tenant uuid.UUID, arg dbsqlc.ListPoliciesParams, f Filter) ([]Policy, error) {
+	subject, err := s.subjects.Subject(ctx, tenant, *f.Verb)
 	if err != nil {
 		return nil, err
 	}
 	call := subject.Call(nil, governance.Context{})
 	kept := []Policy{}
-	for _, p := range all {
-		if p.Covers(call) {
-			kept = append(kept, p)
+	arg.N = readAtOnce
+	for {
+		some, err := s.page(ctx, tenant, arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range some {
+			if p.Covers(call) {
+				kept = append(kept, p)
+			}
+			arg.Before = &p.ID
+		}
+		if len(some) < readAtOnce || len(kept) > f.Limit {
+			return kept, nil
 		}
 	}
-	return kept, nil
 }
 
 // Versions returns the states that a policy has been in, the newest first, below

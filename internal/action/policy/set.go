@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -24,7 +23,6 @@ type Set struct {
 	// Policies judges calls.
 	Policies *governance.Set
 	masks    Masks
-	weight   int
 }
 
 // Judge is Policies; nil where there are none.
@@ -43,11 +41,9 @@ func (s *Set) Masks() Masks {
 	return s.masks
 }
 
-// Bounds of what a process keeps compiled.
-const (
-	keptTenants  = 4096
-	keptPolicies = 50_000 // of all tenants together
-)
+// keptBytes is how much memory the compiled rules take that a process keeps, of all tenants
+// together. A policy of three conditions takes about 2 KB.
+const keptBytes = 64 << 20
 
 // loadLimit bounds the read that several calls may wait for.
 const loadLimit = 10 * time.Second
@@ -60,9 +56,7 @@ type Sets struct {
 	q  *dbsqlc.Queries
 
 	loading singleflight.Group
-	mu      sync.Mutex
-	kept    *simplelru.LRU[uuid.UUID, *Set]
-	weight  int
+	kept    *bytelru.Cache[uuid.UUID, *Set]
 }
 
 // NewSets returns an empty cache over the database.
@@ -72,11 +66,8 @@ func NewSets(pool *db.Pool) (*Sets, error) {
 	}
 	s := &Sets{db: pool, q: dbsqlc.New()}
 	var err error
-	s.kept, err = simplelru.NewLRU(keptTenants, func(_ uuid.UUID, gone *Set) { s.weight -= gone.weight })
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	return s, nil
+	s.kept, err = bytelru.New[uuid.UUID, *Set](keptBytes)
+	return s, err
 }
 
 // QueueVersion adds the question for the tenant's version to a batch of the tenant. Once
@@ -128,29 +119,21 @@ func (s *Sets) Current(ctx context.Context, tenant uuid.UUID) (*Set, error) {
 }
 
 func (s *Sets) get(tenant uuid.UUID, version int64) *Set {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if set, ok := s.kept.Get(tenant); ok && set.Policies.Version() >= version {
 		return set
 	}
 	return nil
 }
 
+// put keeps the set, unless a later one is kept.
 func (s *Sets) put(tenant uuid.UUID, set *Set) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, ok := s.kept.Peek(tenant); ok {
-		if old.Policies.Version() > set.Policies.Version() {
-			return
-		}
-		s.kept.Remove(tenant)
-	}
-	s.kept.Add(tenant, set)
-	s.weight += set.weight
-	for s.weight > keptPolicies && s.kept.Len() > 1 {
-		s.kept.RemoveOldest()
-	}
+	s.kept.Add(tenant, set, set.size(), func(old *Set) bool { return old.Policies.Version() <= set.Policies.Version() })
 }
+
+// maskSize is about how many bytes of memory one mask takes besides its texts.
+const maskSize = 256
+
+func (s *Set) size() int { return s.Policies.Size() + len(s.masks)*(maskSize+2*maxMaskText) }
 
 // read loads and compiles the set as it stands.
 func (s *Sets) read(ctx context.Context, tenant uuid.UUID) (*Set, error) {
@@ -158,7 +141,7 @@ func (s *Sets) read(ctx context.Context, tenant uuid.UUID) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Policies: governance.Compile(version, stored), masks: masks, weight: 1 + len(stored)}
+	set := &Set{Policies: governance.Compile(version, stored), masks: masks}
 	s.put(tenant, set)
 	return set, nil
 }

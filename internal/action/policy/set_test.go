@@ -44,10 +44,11 @@ func TestAChangeActsInEveryProcess(t *testing.T) {
 						return
 					}
 					judge, _ := s.(interface {
-						Judge(json.RawMessage, governance.Context) governance.Verdict
+						Judge(context.Context, json.RawMessage, governance.Context) (governance.Verdict, error)
 						PolicyVersion() int64
 					})
-					if got := judge.Judge(json.RawMessage(`{}`), governance.Context{}).Decision; got != want {
+					if v, _ := judge.Judge(t.Context(), json.RawMessage(`{}`), governance.Context{}); v.Decision != want {
+						got := v.Decision
 						t.Errorf("change %d: %s", i, got)
 					}
 					if v := judge.PolicyVersion(); v != int64(i+2) {
@@ -65,11 +66,14 @@ func TestWithoutPoliciesTheRegistryDecides(t *testing.T) {
 	b := newBench(t)
 	target := b.target(t, b.dispatch, "shop:create_refund")
 	require.Zero(t, target.PolicyVersion())
-	require.Equal(t, governance.Block, target.Judge(json.RawMessage(`{}`), governance.Context{}).Decision)
+	v, err := target.Judge(t.Context(), json.RawMessage(`{}`), governance.Context{})
+	require.NoError(t, err)
+	require.Equal(t, governance.Block, v.Decision)
 	b.create(t, policy.Draft{Name: "Ask", Matchers: verbs("shop:create_refund"), Action: "require_approval"})
 	target = b.target(t, b.dispatch, "shop:create_refund")
 	require.EqualValues(t, 1, target.PolicyVersion())
-	v := target.Judge(json.RawMessage(`{}`), governance.Context{})
+	v, err = target.Judge(t.Context(), json.RawMessage(`{}`), governance.Context{})
+	require.NoError(t, err)
 	require.Equal(t, governance.PendingApproval, v.Decision)
 	require.Equal(t, "Ask", v.PolicyName)
 }

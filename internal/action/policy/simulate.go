@@ -264,7 +264,9 @@ func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
 		if r.Args, err = m.args(ctx, r); err != nil {
 			return err
 		}
-		m.compare(subject, r)
+		if m.compare(ctx, subject, r); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 	return nil
 }
@@ -297,10 +299,15 @@ func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string,
 	return string(args), nil
 }
 
-func (m *simulating) compare(subject Subject, r dbsqlc.RunsToJudgeRow) {
+// compare judges one run, unless the time is over.
+func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {
 	args := json.RawMessage(r.Args)
 	call := subject.Call(args, governance.ContextOf(r.Metadata))
+	call.Done = ctx.Done()
 	was, is := m.before.Evaluate(call), m.after.Evaluate(call)
+	if ctx.Err() != nil {
+		return // what was not judged counts on the strict side
+	}
 	m.out.Judged++
 	if slices.ContainsFunc(is.Matches, func(one governance.Match) bool { return one.PolicyID == m.candidate }) {
 		m.out.Matched++

@@ -36,8 +36,10 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 		if err := s.insert(ctx, tx, who.TenantID, p); err != nil {
 			return err
 		}
-		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.Policies); err != nil {
-			return err
+		for _, r := range []quota.Resource{quota.Policies, quota.PolicyBytes} {
+			if err := s.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
+				return err
+			}
 		}
 		if err := s.record(ctx, tx, who, p, Created); err != nil {
 			return err
@@ -47,6 +49,9 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 	return s.warned(ctx, who.TenantID, p, err)
 }
 
+// instructions returns what the regular expressions of a policy count for its quota.
+func instructions(p Policy) int32 { return int32(governance.Instructions(p.Conditions)) }
+
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Policy) error {
 	doc, err := encode(p)
 	if err != nil {
@@ -54,7 +59,8 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Pol
 	}
 	err = s.q.InsertPolicy(ctx, tx, dbsqlc.InsertPolicyParams{
 		ID: p.ID, TenantID: tenant, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
-		Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: p.UpdatedBy, ChangedAt: p.UpdatedAt,
+		Priority: p.Priority, Action: string(p.Action), Document: doc, Instructions: instructions(p),
+		ChangedBy: p.UpdatedBy, ChangedAt: p.UpdatedAt,
 	})
 	if err != nil {
 		return fmt.Errorf("policy: insert: %w", err)
@@ -77,10 +83,14 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 		}
 		row, err := s.q.UpdatePolicy(ctx, tx, dbsqlc.UpdatePolicyParams{
 			TenantID: who.TenantID, ID: id, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: string(p.Mode),
-			Priority: p.Priority, Action: string(p.Action), Document: doc, ChangedBy: who.String(), ChangedAt: s.now(),
+			Priority: p.Priority, Action: string(p.Action), Document: doc, Instructions: instructions(p),
+			ChangedBy: who.String(), ChangedAt: s.now(),
 		})
 		if err != nil {
 			return fmt.Errorf("policy: update: %w", err)
+		}
+		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.PolicyBytes); err != nil {
+			return err
 		}
 		if p, err = fromRow(row); err != nil {
 			return err

@@ -90,7 +90,7 @@ func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New
 	return approval.New{
 		ID: id, Subject: r.subject(), Kind: kind, Provider: r.Verb.Provider, Verb: r.Verb.Verb,
 		Args: p.target.Mask(r.Effective()), RiskLevel: string(r.Risk), PolicyName: r.PolicyName, Reason: r.Reason,
-		Matches: p.verdict.Matches, Requester: requester,
+		Matches: p.verdict.Shown(), Requester: requester,
 	}
 }
 
@@ -154,7 +154,10 @@ func (p prepared) queueMatches(b *db.Batch) {
 // where it has none.
 func (p prepared) explained(d map[string]any) json.RawMessage {
 	if len(p.verdict.Matches) > 0 {
-		d["policies"] = p.verdict.Matches
+		d["policies"] = p.verdict.Shown()
+	}
+	if n := p.verdict.Omitted(); n > 0 {
+		d["policies_omitted"] = n
 	}
 	if p.verdict.ShadowDecision != "" && p.verdict.ShadowDecision != p.verdict.Decision {
 		d["shadow_decision"] = p.verdict.ShadowDecision

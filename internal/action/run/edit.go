@@ -82,7 +82,9 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 	}
 	r.EditedArgs = args
 	p := prepared{run: r, target: t}
-	p.judge()
+	if err := p.judge(ctx); err != nil {
+		return prepared{}, err
+	}
 	if p.verdict.Decision == governance.Block {
 		f := fault.New(fault.CodeGovernanceBlocked, "The edited call is blocked: "+p.verdict.Reason)
 		f.Decision = string(governance.Block)

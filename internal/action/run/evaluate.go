@@ -32,5 +32,6 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 	if err != nil {
 		return Evaluation{}, err
 	}
-	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: t.Judge(args, about)}, nil
+	v, err := t.Judge(ctx, args, about)
+	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: v}, err
 }

@@ -61,16 +61,19 @@ func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine b
 		return prepared{run: r}, true, err
 	}
 	p = prepared{run: r, target: t}
-	p.judge()
-	return p, true, nil
+	return p, true, p.judge(ctx)
 }
 
 // judge decides about the call as it would be sent, by the policies that the target has.
-func (p *prepared) judge() {
-	v := p.target.Judge(p.run.Effective(), p.run.about())
+func (p *prepared) judge(ctx context.Context) error {
+	v, err := p.target.Judge(ctx, p.run.Effective(), p.run.about())
+	if err != nil {
+		return err
+	}
 	p.verdict = v
 	p.run.Risk, p.run.Operation = p.target.Risk(), p.target.Operation()
 	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName
+	return nil
 }
 
 // claimed returns the run as its claim left it in this process, otherwise as its row is.

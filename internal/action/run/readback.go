@@ -120,8 +120,11 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	verdict, err := t.Judge(ctx, declared.Args, r.about())
 	switch {
-	case t.Operation() != verb.Read, t.Judge(declared.Args, r.about()).Decision != governance.Allow:
+	case err != nil:
+		return nil, err
+	case t.Operation() != verb.Read, verdict.Decision != governance.Allow:
 		return nil, nil
 	case len(t.Check(declared.Args)) > 0:
 		return nil, fault.New(fault.CodeInvalidArgs, "")

@@ -319,8 +319,8 @@ func (t target) Read() run.Read {
 	return *t.read
 }
 
-func (t target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
-	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about})
+func (t target) Judge(_ context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
+	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about}), nil
 }
 
 func (t target) Meets([]governance.Condition, json.RawMessage, governance.Context) bool { return true }

@@ -104,8 +104,9 @@ type Target interface {
 	// SchemaHash returns the SHA-256 of the verb's schema and of how a request is built from
 	// arguments: method, address and the place of the credential.
 	SchemaHash() []byte
-	// Judge decides about a call of the verb by the policies of PolicyVersion.
-	Judge(args json.RawMessage, about governance.Context) governance.Verdict
+	// Judge decides about a call of the verb by the policies of PolicyVersion. The error is
+	// that of a context that has ended: nobody waits for the verdict.
+	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
 	// Meets reports whether the conditions of a grant are true for a call; one that
 	// cannot be judged is not.
 	Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool

@@ -58,11 +58,20 @@ func CheckPolicy(p Policy) []fault.Detail {
 func CheckConditions(path string, list []Condition) []fault.Detail {
 	var c checker
 	c.atMost(path, len(list), MaxConditions)
+	instructions := 0
 	for i, one := range list[:min(len(list), MaxConditions)] {
 		one.Operator = lower(one.Operator)
-		if _, p := compileCondition(one); p != nil {
+		compiled, p := compileCondition(one)
+		if p != nil {
 			c.fail(path+"/"+strconv.Itoa(i)+"/"+p.field, p.rule, p.message)
+			continue
 		}
+		if compiled.re != nil {
+			instructions += compiled.re.Size()
+		}
+	}
+	if instructions > maxPrograms {
+		c.fail(path, "regexp", "have regular expressions that are too costly together")
 	}
 	return c.details
 }

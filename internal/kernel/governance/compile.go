@@ -3,6 +3,7 @@ package governance
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,18 +54,52 @@ func compilePolicy(source Policy) *policy {
 	return p
 }
 
+// What a compiled policy takes of memory, in bytes, besides its texts.
+const (
+	policySize      = 600
+	conditionSize   = 400
+	instructionSize = 100
+)
+
+// size returns about how many bytes of memory the policy takes.
+func (p *policy) size() int {
+	n := policySize + len(p.Name) + 64*(len(p.Matchers)+len(p.Approval.Approvers))
+	for _, c := range p.conditions {
+		n += conditionSize + len(c.source.Field) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
+		if c.re != nil {
+			n += instructionSize * c.re.Size()
+		}
+	}
+	return n
+}
+
 // tightens reports whether a doubt about the call counts as a match.
 func (p *policy) tightens() bool { return p.Action != ActionAllow }
 
+// looksAtDone is after how many policies an evaluation looks whether it is still wanted.
+const looksAtDone = 16
+
 // consider adds the policy to those that match, where all its conditions are met.
 func (e *evaluation) consider(p *policy) {
-	strict := p.tightens()
-	for _, c := range p.conditions {
-		if ok, _ := c.isMet(e, strict); !ok {
-			return
+	if e.judged++; e.judged%looksAtDone == 0 && e.call.Done != nil {
+		select {
+		case <-e.call.Done:
+			e.args.left = -1
+		default:
 		}
 	}
-	e.matched = append(e.matched, p)
+	strict := p.tightens()
+	e.unsure = e.unsure[:0]
+	for i, c := range p.conditions {
+		ok, why := c.isMet(e, strict)
+		if !ok {
+			return
+		}
+		if why != "" {
+			e.unsure = append(e.unsure, doubt{i, why})
+		}
+	}
+	e.matched = append(e.matched, matched{p, slices.Clone(e.unsure)})
 }
 
 // before orders policies: the strictest first, enforced before shadow, then by priority,
@@ -82,11 +117,11 @@ func before(p, q *policy) int {
 
 // verdict returns the decision of the policies that match, of which there is at least one.
 func (e *evaluation) verdict() Verdict {
-	slices.SortStableFunc(e.matched, before)
+	slices.SortStableFunc(e.matched, func(a, b matched) int { return before(a.policy, b.policy) })
 	var enforced []*policy
 	for _, p := range e.matched {
 		if p.Mode == Enforce {
-			enforced = append(enforced, p)
+			enforced = append(enforced, p.policy)
 		}
 	}
 	v := Verdict{}
@@ -96,20 +131,24 @@ func (e *evaluation) verdict() Verdict {
 		v.Decision, v.Notify = decide(e.call.Risk, enforced[0].Action)
 	}
 	v.ShadowDecision, _ = decide(e.call.Risk, e.matched[0].Action)
-	decided := e.decided(enforced, v.Decision)
-	v.Matches = make([]Match, len(e.matched))
-	secret := make([]bool, 0, 8)
-	for i, p := range e.matched {
-		hidden := e.explain(&v.Matches[i], p)
-		if p == decided {
-			v.Matches[i].Decided, secret = true, hidden
-		}
-	}
+	tooMany := 0
 	if v.Decision == PendingApproval {
 		v.Requirements = requirements(enforced)
+		if tooMany = len(v.Requirements); tooMany > MaxRequirements {
+			v.Decision, v.Requirements = Block, nil
+		}
 	}
-	if len(enforced) > 0 {
-		v.Reason = e.reason(enforced, decided, v.Decision, secret)
+	decided := e.decided(enforced, v.Decision)
+	at := e.explainAll(&v, decided)
+	switch {
+	case len(enforced) == 0:
+	case tooMany > MaxRequirements:
+		v.Reason = tooManyApprovals(tooMany)
+	default:
+		v.Reason = e.reason(enforced, at, v.Decision)
+	}
+	if n := v.Omitted(); n > 0 {
+		v.Reason += ". Policies that matched and are not shown: " + strconv.Itoa(n)
 	}
 	if decided != nil {
 		v.PolicyName = decided.Name

@@ -2,13 +2,10 @@ package governance
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strings"
 
+	"agentruntime/internal/kernel/pattern"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/strictjson"
 )
@@ -18,6 +15,7 @@ const (
 	maxValue    = 4 << 10  // bytes
 	maxList     = 100      // elements of in and not_in
 	maxProgram  = 2000     // instructions of a regular expression
+	maxPrograms = 5000     // instructions of all of a policy's, or a grant's
 	maxMatchLen = 64 << 10 // bytes of a text for matches; a longer one cannot be judged
 )
 
@@ -34,7 +32,7 @@ type condition struct {
 	args   bool // the field is args.<path>; otherwise source.Field is one of the context's
 	path   []segment
 	list   []operand // one, except for in and not_in
-	re     *regexp.Regexp
+	re     *pattern.Pattern
 	secret bool // the field's name says that its values are secret
 }
 
@@ -46,6 +44,9 @@ func (p *problem) Error() string { return p.field + " " + p.message }
 // compileCondition reads a condition. The problem is nil where there is none, and never
 // repeats a value.
 func compileCondition(source Condition) (*condition, *problem) {
+	if source.Operator == OpExists || source.Operator == OpNotExists {
+		source.Value = nil // it is ignored, so it carries nothing
+	}
 	c := &condition{source: source}
 	switch path, args := strings.CutPrefix(source.Field, argsPrefix); {
 	case args:
@@ -160,12 +161,8 @@ func needs(want kind, list bool) string {
 	return "must be " + one
 }
 
-// errProgram limits what an expression may cost: matching takes the length of the text
-// times the size of the program.
-var errProgram = errors.New("is a regular expression that is too costly")
-
 func (c *condition) compileRegexp() *problem {
-	re, err := compileRE2(string(c.list[0].text))
+	re, err := pattern.Compile(string(c.list[0].text), maxProgram)
 	if err != nil {
 		return &problem{"value", "regexp", err.Error()}
 	}
@@ -173,20 +170,19 @@ func (c *condition) compileRegexp() *problem {
 	return nil
 }
 
-func compileRE2(pattern string) (*regexp.Regexp, error) {
-	tree, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil, errors.New("is not a regular expression (RE2 syntax)")
+// Instructions returns how many instructions the regular expressions of the conditions have
+// together: what compiling and keeping them costs. It skips those that cannot be read.
+func Instructions(list []Condition) int {
+	n := 0
+	for _, source := range list {
+		if source.Operator = lower(source.Operator); source.Operator != OpMatches {
+			continue
+		}
+		if c, problem := compileCondition(source); problem == nil {
+			n += c.re.Size()
+		}
 	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil || len(program.Inst) > maxProgram {
-		return nil, errProgram
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, errors.New("is not a regular expression (RE2 syntax)")
-	}
-	return re, nil
+	return n
 }
 
 // looksSecret reports whether the value would be masked in arguments at this path.
@@ -197,12 +193,8 @@ func (c *condition) looksSecret() bool {
 		}
 	}
 	for _, o := range c.list {
-		text, err := json.Marshal(string(o.text))
-		if err != nil {
+		if redact.ContainsCard(string(o.text)) {
 			return true
-		}
-		if _, hidden := redact.MaskArgs(text, nil); len(hidden) > 0 {
-			return true // a payment card number
 		}
 	}
 	return false

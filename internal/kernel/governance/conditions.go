@@ -20,15 +20,28 @@ func CompileConditions(list []Condition) (*Conditions, error) {
 	return cs, nil
 }
 
+// Work is how much work the conditions of several grants may take for one call together.
+type Work struct{ left int }
+
+// NewWork returns the work of one evaluation.
+func NewWork() *Work { return &Work{left: maxWork} }
+
+// compileWork is what compiling one instruction of a regular expression takes.
+const compileWork = 20
+
 // Met reports whether all conditions are met, as for a policy that allows. A condition is
-// not met where the call lacks the field, has it in another type, or cannot be judged. An
-// empty list is met by every call, a nil list by none.
-func (cs *Conditions) Met(c Call) bool {
+// not met where the call lacks the field, has it in another type, or cannot be judged, also
+// because no work is left. An empty list is met by every call, a nil list by none.
+func (cs *Conditions) Met(c Call, work *Work) bool {
 	if cs == nil {
 		return false
 	}
-	e := evaluation{call: c, args: document{data: c.Args}}
+	e := evaluation{call: c, args: document{data: c.Args, left: work.left}}
+	defer func() { work.left = e.args.left }()
 	for _, one := range cs.list {
+		if one.re != nil {
+			e.args.spend(compileWork * one.re.Size())
+		}
 		if ok, _ := one.isMet(&e, false); !ok {
 			return false
 		}

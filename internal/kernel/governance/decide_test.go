@@ -351,16 +351,16 @@ func TestConditionsOfAGrant(t *testing.T) {
 	t.Parallel()
 	cs, err := governance.CompileConditions([]governance.Condition{cond("args.amount", "LESS", "100"), cond("args.reason", "equals", `"x"`)})
 	require.NoError(t, err)
-	require.True(t, cs.Met(refund(`{"amount":99.99,"reason":"x"}`)))
-	require.False(t, cs.Met(refund(`{"amount":100,"reason":"x"}`)))
-	require.False(t, cs.Met(refund(`{"amount":99}`)))
-	require.False(t, cs.Met(refund(`{"amount":"99","reason":"x"}`)))
-	require.False(t, cs.Met(refund(`{`)))
+	require.True(t, cs.Met(refund(`{"amount":99.99,"reason":"x"}`), governance.NewWork()))
+	require.False(t, cs.Met(refund(`{"amount":100,"reason":"x"}`), governance.NewWork()))
+	require.False(t, cs.Met(refund(`{"amount":99}`), governance.NewWork()))
+	require.False(t, cs.Met(refund(`{"amount":"99","reason":"x"}`), governance.NewWork()))
+	require.False(t, cs.Met(refund(`{`), governance.NewWork()))
 	cs, err = governance.CompileConditions(nil)
 	require.NoError(t, err)
-	require.True(t, cs.Met(refund(`{}`)))
+	require.True(t, cs.Met(refund(`{}`), governance.NewWork()))
 	cs = nil
-	require.False(t, cs.Met(refund(`{}`)))
+	require.False(t, cs.Met(refund(`{}`), governance.NewWork()))
 }
 
 func TestExplanations(t *testing.T) {

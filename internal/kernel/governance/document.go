@@ -46,8 +46,22 @@ type document struct {
 	more   []node
 	read   bool
 	broken bool
-	names  map[uint32]map[string]uint32 // members of wide objects, by name
+	names  map[uint32]wideNames // members of wide objects, by name
+	left   int                  // work, see spend
 }
+
+// spend takes work off what is left and reports whether there was enough. The unit is one
+// step of a regular expression, about 20 ns.
+func (d *document) spend(work int) bool {
+	d.left -= work
+	return d.left >= 0
+}
+
+// What looking into a document costs, in that unit.
+const (
+	placeWork = 4  // going to a member or to the next element
+	indexWork = 10 // noting one name of a wide object
+)
 
 // fewer is how many nodes a document has room for.
 const fewer = 32
@@ -220,44 +234,126 @@ func (d *document) str(i int) (int, bool) {
 	return i, false
 }
 
-// member returns the member of object self with that name.
-func (d *document) member(self uint32, name string) (uint32, bool) {
+// likeness is how a member's name compares with one that is looked for.
+type likeness uint8
+
+const (
+	nameOther   likeness = iota
+	nameVariant          // it differs in case only
+	nameSame
+)
+
+// member returns the member of object self with the segment's name, and whether there are
+// others whose name differs from it in case only.
+func (d *document) member(self uint32, s segment) (at uint32, ok, variants bool) {
 	n := d.node(self)
 	if n.count > wide {
-		return d.lookup(self, name)
+		return d.lookup(self, s)
 	}
 	for i := self + 1; i < n.next; i = d.node(i).next {
-		if d.named(i, name) {
-			return i, true
+		switch d.compare(i, s) {
+		case nameSame:
+			at, ok = i, true
+		case nameVariant:
+			variants = true
+		case nameOther:
 		}
 	}
-	return 0, false
+	return at, ok, variants
 }
 
-// named reports whether member i has that name.
-func (d *document) named(i uint32, name string) bool {
+// compare compares the name of member i.
+func (d *document) compare(i uint32, s segment) likeness {
 	raw := d.data[d.node(i).nameFrom:d.node(i).nameEnd]
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw) == name
+	if string(raw) == s.name {
+		return nameSame
 	}
-	return string(unescape(nil, raw)) == name
+	plain := len(raw) != len(s.name)
+	for _, c := range raw {
+		if c >= utf8.RuneSelf || c == '\\' {
+			return d.compareSlowly(raw, s)
+		}
+	}
+	switch {
+	case len(s.folded) != len(s.name): // its folded form has other characters
+		return d.compareSlowly(raw, s)
+	case plain:
+		return nameOther
+	}
+	for at, c := range raw {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != s.folded[at] {
+			return nameOther
+		}
+	}
+	return nameVariant
+}
+
+// compareSlowly is compare for names with escapes, or characters beyond ASCII.
+func (d *document) compareSlowly(raw []byte, s segment) likeness {
+	name := string(unescape(nil, raw))
+	switch {
+	case name == s.name:
+		return nameSame
+	case schemagraph.Fold(name) == s.folded:
+		return nameVariant
+	}
+	return nameOther
+}
+
+// wideNames finds members of a wide object by their folded names.
+type wideNames struct {
+	first map[string]uint32
+	many  map[string]bool // names that several members share
 }
 
 // lookup is member for objects with many.
-func (d *document) lookup(self uint32, name string) (uint32, bool) {
-	names, known := d.names[self]
+func (d *document) lookup(self uint32, s segment) (at uint32, ok, variants bool) {
+	x, known := d.names[self]
 	if !known {
-		names = make(map[string]uint32, d.node(self).count)
+		count := int(d.node(self).count)
+		d.spend(count * indexWork)
+		x = wideNames{first: make(map[string]uint32, count)}
 		for i := self + 1; i < d.node(self).next; i = d.node(i).next {
-			names[string(unescape(nil, d.data[d.node(i).nameFrom:d.node(i).nameEnd]))] = i
+			folded := schemagraph.Fold(string(unescape(nil, d.data[d.node(i).nameFrom:d.node(i).nameEnd])))
+			if _, twice := x.first[folded]; !twice {
+				x.first[folded] = i
+				continue
+			}
+			if x.many == nil {
+				x.many = map[string]bool{}
+			}
+			x.many[folded] = true
 		}
 		if d.names == nil {
-			d.names = map[uint32]map[string]uint32{}
+			d.names = map[uint32]wideNames{}
 		}
-		d.names[self] = names
+		d.names[self] = x
 	}
-	i, ok := names[name]
-	return i, ok
+	first, there := x.first[s.folded]
+	switch {
+	case !there:
+		return 0, false, false
+	case x.many[s.folded]:
+		return d.among(self, s)
+	}
+	if d.compare(first, s) == nameSame {
+		return first, true, false
+	}
+	return 0, false, true
+}
+
+// among finds the member of the very name where several differ in case only.
+func (d *document) among(self uint32, s segment) (at uint32, ok, variants bool) {
+	d.spend(int(d.node(self).count))
+	for i := self + 1; i < d.node(self).next; i = d.node(i).next {
+		if d.compare(i, s) == nameSame {
+			return i, true, true
+		}
+	}
+	return 0, false, true
 }
 
 // element returns element n of array self.
@@ -266,6 +362,7 @@ func (d *document) element(self uint32, n int) (uint32, bool) {
 		return 0, false
 	}
 	i := self + 1
+	d.spend(n / 8)
 	for ; n > 0; n-- {
 		i = d.node(i).next
 	}
@@ -283,6 +380,9 @@ func (d *document) text(i uint32) []byte { return unquote(d.raw(i)) }
 func (d *document) value(i uint32) value {
 	v := value{kind: d.node(i).kind, text: d.raw(i)}
 	if v.kind == kindString {
+		if bytes.IndexByte(v.text, '\\') >= 0 {
+			d.spend(len(v.text) / 4)
+		}
 		v.text = unquote(v.text)
 	}
 	return v

@@ -10,33 +10,133 @@ import (
 
 // Limits of what an explanation repeats.
 const (
-	maxActual = 256 // bytes of a call's value
+	maxActual = 256 // bytes of a value, the call's or the policy's
 	maxShown  = 100 // bytes of a policy's value within a reason
 	maxWhy    = 5   // conditions within a reason
+	// maxExplained is how many bytes of JSON the explained policies of one verdict take. An
+	// evaluation answers at most 256 KiB, and its requirements take the rest.
+	maxExplained       = 128 << 10
+	maxRequirementText = 96 << 10
+	// explainWork is how much work looking for the values may take.
+	explainWork = 5_000_000
 )
 
-// explain fills in m with how the policy matched. It returns for each condition whether
-// its values are secret.
-func (e *evaluation) explain(m *Match, p *policy) (secret []bool) {
-	*m = Match{
-		PolicyID: p.ID, PolicyName: p.Name, Version: p.Version, Mode: p.Mode, Action: p.Action,
-		Conditions: make([]ConditionMatch, len(p.conditions)),
+// explained is the policy that decides, as the reason tells of it.
+type explained struct {
+	matched
+	secret []bool // by condition: its values are secret
+}
+
+// explainAll fills in v's matches: first the policy that decides, then the others, as far as
+// there is room. It returns the first, nil for none.
+func (e *evaluation) explainAll(v *Verdict, decided *policy) *explained {
+	e.args.left = explainWork
+	v.Matches = make([]Match, len(e.matched))
+	room := maxExplained
+	var first *explained
+	for i, m := range e.matched {
+		v.Matches[i] = Match{
+			PolicyID: m.ID, PolicyName: m.Name, Version: m.Version, Mode: m.Mode, Action: m.Action,
+			Conditions: []ConditionMatch{}, Decided: m.policy == decided,
+		}
+		if m.policy == decided {
+			first = &explained{matched: m, secret: e.explain(&v.Matches[i], m, &room)}
+		}
 	}
+	for i, m := range e.matched {
+		if m.policy == decided {
+			continue
+		}
+		if room -= matchSize + textSize(m.Name); room < 0 {
+			if v.unexplained == nil {
+				v.unexplained = make([]bool, len(e.matched))
+			}
+			v.unexplained[i] = true
+			continue
+		}
+		e.explain(&v.Matches[i], m, &room)
+	}
+	return first
+}
+
+// explain fills in m with how the policy matched, as far as there is room. It returns for
+// each condition whether its values are secret.
+func (e *evaluation) explain(m *Match, p matched, room *int) (secret []bool) {
 	secret = make([]bool, len(p.conditions))
 	for i, c := range p.conditions {
-		_, why := c.isMet(e, p.tightens())
-		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: why}
+		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: p.why(i)}
 		one.Actual, secret[i] = e.actual(c)
 		switch {
-		case !json.Valid(one.Value): // the value of exists is never read
+		case !json.Valid(one.Value): // exists has none
 			one.Value = null
 		case secret[i]:
 			one.Value = json.RawMessage(`"[masked]"`)
+		case len(one.Value) > maxActual:
+			one.Value = tooLarge()
 		}
-		m.Conditions[i] = one
+		if *room -= conditionTextSize + textSize(one.Field) + textSize(one.Value) + textSize(one.Actual); *room < 0 {
+			m.ConditionsOmitted = len(p.conditions) - i
+			break
+		}
+		m.Conditions = append(m.Conditions, one)
 	}
 	return secret
 }
+
+// What a match and a condition take as JSON besides their texts, in bytes.
+const (
+	matchSize         = 256
+	conditionTextSize = 160
+	approverSize      = 32
+)
+
+// textSize returns the most bytes that a text takes within JSON.
+func textSize[T ~string | ~[]byte](text T) int {
+	n := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			n += len(`\u0000`)
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func tooLarge() json.RawMessage {
+	return json.RawMessage(`"(larger than ` + strconv.Itoa(maxActual) + ` bytes)"`)
+}
+
+// Shown returns the matches that are explained: those that are stored and answered.
+func (v *Verdict) Shown() []Match {
+	list := make([]Match, 0, len(v.Matches))
+	for i, m := range v.Matches {
+		if v.unexplained == nil || !v.unexplained[i] {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// ShownRequirements returns the first requirements, as far as an evaluation answers them,
+// and how many it leaves out.
+func (v *Verdict) ShownRequirements() (list []Requirement, omitted int) {
+	room := maxRequirementText
+	for i, r := range v.Requirements {
+		room -= matchSize + textSize(r.PolicyName)
+		for _, a := range r.Rule.Approvers {
+			room -= approverSize + textSize(a.Value)
+		}
+		if room < 0 {
+			return v.Requirements[:i], len(v.Requirements) - i
+		}
+	}
+	return v.Requirements, 0
+}
+
+// Omitted returns how many matches Shown leaves out.
+func (v *Verdict) Omitted() int { return len(v.Matches) - len(v.Shown()) }
 
 //nolint:gochecknoglobals // immutable
 var null = json.RawMessage("null")
@@ -47,17 +147,20 @@ func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
 	if !c.args {
 		return e.contextValue(c.source.Field), false
 	}
-	secret := c.secret || e.call.Fields.secret(c.path)
+	secret := c.secret || e.call.Fields.secret(c.path, &e.args.left)
 	if !e.loadMasked() || !e.args.load() {
 		return null, secret
 	}
 	shown, given := e.masked.collect(c.path), e.args.collect(c.path)
-	if shown == nil {
+	if shown == nil && e.masked.left >= 0 {
 		return null, secret || given != nil
 	}
 	secret = secret || !bytes.Equal(shown, given)
-	if len(shown) > maxActual {
-		return json.RawMessage(`"(larger than ` + strconv.Itoa(maxActual) + ` bytes)"`), secret
+	switch {
+	case e.args.left < 0 || e.masked.left < 0:
+		return json.RawMessage(`"(not shown: too much work)"`), true
+	case len(shown) > maxActual:
+		return tooLarge(), secret
 	}
 	return shown, secret
 }
@@ -67,7 +170,7 @@ func (e *evaluation) loadMasked() bool {
 	if e.masked == nil {
 		e.masked = &document{read: true, broken: true}
 		if e.call.Masked != nil {
-			e.masked = &document{data: e.call.Masked()}
+			e.masked = &document{data: e.call.Masked(), left: explainWork}
 		}
 	}
 	return e.masked.load()
@@ -110,14 +213,14 @@ func (e *evaluation) contextValue(field string) json.RawMessage {
 		return null
 	}
 	if len(text) > maxActual {
-		return json.RawMessage(`"(larger than ` + strconv.Itoa(maxActual) + ` bytes)"`)
+		return tooLarge()
 	}
 	return text
 }
 
 // reason tells the caller which policy decided, why, and what to do next. It repeats the
 // policy's values where they are not secret, and none of the call's.
-func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, secret []bool) string {
+func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) string {
 	if decided == nil {
 		return e.refusedByRegistry(enforced[0])
 	}
@@ -137,7 +240,7 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	default:
 		b.WriteString(" allows this call")
 	}
-	e.because(&b, decided, secret)
+	decided.because(&b)
 	if n := same(enforced) - 1; n > 0 {
 		b.WriteString("; other policies that do so: ")
 		b.WriteString(strconv.Itoa(n))
@@ -153,6 +256,13 @@ func (e *evaluation) reason(enforced []*policy, decided *policy, d Decision, sec
 	case Allow:
 	}
 	return b.String()
+}
+
+// tooManyApprovals returns the reason where more policies than MaxRequirements ask for an
+// approval of their own.
+func tooManyApprovals(n int) string {
+	return strconv.Itoa(n) + " policies require approval for this call, and a call can wait for at most " +
+		strconv.Itoa(MaxRequirements) + ": it is blocked. Say the same in fewer policies"
 }
 
 // same returns how many policies have the action that decides.
@@ -182,7 +292,7 @@ func (e *evaluation) refusedByRegistry(first *policy) string {
 
 // because writes the conditions of a policy. Where one could not be judged it writes why it
 // counts as true.
-func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
+func (p *explained) because(b *strings.Builder) {
 	for i, c := range p.conditions {
 		if i == 0 {
 			b.WriteString(": ")
@@ -199,9 +309,9 @@ func (e *evaluation) because(b *strings.Builder, p *policy, secret []bool) {
 		b.WriteString(strings.ReplaceAll(string(c.source.Operator), "_", " "))
 		if c.list != nil {
 			b.WriteByte(' ')
-			b.WriteString(shown(c.source.Value, secret[i]))
+			b.WriteString(shown(c.source.Value, p.secret[i]))
 		}
-		if _, why := c.isMet(e, p.tightens()); why != "" {
+		if why := p.why(i); why != "" {
 			b.WriteString(" (counts as true: ")
 			b.WriteString(why)
 			b.WriteByte(')')

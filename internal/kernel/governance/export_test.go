@@ -7,6 +7,7 @@ func (f *Fields) Knows(path string) bool {
 	if err != nil {
 		return false
 	}
-	known, _ := f.find(segments)
+	left := maxWork
+	known, _ := f.find(segments, &left)
 	return known
 }

@@ -17,19 +17,20 @@ func NewFields(schema json.RawMessage) *Fields { return FieldsOf(schemagraph.Rea
 // FieldsOf returns the fields of a schema that was read.
 func FieldsOf(graph *schemagraph.Graph) *Fields { return &Fields{graph: graph} }
 
-// find reports whether the schema has the path, and which types a value there may have.
-func (f *Fields) find(path []segment) (known bool, types kind) {
-	known, types, _ = f.walk(path)
+// find reports whether the schema has the path, and which types a value there may have. The
+// work is taken off what is left. Without any the path counts as known.
+func (f *Fields) find(path []segment, left *int) (known bool, types kind) {
+	known, types, _ = f.walk(path, left)
 	return known, types
 }
 
 // secret reports whether the schema marks the path, or a place above it, as secret.
-func (f *Fields) secret(path []segment) bool {
-	_, _, hides := f.walk(path)
+func (f *Fields) secret(path []segment, left *int) bool {
+	_, _, hides := f.walk(path, left)
 	return hides
 }
 
-func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
+func (f *Fields) walk(path []segment, left *int) (known bool, types kind, hides bool) {
 	switch {
 	case f == nil:
 		return false, kindAny, false
@@ -50,7 +51,7 @@ func (f *Fields) walk(path []segment) (known bool, types kind, hides bool) {
 	if len(path) == 0 && len(at.InPlace) == 0 {
 		return true, orAny(kind(at.Types)), hides || at.Secret
 	}
-	known, types, deeper := spread(at, path)
+	known, types, deeper := spread(at, path, left)
 	return known, types, hides || deeper
 }
 
@@ -61,7 +62,7 @@ func plain(n *schemagraph.Node) bool {
 
 // spread is walk from one place on, where the path may lead to several. Where there are too
 // many, the path counts as known and as secret.
-func spread(n *schemagraph.Node, path []segment) (known bool, types kind, hides bool) {
+func spread(n *schemagraph.Node, path []segment, left *int) (known bool, types kind, hides bool) {
 	var at, entered, to schemagraph.Set
 	at.Add(n)
 	for _, s := range path {
@@ -71,7 +72,7 @@ func spread(n *schemagraph.Node, path []segment) (known bool, types kind, hides 
 		to.Reset()
 		for _, in := range entered.Nodes() {
 			hides = hides || in.Secret
-			step(in, s, &to)
+			step(in, s, &to, left)
 		}
 		// An index names an element of these arrays, not of the arrays within them.
 		for _, in := range at.Nodes() {
@@ -80,7 +81,7 @@ func spread(n *schemagraph.Node, path []segment) (known bool, types kind, hides 
 			}
 		}
 		switch {
-		case entered.Over || to.Over:
+		case entered.Over || to.Over || *left < 0:
 			return true, kindAny, true
 		case len(to.Nodes()) == 0:
 			return false, kindAny, hides
@@ -106,13 +107,17 @@ func orAny(types kind) kind {
 }
 
 // step adds the places that a member of the segment's name may be.
-func step(n *schemagraph.Node, s segment, to *schemagraph.Set) {
+func step(n *schemagraph.Node, s segment, to *schemagraph.Set, left *int) {
+	*left -= placeWork
 	if n.Opaque {
 		to.Add(n)
 	}
 	named := n.Properties[s.name]
 	to.Add(named)
 	for _, p := range n.Patterns {
+		if *left -= p.Cost(len(s.name)); *left < 0 {
+			return
+		}
 		if p.Fits(s.name, named != nil) {
 			to.Add(p.Node)
 		}

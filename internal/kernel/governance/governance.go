@@ -4,7 +4,9 @@
 package governance
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 
 	"agentruntime/internal/kernel/verb"
 )
@@ -32,6 +34,9 @@ type Call struct {
 	// only where an explanation needs a value.
 	Masked  func() json.RawMessage
 	Context Context
+	// Done is closed when nobody waits for the verdict: it is then made without further work,
+	// on the strict side, and worth nothing. nil is never closed.
+	Done <-chan struct{}
 }
 
 // Verdict is a decision and its reason, in words for the caller.
@@ -44,10 +49,13 @@ type Verdict struct {
 	Notify bool
 	// Requirements are the approvals that a PendingApproval needs, all of them.
 	Requirements []Requirement
-	// Matches are the policies that matched, the strictest first, in both modes.
+	// Matches are the policies that matched, the strictest first, in both modes. Shown has
+	// those of them whose conditions are explained.
 	Matches []Match
 	// ShadowDecision is what the decision would be if shadow policies were enforced.
 	ShadowDecision Decision
+
+	unexplained []bool // by match, see Shown
 }
 
 // ApprovalRequired reports whether people must approve before the call runs.
@@ -58,18 +66,33 @@ func (v Verdict) ApprovalRequired() bool { return v.Decision == PendingApproval 
 type Set struct {
 	version int64
 	index   index
+	size    int
 }
 
 // Compile returns the policies ready to judge, without those that are disabled. It keeps a
 // policy that cannot be read: that one blocks every call that it may be about.
 func Compile(version int64, policies []Policy) *Set {
 	s := &Set{version: version}
+	// The same policies are judged in the same order, so that the same one is the first for
+	// which no work is left.
+	policies = slices.Clone(policies)
+	slices.SortStableFunc(policies, func(a, b Policy) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	for _, p := range policies {
 		if p.Enabled {
-			s.index.add(compilePolicy(Normalize(p)))
+			compiled := compilePolicy(Normalize(p))
+			s.index.add(compiled)
+			s.size += compiled.size()
 		}
 	}
 	return s
+}
+
+// Size returns about how many bytes of memory the set takes; 0 for none.
+func (s *Set) Size() int {
+	if s == nil {
+		return 0
+	}
+	return s.size
 }
 
 // Version returns the version of the tenant's policies as a whole; 0 for none.
@@ -84,7 +107,8 @@ func (s *Set) Version() int64 {
 const maxName = 128
 
 // Evaluate returns the verdict about a call. Of all policies that match, the strictest
-// decides; where none matches, the registry default decides. Only require_approval opens
+// decides; where none matches, the registry default decides. The work for one call is
+// bounded, and a condition beyond the bound cannot be judged. Only require_approval opens
 // high risk, and nothing opens an unknown risk.
 func (s *Set) Evaluate(c Call) Verdict {
 	if s == nil {
@@ -92,7 +116,7 @@ func (s *Set) Evaluate(c Call) Verdict {
 	}
 	var buf [maxName]byte
 	name := append(append(append(buf[:0], c.Verb.Provider...), ':'), c.Verb.Verb...)
-	e := evaluation{call: c, args: document{data: c.Args}}
+	e := evaluation{call: c, args: document{data: c.Args, left: maxWork}}
 	s.index.consider(&e, name)
 	if len(e.matched) == 0 {
 		return registryDefault(&c)

@@ -25,6 +25,7 @@ const (
 	whyNotText    = "neither a string nor an array"
 	whyElements   = "an array with elements of another type"
 	whyTooLong    = "too long to match"
+	whyWork       = "too much work to judge"
 )
 
 // value is what a condition looks at: a value of the arguments, or a context field.
@@ -33,12 +34,41 @@ type value struct {
 	text []byte // a string's meaning, otherwise the JSON
 }
 
+// maxWork is how much work one evaluation may take, in steps of a regular expression of about
+// 20 ns: half a second at most. A pattern of 50 instructions over a text of 10 KB takes half
+// a million. A condition beyond it cannot be judged.
+const maxWork = 20_000_000
+
 // evaluation is one call while it is judged.
 type evaluation struct {
 	call    Call
-	args    document
+	args    document  // its work is that of the whole evaluation
 	masked  *document // nil until it is asked for
-	matched []*policy
+	matched []matched
+	unsure  []doubt // of the policy that is being judged
+	judged  int     // policies
+}
+
+// matched is a policy that matched, and its conditions that could not be judged.
+type matched struct {
+	*policy
+	unsure []doubt
+}
+
+// doubt says why the condition of that index could not be judged.
+type doubt struct {
+	condition int
+	why       string
+}
+
+// why returns why the condition could not be judged, "" where it was.
+func (m matched) why(condition int) string {
+	for _, d := range m.unsure {
+		if d.condition == condition {
+			return d.why
+		}
+	}
+	return ""
 }
 
 // isMet reports whether the condition counts as true for the call. The field may lead to
@@ -53,8 +83,13 @@ func (c *condition) isMet(e *evaluation, strict bool) (ok bool, why string) {
 	if !e.args.load() {
 		return strict, whyUnreadable
 	}
-	known, types := e.call.Fields.find(c.path)
+	known, types := e.call.Fields.find(c.path, &e.args.left)
 	ok = !strict
+	defer func() {
+		if e.args.left < 0 && (!ok || !strict) {
+			ok, why = strict, whyWork
+		}
+	}()
 	e.args.each(0, c.path, func(i uint32, found bool) bool {
 		f, reason := c.at(&e.args, i, found, known, types)
 		switch {
@@ -106,7 +141,7 @@ func (c *condition) context(e *evaluation) (finding, string) {
 		}
 	default:
 	}
-	return c.test(v)
+	return c.test(&e.args, v)
 }
 
 func (v *value) setText(s *string) {
@@ -141,11 +176,16 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 	case v.kind == kindArray && (c.source.Operator == OpContains || c.source.Operator == OpNotContains):
 		return c.element(d, i, c.source.Operator == OpContains)
 	}
-	return c.test(v)
+	return c.test(d, v)
 }
 
-// test compares a value that is there.
-func (c *condition) test(v value) (finding, string) {
+// test compares a value that is there. The work is taken off d's.
+func (c *condition) test(d *document, v value) (finding, string) {
+	work := c.work(v)
+	if work > d.left {
+		return unsure, whyWork
+	}
+	d.spend(work)
 	switch c.source.Operator {
 	case OpEquals, OpIn:
 		return c.oneOf(v, true)
@@ -160,6 +200,30 @@ func (c *condition) test(v value) (finding, string) {
 	default:
 		return c.like(v)
 	}
+}
+
+// What comparing takes, in steps of a regular expression.
+const (
+	compareWork  = 4  // one value, besides its length
+	bytesPerStep = 16 // of a text that is searched or compared
+)
+
+// work returns the most work that comparing v takes.
+func (c *condition) work(v value) int {
+	work := compareWork * max(1, len(c.list))
+	switch c.source.Operator {
+	case OpMatches:
+		if v.kind == kindString && len(v.text) <= maxMatchLen {
+			work += c.re.Cost(len(v.text))
+		}
+	case OpContains, OpNotContains:
+		work += len(v.text) / bytesPerStep
+	default: // no more than the operands are long
+		for i := range c.list {
+			work += len(c.list[i].text) / bytesPerStep
+		}
+	}
+	return work
 }
 
 // equal reports whether value and operand are equal. ok is false where they are of
@@ -237,6 +301,9 @@ func (c *condition) contains(v value, want bool) (finding, string) {
 func (c *condition) element(d *document, i uint32, want bool) (finding, string) {
 	all := true
 	for at := i + 1; at < d.node(i).next; at = d.node(at).next {
+		if !d.spend(compareWork + len(c.list[0].text)/bytesPerStep) {
+			return unsure, whyWork
+		}
 		same, ok := c.list[0].equal(d.value(at))
 		if same {
 			return found(want), ""

@@ -8,7 +8,8 @@ import (
 )
 
 // Normalize returns a copy of p as it is stored and compared: enumerated values in lower
-// case, riskLevel as risk_level. Values that it does not know stay as they are.
+// case, riskLevel as risk_level, and exists and not_exists without the value that they
+// ignore. Values that it does not know stay as they are.
 func Normalize(p Policy) Policy {
 	p.Mode = lower(p.Mode)
 	p.Action = lower(p.Action)
@@ -18,7 +19,10 @@ func Normalize(p Policy) Policy {
 	}
 	p.Conditions = slices.Clone(p.Conditions)
 	for i := range p.Conditions {
-		p.Conditions[i].Operator = lower(p.Conditions[i].Operator)
+		c := &p.Conditions[i]
+		if c.Operator = lower(c.Operator); c.Operator == OpExists || c.Operator == OpNotExists {
+			c.Value = nil
+		}
 	}
 	p.Approval.OnTimeout = lower(p.Approval.OnTimeout)
 	p.Approval.Approvers = slices.Clone(p.Approval.Approvers)

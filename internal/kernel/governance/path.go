@@ -3,6 +3,8 @@ package governance
 import (
 	"errors"
 	"strings"
+
+	"agentruntime/internal/kernel/schemagraph"
 )
 
 // The fields of a call besides its arguments.
@@ -21,8 +23,9 @@ const (
 
 // segment is one step of a path: the name of a member, or the index of an element.
 type segment struct {
-	name  string
-	index int // -1 where name is no index
+	name   string
+	folded string // schemagraph.Fold of the name
+	index  int    // -1 where name is no index
 }
 
 var errPath = errors.New("is not a field: args.<path>, agent_id, customer_id or session.tainted")
@@ -42,7 +45,7 @@ func parsePath(path string) ([]segment, error) {
 			if name.Len() == 0 || len(list) == maxSegments {
 				return nil, errPath
 			}
-			list = append(list, segment{name.String(), elementIndex(name.String())})
+			list = append(list, segment{name.String(), schemagraph.Fold(name.String()), elementIndex(name.String())})
 			name.Reset()
 		case path[i] == '\\':
 			if i++; i == len(path) || (path[i] != '.' && path[i] != '\\') {
@@ -73,13 +76,21 @@ func elementIndex(name string) int {
 
 // each calls f for every place that the path leads to in the document, from value i on.
 // There may be several: where the path has a name and the document an array, it continues
-// in each element. found is false where the document lacks the place. It ends where f
-// returns false.
+// in each element; and where an object has names that differ from the path's in case only,
+// it continues in each of them too, because some providers read them alike. found is false
+// where the document lacks the place. It ends where f returns false, or where the work is
+// spent.
 func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) bool) bool {
 	for step, s := range path {
+		if !d.spend(placeWork) {
+			return false
+		}
 		switch n := d.node(i); {
 		case n.kind == kindObject:
-			m, ok := d.member(i, s.name)
+			m, ok, variants := d.member(i, s)
+			if variants {
+				return d.eachVariant(i, m, ok, path[step:], f)
+			}
 			if !ok {
 				return f(0, false)
 			}
@@ -102,4 +113,25 @@ func (d *document) each(i uint32, path []segment, f func(i uint32, found bool) b
 		}
 	}
 	return f(i, true)
+}
+
+// eachVariant is each for an object with names that differ in case only: first the member of
+// the very name, then the others.
+func (d *document) eachVariant(self, exact uint32, there bool, path []segment, f func(i uint32, found bool) bool) bool {
+	if there {
+		if !d.each(exact, path[1:], f) {
+			return false
+		}
+	} else if !f(0, false) {
+		return false
+	}
+	for i := self + 1; i < d.node(self).next; i = d.node(i).next {
+		if !d.spend(placeWork) {
+			return false
+		}
+		if i != exact && d.compare(i, path[0]) == nameVariant && !d.each(i, path[1:], f) {
+			return false
+		}
+	}
+	return true
 }

@@ -94,7 +94,7 @@ type Condition struct {
 	// Field is args.<path>, agent_id, customer_id or session.tainted.
 	Field    string          `json:"field"`
 	Operator Operator        `json:"operator"`
-	Value    json.RawMessage `json:"value,omitempty"` // ignored for exists and not_exists
+	Value    json.RawMessage `json:"value,omitempty"` // absent for exists and not_exists
 }
 
 // ApprovalRule says who must approve a call, and for how long the call waits for them.
@@ -167,6 +167,10 @@ type Requirement struct {
 	Rule       ApprovalRule `json:"rule"`
 }
 
+// MaxRequirements is how many policies can each ask for an approval of one call. A call for
+// which more of them do so is blocked: nobody could read what they are asked.
+const MaxRequirements = 100
+
 // Context is what conditions can ask about a call besides its arguments. Absent fields are
 // null in conditions.
 type Context struct {
@@ -185,6 +189,8 @@ type Match struct {
 	Conditions []ConditionMatch `json:"conditions"`
 	// Decided: the policy whose name the verdict reports.
 	Decided bool `json:"decided"`
+	// ConditionsOmitted is how many conditions there was no room for.
+	ConditionsOmitted int `json:"conditions_omitted,omitempty"`
 }
 
 // ConditionMatch is the result of a condition of a policy that matched.

@@ -161,7 +161,7 @@ func TestNumbersAreExact(t *testing.T) {
 		} {
 			cs, err := governance.CompileConditions([]governance.Condition{cond("args.any", op, right)})
 			require.NoError(t, err)
-			require.Equal(t, want, cs.Met(call), "%s %s %s", left, op, right)
+			require.Equal(t, want, cs.Met(call, governance.NewWork()), "%s %s %s", left, op, right)
 		}
 	})
 }

@@ -26,7 +26,8 @@ func (f *Fields) Misfit(source Condition) string {
 	if problem != nil || !c.args || f == nil {
 		return ""
 	}
-	known, types := f.find(c.path)
+	left := maxWork
+	known, types := f.find(c.path, &left)
 	if !known {
 		return "the verb's schema does not have it"
 	}
@@ -138,7 +139,7 @@ func (c *condition) noneMeets(o *condition) bool {
 		return false
 	}
 	for _, v := range c.list {
-		if f, _ := o.test(value{kind: v.kind, text: v.text}); f == met {
+		if f, _ := o.test(&document{left: maxWork}, value{kind: v.kind, text: v.text}); f == met {
 			return false
 		}
 	}

@@ -8,6 +8,12 @@ const (
 	maxCard = 19
 )
 
+// ContainsCard reports whether the text contains what looks like a payment card number.
+func ContainsCard(text string) bool {
+	_, found := maskCards(text)
+	return found
+}
+
 // maskCards replaces what looks like a payment card number in text by "***" and
 // its last four digits, and reports whether there was one. Single spaces or
 // hyphens may separate the groups of digits.

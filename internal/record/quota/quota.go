@@ -28,6 +28,7 @@ const (
 	Verbs       Resource = "verbs"
 	Credentials Resource = "credentials"
 	Policies    Resource = "policies"
+	PolicyBytes Resource = "policy_bytes"
 	Grants      Resource = "grants"
 	Held        Resource = "held"
 	DryRuns     Resource = "dry_runs"
@@ -44,6 +45,8 @@ type Spec struct {
 	Advice string
 	// rows selects what counts, one row each, of the tenant $1.
 	rows string
+	// sum selects what counts as one number, where rows is empty.
+	sum string
 }
 
 // Table returns all quotas, in the order of docs/configuration.md. Each default is far above
@@ -53,43 +56,49 @@ func Table() []Spec {
 	return []Spec{
 		{
 			Keys, 500, "API keys that are not revoked", "Revoke one that is no longer used.",
-			"SELECT FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL",
+			"SELECT FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL", "",
 		},
 		{
 			Users, 500, "users and open invitations", "Remove a user or an invitation.",
-			"SELECT FROM users WHERE tenant_id = $1 AND removed_at IS NULL",
+			"SELECT FROM users WHERE tenant_id = $1 AND removed_at IS NULL", "",
 		},
 		{
 			// A refusal would lock the user out. So their oldest session ends instead: EndOldestSessions.
-			Sessions, 50, "sessions of one user; a login beyond ends the oldest", "", "",
+			Sessions, 50, "sessions of one user; a login beyond ends the oldest", "", "", "",
 		},
 		{
 			Providers, 200, "providers that the tenant imported", "Delete one that is no longer used.",
-			"SELECT FROM providers WHERE tenant_id = $1",
+			"SELECT FROM providers WHERE tenant_id = $1", "",
 		},
 		{
 			Verbs, 50_000, "verbs of these providers together", "Import fewer operations, or delete a provider.",
-			"SELECT FROM verbs WHERE tenant_id = $1",
+			"SELECT FROM verbs WHERE tenant_id = $1", "",
 		},
 		{
 			Credentials, 10_000, "credentials, those of customers included", "Delete one that is no longer used.",
-			"SELECT FROM credentials WHERE tenant_id = $1",
+			"SELECT FROM credentials WHERE tenant_id = $1", "",
 		},
 		{
 			Policies, 2_000, "policies that are not deleted", "Delete one, or say more in one.",
-			"SELECT FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
+			"SELECT FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL", "",
+		},
+		{
+			// A compiled instruction takes more memory than a byte of text, so it counts as 20.
+			PolicyBytes, 4 << 20, "bytes of these policies together, and 20 for each instruction of their regular expressions",
+			"Delete a policy, or say less in one.", "",
+			"SELECT coalesce(sum(octet_length(document::text) + 20 * instructions), 0) FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
 		},
 		{
 			Grants, 500, "grants that can still be used", "Revoke one that is no longer needed.",
-			"SELECT FROM grants WHERE tenant_id = $1 AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses",
+			"SELECT FROM grants WHERE tenant_id = $1 AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses", "",
 		},
 		{
 			Held, 10_000, "calls that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'hold'",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'hold'", "",
 		},
 		{
 			DryRuns, 2_000, "dry runs that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'dry_run'",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'dry_run'", "",
 		},
 	}
 }
@@ -167,8 +176,8 @@ type counting struct {
 
 func (l Limits) counting(tenant uuid.UUID, r Resource) counting {
 	s, known := find(r)
-	if !known || s.rows == "" {
-		panic("quota: " + string(r) + " is not counted in rows")
+	if !known || s.rows+s.sum == "" {
+		panic("quota: " + string(r) + " is not counted in the database")
 	}
 	return counting{tenant: tenant, spec: s, most: l.Most(r)}
 }
@@ -186,9 +195,13 @@ func takeTurn(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
 	return nil
 }
 
-// count reads at most one row more than there may be.
+// count reads at most one row more than there may be, or adds up.
 func count(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
-	_, err := tx.Exec(ctx, "SELECT CASE WHEN (SELECT count(*) FROM ("+c.spec.rows+" LIMIT $2::bigint + 1) AS counted) > $2::bigint THEN quota_exceeded($3) END",
+	number := c.spec.sum
+	if number == "" {
+		number = "SELECT count(*) FROM (" + c.spec.rows + " LIMIT $2::bigint + 1) AS counted"
+	}
+	_, err := tx.Exec(ctx, "SELECT CASE WHEN ("+number+") > $2::bigint THEN quota_exceeded($3) END",
 		c.tenant, c.most, c.message())
 	if err != nil {
 		return fmt.Errorf("quota: count: %w", err)

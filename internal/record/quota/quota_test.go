@@ -19,7 +19,10 @@ func TestDocumentedQuotasAreThoseOfTheTable(t *testing.T) {
 	for _, s := range quota.Table() {
 		most := strconv.FormatInt(s.Most, 10)
 		if s.Most >= 1000 {
-			most = fmt.Sprintf("%d,%03d", s.Most/1000, s.Most%1000)
+			most = fmt.Sprintf("%d,%03d", s.Most/1000%1000, s.Most%1000)
+		}
+		if s.Most >= 1_000_000 {
+			most = fmt.Sprintf("%d,%03d,%03d", s.Most/1_000_000, s.Most/1000%1000, s.Most%1000)
 		}
 		require.Contains(t, string(page), fmt.Sprintf("| `%s` | %s | %s |\n", s.Resource, most, s.Counted))
 	}

@@ -37,6 +37,8 @@ type target struct {
 	masker        *redact.Masker
 	// secrets are the values in the arguments of the call that the tenant has stored as secrets.
 	secrets map[string]bool
+	// grantWork is what judging the conditions of all grants may take, nil before the first.
+	grantWork *governance.Work
 }
 
 // Risk implements run.Target.
@@ -90,8 +92,14 @@ func (t *target) SchemaHash() []byte {
 }
 
 // Judge implements run.Target.
-func (t *target) Judge(args json.RawMessage, about governance.Context) governance.Verdict {
-	return t.policies.Judge().Evaluate(t.Call(args, about))
+func (t *target) Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
+	c := t.Call(args, about)
+	c.Done = ctx.Done()
+	v := t.policies.Judge().Evaluate(c)
+	if ctx.Err() != nil {
+		return governance.Verdict{}, context.Cause(ctx)
+	}
+	return v, nil
 }
 
 // Call implements policy.Subject.
@@ -104,8 +112,11 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 
 // Meets implements run.Target.
 func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool {
+	if t.grantWork == nil {
+		t.grantWork = governance.NewWork()
+	}
 	compiled, err := governance.CompileConditions(conditions)
-	return err == nil && compiled.Met(t.Call(args, about))
+	return err == nil && compiled.Met(t.Call(args, about), t.grantWork)
 }
 
 // PolicyVersion implements run.Target.
