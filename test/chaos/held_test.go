@@ -395,19 +395,19 @@ func TestHeldRunOneFaultIsFound(t *testing.T) {
 		run  heldRun
 		want string
 	}{
-		"approved":                   {heldRun{fate: fateApproved, status: statusExecuted, effects: 1}, ""},
-		"approved and not sent":      {heldRun{fate: fateApproved, status: "running"}, "ended as"},
-		"approved and sent twice":    {heldRun{fate: fateApproved, status: statusExecuted, effects: 2}, "2 effects"},
-		"rejected":                   {heldRun{fate: fateRejected, status: "rejected", again: "rejected"}, ""},
-		"rejected and sent":          {heldRun{fate: fateRejected, status: "rejected", effects: 1, again: "rejected"}, "1 effects"},
-		"rejected, and asked again":  {heldRun{fate: fateRejected, status: "rejected", again: "pending_approval"}, "it is final"},
-		"expired as rejected":        {heldRun{fate: fateExpired, status: "rejected", again: "rejected"}, "ended as"},
-		"late":                       {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, took: 2 * terminalLimit}, "after the restart"},
-		"judged unsound":             {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, judged: []string{"counted 2 times"}}, "counted 2 times"},
-		"left pending":               {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, pending: 1}, "1 approvals pending"},
-		"left open":                  {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, open: true}, "workflow open: true"},
-		"unknown, worker killed":     {heldRun{fate: fateApproved, victims: victimWorker, status: statusUnknown, effects: 1}, ""},
-		"unknown, worker alive":      {heldRun{fate: fateApproved, victims: victimAPI, status: statusUnknown, effects: 1}, "ended as"},
+		"approved":                  {heldRun{fate: fateApproved, status: statusExecuted, effects: 1}, ""},
+		"approved and not sent":     {heldRun{fate: fateApproved, status: "running"}, "ended as"},
+		"approved and sent twice":   {heldRun{fate: fateApproved, status: statusExecuted, effects: 2}, "2 effects"},
+		"rejected":                  {heldRun{fate: fateRejected, status: "rejected", again: "rejected"}, ""},
+		"rejected and sent":         {heldRun{fate: fateRejected, status: "rejected", effects: 1, again: "rejected"}, "1 effects"},
+		"rejected, and asked again": {heldRun{fate: fateRejected, status: "rejected", again: "pending_approval"}, "it is final"},
+		"expired as rejected":       {heldRun{fate: fateExpired, status: "rejected", again: "rejected"}, "ended as"},
+		"late":                      {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, took: 2 * terminalLimit}, "after the restart"},
+		"judged unsound":            {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, judged: []string{"counted 2 times"}}, "counted 2 times"},
+		"left pending":              {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, pending: 1}, "1 approvals pending"},
+		"left open":                 {heldRun{fate: fateAsked, status: statusExecuted, effects: 1, open: true}, "workflow open: true"},
+		"unknown, worker killed":    {heldRun{fate: fateApproved, victims: victimWorker, status: statusUnknown, effects: 1}, ""},
+		"unknown, worker alive":     {heldRun{fate: fateApproved, victims: victimAPI, status: statusUnknown, effects: 1}, "ended as"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

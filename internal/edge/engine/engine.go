@@ -174,18 +174,23 @@ func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in
 		},
 	})
 	var late *client.WorkflowUpdateServiceTimeoutOrCanceledError
-	if errors.As(err, &late) && reached(err) {
-		// The start is stored, and no worker has taken it yet.
+	if errors.As(err, &late) && e.stored(ctx, opts.ID) {
+		// No worker has taken the start yet.
 		return nil
 	}
 	return err
 }
 
-// reached reports whether an update timed out because of a missing worker, and not because
-// the server could not be reached.
-func reached(err error) bool {
-	var unavailable *serviceerror.Unavailable
-	return !errors.As(err, &unavailable)
+// storedLimit bounds the question whether a start is stored.
+const storedLimit = 2 * time.Second
+
+// stored reports whether Temporal knows a workflow of the id. An update that timed out does
+// not say whether a worker is missing or the server is away.
+func (e *Engine) stored(ctx context.Context, workflowID string) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storedLimit)
+	defer cancel()
+	_, found, err := e.IsOpen(ctx, workflowID)
+	return err == nil && found
 }
 
 // IsOpen reports whether the newest workflow of the id is open, and whether Temporal knows
