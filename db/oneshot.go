@@ -33,7 +33,7 @@ func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error
 		if free, err = o.reads.begin(ctx); err != nil {
 			return nil, err
 		}
-		o.reads.queueSettings(b, o.value)
+		o.reads.queueSettings(b, planEach)
 	}
 	conn, err := o.pool.Acquire(ctx)
 	if err != nil {

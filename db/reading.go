@@ -37,7 +37,8 @@ func (p *Pool) Reading(id uuid.UUID, limit time.Duration) dbsqlc.DBTX {
 	return oneShot{pool: p.pool, setting: SettingTenant, value: id.String(), reads: &reading{turns: p.turns, tenant: id, limit: limit}}
 }
 
-// SendReading is Send for a batch that reads; see Reading.
+// SendReading is Send for a batch that reads; see Reading. Its statements contain only the
+// filters that were asked for, so their plans are kept.
 func (p *Pool) SendReading(ctx context.Context, tenant uuid.UUID, limit time.Duration, b *Batch) error {
 	r := &reading{turns: p.turns, tenant: tenant, limit: limit}
 	free, err := r.begin(ctx)
@@ -45,7 +46,7 @@ func (p *Pool) SendReading(ctx context.Context, tenant uuid.UUID, limit time.Dur
 		return err
 	}
 	defer free()
-	return p.send(ctx, b, func(all *pgx.Batch) { r.queueSettings(all, tenant.String()) })
+	return p.send(ctx, b, func(all *pgx.Batch) { r.queueSettings(all, planKept) })
 }
 
 // reading is a statement that reads, or a batch of them.
@@ -55,12 +56,21 @@ type reading struct {
 	limit  time.Duration
 }
 
-// queueSettings sets the tenant and the limit for the transaction. Each statement is planned
-// for its parameters: a plan for any parameters would not use the index of a filter.
-func (r *reading) queueSettings(b *pgx.Batch, tenant string) {
-	b.Queue("select set_config($1, $2, true), set_config('statement_timeout', $3, true), set_config('plan_cache_mode', 'force_custom_plan', true)",
-		string(SettingTenant), tenant, strconv.FormatInt(r.limit.Milliseconds(), 10))
+// queueSettings sets the tenant and the limit for the transaction.
+func (r *reading) queueSettings(b *pgx.Batch, planned planning) {
+	b.Queue("select set_config($1, $2, true), set_config('statement_timeout', $3, true), set_config('plan_cache_mode', $4, true)",
+		string(SettingTenant), r.tenant.String(), strconv.FormatInt(r.limit.Milliseconds(), 10), string(planned))
 }
+
+// planning says whether a plan may be kept for other parameters.
+type planning string
+
+const (
+	planKept planning = "auto"
+	// planEach is for statements in which NULL switches a filter off: a plan for any
+	// parameters would not use the index of a filter.
+	planEach planning = "force_custom_plan"
+)
 
 // begin waits for a turn. free must be called once.
 func (r *reading) begin(ctx context.Context) (free func(), err error) {
