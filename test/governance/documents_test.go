@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -143,4 +144,29 @@ func TestTimeoutOfAVerbBoundsItsCall(t *testing.T) {
 	require.Empty(t, w.connectDocument(m{"openapi": "3.0.3", "paths": m{"/low_pay": m{"post": pay}}}).Degraded)
 	a := w.send(m{"verb": slug + ":low_pay", "args": m{"mode": modeHold}}, "Prefer: wait=10")
 	refused(t, a, http.StatusGatewayTimeout, "OUTCOME_UNKNOWN")
+}
+
+// TestEditsDoNotSendPlaceholders: an approver sees masked arguments. What they leave out keeps
+// its value, and what they send back masked is refused.
+func TestEditsDoNotSendPlaceholders(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, sharedDev().For(t))
+	w.connectDocument(m{"openapi": "3.0.3", "paths": m{"/low_pay": m{"post": operation("low_pay", "low", "write", m{
+		"iban": m{"type": "string", "x-sensitive": true}, "pin": m{"type": "integer", "x-sensitive": true}, "amount": typed("integer"),
+	})}}})
+	w.policy(with(rule("gate", "require_approval", slug+":low_pay"), m{"approval": m{"self_approval": true}}))
+	execution := id()
+	held := w.hold(slug+":low_pay", m{"iban": "DE89370400440532013000", "pin": 4711, "amount": 100}, execution)
+	var shown m
+	require.NoError(t, json.Unmarshal(w.approval(held).Args, &shown))
+	require.Equal(t, "[masked]", shown["iban"])
+
+	refused(t, w.User.Decide(held, "approve", m{"edited_args": with(shown, m{"amount": 50})}), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	refused(t, w.User.Decide(held, "approve", m{"edited_args": m{"pin": 0, "amount": 50}}), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	require.Equal(t, "pending", w.approval(held).Status)
+	a := w.User.Decide(held, "approve", m{"edited_args": m{"pin": 1234, "amount": 50}})
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	w.awaitStatus(execution, "executed")
+	require.Len(t, w.bank.all(), 1)
+	require.JSONEq(t, `{"iban":"DE89370400440532013000","pin":1234,"amount":50}`, w.bank.all()[0].body)
 }

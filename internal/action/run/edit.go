@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )
@@ -31,10 +32,32 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subjectID stri
 	if err != nil {
 		return "", err
 	}
+	if args, err = s.restored(ctx, r, args); err != nil {
+		return "", err
+	}
 	if _, err = s.judgeEdit(ctx, r, args); err != nil {
 		return "", err
 	}
 	return r.seal(datakey.RunEditedArgs, args), nil
+}
+
+// restored returns the edited arguments with those that the approver could not see and left
+// out. A placeholder that they sent is INVALID_ARGS.
+func (s *Service) restored(ctx context.Context, r Run, args json.RawMessage) (json.RawMessage, error) {
+	before := r.Effective()
+	shown := s.d.Targets.Mask(ctx, r.TenantID, r.Verb, Texts{Args: before})
+	restored, places, err := redact.Restore(before, shown.Args, args)
+	if err != nil {
+		return nil, fmt.Errorf("run: restore masked arguments: %w", err)
+	}
+	if len(places) == 0 {
+		return restored, nil
+	}
+	f := fault.New(fault.CodeInvalidArgs, "The edited arguments contain placeholders of masked values.")
+	for _, place := range places {
+		f.Details = append(f.Details, fault.Detail{Path: "/edited_args" + place, Rule: "placeholder", Message: "leave it out to keep its value, or set it again"})
+	}
+	return nil, f
 }
 
 // ofSubject returns the run that an approval is about.
