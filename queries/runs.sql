@@ -105,7 +105,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 -- policies, the provider or the credential have changed since the run was judged. A null
 -- credential has none, and a null time was not read. If the run was held, its approval must be approved and
 -- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
--- run already in sending, without a mark since @silent_since, was interrupted by a crash:
+-- run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
@@ -113,7 +113,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        credential_id = sqlc.narg('credential_id'), credential_type = @credential_type, credential_label = @credential_label,
        request_hash = @request_hash
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= @silent_since))
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
    AND (r.expires_at IS NULL OR r.expires_at > now())
@@ -193,6 +193,8 @@ RETURNING *;
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
 
 -- name: FinishRun :many
+-- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
+-- marks it.
 UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = @provider_status,
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
@@ -200,6 +202,7 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
        reason = @reason, updated_at = now(), finished_at = now(),
        resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = ANY (@from_states::text[])
+   AND (state <> 'sending' OR @silent_seconds::float8 = 0 OR updated_at <= now() - make_interval(secs => @silent_seconds::float8))
 RETURNING *;
 
 -- name: RequestCancel :many

@@ -226,6 +226,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        reason = $14, updated_at = now(), finished_at = now(),
        resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
+   AND (state <> 'sending' OR $19::float8 = 0 OR updated_at <= now() - make_interval(secs => $19::float8))
 RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
@@ -248,8 +249,11 @@ type FinishRunParams struct {
 	ID             uuid.UUID
 	Attempt        int32
 	FromStates     []string
+	SilentSeconds  float64
 }
 
+// A run that is given up as lost must have been silent for @silent_seconds, by the clock that
+// marks it.
 func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, FinishRun,
 		arg.State,
@@ -270,6 +274,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 		arg.ID,
 		arg.Attempt,
 		arg.FromStates,
+		arg.SilentSeconds,
 	)
 	if err != nil {
 		return nil, err
@@ -1068,7 +1073,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        credential_id = $1, credential_type = $2, credential_label = $3,
        request_hash = $4
  WHERE r.tenant_id = $5 AND r.id = $6 AND r.attempt = $7 AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND $8::boolean AND r.updated_at <= $9))
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND $8::boolean AND r.updated_at <= now() - make_interval(secs => $9::float8)))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
    AND (r.expires_at IS NULL OR r.expires_at > now())
@@ -1096,7 +1101,7 @@ type MarkSendingParams struct {
 	ID              uuid.UUID
 	Attempt         int32
 	Resend          bool
-	SilentSince     time.Time
+	SilentSeconds   float64
 	PolicyVersion   int64
 	ProviderAt      *time.Time
 	CredentialAt    *time.Time
@@ -1114,7 +1119,7 @@ type MarkSendingRow struct {
 // policies, the provider or the credential have changed since the run was judged. A null
 // credential has none, and a null time was not read. If the run was held, its approval must be approved and
 // be the one that the caller compared. If it uses a grant, the grant must still be valid. A
-// run already in sending, without a mark since @silent_since, was interrupted by a crash:
+// run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 // @resend says whether its verb may be sent again.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
@@ -1126,7 +1131,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.ID,
 		arg.Attempt,
 		arg.Resend,
-		arg.SilentSince,
+		arg.SilentSeconds,
 		arg.PolicyVersion,
 		arg.ProviderAt,
 		arg.CredentialAt,

@@ -49,3 +49,22 @@ func TestRepeatedStepWaitsForACallUnderWay(t *testing.T) {
 		})
 	}
 }
+
+// The clock of this host is ahead of the one that marks the calls under way.
+func TestClockThatIsAheadCallsNothingLost(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pay", "keyed"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			one := r.claims(name, 1)[0]
+			r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now(), updated_at = now(), expires_at = now() + interval '1 hour'`)
+			r.ahead.Store(int64(time.Minute))
+			step, err := r.Send(t.Context(), one)
+			require.NoError(t, err)
+			require.False(t, step.Done)
+			require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE state = 'sending' AND sends = 1`))
+			require.Zero(t, r.provider.effects.Load())
+		})
+	}
+}

@@ -33,6 +33,8 @@ type ending struct {
 	approvalID *string
 	// fromSending: a refusal of a call that had moved to sending and had no effect.
 	fromSending bool
+	// lost: nothing was heard of the call. It counts as lost only after lostAfter.
+	lost bool
 }
 
 // endsFrom returns the states from which a run may end so; see moves. A late answer to a
@@ -94,6 +96,9 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
 	}
+	if e.lost {
+		p.SilentSeconds = lostAfter.Seconds()
+	}
 	if p.ApprovalID == nil {
 		p.ApprovalID = r.ApprovalID // an approver released the run
 	}
@@ -147,6 +152,9 @@ func (s *Service) movedOn(ctx context.Context, ref flow.RunRef) (flow.Step, erro
 	waits := r.State == StateIntercepted && r.ApprovalID != nil
 	if r.Attempt != ref.Attempt || r.State.Ended() && !waits {
 		return flow.Step{State: r.State, Done: true}, nil
+	}
+	if r.State == StateSending {
+		return flow.Step{State: r.State, After: aliveEvery}, nil
 	}
 	return flow.Step{State: r.State, After: lookAgain}, nil
 }

@@ -119,7 +119,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	kind, label := p.target.CredentialName()
 	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
-		SilentSince: s.d.Now().Add(-lostAfter), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
+		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(),
 	})
 	s.requireChanged(b, r)
@@ -206,7 +206,7 @@ func (s *Service) keyRevoked(ctx context.Context, r Run) (bool, error) {
 // giveUpUnknown ends a run that was sent before a crash and may not be sent again.
 func (s *Service) giveUpUnknown(ctx context.Context, p prepared) (flow.Step, error) {
 	code, message := unknownOutcome()
-	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message}, audit.RunOutcomeUnknown)
+	return s.finish(ctx, p, ending{state: StateOutcomeUnknown, code: code, message: message, lost: true}, audit.RunOutcomeUnknown)
 }
 
 // recordEvery is the pause between attempts to record an answer while Postgres is away.

@@ -65,7 +65,7 @@ func TestGiveUp(t *testing.T) {
 		{"in time", `state = 'claimed'`, 0, flow.Step{State: run.StateClaimed}},
 		{"nothing sent", `state = 'claimed'`, time.Hour, flow.Step{State: run.StateRefused, Done: true}},
 		{"maybe sent", `state = 'claimed', maybe_sent = true`, time.Hour, flow.Step{State: run.StateOutcomeUnknown, Done: true}},
-		{"sending", `state = 'sending'`, time.Hour, flow.Step{State: run.StateOutcomeUnknown, Done: true}},
+		{"sending", `state = 'sending', updated_at = now() - interval '1 minute'`, time.Hour, flow.Step{State: run.StateOutcomeUnknown, Done: true}},
 		{"held", `state = 'pending_approval', held = true`, time.Hour, flow.Step{State: run.StatePending}},
 		{"ended", `state = 'executed'`, time.Hour, flow.Step{State: run.StateExecuted, Done: true}},
 		{"arguments that do not open", `args = 'enc:nonsense'`, time.Hour, flow.Step{State: run.StateRefused, Done: true}},
