@@ -107,6 +107,9 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	require.NoError(tb, err)
 	base := rig.Serve(tb, shop)
 	own.Connect(tb, own.provider, base, sandbox.Document(base), "", nil)
+	gone := "/v1/providers/" + own.provider + "-gone"
+	own.Connect(tb, own.provider+"-gone", base, sandbox.Document(base), "", nil)
+	require.Equal(tb, http.StatusOK, own.User.Do(http.MethodDelete, gone, nil).Status)
 	var made struct {
 		ID string `json:"id"`
 	}
