@@ -115,7 +115,7 @@ func (p prepared) asking(id string, state State, preview json.RawMessage, now ti
 
 // callHash returns the fingerprint of the call as it would be sent.
 func (p prepared) callHash() []byte {
-	print, err := fingerprint(p.run.Verb, p.run.Effective(), p.run.DryRun)
+	print, err := fingerprint(p.run.key, p.run.Verb, p.run.Effective(), p.run.DryRun)
 	if err != nil {
 		// The arguments passed the strict reader when they came in.
 		panic(err)

@@ -227,7 +227,11 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	if err != nil {
 		return Claimed{}, err
 	}
-	print, err := fingerprint(name, req.Args, req.DryRun)
+	key, err := s.d.Keys.Key(ctx, who.TenantID)
+	if err != nil {
+		return Claimed{}, fmt.Errorf("run: claim: %w", err)
+	}
+	print, err := fingerprint(key, name, req.Args, req.DryRun)
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -243,7 +247,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 		Exact:     req.KeyByHeader,
 		ExpiresAt: expiresAt(now, req.ExpiresIn), ExpiresIn: seconds(req.ExpiresIn),
 	}
-	outcome, r, err := s.claimRow(ctx, call, req.Args, dbsqlc.ClaimRunParams{
+	outcome, r, err := s.claimRow(ctx, key, call, req.Args, dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
 		Fingerprint: print, Metadata: req.Metadata,
 	})
@@ -330,11 +334,9 @@ func reused(r Run, how string) *fault.Error {
 // are sealed for the run of the call. Where the keys name another run that is to be claimed
 // again, they are sealed once more, for that run. A claim that lost a race for one of its two
 // keys is made again too.
-func (s *Service) claimRow(ctx context.Context, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
-	key, err := s.d.Keys.Key(ctx, p.TenantID)
-	if err != nil {
-		return "", Run{}, fmt.Errorf("run: claim: %w", err)
-	}
+func (s *Service) claimRow(
+	ctx context.Context, key *datakey.Key, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams,
+) (outcome string, r Run, err error) {
 	for range claimTries {
 		p.Call = string(mustJSON(call))
 		p.Args = Run{ID: call.ID, TenantID: p.TenantID, key: key}.seal(datakey.RunArgs, args)

@@ -7,13 +7,24 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
 )
 
-// fingerprint returns the SHA-256 of the canonical JSON of {verb, args, dryRun}. Two calls
-// with the same fingerprint are the same call.
-func fingerprint(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
+// fingerprint returns the digest of a call under a key of the tenant. Two calls with the same
+// fingerprint are the same call. Without the key, short arguments cannot be guessed from it.
+func fingerprint(key *datakey.Key, name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
+	sum, err := callSum(name, args, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	return key.Digest(sum), nil
+}
+
+// callSum returns the SHA-256 of the canonical JSON of {verb, args, dryRun}. Rows that were
+// stored before fingerprints had a key have this one.
+func callSum(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
 	doc, err := json.Marshal(map[string]any{"verb": name.String(), "args": args, "dryRun": dryRun})
 	if err != nil {
 		return nil, err
@@ -29,6 +40,12 @@ func fingerprint(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, err
 // maxPath is the most bytes of a path that argsDiffer returns. strictjson.Diff shortens long
 // names, but arguments may be nested deeply.
 const maxPath = 200
+
+// sameCall reports whether a stored hash is that of the call as it would be sent.
+func (p prepared) sameCall(stored []byte) bool {
+	sum, err := callSum(p.run.Verb, p.run.Effective(), p.run.DryRun)
+	return err == nil && (bytes.Equal(stored, p.run.key.Digest(sum)) || bytes.Equal(stored, sum))
+}
 
 // argsDiffer returns the JSON Pointers of the places where the arguments of a repeat differ
 // from the original's, or nil where they are the same. The list and its paths are bounded:

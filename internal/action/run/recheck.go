@@ -106,7 +106,7 @@ func (p prepared) drift(a approval.Asked) string {
 // approval is about, or "".
 func (p prepared) rebuilt(bound approval.Binding) string {
 	switch {
-	case !bytes.Equal(p.callHash(), bound.CallHash):
+	case !p.sameCall(bound.CallHash):
 		return "The call is not the one that was asked about."
 	case !bytes.Equal(p.target.SchemaHash(), bound.SchemaHash):
 		return "The verb has changed: its schema, or the request that is made of it."
