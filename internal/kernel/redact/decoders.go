@@ -22,6 +22,8 @@ var decoders = [...]decoder{
 	{'\\', jsonEscape},
 	{'%', percentEscape},
 	{'&', htmlEscape},
+	{'\r', lineBreak},
+	{'\n', lineBreak},
 }
 
 // piece is a run of text that stands for itself, or one escape.
@@ -107,6 +109,17 @@ func (p piece) place(n int) span {
 		return p.source
 	}
 	return span{p.source.from + n, p.source.from + n + 1}
+}
+
+// lineBreak skips the line breaks in a long base64 text.
+func lineBreak(dst, b []byte) ([]byte, int) {
+	if bytes.HasPrefix(b, []byte("\r\n")) {
+		return dst, 2
+	}
+	if b[0] == '\n' {
+		return dst, 1
+	}
+	return dst, 0
 }
 
 func jsonEscape(dst, b []byte) ([]byte, int) {

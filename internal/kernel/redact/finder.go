@@ -15,6 +15,9 @@ type finder struct {
 	shift    []uint8  // by block hash: how far the window may move
 	first    []int16  // by block hash: 1 + first pattern whose window ends so
 	next     []int16  // by pattern: 1 + next one of the same block
+	// cut has the whole text of patterns that are only its beginning. A match of one goes on
+	// as far as the text does.
+	cut map[string]string
 }
 
 // The block is three bytes, hashed to blockBits bits.
@@ -71,13 +74,22 @@ func (f *finder) all(spans []span, text []byte, w span) []span {
 		start := end - f.window
 		for p := f.first[h]; p > 0; p = f.next[p-1] {
 			if pattern := f.patterns[p-1]; bytes.HasPrefix(text[start:], pattern) {
-				spans = append(spans, span{start, start + len(pattern)})
+				spans = append(spans, span{start, start + f.length(text[start:], pattern)})
 				break
 			}
 		}
 		end++ // overlapping secrets are both found
 	}
 	return spans
+}
+
+// length returns how much of text a match of the pattern covers.
+func (f *finder) length(text, pattern []byte) int {
+	n := len(pattern)
+	for whole := f.cut[string(pattern)]; n < len(whole) && n < len(text) && text[n] == whole[n]; {
+		n++
+	}
+	return n
 }
 
 func (f *finder) inWindows(d decoded) []span {

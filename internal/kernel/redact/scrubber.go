@@ -15,6 +15,9 @@ import (
 const (
 	minSecret   = 4
 	minFragment = 6 // base64 of the secret inside a longer base64 text
+	// minPrefix is the shortest beginning of a secret that is looked for, for echoes that were
+	// cut.
+	minPrefix = 12
 )
 
 // Scrubber replaces known secrets. It is immutable and safe for concurrent use;
@@ -23,20 +26,30 @@ type Scrubber struct {
 	finder finder
 }
 
-// NewScrubber returns a Scrubber for the secrets. It finds each of them plain,
-// in base64 (standard and URL alphabet, padded or not, also inside a longer
-// base64 text), in hex, percent-encoded, JSON-escaped and HTML-escaped. It finds
-// the last three also where only some characters are escaped, and inside a JSON
-// string. Secrets of fewer than 4 bytes are ignored.
+// NewScrubber returns a Scrubber for the secrets. It finds each of them plain, in upper or lower
+// case, in base64 (standard and URL alphabet, padded or not, inside a longer base64 text, with
+// line breaks, and encoded twice), in hex, percent-encoded, JSON-escaped and HTML-escaped. It
+// finds the last three also where only some characters are escaped, inside a JSON string, and
+// with three layers of escapes around each other. Of a plain secret it finds every beginning of
+// 12 bytes or more. Secrets of fewer than 4 bytes are ignored.
 func NewScrubber(secrets ...string) *Scrubber {
 	var patterns [][]byte
+	cut := map[string]string{}
 	for _, secret := range secrets {
 		patterns = appendForms(patterns, secret)
 		if trimmed := strings.TrimSpace(secret); trimmed != secret {
 			patterns = appendForms(patterns, trimmed)
 		}
 	}
-	return &Scrubber{finder: newFinder(patterns)}
+	for _, secret := range secrets {
+		if len(secret) > minPrefix {
+			patterns = append(patterns, []byte(secret[:minPrefix]))
+			cut[secret[:minPrefix]] = secret
+		}
+	}
+	f := newFinder(patterns)
+	f.cut = cut
+	return &Scrubber{finder: f}
 }
 
 // appendForms appends the forms of a secret that unescaping does not turn into its
@@ -48,6 +61,11 @@ func appendForms(list [][]byte, secret string) [][]byte {
 	list = append(list, []byte(secret))
 	if strings.Contains(secret, " ") { // form encoding; the rest of it is percent-decoded
 		list = append(list, []byte(strings.ReplaceAll(secret, " ", "+")))
+	}
+	for _, other := range []string{strings.ToUpper(secret), strings.ToLower(secret)} {
+		if other != secret && len(other) >= minSecret {
+			list = append(list, []byte(other))
+		}
 	}
 	lower := hex.EncodeToString([]byte(secret))
 	list = append(list, []byte(lower))
@@ -65,6 +83,9 @@ func appendForms(list [][]byte, secret string) [][]byte {
 		}
 		for shift := range 3 {
 			list = append(list, fragment(enc, secret, shift))
+			if inner := string(fragment(enc, secret, 0)); len(inner) >= minFragment {
+				list = append(list, fragment(enc, inner, shift)) // encoded twice
+			}
 		}
 	}
 	return list
@@ -113,41 +134,45 @@ func (s *Scrubber) find(text []byte) []span {
 	}
 	spans := s.finder.all(nil, text, span{0, len(text)})
 	for _, d := range decoders {
-		spans = s.findDecoded(spans, text, d)
+		spans = append(spans, s.decoded(text, d, 1)...)
 	}
+	return merged(spans)
+}
+
+// merged returns the spans in order, without overlaps.
+func merged(spans []span) []span {
 	if len(spans) < 2 {
 		return spans
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	merged := spans[:1]
+	out := spans[:1]
 	for _, sp := range spans[1:] {
-		if last := &merged[len(merged)-1]; sp.from < last.to {
+		if last := &out[len(out)-1]; sp.from < last.to {
 			last.to = max(last.to, sp.to)
 		} else {
-			merged = append(merged, sp)
+			out = append(out, sp)
 		}
 	}
-	return merged
+	return out
 }
 
-// findDecoded appends the secrets in text as decoder d reads it. For JSON escaping
-// it also looks at what the strings then contain.
-func (s *Scrubber) findDecoded(spans []span, text []byte, d decoder) []span {
+// maxLayers is how many ways of escaping around each other are undone.
+const maxLayers = 3
+
+// decoded returns the secrets in text as decoder d reads it, and as the decoders that may be
+// inside d's escapes read that.
+func (s *Scrubber) decoded(text []byte, d decoder, layer int) []span {
 	if bytes.IndexByte(text, d.marker) < 0 {
-		return spans
+		return nil
 	}
 	plain := d.decode(text, s.finder.longest())
-	spans = append(spans, d.locate(text, s.finder.inWindows(plain))...)
-	if d.marker != '\\' {
-		return spans
-	}
-	for _, inner := range decoders {
-		if bytes.IndexByte(plain.text, inner.marker) < 0 {
-			continue
+	found := s.finder.inWindows(plain)
+	if layer < maxLayers {
+		for _, inner := range decoders {
+			if d.marker == '\\' || (d.marker == '%' && inner.marker == '%') {
+				found = append(found, s.decoded(plain.text, inner, layer+1)...)
+			}
 		}
-		twice := inner.decode(plain.text, s.finder.longest())
-		once := inner.locate(plain.text, s.finder.inWindows(twice))
-		spans = append(spans, d.locate(text, once)...)
 	}
-	return spans
+	return d.locate(text, merged(found))
 }
