@@ -3,6 +3,7 @@ package wire
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,8 @@ func (p Proxies) CallerOf(r *http.Request) string {
 	}
 	lines := r.Header.Values("X-Forwarded-For")
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- { // several lines are one list, in their order
-		for line, more := lines[i], true; more; {
+	for _, line := range slices.Backward(lines) { // several lines are one list, in their order
+		for more := true; more; {
 			var hop string
 			line, hop, more = cutLast(line)
 			if hops++; hops > maxHops {

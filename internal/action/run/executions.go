@@ -111,7 +111,8 @@ func (s *Service) Cancel(ctx context.Context, who actor.Actor, executionID strin
 	audit.Queue(b, recordBy(who, r, audit.RunCancelled, StateCancelled))
 	done, found, err := s.change(ctx, r, b, changed)
 	if err == nil && !found {
-		return Run{}, fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
+		f := fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
+		return Run{}, s.noteConflict(ctx, who, r, "cancel", f)
 	}
 	if err == nil && done.ApprovalID != nil {
 		s.nudge(ctx, done)
@@ -154,7 +155,8 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 	audit.Queue(b, rec)
 	done, found, err := s.change(ctx, r, b, changed)
 	if err == nil && !found {
-		return Run{}, fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))
+		f := fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))
+		return Run{}, s.noteConflict(ctx, who, r, "resolve", f)
 	}
 	return done, err
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -50,6 +51,16 @@ func (s *Service) noteRefusal(ctx context.Context, who actor.Actor, req Request,
 		n.About = n.Record.ExecutionID
 	}
 	return s.d.Journal.Add(ctx, n)
+}
+
+// noteConflict records that an actor could not cancel or resolve a run, and returns the
+// refusal, or the error of audit.Journal.Add.
+func (s *Service) noteConflict(ctx context.Context, who actor.Actor, r Run, operation string, f *fault.Error) error {
+	err := s.d.Journal.Add(ctx, audit.Note{
+		By: who, About: r.ID.String(), Record: recordBy(who, r, audit.RunRefused, r.State),
+		Details: map[string]any{"code": f.Code, "operation": operation},
+	})
+	return cmp.Or(err, error(f))
 }
 
 // noteRepeat records that a call is answered from a run that another call claimed.

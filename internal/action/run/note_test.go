@@ -133,3 +133,17 @@ func TestResolutionKeepsWhyGovernanceDecided(t *testing.T) {
 	require.Equal(t, r.tenant, *done.ResolvedBy)
 	require.Equal(t, *done.FinishedAt, *done.ResolvedAt)
 }
+
+func TestRefusedCancelAndResolveAreRecorded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.do("read", "x", `{}`)
+	require.NoError(t, err)
+	owner := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant, Role: actor.RoleOwner}
+	_, err = r.Cancel(t.Context(), owner, "x")
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	_, err = r.Resolve(t.Context(), owner, "x", run.Resolution{Reason: "no"})
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	require.Equal(t, "run.refused read executed x CONFLICT 1, run.refused read executed x CONFLICT 1", r.noted())
+	require.Equal(t, "cancel,resolve", r.text(`SELECT string_agg(details->>'operation', ',' ORDER BY id) FROM audit_records WHERE action = 'run.refused'`))
+}

@@ -102,7 +102,7 @@ func Actions() []ActionSpec {
 		{RunHeld, SubjectApproval, "The call waits for approval.", "approval.requested"},
 		{RunIntercepted, SubjectApproval, "A dry run stopped before it was sent; its approval can be decided.", "approval.requested"},
 		{RunBlocked, SubjectNone, "Governance blocked the call.", "action.blocked"},
-		{RunRefused, SubjectNone, "Something else was wrong before the call was sent, or the call was refused and claimed no run.", ""},
+		{RunRefused, SubjectNone, "Something else was wrong before the call was sent, or a call was refused and changed nothing.", ""},
 		{RunRepeated, SubjectNone, "A call with an id that has a run was answered from that run.", ""},
 		{RunRetried, SubjectNone, "An attempt did not settle the run, and another one follows.", ""},
 		{RunExecuted, SubjectNone, "The provider did what was asked.", "action.executed"},

@@ -2,9 +2,9 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,7 +22,8 @@ type Note struct {
 	Record Record
 	// About names what alike calls have in common: a run, a verb or an approval.
 	About string
-	// Details of the record; the journal adds the count. They contain no argument.
+	// Details of the record, as for Record.With; the journal adds the count. They contain no
+	// argument.
 	Details map[string]any
 }
 
@@ -228,7 +229,7 @@ func (j *Journal) hurry() {
 
 // likeness returns what the call has in common with others.
 func (n Note) likeness(r Record) likeness {
-	particular, _ := json.Marshal(n.Details) // plain values, in the order of their names
+	particular := Record{}.With(n.Details).Details // in the order of their names
 	return likeness{
 		tenant: n.By.TenantID, action: r.Action, about: n.About, actorID: string(n.By.Kind) + r.ActorID, network: n.By.Network(), particular: string(particular),
 	}
@@ -243,11 +244,8 @@ func (n Note) written(count int, first, last time.Time) Record {
 	if count > 1 {
 		details["first_at"], details["last_at"] = first.UTC(), last.UTC()
 	}
-	for name, value := range n.Details {
-		details[name] = value
-	}
-	r.Details, _ = json.Marshal(details)
-	return r
+	maps.Copy(details, n.Details)
+	return r.With(details)
 }
 
 // recordOverhead is about what a record takes besides its texts, in bytes.

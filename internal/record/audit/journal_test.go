@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,7 @@ func TestJournalWritesEachTenantsRecordsAsThatTenant(t *testing.T) {
 	for i := range 20 {
 		tenant := uuid.New()
 		for k := range i*20 + 1 { // more of some than of one transaction
-			d.add(repeat(tenant, fmt.Sprint(k)))
+			d.add(repeat(tenant, strconv.Itoa(k)))
 		}
 		want = append(want, fmt.Sprint(tenant, " ", i*20+1))
 	}
@@ -153,7 +154,7 @@ func TestJournalFullForOneTenantMakesOnlyThatOneWait(t *testing.T) {
 	t.Parallel()
 	d, flood, other := newDiary(t, audit.JournalConfig{Records: 200, Patience: time.Millisecond}), uuid.New(), uuid.New()
 	for i := range 20 {
-		d.add(repeat(flood, fmt.Sprint(i)))
+		d.add(repeat(flood, strconv.Itoa(i)))
 	}
 	err := d.Add(t.Context(), repeat(flood, "more"))
 	require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%v", err)
@@ -174,7 +175,7 @@ func TestJournalFullForAllLeavesEachTenantSome(t *testing.T) {
 	for range 20 {
 		tenant := uuid.New()
 		for i := range 8 {
-			d.add(repeat(tenant, fmt.Sprint(i)))
+			d.add(repeat(tenant, strconv.Itoa(i)))
 		}
 		require.Error(t, errorOf(d.Add(t.Context(), repeat(tenant, "8")), d.Add(t.Context(), repeat(tenant, "9")), d.Add(t.Context(), repeat(tenant, "10"))))
 	}
@@ -218,7 +219,7 @@ func TestJournalWaitingCallsGoOn(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { d.Run(ctx); close(ended) }()
 	for i := range 300 {
-		d.add(repeat(tenant, fmt.Sprint(i)))
+		d.add(repeat(tenant, strconv.Itoa(i)))
 	}
 	stop()
 	<-ended

@@ -74,7 +74,8 @@ func (t Throttle) delay(found dbsqlc.BeginLoginRow) time.Duration {
 	if found.Known {
 		over = int(found.PairFailures) - t.PairFailures + 1
 	}
-	return min(max(0, time.Duration(over))*delayStep, delayMost)
+	steps := min(max(0, over), int(delayMost/delayStep))
+	return time.Duration(steps) * delayStep
 }
 
 func throttled(after time.Duration) error {

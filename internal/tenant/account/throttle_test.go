@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -212,7 +211,7 @@ func TestDelaysAreBoundedInNumber(t *testing.T) {
 	go func() { ended <- d.wait(t.Context(), "b", time.Second) }()
 	close(blocked)
 	for range delayedEach + 1 {
-		require.True(t, errors.Is(<-ended, turns.ErrBusy), "all waited")
+		require.ErrorIs(t, <-ended, turns.ErrBusy, "all waited")
 	}
 	require.Empty(t, d.waiting)
 	require.Zero(t, d.all)
