@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -145,11 +147,15 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 // settled it first.
 func (s *Service) proven(ctx context.Context, p prepared, result []byte) (done Run, found bool, err error) {
 	b := &db.Batch{}
-	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, ending{state: StateExecuted, result: result}))
+	read := p.run.Verb.Provider + ":" + p.target.ReadBack().Verb
+	changed := db.Queue(b, s.q.ResolveRun, dbsqlc.ResolveRunParams{
+		TenantID: p.run.TenantID, ID: p.run.ID, State: string(StateExecuted), Result: p.run.sealOptional(datakey.RunResult, result),
+		ResolveReason: "The read-back " + read + " found that it took effect.",
+	})
 	s.requireChanged(b, p.run)
 	rec := p.record(audit.RunResolved)
 	rec.ActorType, rec.ActorID, rec.Outcome = actor.System, "", string(StateExecuted)
-	rec.Details = mustJSON(map[string]string{"resolved_by": "read_back", "verb": p.run.Verb.Provider + ":" + p.target.ReadBack().Verb})
+	rec.Details = mustJSON(map[string]string{"resolved_by": "read_back", "verb": read})
 	audit.Queue(b, rec)
 	return s.apply(ctx, p.run, b, changed)
 }

@@ -51,6 +51,7 @@ func TestReadBackProvesAWriteWhoseAnswerWasLost(t *testing.T) {
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.resolved' AND actor_type = 'system'
 		AND details->>'resolved_by' = 'read_back' AND details->>'verb' = 'shop:read'`))
 	require.True(t, r.must(r.do("pay", "one", `{"id":"p1"}`)).Cached)
+	require.Equal(t, "The read-back shop:read found that it took effect.", r.text(`SELECT resolve_reason FROM runs`))
 }
 
 func TestReadBackThatFindsNothingLeavesTheOutcomeUnknown(t *testing.T) {
