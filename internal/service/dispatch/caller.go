@@ -45,7 +45,7 @@ type Attempt struct {
 	Read bool
 	// KeyHeader and Key are set where the provider takes an idempotency key.
 	KeyHeader, Key string
-	// Clean takes the credential out of what came back, in every form that a provider may
+	// Clean takes the credential out of what came back, in the forms that a provider may
 	// echo it in. It comes before everything else that looks at the body.
 	Clean func(body []byte) []byte
 	// MayBegin is asked right before the first byte leaves.
