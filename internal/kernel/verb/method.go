@@ -1,17 +1,14 @@
 package verb
 
-import (
-	"net/http"
-	"slices"
-)
+import "slices"
 
 // OfMethod returns the risk and the operation type of an HTTP method where nothing else is
 // said about the operation (docs/catalog-and-providers.md).
 func OfMethod(method string) (Risk, Operation) {
 	switch method {
-	case http.MethodGet, http.MethodHead:
+	case "GET", "HEAD":
 		return RiskLow, Read
-	case http.MethodDelete:
+	case "DELETE":
 		return RiskHigh, Write
 	default:
 		return RiskMedium, Write
