@@ -140,11 +140,13 @@ func TestReadBackDoesNotOverruleAPerson(t *testing.T) {
 		}
 		who := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant}
 		_, err := r.Resolve(t.Context(), who, "one", run.Resolution{Reason: "the shop says no"})
-		settled.Store(err == nil)
+		if err == nil {
+			settled.Store(true)
+		}
 		return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{"id":"p1"}`)}
 	})
 	r.must(r.do("pay", "one", `{"id":"p1"}`))
-	require.True(t, settled.Load())
+	require.Eventually(t, settled.Load, time.Minute, time.Millisecond, "on a busy machine a later look is the first")
 	require.Equal(t, "failed", r.text(`SELECT state FROM runs`))
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.resolved'`))
 }
