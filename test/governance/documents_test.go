@@ -82,7 +82,9 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, sharedDev().For(t))
 	free := m{"type": "object", "additionalProperties": typed("string")}
-	in := func(place, name string, schema m, more m) m { return with(m{"name": name, "in": place, "schema": schema}, more) }
+	in := func(place, name string, schema m, more m) m {
+		return with(m{"name": name, "in": place, "schema": schema}, more)
+	}
 	op := func(id string, more m) m { return m{"post": with(m{"operationId": id, "responses": done()}, more)} }
 	form := func(schema, encoding m) m {
 		return m{"requestBody": m{"content": m{"application/x-www-form-urlencoded": m{"schema": schema, "encoding": encoding}}}}
