@@ -341,7 +341,7 @@ func TestHeaderOddIsHandled(t *testing.T) {
 		require.Regexp(t, `^req_[0-9a-f-]{36}$`, got)
 	}
 	for _, h := range []http.Header{
-		headers("X-Large", strings.Repeat("x", 500<<10)), headers("Accept", "text/html"), headers("Accept", "*/*;q=broken"),
+		headers("X-Large", strings.Repeat("x", 50<<10)), headers("Accept", "text/html"), headers("Accept", "*/*;q=broken"),
 		headers("Range", "bytes=0-1"), headers("If-None-Match", "*"), headers("Expect", "100-continue"), headers("Host", "evil.example.com"),
 		headers("X-Forwarded-For", "127.0.0.1"), headers("X-HTTP-Method-Override", "DELETE"), headers("Upgrade", "websocket", "Connection", "Upgrade"),
 		headers("Cookie", canary), headers("Accept-Encoding", "gzip"), headers("Transfer-Encoding", "identity"),
@@ -349,13 +349,13 @@ func TestHeaderOddIsHandled(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, get(h).Status, "%v", slices.Collect(mapKeys(h)))
 	}
 	for _, h := range []http.Header{
-		headers("Authorization", "Bearer "+strings.Repeat("x", 100<<10)), headers("Authorization", "bearer"), headers("Authorization", "Bearer \xff"),
+		headers("Authorization", "Bearer "+strings.Repeat("x", 50<<10)), headers("Authorization", "bearer"), headers("Authorization", "Bearer \xff"),
 		headers("Authorization", strings.Repeat(".", 60_000)), headers("Authorization", "Bearer "+strings.Repeat(".", 4000)),
 	} {
 		got := w.call(t, request{method: http.MethodGet, path: "/v1/executions", header: h})
 		require.Equal(t, http.StatusUnauthorized, got.Status)
 	}
-	for _, key := range []string{strings.Repeat("x", 100<<10), "ark_\xff", "ark_" + canary, " "} {
+	for _, key := range []string{strings.Repeat("x", 50<<10), "ark_\xff", "ark_" + canary, " "} {
 		got := w.call(t, request{method: http.MethodGet, path: "/v1/runtime/actions/catalog", header: headers("X-API-Key", key)})
 		require.Equal(t, http.StatusUnauthorized, got.Status)
 	}

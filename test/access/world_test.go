@@ -96,6 +96,9 @@ func newWorld(tb testing.TB) *world {
 	return w
 }
 
+// shopKey is long enough for the service to recognize it in arguments.
+const shopKey = "key-of-the-shop-0123456789"
+
 // newTenant makes a tenant that owns one resource of each kind. Everything it owns
 // has its name in it, so that a stray bit of it is found anywhere.
 func (w *world) newTenant(tb testing.TB, name string) *tenant {
@@ -103,7 +106,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	own := &tenant{name: name, email: name + "@example.com", provider: name + "-shop", execution: name + "-execution"}
 	own.Tenant = w.NewTenant(own.email)
 	own.token = own.User.Token
-	shop, err := sandbox.New(sandbox.Config{APIKey: "k"})
+	shop, err := sandbox.New(sandbox.Config{APIKey: shopKey})
 	require.NoError(tb, err)
 	base := rig.Serve(tb, shop)
 	own.Connect(tb, own.provider, base, sandbox.Document(base), "", nil)
@@ -114,7 +117,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		ID string `json:"id"`
 	}
 	own.User.Do(http.MethodPost, "/v1/credentials", map[string]any{
-		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": "k"},
+		"provider": own.provider, "type": "api_key", "label": name + " label", "data": map[string]string{"key": shopKey},
 	}).Data(tb, &made)
 	own.credential = made.ID
 	own.policy = own.User.NewPolicy(tb, rig.Policy(name+" policy", "notify", own.provider+":list_orders", nil))
