@@ -72,6 +72,23 @@ func (s *Service) expire(ctx context.Context, p prepared) (flow.Step, error) {
 	return s.unprepared(ctx, p, fault.New(fault.CodeRunExpired, ""))
 }
 
+// missedTurn ends a run whose time was over before it was its turn to be sent. A run that has
+// moved on meanwhile is looked at again. Nothing is sent here.
+func (s *Service) missedTurn(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	p, mine, err := s.load(ctx, ref)
+	if err == nil && mine && p.run.expired(s.d.Now()) && (p.run.State == StateClaimed || p.run.State == StateSending) {
+		if again, yes := s.underWay(p.run); yes {
+			return again, nil
+		}
+		return s.expire(ctx, p)
+	}
+	step, err := s.Govern(ctx, ref)
+	if err == nil && !step.Done && step.After == 0 {
+		step.After = lookAgain
+	}
+	return step, err
+}
+
 // gaveUpMessage is the answer for the caller of a run whose steps failed until its time was
 // over.
 const gaveUpMessage = "The service could not process this call in time, by a fault of its own. Nothing was sent; the id may be used again."

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -65,7 +67,11 @@ type underwayCall struct {
 	left bool
 }
 
-var errStopping = errors.New("run: the process stops")
+var (
+	errStopping = errors.New("run: the process stops")
+	errTooLate  = errors.New("run: the time of the run is over")
+	errPanicked = errors.New("run: a send panicked")
+)
 
 func newUnderway() *underway {
 	u := &underway{patient: make(chan struct{}, patientMost), calls: map[flow.RunRef]*underwayCall{}}
@@ -135,13 +141,13 @@ func (s *Service) awaitCall(ctx context.Context, c *underwayCall) {
 func (s *Service) sendApart(ctx context.Context, ref flow.RunRef, c *underwayCall) {
 	u := s.underway
 	defer u.wg.Done()
-	step, err := s.sendInTurn(ctx, ref, c)
+	step, err := s.sendSafely(ctx, ref, c)
 	u.mu.Lock()
 	c.step, c.err, c.at = step, err, s.d.Now()
 	tell := c.left
 	if tell {
 		// The workflow reads the row, which does not have the pause.
-		if c.kept = err == nil && !step.Done && step.After > 0; c.kept {
+		if c.kept = err == nil && !step.Done && step.After > 0 && step.ApprovalID == ""; c.kept {
 			time.AfterFunc(step.After, func() { u.forget(ref, c) })
 		} else {
 			delete(u.calls, ref)
@@ -152,6 +158,19 @@ func (s *Service) sendApart(ctx context.Context, ref flow.RunRef, c *underwayCal
 	if tell {
 		s.tellDriver(ctx, ref)
 	}
+}
+
+// sendSafely is sendInTurn. A panic becomes an error, as in a step that Temporal makes: one run
+// must not end the process, and each that starts after it.
+func (s *Service) sendSafely(ctx context.Context, ref flow.RunRef, c *underwayCall) (step flow.Step, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			// The value of a panic may quote what it failed on.
+			s.d.Log.ErrorContext(ctx, "a send panicked", "run_id", ref.RunID, "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+			step, err = flow.Step{}, errPanicked
+		}
+	}()
+	return s.sendInTurn(ctx, ref, c)
 }
 
 // forget drops an attempt that no step has asked about.
@@ -165,17 +184,23 @@ func (u *underway) forget(ref flow.RunRef, c *underwayCall) {
 
 // sendInTurn waits for the share of the run's tenant and provider, then makes the attempt.
 func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCall) (flow.Step, error) {
-	tenant, provider, err := s.shareOf(ctx, ref)
+	r, err := s.waitingRun(ctx, ref)
 	if err != nil {
 		return flow.Step{}, err
 	}
+	tenant, provider := ref.TenantID.String(), r.Verb.Provider
 	release, free := s.sends.Try(tenant, provider)
 	if !free {
 		close(c.queued)
 		// Much may change until it is the run's turn. Then it is read and judged again.
-		s.carried.forget(ref)
-		release, err = s.sends.Take(s.underway.stopping, tenant, provider)
-		if err != nil {
+		s.carried.forgetJudgement(ref)
+		waiting, stop := s.turnOf(r)
+		defer stop()
+		release, err = s.sends.Take(waiting, tenant, provider)
+		switch {
+		case errors.Is(err, errTooLate):
+			return s.missedTurn(ctx, ref)
+		case err != nil:
 			// The process stops, or too many wait: the workflow tries again later.
 			return flow.Step{State: StateClaimed, After: underWayAfter}, nil //nolint:nilerr // neither is a fault
 		}
@@ -186,19 +211,29 @@ func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCa
 	return s.sendOnce(ctx, ref)
 }
 
-// shareOf returns whose share the run takes.
-func (s *Service) shareOf(ctx context.Context, ref flow.RunRef) (tenant, provider string, err error) {
+// turnOf returns the context in which a run waits for its turn: until the process stops, and
+// while the run may still be sent.
+func (s *Service) turnOf(r Run) (context.Context, context.CancelFunc) {
+	if r.ExpiresAt == nil {
+		return context.WithCancel(s.underway.stopping)
+	}
+	return context.WithTimeoutCause(s.underway.stopping, r.ExpiresAt.Sub(s.d.Now()), errTooLate)
+}
+
+// waitingRun returns the run as it is known here, otherwise as its row is; the zero Run where
+// there is no row, which the attempt says.
+func (s *Service) waitingRun(ctx context.Context, ref flow.RunRef) (Run, error) {
 	if p, known := s.carried.judgement(ref); known {
-		return ref.TenantID.String(), p.run.Verb.Provider, nil
+		return p.run, nil
 	}
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
-	if isMissing(err) {
-		return ref.TenantID.String(), "", nil // the attempt says so
-	}
-	if err == nil {
+	switch {
+	case isMissing(err):
+		return Run{}, nil
+	case err == nil:
 		s.carried.addClaim(r)
 	}
-	return ref.TenantID.String(), r.Verb.Provider, err
+	return r, err
 }
 
 // tellDriver has the workflow that drives the run look at it. A signal that is lost costs
