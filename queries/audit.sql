@@ -4,6 +4,9 @@ INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider
 VALUES (@id, @tenant_id, @actor_type, @actor_id, @action, @provider, @verb, @risk_level, @decision, @outcome,
         @subject_type, @subject_id, @execution_id, sqlc.narg('session_id'), @request_id, @source_addr, sqlc.narg('input'), sqlc.narg('details'));
 
+-- name: HasAuditRecord :one
+SELECT EXISTS (SELECT FROM audit_records r WHERE r.tenant_id = @tenant_id AND r.id = @id);
+
 -- name: BecomeTenant :exec
 -- Until the transaction ends, or becomes another tenant, row-level security shows this one.
 SELECT set_config('app.tenant_id', @tenant_id::text, true);

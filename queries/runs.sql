@@ -146,9 +146,10 @@ SELECT CASE
     END::boolean AS changed;
 
 -- name: BackToClaimed :execrows
--- Nothing is under way at the provider, and another attempt will follow.
+-- Nothing is under way at the provider, and another attempt will follow. The answer of an
+-- attempt before the last one changes nothing.
 UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, in_doubt = in_doubt OR @in_doubt, updated_at = now()
- WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending' AND sends = @sends;
 
 -- name: HoldRun :many
 -- Stops the run for an approver: pending_approval for a call, intercepted for a dry run. A
@@ -194,7 +195,8 @@ SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = 
 
 -- name: FinishRun :many
 -- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
--- marks it.
+-- marks it. The answer of an attempt before the last one ends the run only as executed: the
+-- last one may still take effect.
 UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = @provider_status,
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
@@ -202,6 +204,7 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
        reason = @reason, updated_at = now(), finished_at = now(),
        resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = ANY (@from_states::text[])
+   AND (sends = @sends OR state = 'claimed' OR @state = 'executed')
    AND (state <> 'sending' OR @silent_seconds::float8 = 0 OR updated_at <= now() - make_interval(secs => @silent_seconds::float8))
 RETURNING *;
 

@@ -551,6 +551,22 @@ func (q *Queries) EnterAuditCluster(ctx context.Context, db DBTX, arg EnterAudit
 	return err
 }
 
+const HasAuditRecord = `-- name: HasAuditRecord :one
+SELECT EXISTS (SELECT FROM audit_records r WHERE r.tenant_id = $1 AND r.id = $2)
+`
+
+type HasAuditRecordParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) HasAuditRecord(ctx context.Context, db DBTX, arg HasAuditRecordParams) (bool, error) {
+	row := db.QueryRow(ctx, HasAuditRecord, arg.TenantID, arg.ID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const LastAuditCheckpoint = `-- name: LastAuditCheckpoint :one
 SELECT id, tenant_id, seq, hash, kind, at, kid, signature FROM audit_checkpoints WHERE tenant_id = $1 ORDER BY seq DESC, id DESC LIMIT 1
 `

@@ -14,7 +14,7 @@ import (
 
 const BackToClaimed = `-- name: BackToClaimed :execrows
 UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR $1, in_doubt = in_doubt OR $2, updated_at = now()
- WHERE tenant_id = $3 AND id = $4 AND attempt = $5 AND state = 'sending'
+ WHERE tenant_id = $3 AND id = $4 AND attempt = $5 AND state = 'sending' AND sends = $6
 `
 
 type BackToClaimedParams struct {
@@ -23,9 +23,11 @@ type BackToClaimedParams struct {
 	TenantID  uuid.UUID
 	ID        uuid.UUID
 	Attempt   int32
+	Sends     int32
 }
 
-// Nothing is under way at the provider, and another attempt will follow.
+// Nothing is under way at the provider, and another attempt will follow. The answer of an
+// attempt before the last one changes nothing.
 func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedParams) (int64, error) {
 	result, err := db.Exec(ctx, BackToClaimed,
 		arg.MaybeSent,
@@ -33,6 +35,7 @@ func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedP
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
+		arg.Sends,
 	)
 	if err != nil {
 		return 0, err
@@ -226,7 +229,8 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
        reason = $14, updated_at = now(), finished_at = now(),
        resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
-   AND (state <> 'sending' OR $19::float8 = 0 OR updated_at <= now() - make_interval(secs => $19::float8))
+   AND (sends = $19 OR state = 'claimed' OR $1 = 'executed')
+   AND (state <> 'sending' OR $20::float8 = 0 OR updated_at <= now() - make_interval(secs => $20::float8))
 RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
 `
 
@@ -249,11 +253,13 @@ type FinishRunParams struct {
 	ID             uuid.UUID
 	Attempt        int32
 	FromStates     []string
+	Sends          int32
 	SilentSeconds  float64
 }
 
 // A run that is given up as lost must have been silent for @silent_seconds, by the clock that
-// marks it.
+// marks it. The answer of an attempt before the last one ends the run only as executed: the
+// last one may still take effect.
 func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, FinishRun,
 		arg.State,
@@ -274,6 +280,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 		arg.ID,
 		arg.Attempt,
 		arg.FromStates,
+		arg.Sends,
 		arg.SilentSeconds,
 	)
 	if err != nil {

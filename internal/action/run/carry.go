@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/internal/kernel/flow"
@@ -15,9 +16,17 @@ type carried struct {
 	claims *lru.Cache[flow.RunRef, Run]
 	// judgements are rows with their verb and verdict, for Send.
 	judgements *lru.Cache[flow.RunRef, prepared]
-	// unsent are runs that this process may have marked as sending without knowing it, and
-	// the number of that attempt. Provably none of its bytes left.
-	unsent *lru.Cache[flow.RunRef, int32]
+	// unsent are runs that this process may have marked as sending without knowing it.
+	// Provably none of the attempt's bytes left.
+	unsent *lru.Cache[flow.RunRef, lostMark]
+}
+
+// lostMark is a mark whose answer was lost. Another process may make the mark of the same
+// number, where this one was not made. So the audit record of the same transaction tells
+// whether it was.
+type lostMark struct {
+	sends  int32 // the number of the attempt
+	record uuid.UUID
 }
 
 // carriedMost is more than the number of runs that one worker has under way. carriedArgs, in
@@ -28,7 +37,7 @@ const (
 )
 
 func newCarried() *carried {
-	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared](), unsent: cacheOf[int32]()}
+	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared](), unsent: cacheOf[lostMark]()}
 }
 
 func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
@@ -78,13 +87,13 @@ func (c *carried) forgetJudgement(ref flow.RunRef) {
 }
 
 // notSent remembers that an attempt ended before it was known to be marked.
-func (c *carried) notSent(ref flow.RunRef, sends int32) {
+func (c *carried) notSent(ref flow.RunRef, m lostMark) {
 	c.forgetJudgement(ref)
-	c.unsent.Add(ref, sends)
+	c.unsent.Add(ref, m)
 }
 
-// wasNotSent reports whether the run is marked for an attempt that this process did not make.
-func (c *carried) wasNotSent(r Run) bool {
-	sends, known := c.unsent.Peek(r.ref())
-	return known && r.State == StateSending && r.Sends == sends
+// mayBeUnsent returns the lost mark that the run may be in, and whether there is one.
+func (c *carried) mayBeUnsent(r Run) (m lostMark, known bool) {
+	m, known = c.unsent.Peek(r.ref())
+	return m, known && r.State == StateSending && r.Sends == m.sends
 }

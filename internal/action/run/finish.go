@@ -94,7 +94,7 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		Retryable: e.retryable, RetryAfterMs: e.retryAfter.Milliseconds(), ApprovalID: e.approvalID,
 		Result:    r.sealOptional(datakey.RunResult, e.result),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
-		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, FromStates: endsFrom(e),
+		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, FromStates: endsFrom(e),
 	}
 	if e.lost {
 		p.SilentSeconds = lostAfter.Seconds()

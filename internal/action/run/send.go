@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
@@ -34,8 +36,8 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 		}
 		p = *n.send
 	}
-	if s.carried.wasNotSent(p.run) {
-		return s.takeBack(ctx, p)
+	if m, maybe := s.carried.mayBeUnsent(p.run); maybe {
+		return s.takeBack(ctx, p, m)
 	}
 	if again, yes := s.underWay(p.run); yes {
 		return again, nil
@@ -54,13 +56,12 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	began := time.Now()
 	sends, before, err := s.markSending(ctx, p, once.resend)
 	if err != nil {
-		// The commit may have been lost on its way back: this process knows that it has not sent.
-		s.carried.notSent(ref, p.run.Sends+1)
 		return flow.Step{}, err
 	}
 	if sends == 0 {
 		return s.notSendable(ctx, ref)
 	}
+	p.run.Sends = sends
 	alive := s.keepAlive(ctx, p.run, began)
 	defer alive.stop()
 	failpoint.Hit("after_sending")
@@ -127,21 +128,34 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	if p.verdict.Notify {
 		action = audit.RunNotified
 	}
-	p.note(b, action, "", p.letThroughBy())
+	rec := p.record(action)
+	rec.ID, rec.Details = uuid.Must(uuid.NewV7()), p.letThroughBy()
+	audit.Queue(b, rec)
 	p.queueMatches(b)
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):
 		return 0, history{}, nil
 	case err != nil:
+		// The commit may have been lost on its way back: this process knows that it has not sent.
+		s.carried.notSent(r.ref(), lostMark{sends: r.Sends + 1, record: rec.ID})
 		return 0, history{}, fmt.Errorf("run: mark sending: %w", err)
 	}
 	return sent.Value[0].Sends, history{maybeSent: sent.Value[0].MaybeSent, inDoubt: sent.Value[0].InDoubt}, nil
 }
 
 // takeBack makes a run claimed again that this process has marked as sending and provably has
-// not sent.
-func (s *Service) takeBack(ctx context.Context, p prepared) (flow.Step, error) {
+// not sent. It changes nothing where the mark is another's.
+func (s *Service) takeBack(ctx context.Context, p prepared, m lostMark) (flow.Step, error) {
+	r := p.run
+	ours, err := s.q.HasAuditRecord(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.HasAuditRecordParams{TenantID: r.TenantID, ID: m.record})
+	if err != nil {
+		return flow.Step{}, fmt.Errorf("run: was the mark made: %w", err)
+	}
+	if !ours {
+		s.carried.forget(r.ref())
+		return flow.Step{State: r.State, After: lookAgain}, nil
+	}
 	step, err := s.recordOnce(ctx, p, settlement{again: true, after: lookAgain, harmless: true})
 	if err == nil {
 		s.carried.forget(p.run.ref())
@@ -162,11 +176,12 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	if err != nil {
 		return flow.Step{}, err
 	}
+	if m, maybe := s.carried.mayBeUnsent(p.run); mine && maybe {
+		return s.takeBack(ctx, p, m)
+	}
 	switch {
 	case !mine:
 		return flow.Step{State: p.run.State, Done: true}, nil
-	case s.carried.wasNotSent(p.run):
-		return s.takeBack(ctx, p)
 	case p.run.State == StateSending:
 		if again, yes := s.underWay(p.run); yes {
 			return again, nil
@@ -238,13 +253,18 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write
 	b := &db.Batch{}
-	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost})
+	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost})
 	s.requireChanged(b, r)
 	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
 	err := s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):
-		return flow.Step{State: r.State, Done: true}, nil
+		// It was changed before, and the answer to that was lost, or the run has ended.
+		step, err := s.movedOn(ctx, r.ref())
+		if step.State == StateClaimed && !step.Done {
+			step.After = max(step.After, st.after)
+		}
+		return step, err
 	case err != nil:
 		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}

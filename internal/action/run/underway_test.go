@@ -112,7 +112,7 @@ func TestMarkWhoseAnswerWasLostIsTakenBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one := r.claims("pay", 1)[0]
-	r.LoseMark(one, 1)
+	r.LoseMark(one, 1, r.markRecord())
 	r.admin(`UPDATE runs SET state = 'sending', sends = 1, sent_at = now(), updated_at = now()`)
 	step, err := r.Send(t.Context(), one)
 	require.NoError(t, err)
