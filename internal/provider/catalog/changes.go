@@ -27,7 +27,9 @@ type knownVerb struct {
 	risk        verb.Risk
 	operation   verb.Operation
 	idempotency verb.Idempotency
-	removed     bool
+	// readBack is the declared read-back as JSON, "" for none. Of a removed verb it is not known.
+	readBack string
+	removed  bool
 }
 
 // known is what a provider was before an import.
@@ -46,7 +48,7 @@ type known struct {
 // change is one thing that an import changes. Audit records store it.
 type change struct {
 	// What is base_url, auth, domain, server, platform, removed, renamed, risk_level,
-	// operation_type, idempotency or comparison.
+	// operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
 	Route  route  `json:"operation,omitempty"`
@@ -110,6 +112,15 @@ type place struct {
 	segments []string
 }
 
+// standsIn reports whether a verb of the route could make every request of p. A low-risk read
+// may lie below a path with a parameter, as /users/me beside /users/{id}.
+func (p place) standsIn(r route, segments []string) bool {
+	if p.risk == verb.RiskLow && p.operation == verb.Read && !slices.Equal(p.segments, segments) {
+		return false
+	}
+	return covers(segments, p.segments) && !toldApart(r, p.route)
+}
+
 // compare returns what an import changes, in the order of the verbs. For a key, those that
 // need a user come first.
 func compare(was known, p Provider, verbs []verb.Definition) []change {
@@ -128,6 +139,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 	for _, d := range verbs {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
+			readBack: readBackOf(d.Plan),
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
@@ -195,6 +207,9 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	if was.idempotency != v.idempotency {
 		c.add("idempotency", v, string(was.idempotency), string(v.idempotency), true)
 	}
+	if was.readBack != v.readBack {
+		c.add("read_back", v, was.readBack, v.readBack, true)
+	}
 }
 
 // nearness orders what a verb is compared with; the lowest counts.
@@ -210,13 +225,14 @@ func nearness(v, was knownVerb) int {
 }
 
 // fresh looks at a verb whose route the provider never had. A key's may not fall below what
-// its method implies, nor below another verb through which the same request was made.
+// its method implies, nor below another verb through which the same request was made. Where
+// it stands for another verb, policies that name that one would not see its calls.
 func (c *comparison) fresh(v knownVerb) {
 	if others := c.byName[v.name]; len(others) > 0 {
 		c.add("renamed", v, string(others[0].route), string(v.route), true)
 	}
 	risk, operation := verb.OfMethod(v.route.method())
-	idempotency := v.idempotency
+	idempotency, standsFor := v.idempotency, ""
 	origin, segments := v.route.address(c.baseURL)
 	if c.was.exists && !c.origins[origin] {
 		c.add("server", v, credential.OriginOf(c.baseURL), origin, true)
@@ -225,7 +241,7 @@ func (c *comparison) fresh(v knownVerb) {
 		if c.pairs++; c.pairs > maxCompared {
 			break
 		}
-		if k.route.method() != v.route.method() || k.origin != origin || !meets(k.segments, segments) {
+		if !sameMethod(k.route.method(), v.route.method()) || k.origin != origin || !meets(k.segments, segments) {
 			continue
 		}
 		if risk.Below(k.risk) {
@@ -234,12 +250,19 @@ func (c *comparison) fresh(v knownVerb) {
 		if k.operation == verb.Write {
 			operation = verb.Write
 		}
-		if v.idempotency != verb.IdempotencyNone {
+		// Of several verbs, one that may not be repeated counts.
+		if idempotency != verb.IdempotencyNone {
 			idempotency = k.idempotency
+		}
+		if k.name != v.name && k.standsIn(v.route, segments) {
+			standsFor = k.name
 		}
 	}
 	if c.pairs == maxCompared+1 {
 		c.add("comparison", knownVerb{}, "", "", true)
+	}
+	if standsFor != "" {
+		c.add("renamed", v, standsFor, v.name, true)
 	}
 	if v.risk.Below(risk) {
 		c.add("risk_level", v, string(risk), string(v.risk), true)

@@ -46,10 +46,27 @@ func repeats(i verb.Idempotency) func(*verb.Definition) {
 	return func(d *verb.Definition) { d.Idempotency = i }
 }
 
+// proves declares a read-back by a verb.
+func proves(by string) func(*verb.Definition) {
+	return func(d *verb.Definition) {
+		var plan map[string]any
+		if err := json.Unmarshal(d.Plan, &plan); err != nil {
+			panic(err)
+		}
+		plan["read_back"] = map[string]any{"verb": by, "match": map[string]any{"equals": map[string]any{"id": "${args.id}"}}}
+		raw, err := json.Marshal(plan)
+		if err != nil {
+			panic(err)
+		}
+		d.Plan = raw
+	}
+}
+
 // knew returns the verb as it is known.
 func knew(d verb.Definition, removed bool) knownVerb {
 	return knownVerb{
-		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency, removed: removed,
+		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
+		readBack: readBackOf(d.Plan), removed: removed,
 	}
 }
 
@@ -74,14 +91,24 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 	refund := defined("refund", "POST /refunds", risk(verb.RiskHigh))
 	get := defined("get_order", "GET /orders/{id}")
 	search := defined("search", "POST /search", risk(verb.RiskLow), does(verb.Read))
+	export := defined("export", "GET /export", risk(verb.RiskHigh))
+	rpc := defined("rpc", "POST /rpc?method=refund")
+	charge := defined("charge", "POST /charges", proves("get_order"))
 	was := known{
 		exists: true, baseURL: shopURL, auth: json.RawMessage(`{"type":"bearer"}`), domain: "shop",
-		verbs: []knownVerb{knew(refund, false), knew(get, false), knew(search, false), knew(defined("void", "DELETE /payments/{id}"), true), knew(defined("pay", "POST /payments", risk(verb.RiskHigh)), true)},
+		verbs: []knownVerb{
+			knew(refund, false), knew(get, false), knew(search, false), knew(export, false), knew(rpc, false), knew(charge, false),
+			knew(defined("void", "DELETE /payments/{id}"), true), knew(defined("pay", "POST /payments", risk(verb.RiskHigh)), true),
+		},
 	}
 	same := func(more ...verb.Definition) []verb.Definition {
-		return append([]verb.Definition{refund, get, search}, more...)
+		kept := []verb.Definition{refund, get, search, export, rpc, charge}
+		if len(more) > 0 && more[0].Name == "charge" {
+			kept = kept[:5]
+		}
+		return append(kept, more...)
 	}
-	with := func(d verb.Definition) []verb.Definition { return []verb.Definition{d, get, search} }
+	with := func(d verb.Definition) []verb.Definition { return []verb.Definition{d, get, search, export, rpc, charge} }
 	same2 := func(change func(*Provider)) Provider {
 		p := Provider{Slug: "shop", BaseURL: shopURL, Auth: json.RawMessage(`{"type":"bearer"}`), Domain: "shop"}
 		change(&p)
@@ -94,8 +121,8 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		want     []string // what needs a user
 	}{
 		"nothing":                          {nothing, same(), nil},
-		"a parameter has another name":     {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{order}"), search}, nil},
-		"a higher risk":                    {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{id}", risk(verb.RiskMedium)), search}, nil},
+		"a parameter has another name":     {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{order}"), search, export, rpc, charge}, nil},
+		"a higher risk":                    {nothing, []verb.Definition{refund, defined("get_order", "GET /orders/{id}", risk(verb.RiskMedium)), search, export, rpc, charge}, nil},
 		"another base URL":                 {func(p *Provider) { p.BaseURL = "https://evil.test/v1" }, same(), []string{"base_url"}},
 		"another port":                     {func(p *Provider) { p.BaseURL = "https://api.shop.test:8443/v1" }, same(), []string{"base_url"}},
 		"another path":                     {func(p *Provider) { p.BaseURL = "https://api.shop.test/v2" }, same(), []string{"base_url"}},
@@ -108,8 +135,8 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"may be repeated":                  {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"idempotency"}},
 		"another name":                     {nothing, with(defined("harmless", "POST /refunds", risk(verb.RiskHigh))), []string{"renamed"}},
 		"another operation under the name": {nothing, with(defined("refund", "POST /elsewhere", risk(verb.RiskHigh))), []string{"renamed", "removed"}},
-		"removed":                          {nothing, []verb.Definition{refund, search}, []string{"removed"}},
-		"all removed":                      {nothing, nil, []string{"removed", "removed", "removed"}},
+		"removed":                          {nothing, []verb.Definition{refund, search, export, rpc, charge}, []string{"removed"}},
+		"all removed":                      {nothing, nil, []string{"removed", "removed", "removed", "removed", "removed", "removed"}},
 		"new":                              {nothing, same(defined("create", "POST /orders")), nil},
 		"new, of higher risk":              {nothing, same(defined("create", "POST /orders", risk(verb.RiskHigh))), nil},
 		"new, of low risk":                 {nothing, same(defined("create", "POST /orders", risk(verb.RiskLow))), []string{"risk_level"}},
@@ -122,15 +149,29 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"again with a lower risk":          {nothing, same(defined("pay", "POST /payments")), []string{"risk_level"}},
 		"again under another name":         {nothing, same(defined("harmless", "POST /payments", risk(verb.RiskHigh))), []string{"renamed"}},
 		"the name of a removed verb":       {nothing, same(defined("pay", "POST /orders", risk(verb.RiskHigh))), []string{"renamed"}},
-		"around it by a parameter":         {nothing, same(defined("any", "POST /{what}")), []string{"risk_level"}},
-		"around it by part of a segment":   {nothing, same(defined("any", "POST /ref{what}")), []string{"risk_level"}},
-		"around it by upper case":          {nothing, same(defined("any", "POST /Refunds")), []string{"risk_level"}},
-		"around it by encoding":            {nothing, same(defined("any", "POST /%72efunds")), []string{"risk_level"}},
-		"around it by slashes":             {nothing, same(defined("any", "POST //refunds/")), []string{"risk_level"}},
-		"around it by a query":             {nothing, same(defined("any", "POST /refunds?x=1")), []string{"risk_level"}},
-		"around it by a server":            {nothing, same(defined("any", "POST https://api.shop.test|/v1/refunds")), []string{"risk_level"}},
-		"around it, as risky":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh))), nil},
-		"around it, repeated":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"idempotency"}},
+		"around it by a parameter":         {nothing, same(defined("any", "POST /{what}")), []string{"renamed", "risk_level"}},
+		"around it by part of a segment":   {nothing, same(defined("any", "POST /ref{what}")), []string{"renamed", "risk_level"}},
+		"around it by upper case":          {nothing, same(defined("any", "POST /Refunds")), []string{"renamed", "risk_level"}},
+		"around it by encoding":            {nothing, same(defined("any", "POST /%72efunds")), []string{"renamed", "risk_level"}},
+		"around it by an encoded slash":    {nothing, same(defined("any", "POST /%2Frefunds%2F")), []string{"renamed", "risk_level"}},
+		"around it by a backslash":         {nothing, same(defined("any", "POST /%5Crefunds")), []string{"renamed", "risk_level"}},
+		"around it by an encoded climb":    {nothing, same(defined("any", "POST /x%2F..%2Frefunds")), []string{"renamed", "risk_level"}},
+		"around it by a path parameter":    {nothing, same(defined("any", "POST /refunds;v=1")), []string{"renamed", "risk_level"}},
+		"around it by slashes":             {nothing, same(defined("any", "POST //refunds/")), []string{"renamed", "risk_level"}},
+		"around it by a query":             {nothing, same(defined("any", "POST /refunds?x=1")), []string{"renamed", "risk_level"}},
+		"around it by a server":            {nothing, same(defined("any", "POST https://api.shop.test|/v1/refunds")), []string{"renamed", "risk_level"}},
+		"around it, as risky":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh))), []string{"renamed"}},
+		"around it, repeated":              {nothing, same(defined("any", "POST /{what}", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"renamed", "idempotency"}},
+		"around a risky read by HEAD":      {nothing, same(defined("any", "HEAD /export")), []string{"renamed", "risk_level"}},
+		"a low read by a parameter":        {nothing, same(defined("any", "GET /orders/{id}/{part}"), defined("all", "GET /{what}/{id}")), nil},
+		"beside a call that a query tells": {nothing, same(defined("other", "POST /rpc?method=list")), nil},
+		"as a call that a query tells":     {nothing, same(defined("other", "POST /rpc?method={m}")), []string{"renamed"}},
+		"a read-back":                      {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back"}},
+		"another read-back":                {nothing, same(defined("charge", "POST /charges", proves("search"))), []string{"read_back"}},
+		"no read-back":                     {nothing, same(defined("charge", "POST /charges")), []string{"read_back"}},
+		"the same read-back":               {nothing, same(charge), nil},
+		"again with a read-back":           {nothing, same(defined("pay", "POST /payments", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back"}},
+		"new, with a read-back":            {nothing, same(defined("create", "POST /orders", proves("get_order"))), nil},
 		"another method":                   {nothing, same(defined("put", "PUT /refunds")), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

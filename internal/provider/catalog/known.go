@@ -65,7 +65,7 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	for i, r := range rows {
 		list[i] = knownVerb{
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
-			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency),
+			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)),
 		}
 	}
 	return list, nil

@@ -8,6 +8,7 @@ import (
 
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
 )
 
 // route names what a verb calls at its provider: the HTTP method and the path, "POST
@@ -38,7 +39,9 @@ func (r route) method() string {
 }
 
 // address returns the origin that the route is called at, and the segments of its path in the
-// form in which they are compared: decoded, in lower case, without empty ones.
+// form in which they are compared. They are as the most lenient server reads them: decoded, in
+// lower case, without parameters after a semicolon, empty ones and those of a dot, and with
+// the ones before two dots taken back.
 func (r route) address(baseURL string) (origin string, segments []string) {
 	_, path, _ := strings.Cut(string(r), " ")
 	if strings.HasPrefix(path, "/") {
@@ -49,14 +52,33 @@ func (r route) address(baseURL string) (origin string, segments []string) {
 	_, path, _ = strings.Cut(path, "://")
 	_, path, _ = strings.Cut(path, "/")
 	for s := range strings.SplitSeq(path, "/") {
+		s, _, _ = strings.Cut(s, ";")
 		if decoded, err := url.PathUnescape(s); err == nil {
 			s = decoded
 		}
-		if s != "" && s != "." {
-			segments = append(segments, strings.ToLower(s))
+		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '/' || r == '\\' }) {
+			part, _, _ = strings.Cut(part, ";")
+			switch part = strings.TrimSpace(part); {
+			case part == "..":
+				segments = segments[:max(0, len(segments)-1)]
+			case part != "" && part != ".":
+				segments = append(segments, strings.ToLower(part))
+			}
 		}
 	}
 	return origin, segments
+}
+
+// sameMethod reports whether two methods may have the same effect. HEAD is GET without the
+// answer's body (RFC 9110, section 9.3.2).
+func sameMethod(a, b string) bool {
+	if a == "HEAD" {
+		a = "GET"
+	}
+	if b == "HEAD" {
+		b = "GET"
+	}
+	return a == b
 }
 
 // meets reports whether one request could be made by both: the segments are equal, or a
@@ -71,4 +93,49 @@ func meets(a, b []string) bool {
 		}
 	}
 	return true
+}
+
+// covers reports whether every segment of general is that of special, or has a parameter.
+func covers(general, special []string) bool {
+	if len(general) != len(special) {
+		return false
+	}
+	for i := range general {
+		if general[i] != special[i] && !strings.Contains(general[i], "{}") {
+			return false
+		}
+	}
+	return true
+}
+
+// toldApart reports whether the query of two routes tells their requests apart: both fix a
+// parameter of one name, to different values.
+func toldApart(a, b route) bool {
+	_, queryA, _ := strings.Cut(string(a), "?")
+	_, queryB, _ := strings.Cut(string(b), "?")
+	valuesA, errA := url.ParseQuery(queryA)
+	valuesB, errB := url.ParseQuery(queryB)
+	if errA != nil || errB != nil {
+		return false
+	}
+	for name, values := range valuesA {
+		others := valuesB[name]
+		if len(values) == 1 && len(others) == 1 && !strings.EqualFold(values[0], others[0]) && !strings.Contains(values[0]+others[0], "{}") {
+			return true
+		}
+	}
+	return false
+}
+
+// readBackOf returns the read-back that a verb's plan declares, as JSON; "" where it has none.
+func readBackOf(plan json.RawMessage) string {
+	head, err := verb.HeadOf(plan)
+	if err != nil || head.ReadBack == nil {
+		return ""
+	}
+	raw, err := json.Marshal(head.ReadBack)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }
