@@ -24,6 +24,9 @@ import (
 const (
 	maxDetails = 20
 	maxListed  = 12
+	// maxSegment is how many bytes of one name a path repeats: the names of arguments can be
+	// long, and there can be many.
+	maxSegment = 80
 	// maxPattern and maxValue are how many bytes of the schema a message repeats.
 	maxPattern = 256
 	maxValue   = 64
@@ -57,6 +60,10 @@ const (
 	// maxSchemas is how many schemas may be in it. The compiler looks each one up among all
 	// others, so 5,000 take 0.2 to 0.4 s (measured on 2 cores).
 	maxSchemas = 5_000
+	// maxPlaces is how many bytes the JSON Pointers of its schemas may have together. The
+	// compiler keeps and compares them, so long names in deep places take the most.
+	// Stripe's largest schema has 100 KB of them.
+	maxPlaces = 1 << 20
 	// maxNesting is how deep its JSON may nest. The compiler's work grows with the square of
 	// it. Arguments nest at most 64 levels deep, and GitHub's whole document 21.
 	maxNesting = 128
@@ -91,7 +98,8 @@ func Compile(schema json.RawMessage) (s *Schema, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	if countSchemas(tree) > maxSchemas {
+	schemas, places := measure(tree)
+	if schemas > maxSchemas || places > maxPlaces {
 		return nil, ErrTooComplex
 	}
 	programs := &programs{}
@@ -114,7 +122,7 @@ func Compile(schema json.RawMessage) (s *Schema, err error) {
 	if s.root, s.rules, err = rulesOf(s.compiled); err != nil {
 		return nil, err
 	}
-	s.size = len(schema) + s.rules*ruleSize + programs.size*instructionSize
+	s.size = len(schema) + places + s.rules*ruleSize + programs.size*instructionSize
 	if !s.affords(map[string]any{}) {
 		return nil, ErrTooComplex
 	}
@@ -205,13 +213,13 @@ func explain(e *jsonschema.ValidationError) []fault.Detail {
 	var path strings.Builder
 	path.WriteString("/args")
 	for _, token := range e.InstanceLocation {
-		path.WriteString("/" + fault.PointerToken(token))
+		path.WriteString("/" + segment(token))
 	}
 	at := path.String()
 	named := func(names []string, rule, message string) []fault.Detail {
-		out := make([]fault.Detail, 0, len(names))
+		var out []fault.Detail
 		for _, name := range names {
-			out = append(out, fault.Detail{Path: at + "/" + fault.PointerToken(name), Rule: rule, Message: message})
+			out = keep(out, fault.Detail{Path: at + "/" + segment(name), Rule: rule, Message: message})
 		}
 		return out
 	}
@@ -225,6 +233,14 @@ func explain(e *jsonschema.ValidationError) []fault.Detail {
 	}
 	rule, message := describe(e.ErrorKind)
 	return []fault.Detail{{Path: at, Rule: rule, Message: message}}
+}
+
+// segment returns a name as it stands in a path, shortened.
+func segment(name string) string {
+	if len(name) > maxSegment {
+		name = Shorten(name, maxSegment) + "…"
+	}
+	return fault.PointerToken(name)
 }
 
 // describe names the rule that failed and what it expects.

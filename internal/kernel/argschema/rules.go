@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -23,26 +24,34 @@ const (
 	instructionSize = 100
 )
 
-// countSchemas returns how many schemas are in a document, or a little more: it also counts
-// the objects and booleans of literal values.
-func countSchemas(tree any) int {
-	n := 0
+// measure returns how many schemas are in a document, and how many bytes their JSON Pointers
+// have together, or a little more: it also counts the objects and booleans of literal values.
+func measure(tree any) (schemas, places int) {
+	return measureAt(tree, 0)
+}
+
+// measureAt measures what is at a place whose pointer has so many bytes.
+func measureAt(tree any, pointer int) (schemas, places int) {
+	add := func(v any, name int) {
+		n, bytes := measureAt(v, pointer+1+name)
+		schemas, places = schemas+n, places+bytes
+	}
 	switch t := tree.(type) {
 	case bool:
-		return 1
+		return 1, pointer
 	case map[string]any:
-		n = 1
+		schemas, places = 1, pointer
 		for word, v := range t {
 			if word != "enum" && word != "const" && word != "default" && word != "examples" {
-				n += countSchemas(v)
+				add(v, len(word))
 			}
 		}
 	case []any:
-		for _, v := range t {
-			n += countSchemas(v)
+		for i, v := range t {
+			add(v, len(strconv.Itoa(i)))
 		}
 	}
-	return n
+	return schemas, places
 }
 
 // programs compiles the expressions of one schema.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,4 +169,38 @@ func TestRegexFormatIsCheckedInBoundedWork(t *testing.T) {
 	require.Empty(t, s.Validate(json.RawMessage(`{"r":"^[a-z]+$"}`)))
 	require.Equal(t, "format", s.Validate(json.RawMessage(`{"r":"("}`))[0].Rule)
 	require.Equal(t, "format", s.Validate(json.RawMessage(`{"r":"` + strings.Repeat("(?:.{0,999}a)", 1000) + `"}`))[0].Rule)
+}
+
+// A long name is part of the place of everything below it, and the compiler keeps each place.
+func TestLongNamesInDeepPlacesAreTooComplex(t *testing.T) {
+	t.Parallel()
+	below := func(name string) json.RawMessage {
+		var b strings.Builder
+		b.WriteString(`{"properties":{"` + name + `":{"properties":{"p"`)
+		for i := range 500 {
+			fmt.Fprintf(&b, `:{},"p%d"`, i)
+		}
+		return json.RawMessage(b.String() + `:{}}}}}`)
+	}
+	_, err := argschema.Compile(below(strings.Repeat("n", 60_000)))
+	require.ErrorIs(t, err, argschema.ErrTooComplex)
+	_, err = argschema.Compile(below(strings.Repeat("n", 1_000)))
+	require.NoError(t, err)
+}
+
+// Paths in a refusal repeat the names of arguments shortened, and few of many.
+func TestPathsOfARefusalAreShort(t *testing.T) {
+	t.Parallel()
+	s, err := argschema.Compile(json.RawMessage(`{"additionalProperties":{"additionalProperties":false,"required":["a","b"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}}`))
+	require.NoError(t, err)
+	var b strings.Builder
+	for i := range 2_000 {
+		fmt.Fprintf(&b, `,"m%d":1`, i)
+	}
+	details := s.Validate(json.RawMessage(`{"` + strings.Repeat("é", 200_000) + `":{` + b.String()[1:] + `}}`))
+	require.Len(t, details, 20)
+	for _, d := range details {
+		require.Less(t, len(d.Path), 300)
+		require.True(t, utf8.ValidString(d.Path))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"agentruntime/internal/kernel/schemagraph"
 )
@@ -39,8 +40,8 @@ func MaskArgs(args, schema json.RawMessage) (json.RawMessage, []string) {
 	return NewMasker(schema).Mask(args)
 }
 
-// Mask returns doc with its secrets hidden, and the JSON Pointers of what was
-// hidden. Types stay: a string becomes "[masked]" (a card number "***4242"), a
+// Mask returns doc with its secrets hidden, and the JSON Pointers of the first 1,000 values
+// that were hidden, with long names shortened. Types stay: a string becomes "[masked]" (a card number "***4242"), a
 // number 0, a boolean false. null stays, and objects and arrays keep their form.
 // Some values are not hidden only because of their name: a boolean (has_password),
 // and a number under a plural (max_tokens). Everything else stays byte for byte.
@@ -67,7 +68,7 @@ const maskWork = 10_000_000
 
 // scope is what the place of a value says about it.
 type scope struct {
-	path   string
+	path   *step
 	nodes  []*schemagraph.Node // the live schemas that apply to it
 	extra  [][]string          // the rest of the extra paths that continue from here
 	hide   bool                // inside something secret
@@ -91,18 +92,35 @@ func (s *scope) take(at *schemagraph.Set) {
 
 // namesHidden reports whether the names of the object's members are secret.
 func (s *scope) namesHidden() bool {
-	for _, n := range s.nodes {
-		if n.Names == nil || !n.Names.Live {
-			continue
-		}
-		var names schemagraph.Set
-		names.Add(n.Names)
-		names.CloseLive()
-		if names.Over || slices.ContainsFunc(names.Nodes(), func(one *schemagraph.Node) bool { return one.Secret }) {
-			return true
-		}
+	return slices.ContainsFunc(s.nodes, (*schemagraph.Node).NamesSecret)
+}
+
+// Limits of the paths that Mask returns.
+const (
+	maxPaths   = 1000
+	maxSegment = 80 // bytes of one name
+)
+
+// step is the last name of a path. Paths are written only where a value is hidden: the names
+// of a document can be long, and its values many.
+type step struct {
+	above *step // nil at the root
+	name  string
+}
+
+// pointer returns the JSON Pointer of s.
+func (s *step) pointer() string {
+	var names []string
+	for at := s; at != nil; at = at.above {
+		names = append(names, at.name)
 	}
-	return false
+	slices.Reverse(names)
+	var b strings.Builder
+	for _, name := range names {
+		b.WriteByte('/')
+		b.WriteString(pointerSegment(name))
+	}
+	return b.String()
 }
 
 type maskWriter struct {
@@ -110,6 +128,13 @@ type maskWriter struct {
 	out   []byte
 	paths []string
 	left  int // work
+}
+
+// hid notes the path of a value that was hidden.
+func (w *maskWriter) hid(path *step) {
+	if len(w.paths) < maxPaths {
+		w.paths = append(w.paths, path.pointer())
+	}
 }
 
 // spend takes steps off the work that is left.
@@ -129,7 +154,7 @@ func (w *maskWriter) value(at scope, i int) int {
 	end := tokenEnd(w.in, i)
 	masked, hit := w.leaf(at, w.in[i:end])
 	if hit {
-		w.paths = append(w.paths, at.path)
+		w.hid(at.path)
 	}
 	w.out = append(w.out, masked...)
 	return w.space(end)
@@ -174,8 +199,8 @@ func (w *maskWriter) object(at scope, i int) int {
 		next := w.member(at, name)
 		if hidden {
 			shown := "[masked " + strconv.Itoa(n) + "]"
-			next.path = at.path + "/" + shown
-			w.paths = append(w.paths, next.path)
+			next.path = &step{above: at.path, name: shown}
+			w.hid(next.path)
 			w.out = append(w.out, `"`+shown+`"`...)
 		} else {
 			w.out = append(w.out, w.in[i:end]...)
@@ -197,7 +222,7 @@ func (w *maskWriter) object(at scope, i int) int {
 func (w *maskWriter) member(at scope, name string) scope {
 	list := words(name)
 	next := scope{
-		path:   at.path + "/" + pointerSegment(name),
+		path:   &step{above: at.path, name: name},
 		hide:   at.hide,
 		named:  at.named || secretPhrase(list) || (at.card && len(list) == 1 && list[0] == "number"),
 		plural: len(list) > 0 && strings.HasSuffix(list[len(list)-1], "s"),
@@ -239,7 +264,7 @@ func (w *maskWriter) array(at scope, i int) int {
 	i = w.space(i + 1)
 	for n := 0; w.in[i] != ']'; n++ {
 		next := at
-		next.path, next.extra, next.nodes = at.path+"/"+strconv.Itoa(n), nil, nil
+		next.path, next.extra, next.nodes = &step{above: at.path, name: strconv.Itoa(n)}, nil, nil
 		w.spend(len(at.extra))
 		next.followItem(at.extra, n)
 		if len(at.nodes) > 0 && !at.hide {
@@ -273,8 +298,15 @@ func (w *maskWriter) space(i int) int {
 	return i
 }
 
-// pointerSegment escapes a name for a JSON Pointer (RFC 6901).
+// pointerSegment escapes a name for a JSON Pointer (RFC 6901), and shortens a long one.
 func pointerSegment(name string) string {
+	if len(name) > maxSegment {
+		cut := maxSegment
+		for cut > 0 && !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut] + "…"
+	}
 	if !strings.ContainsAny(name, "~/") {
 		return name
 	}

@@ -158,3 +158,20 @@ func BenchmarkMask(b *testing.B) {
 		m.Mask(args)
 	}
 }
+
+// Names can be long and hidden values many, so paths are few and short.
+func TestPathsOfWhatIsHiddenAreBounded(t *testing.T) {
+	t.Parallel()
+	m := redact.NewMasker(json.RawMessage(`{"writeOnly":true}`))
+	doc := `{"` + strings.Repeat("n", 100_000) + `":[` + strings.TrimSuffix(strings.Repeat("1,", 5_000), ",") + `]}`
+	out, paths := m.Mask(json.RawMessage(doc))
+	require.Equal(t, strings.ReplaceAll(doc, "1", "0"), string(out))
+	require.Len(t, paths, 1000)
+	for _, p := range paths {
+		require.Less(t, len(p), 100)
+	}
+	_, places, err := redact.Restore(json.RawMessage(doc), out, out)
+	require.NoError(t, err)
+	require.Len(t, places, 20)
+	require.Less(t, len(places[0]), 100)
+}

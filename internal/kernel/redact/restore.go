@@ -17,7 +17,7 @@ var placeholder = regexp.MustCompile(`\[masked(?: \d+)?\]|\*\*\*\d{4}`)
 // original. A member that was masked and is left out keeps its original value. Elements keep
 // theirs where the array has as many as before.
 //
-// places has the JSON Pointers of what the editor must not send: a placeholder, or the masked
+// places has the JSON Pointers of the first 20 values that the editor must not send: a placeholder, or the masked
 // form of the original in a masked place, also 0 and false. It fails where a document is no
 // JSON.
 func Restore(original, masked, edited json.RawMessage) (restored json.RawMessage, places []string, err error) {
@@ -28,16 +28,26 @@ func Restore(original, masked, edited json.RawMessage) (restored json.RawMessage
 		}
 	}
 	var r restorer
-	tree := r.value("", trees[0], trees[1], trees[2])
+	tree := r.value(nil, trees[0], trees[1], trees[2])
 	restored, err = exactjson.Encode(tree)
 	return restored, r.places, err
 }
 
 type restorer struct{ places []string }
 
+// maxPlaces is how many places Restore names.
+const maxPlaces = 20
+
+// refuse notes a place that the editor must not send.
+func (r *restorer) refuse(path *step) {
+	if len(r.places) < maxPlaces {
+		r.places = append(r.places, path.pointer())
+	}
+}
+
 // value returns the edited value with what was left out. before and shown are the original and
 // its masked form at the same place, nil where the original has none.
-func (r *restorer) value(path string, before, shown, edited any) any {
+func (r *restorer) value(path *step, before, shown, edited any) any {
 	switch edited := edited.(type) {
 	case map[string]any:
 		return r.object(path, before, shown, edited)
@@ -53,20 +63,20 @@ func (r *restorer) value(path string, before, shown, edited any) any {
 				b = keepNothing(b)
 				s = keepNothing(s)
 			}
-			edited[i] = r.value(path+"/"+strconv.Itoa(i), b, s, e)
+			edited[i] = r.value(&step{above: path, name: strconv.Itoa(i)}, b, s, e)
 		}
 		return edited
 	case string:
 		text, _ := before.(string)
 		for _, found := range placeholder.FindAllString(edited, -1) {
 			if !strings.Contains(text, found) {
-				r.places = append(r.places, path)
+				r.refuse(path)
 				return edited
 			}
 		}
 	}
 	if isLeaf(shown) && shown != nil && exactjson.Text(shown) != exactjson.Text(before) && exactjson.Text(shown) == exactjson.Text(edited) {
-		r.places = append(r.places, path)
+		r.refuse(path)
 	}
 	return edited
 }
@@ -80,7 +90,7 @@ func keepNothing(v any) any {
 	return nil
 }
 
-func (r *restorer) object(path string, before, shown any, edited map[string]any) any {
+func (r *restorer) object(path *step, before, shown any, edited map[string]any) any {
 	was, _ := before.(map[string]any)
 	saw, _ := shown.(map[string]any)
 	names := make([]string, 0, len(edited))
@@ -89,9 +99,9 @@ func (r *restorer) object(path string, before, shown any, edited map[string]any)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		at := path + "/" + pointerSegment(name)
+		at := &step{above: path, name: name}
 		if _, own := was[name]; !own && placeholder.MatchString(name) {
-			r.places = append(r.places, at)
+			r.refuse(at)
 			continue
 		}
 		edited[name] = r.value(at, was[name], saw[name], edited[name])

@@ -59,6 +59,19 @@ func (n *Node) indexSecrets() {
 	}
 }
 
+// NamesSecret reports whether propertyNames marks the names of the members.
+func (n *Node) NamesSecret() bool { return n.namesSecret }
+
+func (n *Node) hidesNames() bool {
+	if n.Names == nil || !n.Names.Live {
+		return false
+	}
+	var names Set
+	names.Add(n.Names)
+	names.CloseLive()
+	return names.Over || slices.ContainsFunc(names.Nodes(), func(one *Node) bool { return one.Secret })
+}
+
 // Width is how many schemas one place of a value may have at once. A place that has more
 // counts as opaque.
 const Width = 64
@@ -79,7 +92,7 @@ func (s *Set) Reset() { s.n, s.Over = 0, false }
 
 // Add adds a node that is not nil, once.
 func (s *Set) Add(n *Node) {
-	if n == nil || slices.Contains(s.list[:s.n], n) {
+	if n == nil || s.Over || slices.Contains(s.list[:s.n], n) {
 		return
 	}
 	if s.n == Width {
@@ -94,7 +107,9 @@ func (s *Set) Add(n *Node) {
 func (s *Set) Close() {
 	for i := 0; i < s.n && !s.Over; i++ {
 		for _, next := range s.list[i].InPlace {
-			s.Add(next)
+			if s.Add(next); s.Over {
+				return
+			}
 		}
 	}
 }
@@ -104,7 +119,9 @@ func (s *Set) Enter() {
 	for i := 0; i < s.n && !s.Over; i++ {
 		for _, list := range [][]*Node{s.list[i].InPlace, s.list[i].Prefix, s.list[i].Items} {
 			for _, next := range list {
-				s.Add(next)
+				if s.Add(next); s.Over {
+					return
+				}
 			}
 		}
 		s.Add(s.list[i].Contains)
@@ -115,7 +132,9 @@ func (s *Set) Enter() {
 func (s *Set) CloseLive() {
 	for i := 0; i < s.n && !s.Over; i++ {
 		for _, next := range s.list[i].InPlace {
-			s.AddLive(next)
+			if s.AddLive(next); s.Over {
+				return
+			}
 		}
 		s.AddLive(s.list[i].Denied)
 	}

@@ -56,7 +56,8 @@ type Node struct {
 	// Names is propertyNames: the schema of the members' names.
 	Names *Node
 
-	secrets map[string][]*Node // live properties, by their folded name
+	secrets     map[string][]*Node // live properties, by their folded name
+	namesSecret bool
 }
 
 // Pattern is a schema for the members whose name an expression fits.
@@ -127,6 +128,9 @@ func Fold(name string) string {
 // Limits of one schema. A document that has more of anything counts as opaque.
 const (
 	maxNodes = 20_000
+	// maxPlaces is how many bytes the places of all nodes may have together: a long name is
+	// part of the place of everything below it.
+	maxPlaces = 8 << 20
 	// maxPattern is how many instructions one expression of patternProperties may have, and
 	// maxPatterns how many all of them.
 	maxPattern  = 2_000
@@ -160,6 +164,7 @@ func Read(schema json.RawMessage) *Graph {
 	for _, n := range r.list {
 		g.size += len(n.Properties) * propertySize
 		n.indexSecrets()
+		n.namesSecret = n.hidesNames()
 	}
 	return g
 }
@@ -183,7 +188,30 @@ type reader struct {
 	places   map[string]*Node
 	list     []*Node
 	programs int
+	pointers int // bytes of all places
 	err      error
+}
+
+// below returns the place of a part of a schema, "" where there are too many.
+func (r *reader) below(at string, names ...string) string {
+	n := len(at)
+	for _, name := range names {
+		n += len(name) + 1
+	}
+	if r.pointers += n; r.pointers > maxPlaces {
+		r.err = errTooMany
+	}
+	if r.err != nil {
+		return ""
+	}
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteString(at)
+	for _, name := range names {
+		b.WriteByte('/')
+		b.WriteString(escape(name))
+	}
+	return b.String()
 }
 
 func (r *reader) add(n *Node) *Node {
@@ -209,9 +237,17 @@ func (r *reader) read(schema any, at string) *Node {
 	r.patterns(n, s, at)
 	r.arrays(n, s, at)
 	r.inPlace(n, s, at)
-	n.Denied = r.read(s["not"], at+"/not")
-	n.Names = r.read(s["propertyNames"], at+"/propertyNames")
+	n.Denied = r.word(s, "not", at)
+	n.Names = r.word(s, "propertyNames", at)
 	return n
+}
+
+// word returns the node of the schema under a keyword, nil where there is none.
+func (r *reader) word(s map[string]any, word, at string) *Node {
+	if _, ok := s[word].(map[string]any); !ok {
+		return nil
+	}
+	return r.read(s[word], r.below(at, word))
 }
 
 func (r *reader) properties(n *Node, s map[string]any, at string) {
@@ -224,7 +260,10 @@ func (r *reader) properties(n *Node, s map[string]any, at string) {
 		if p == false {
 			continue
 		}
-		child := r.read(p, at+"/properties/"+escape(name))
+		var child *Node
+		if _, ok := p.(map[string]any); ok {
+			child = r.read(p, r.below(at, "properties", name))
+		}
 		if child == nil {
 			child = r.add(&Node{Types: Any})
 		}
@@ -235,7 +274,7 @@ func (r *reader) properties(n *Node, s map[string]any, at string) {
 func (r *reader) patterns(n *Node, s map[string]any, at string) {
 	list, _ := s["patternProperties"].(map[string]any)
 	for expression, p := range list {
-		child := r.read(p, at+"/patternProperties/"+escape(expression))
+		child := r.read(p, r.below(at, "patternProperties", expression))
 		if child == nil {
 			continue
 		}
@@ -251,24 +290,24 @@ func (r *reader) patterns(n *Node, s map[string]any, at string) {
 	}
 	for _, word := range []string{"additionalProperties", "unevaluatedProperties"} {
 		if more, _ := s[word].(map[string]any); len(more) > 0 {
-			n.Patterns = append(n.Patterns, Pattern{Rest: true, Node: r.read(more, at+"/"+word)})
+			n.Patterns = append(n.Patterns, Pattern{Rest: true, Node: r.word(s, word, at)})
 		}
 	}
 }
 
 func (r *reader) arrays(n *Node, s map[string]any, at string) {
 	prefix, ok := s["prefixItems"].([]any)
-	where := "/prefixItems/"
+	where := "prefixItems"
 	if !ok {
 		prefix, _ = s["items"].([]any) // before 2020-12
-		where = "/items/"
+		where = "items"
 	}
 	for i, p := range prefix {
-		n.Prefix = append(n.Prefix, r.read(p, at+where+strconv.Itoa(i)))
+		n.Prefix = append(n.Prefix, r.read(p, r.below(at, where, strconv.Itoa(i))))
 	}
-	n.Contains = r.read(s["contains"], at+"/contains")
+	n.Contains = r.word(s, "contains", at)
 	for _, word := range []string{"items", "additionalItems", "unevaluatedItems"} {
-		if items := r.read(s[word], at+"/"+word); items != nil {
+		if items := r.word(s, word, at); items != nil {
 			n.Items = append(n.Items, items)
 		}
 	}
@@ -283,15 +322,17 @@ func (r *reader) inPlace(n *Node, s map[string]any, at string) {
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		list, _ := s[word].([]any)
 		for i, one := range list {
-			add(one, at+"/"+word+"/"+strconv.Itoa(i))
+			add(one, r.below(at, word, strconv.Itoa(i)))
 		}
 	}
 	for _, word := range []string{"if", "then", "else"} {
-		add(s[word], at+"/"+word)
+		if one := r.word(s, word, at); one != nil {
+			n.InPlace = append(n.InPlace, one)
+		}
 	}
 	dependent, _ := s["dependentSchemas"].(map[string]any)
 	for name, one := range dependent {
-		add(one, at+"/dependentSchemas/"+escape(name))
+		add(one, r.below(at, "dependentSchemas", name))
 	}
 	if ref, ok := s["$ref"].(string); ok {
 		target, where := r.resolve(ref)

@@ -2,6 +2,7 @@ package schemagraph_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,4 +58,22 @@ func TestFoldAgreesWithEqualFold(t *testing.T) {
 			require.Equal(t, strings.EqualFold(a, b), schemagraph.Fold(a) == schemagraph.Fold(b), "%q %q", a, b)
 		}
 	}
+}
+
+// The place of a part of a schema repeats the names above it, so names count too.
+func TestSchemaWithLongNamesInDeepPlacesIsOpaque(t *testing.T) {
+	t.Parallel()
+	below := func(name string) json.RawMessage {
+		return json.RawMessage(`{"properties":{"` + name + `":{"properties":{"p":{}` + manyNames(1_000) + `}}}}`)
+	}
+	require.True(t, schemagraph.Read(below(strings.Repeat("n", 60_000))).Unreadable)
+	require.False(t, schemagraph.Read(below(strings.Repeat("n", 1_000))).Unreadable)
+}
+
+func manyNames(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(`,"n` + strconv.Itoa(i) + `":{}`)
+	}
+	return b.String()
 }
