@@ -50,10 +50,11 @@ func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err er
 		return nil, err
 	}
 	return func() {
-		c.DropBody()
-		// What a large document took is not needed again soon, and the runtime would keep it
-		// for a while.
-		debug.FreeOSMemory()
+		if size := c.DropBody(); size > smallUpload {
+			// What a large document took is not needed again soon, and the runtime would keep it
+			// for a while. It costs a collection, so a small body of unknown length gets none.
+			debug.FreeOSMemory()
+		}
 		free()
 	}, nil
 }

@@ -44,8 +44,12 @@ func (c *Call) SkipBody(limit int64) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.Request.Body, limit)) // the call has failed anyway
 }
 
-// DropBody lets go of the body that was read.
-func (c *Call) DropBody() { c.body = nil }
+// DropBody lets go of the body that was read, and returns how many bytes it had.
+func (c *Call) DropBody() int {
+	size := len(c.body)
+	c.body = nil
+	return size
+}
 
 func tooLarge(limit int64) error {
 	return fault.Newf(fault.CodePayloadTooLarge, "The request body may have at most %d bytes.", limit)

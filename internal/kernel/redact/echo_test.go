@@ -49,3 +49,13 @@ func TestScrubberFindsEchoesThatWereCutOrEncodedTwice(t *testing.T) {
 		require.Equal(t, text, string(redact.NewScrubber(secret).Scrub([]byte(text))))
 	}
 }
+
+// A provider may repeat nearly the whole secret at every place of a large answer.
+func TestScrubberIsLinearInCutEchoes(t *testing.T) {
+	t.Parallel()
+	s := redact.NewScrubber(strings.Repeat("a", 8191) + "c")
+	line := strings.Repeat("a", 8190) + "b"
+	require.Equal(t, strings.Repeat(redact.Redacted+"b", 100), string(s.Scrub([]byte(strings.Repeat(line, 100)))))
+	s = redact.NewScrubber("abcdefghijkl-abcdefghijklm-tail")
+	require.Equal(t, redact.Redacted+" "+redact.Redacted+"x", string(s.Scrub([]byte("abcdefghijkl-abcdefghijklm abcdefghijkl-abcx"))))
+}

@@ -65,6 +65,7 @@ func (f *finder) longest() int { return len(f.patterns[0]) }
 // the beginnings. Of those that begin at one place it appends the longest.
 func (f *finder) all(spans []span, text []byte, w span) []span {
 	to := min(w.to, len(text))
+	covered := w.from // where the last match ends
 	for end := w.from + f.window; end <= to; {
 		h := blockHash(text[end-block : end])
 		if s := f.shift[h]; s > 0 {
@@ -74,7 +75,9 @@ func (f *finder) all(spans []span, text []byte, w span) []span {
 		start := end - f.window
 		for p := f.first[h]; p > 0; p = f.next[p-1] {
 			if pattern := f.patterns[p-1]; bytes.HasPrefix(text[start:], pattern) {
-				spans = append(spans, span{start, start + f.length(text[start:], pattern)})
+				n := f.length(text[start:], pattern, covered-start)
+				spans = append(spans, span{start, start + n})
+				covered = max(covered, start+n)
 				break
 			}
 		}
@@ -83,10 +86,12 @@ func (f *finder) all(spans []span, text []byte, w span) []span {
 	return spans
 }
 
-// length returns how much of text a match of the pattern covers.
-func (f *finder) length(text, pattern []byte) int {
-	n := len(pattern)
-	for whole := f.cut[string(pattern)]; n < len(whole) && n < len(text) && text[n] == whole[n]; {
+// length returns how much of text a match of the pattern covers. What a match before covers is
+// not compared again: a text may repeat nearly a whole secret at every place.
+func (f *finder) length(text, pattern []byte, covered int) int {
+	whole := f.cut[string(pattern)]
+	n := max(len(pattern), min(covered, len(whole)))
+	for n < len(whole) && n < len(text) && text[n] == whole[n] {
 		n++
 	}
 	return n
