@@ -42,8 +42,8 @@ func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Re
 	if plan.BaseURL != "" {
 		baseURL = plan.BaseURL
 	}
-	b := builder{plan: plan, values: values, header: http.Header{}, names: map[string]*names{}}
-	b.query.sep, b.cookie.sep = "&", "; "
+	b := builder{plan: plan, values: values, header: http.Header{}, names: map[string]*names{}, room: &room{maxRoom}}
+	b.query, b.cookie = pairs{sep: "&", room: b.room}, pairs{sep: "; ", room: b.room}
 	path, err := b.path()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,9 @@ func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Re
 	if plan.Accept != "" {
 		b.header.Set("Accept", plan.Accept)
 	}
-	r.Body, err = b.body()
+	if r.Body, err = b.body(); err == nil {
+		err = b.room.check()
+	}
 	r.written = b.written
 	return r, err
 }
@@ -90,6 +92,7 @@ type builder struct {
 
 	names   map[string]*names // by place
 	written []written
+	room    *room
 }
 
 // value decodes one argument; ok is false where it is absent.
@@ -153,6 +156,12 @@ func (b *builder) pathValue(name string) (string, error) {
 	}
 	if err := b.writes(httpplan.InPath, p.Wire(), fault.PointerToken(p.Arg), p.Style, p.Explode, true, v); err != nil {
 		return "", err
+	}
+	if list, many := v.([]any); many && p.Style == httpplan.StyleMatrix && p.Explode {
+		b.room.take(len(p.Wire()) * len(list))
+		if err := b.room.check(); err != nil {
+			return "", err
+		}
 	}
 	// What is written counts: a list of one empty text is not empty, and its text is.
 	text := pathText(p, v)
@@ -303,8 +312,7 @@ func (b *builder) whole(raw json.RawMessage) ([]byte, error) {
 	if !ok {
 		return nil, invalid(body.Arg, "type", "must be an object")
 	}
-	var q pairs
-	q.sep = "&"
+	q := pairs{sep: "&", room: b.room}
 	for _, name := range keys(object) {
 		if err := b.formField(&q, name, object[name]); err != nil {
 			return nil, err
@@ -314,8 +322,7 @@ func (b *builder) whole(raw json.RawMessage) ([]byte, error) {
 }
 
 func (b *builder) form(names []string) ([]byte, error) {
-	var q pairs
-	q.sep = "&"
+	q := pairs{sep: "&", room: b.room}
 	for _, name := range names {
 		v, _, err := b.value(name)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
 )
@@ -152,13 +153,41 @@ func headerText(p httpplan.Param, v any) string {
 	return joined(v, ",", p.Explode, func(s string) string { return s })
 }
 
+// maxRoom is how many bytes the names and values of one request may take as text, with what
+// writing them takes. A name is repeated for everything below it, so arguments of 1 MiB could
+// become gigabytes.
+const maxRoom = 16 << 20
+
+// room is what is left of maxRoom.
+type room struct{ left int }
+
+// take reports whether so many bytes more fit.
+func (r *room) take(n int) bool {
+	r.left -= min(n, maxRoom+1)
+	return r.left >= 0
+}
+
+// check returns INVALID_ARGS where something did not fit.
+func (r *room) check() error {
+	if r.left >= 0 {
+		return nil
+	}
+	f := fault.New(fault.CodeInvalidArgs, "")
+	f.Details = []fault.Detail{{Path: "/args", Rule: "complexity", Message: "would make a request that is too large: long names are repeated for everything below them"}}
+	return f
+}
+
 // pairs collects name=value pairs of a query, a form or a Cookie header.
 type pairs struct {
-	b   strings.Builder
-	sep string
+	b    strings.Builder
+	sep  string
+	room *room
 }
 
 func (q *pairs) add(name, value string) {
+	if !q.room.take(len(name) + len(value)) {
+		return
+	}
 	if q.b.Len() > 0 {
 		q.b.WriteString(q.sep)
 	}
@@ -213,6 +242,9 @@ func (q *pairs) explode(wire string, v any, esc func(string) string) {
 // deep writes a[b][c]=v, and lists by index (a[0][b]=v). OpenAPI does not say how lists are
 // written; Stripe and similar providers read them like this.
 func (q *pairs) deep(wire string, v any, esc func(string) string) {
+	if !q.room.take(len(wire)) {
+		return
+	}
 	switch v := v.(type) {
 	case []any:
 		for i, e := range v {

@@ -45,6 +45,10 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if !repeated {
 			values = []any{v}
 		}
+		b.room.take(len(name) * len(values))
+		if err := b.room.check(); err != nil {
+			return nil, err
+		}
 		for _, e := range values {
 			if err := b.part(w, name, e); err != nil {
 				return nil, err

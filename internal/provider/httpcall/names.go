@@ -69,6 +69,9 @@ func (b *builder) claim(in, name, pointer string) error {
 	if in == httpplan.InQuery && httpfield.ChoosesMethod(name) {
 		return refusedName(pointer, "would choose another method")
 	}
+	if b.room.take(len(name) + len(pointer)); b.room.left < 0 {
+		return b.room.check()
+	}
 	n := b.namesOf(in)
 	if n.taken(name, pointer) {
 		return refusedName(pointer, "has the name of another parameter")
@@ -188,6 +191,9 @@ func (b *builder) writes(in, wire, pointer, style string, explode, declared bool
 // deep refuses members of a deepObject whose names lead out of their place, or into the place
 // of another parameter (page[size] beside page). owner is the argument.
 func (b *builder) deep(in, wire, owner, pointer string, v any) error {
+	if b.room.take(len(wire) + len(pointer)); b.room.left < 0 {
+		return b.room.check()
+	}
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
