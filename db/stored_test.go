@@ -34,3 +34,24 @@ func TestMigrationKeepsWhoResolvedARun(t *testing.T) {
 	require.NoError(t, admin.QueryRow(t.Context(), `SELECT reason FROM runs WHERE id = $1`, id).Scan(&got))
 	require.Equal(t, "seen there", got)
 }
+
+// A run that was under way before runs had a deadline has one after, and can be given up.
+func TestMigrationGivesRunsUnderWayADeadline(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL, 24))
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	for _, state := range []string{"claimed", "sending", "executed"} {
+		_, err = admin.Exec(t.Context(), `
+			INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run, metadata, request_id, source_addr,
+			                  give_up_at, risk_level, operation_type, state, origin, user_id, workflow_id)
+			VALUES (gen_random_uuid(), $1, $2, $2, 'shop', 'pay', '{}', '\x00', false, '{}', '', '', now(), 'low', 'write', $2, 'user', $1, 'w')`, uuid.New(), state)
+		require.NoError(t, err)
+	}
+	require.NoError(t, db.Migrate(t.Context(), d.AdminURL))
+	var got string
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT string_agg(state, ' ' ORDER BY state) FROM runs WHERE expires_at > now()`).Scan(&got))
+	require.Equal(t, "claimed sending", got)
+}

@@ -32,7 +32,10 @@ func sendRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
 // waits by a timer and keeps no place of the worker. The run is given up when its time is
 // over, and its row says whether it is.
 func untilDone(ctx workflow.Context, do flow.Activity[flow.RunRef, flow.Step], in flow.RunRef) (flow.Step, error) {
-	for wait := faultPause; ; wait = min(2*wait, faultPauseMost) {
+	for tries, wait := 1, faultPause; ; tries, wait = tries+1, min(2*wait, faultPauseMost) {
+		if tries > faultsSoon {
+			wait = faultPauseLong
+		}
 		step, err := callLocal(ctx, do, faultOptions(), in)
 		if err == nil || temporal.IsCanceledError(err) {
 			return step, err

@@ -31,6 +31,10 @@ func stepOptions() workflow.LocalActivityOptions {
 const (
 	faultPause     = time.Second
 	faultPauseMost = 10 * time.Second
+	// A run that waits for people may fail for days. After faultsSoon tries, half an hour, the
+	// pauses are faultPauseLong: a history has at most 51,200 events, and a try makes eight.
+	faultsSoon     = 180
+	faultPauseLong = 5 * time.Minute
 )
 
 // faultOptions are for the steps that untilDone repeats. Two tries bridge a fault of a moment,

@@ -1,9 +1,14 @@
 -- +goose Up
 
--- A run begins no attempt after expires_at; NULL for runs from before. expires_in is the time
+-- A run begins no attempt after expires_at; NULL for runs that ended or were held before. expires_in is the time
 -- in seconds that the caller asked for. request_hash is the SHA-256 of what an attempt was
 -- made of: request, risk and credential. A repeat of the attempt must be made of the same.
 ALTER TABLE runs ADD COLUMN expires_at timestamptz, ADD COLUMN expires_in integer, ADD COLUMN request_hash bytea;
+-- A run that is under way has the time of a new one from now. Those that wait for people get
+-- theirs when they are released.
+ALTER TABLE runs NO FORCE ROW LEVEL SECURITY;
+UPDATE runs SET expires_at = now() + interval '15 minutes' WHERE state IN ('claimed', 'sending');
+ALTER TABLE runs FORCE ROW LEVEL SECURITY;
 
 -- A change of what a call is made of closes the gate; see db/functions/close_gate.sql. A note of
 -- a credential's last use is no such change.

@@ -95,8 +95,9 @@ const gaveUpMessage = "The service could not process this call in time, by a fau
 
 // GiveUp ends a run whose steps fail by a fault of ours, once its time is over: it is refused
 // where nothing was sent, and its outcome is unknown where something may have been. Before
-// that, and for a run that waits for people, it changes nothing. It reads and opens nothing
-// but the row, because any of the rest may be what fails.
+// that it changes nothing. A run that waits for people has its time until they should have
+// decided, and the time of a run after that. It opens nothing that is sealed, because any of
+// that may be what fails.
 func (s *Service) GiveUp(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	switch {
@@ -106,6 +107,8 @@ func (s *Service) GiveUp(ctx context.Context, ref flow.RunRef) (flow.Step, error
 		return flow.Step{}, err
 	case r.Attempt != ref.Attempt || r.State.Ended() && r.State != StateIntercepted:
 		return flow.Step{State: r.State, Done: true}, nil
+	case r.ApprovalID != nil && (r.State == StatePending || r.State == StateIntercepted):
+		return s.giveUpHeld(ctx, r)
 	case !r.expired(s.d.Now()) || r.State != StateClaimed && r.State != StateSending:
 		return flow.Step{State: r.State}, nil
 	}
@@ -113,6 +116,17 @@ func (s *Service) GiveUp(ctx context.Context, ref flow.RunRef) (flow.Step, error
 		return again, nil
 	}
 	return s.unprepared(ctx, prepared{run: r}, fault.New(fault.CodeInternal, gaveUpMessage))
+}
+
+// giveUpHeld is GiveUp for a run that waits for people.
+func (s *Service) giveUpHeld(ctx context.Context, r Run) (flow.Step, error) {
+	a, _, err := s.readApproval(ctx, r)
+	if err != nil || a.Status != governance.ApprovalPending || s.d.Now().Before(a.ExpiresAt.Add(runLasts)) {
+		return flow.Step{State: r.State}, err
+	}
+	return s.closeHeld(ctx, prepared{run: r}, closing{
+		status: governance.ApprovalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked, message: expiredReason, reason: expiredReason,
+	})
 }
 
 // mayRepeat returns why an attempt that may have had its effect must not be repeated as the

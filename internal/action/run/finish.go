@@ -80,8 +80,10 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 		if proven {
 			return next, nil
 		}
-		if err == nil {
-			step = next
+		step = next
+		if err != nil {
+			// The look may have proved the effect, and could not record it: there is another.
+			step = flow.Step{State: done.State, After: aliveEvery}
 		}
 	}
 	s.ended(done)

@@ -175,3 +175,23 @@ func TestApprovalIsNotReadFromMemory(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 	require.Equal(t, flow.Step{State: run.StateCancelled, Done: true}, step)
 }
+
+// A run that waits for people fails by a fault of ours. Its approval does not wait for ever.
+func TestGiveUpOfAHeldRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{}`)
+	r.admin(`UPDATE runs SET args = 's1.broken' WHERE id = $1`, x.ID)
+	for ahead, want := range map[time.Duration]run.State{0: run.StatePending, 24*time.Hour + 5*time.Minute: run.StatePending} {
+		r.ahead.Store(int64(ahead))
+		step, err := r.GiveUp(t.Context(), ref(x))
+		require.NoError(t, err)
+		require.Equal(t, flow.Step{State: want}, step)
+	}
+	r.ahead.Store(int64(25 * time.Hour))
+	step, err := r.GiveUp(t.Context(), ref(x))
+	require.NoError(t, err)
+	require.Equal(t, flow.Step{State: run.StateExpired, Done: true}, step)
+	require.Equal(t, "expired", r.status(*x.ApprovalID))
+}

@@ -196,13 +196,13 @@ func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCa
 		s.carried.forgetJudgement(ref)
 		waiting, stop := s.turnOf(r)
 		defer stop()
-		release, err = s.sends.Take(waiting, tenant, provider)
+		release, err = s.sends.Take(waiting, tenant, provider) //nolint:contextcheck // waiting ends with the process, not with the step
 		switch {
 		case errors.Is(err, errTooLate):
 			return s.missedTurn(ctx, ref)
 		case err != nil:
 			// The process stops, or too many wait: the workflow tries again later.
-			return flow.Step{State: StateClaimed, After: underWayAfter}, nil //nolint:nilerr // neither is a fault
+			return flow.Step{State: StateClaimed, After: underWayAfter}, nil
 		}
 	}
 	defer release()
