@@ -2,6 +2,7 @@ package api
 
 import (
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 // upload is a call of a tenant that has not been read.
 func upload(tenant uuid.UUID, size int64) *wire.Call {
-	r := httptest.NewRequest("POST", "/v1/providers", strings.NewReader("{}"))
+	r := httptest.NewRequest(http.MethodPost, "/v1/providers", strings.NewReader("{}"))
 	r.ContentLength = size
 	return &wire.Call{Actor: actor.Actor{TenantID: tenant}, Request: r}
 }

@@ -30,21 +30,27 @@ func TestWhatChangesBetweenTwoAttempts(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, *retried) {}, http.StatusOK, "", 2},
 		{"the credential is deleted", func(t *testing.T, w *retried) {
+			t.Helper()
 			ok(t, w.User.Do(http.MethodDelete, "/v1/credentials/"+w.credential(t), nil))
 		}, http.StatusFailedDependency, "PROVIDER_NOT_CONNECTED", 1},
 		{"the credential is revoked", func(t *testing.T, w *retried) {
+			t.Helper()
 			ok(t, w.User.Do(http.MethodPatch, "/v1/credentials/"+w.credential(t), map[string]string{"status": "revoked"}))
 		}, http.StatusFailedDependency, "PROVIDER_NOT_CONNECTED", 1},
 		{"the credential is rotated", func(t *testing.T, w *retried) {
+			t.Helper()
 			ok(t, w.User.Do(http.MethodPost, "/v1/credentials/"+w.credential(t)+"/rotate", map[string]any{"data": map[string]string{"token": "second-token"}}))
 		}, http.StatusOK, "", 2},
 		{"the risk is raised", func(t *testing.T, w *retried) {
+			t.Helper()
 			w.Connect(t, "retried", w.url, op("high"), "", nil)
 		}, http.StatusForbidden, "GOVERNANCE_BLOCKED", 1},
 		{"a policy blocks", func(t *testing.T, w *retried) {
+			t.Helper()
 			w.User.NewPolicy(t, rig.Policy("stop", "block", "retried:create_thing", nil))
 		}, http.StatusForbidden, "GOVERNANCE_BLOCKED", 1},
 		{"another address", func(t *testing.T, w *retried) {
+			t.Helper()
 			w.Connect(t, "retried", rig.Serve(t, http.NotFoundHandler()), op("low"), "", nil)
 		}, http.StatusUnprocessableEntity, "URL_NOT_ALLOWED", 1},
 	} {

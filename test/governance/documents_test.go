@@ -82,7 +82,7 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, sharedDev().For(t))
 	free := m{"type": "object", "additionalProperties": typed("string")}
-	in := func(place, name string, schema m, more m) m {
+	in := func(place, name string, schema, more m) m {
 		return with(m{"name": name, "in": place, "schema": schema}, more)
 	}
 	op := func(id string, more m) m { return m{"post": with(m{"operationId": id, "responses": done()}, more)} }

@@ -230,8 +230,10 @@ func TestBlockedVerbIsOpenedByNoImportOfAKey(t *testing.T) {
 			require.Equal(th.t, http.StatusOK, th.imports(th.providers, th.good, shopPaths(nil)).Status)
 		},
 		"a path that means the same": func(th *thief) {
-			around := m{"parameters": []m{{"name": "id", "in": "path", "required": true, "schema": m{"type": "string"}}, {"name": "what", "in": "path", "required": true, "schema": m{"type": "string"}}},
-				"delete": op("any", m{"risk_level": "low"})}
+			around := m{
+				"parameters": []m{{"name": "id", "in": "path", "required": true, "schema": m{"type": "string"}}, {"name": "what", "in": "path", "required": true, "schema": m{"type": "string"}}},
+				"delete":     op("any", m{"risk_level": "low"}),
+			}
 			needsUser(th.t, th.imports(th.providers, th.good, shopPaths(m{"/{what}/{id}": around})), "risk_level")
 		},
 	} {

@@ -192,6 +192,9 @@ func (w *world) checkCell(c cell) {
 	log := w.audit("execution_id=" + execution)
 	require.Equal(t, want, actions(log))
 	for _, r := range log {
+		if r.Action == "approval.refused" {
+			continue // the approval of a block cannot be approved
+		}
 		require.Equal(t, decision, r.Decision)
 		require.Equal(t, c.verb(), r.Verb)
 	}

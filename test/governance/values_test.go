@@ -68,7 +68,7 @@ func TestArgumentDisguisedDoesNotPassThreshold(t *testing.T) {
 		{"twice, the small one last", mediumWrite, `{"amount":` + above + `,"amount":1}`, "", malformed},
 		{"twice, the small one first", mediumWrite, `{"amount":1,"amount":` + above + `}`, "", malformed},
 		{"twice, once escaped", mediumWrite, `{"amount":1,"\u0061mount":` + above + `}`, "", malformed},
-		{"beside one in another case", mediumWrite, `{"amount":1,"AMOUNT":` + above + `}`, "allow", invalid},
+		{"beside one in another case", mediumWrite, `{"amount":1,"AMOUNT":` + above + `}`, "block", "GOVERNANCE_BLOCKED"},
 		{"named with an escape", mediumWrite, `{"\u0061mount":` + above + `}`, "block", "GOVERNANCE_BLOCKED"},
 		{"named with a dot", mediumWrite, `{"order.total":1,"amount":1}`, "allow", invalid},
 		{"with a NUL in its name", mediumWrite, `{"amount\u0000":1}`, "", malformed},

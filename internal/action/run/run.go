@@ -59,11 +59,11 @@ const maxProviderError = 4 << 10
 func (r Run) governed() *fault.Error {
 	f := fault.New(fault.CodeGovernanceBlocked, r.Reason)
 	f.Decision, f.Reason = r.Decision, r.Reason
-	switch r.State {
-	case StatePending:
+	if r.State == StatePending {
 		f.ApprovalRequired = true
 		f.Message += ". Nothing was sent. The call runs by itself once it is approved. To learn what came of it, repeat it with the same id, or read the execution."
-	case StateRejected, StateExpired:
+	}
+	if r.State == StateRejected || r.State == StateExpired {
 		f.Decision, f.Reason = string(governance.Block), r.ErrorMessage
 		f.Message = "Nobody approved the call in time. Nothing was sent, and nothing will be under this id. To ask again, use another id."
 		if r.State == StateRejected {

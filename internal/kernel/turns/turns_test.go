@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-//nolint:gochecknoglobals // the bounds of all tests
+// bounds are those of all tests.
 var bounds = Config{Slots: 1, Wait: 10 * time.Second, Each: 64, Most: 256}
 
 // line starts callers that wait for the slot and note their party once they have it.

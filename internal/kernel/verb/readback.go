@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -207,12 +208,7 @@ func (m Match) Matches(result json.RawMessage) bool {
 	}
 	list, _ := at(root, m.In)
 	items, _ := list.([]any)
-	for _, item := range items {
-		if m.equal(item) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(items, m.equal)
 }
 
 func (m Match) equal(v any) bool {

@@ -39,9 +39,8 @@ func defined(name, to string, change ...func(*verb.Definition)) verb.Definition 
 
 func risk(r verb.Risk) func(*verb.Definition) { return func(d *verb.Definition) { d.Risk = r } }
 func domain(s string) func(*verb.Definition)  { return func(d *verb.Definition) { d.Domain = s } }
-func does(o verb.Operation) func(*verb.Definition) {
-	return func(d *verb.Definition) { d.Operation = o }
-}
+func reads() func(*verb.Definition)           { return func(d *verb.Definition) { d.Operation = verb.Read } }
+
 func repeats(i verb.Idempotency) func(*verb.Definition) {
 	return func(d *verb.Definition) { d.Idempotency = i }
 }
@@ -90,7 +89,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 	t.Parallel()
 	refund := defined("refund", "POST /refunds", risk(verb.RiskHigh))
 	get := defined("get_order", "GET /orders/{id}")
-	search := defined("search", "POST /search", risk(verb.RiskLow), does(verb.Read))
+	search := defined("search", "POST /search", risk(verb.RiskLow), reads())
 	export := defined("export", "GET /export", risk(verb.RiskHigh))
 	rpc := defined("rpc", "POST /rpc?method=refund")
 	charge := defined("charge", "POST /charges", proves("get_order"))
@@ -131,7 +130,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"another name and reports":         {func(p *Provider) { p.Name = "Other" }, same(), nil},
 		"a lower risk":                     {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskMedium))), []string{"risk_level"}},
 		"a verb in another domain":         {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), domain("x"))), []string{"domain"}},
-		"a read":                           {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), does(verb.Read))), []string{"operation_type"}},
+		"a read":                           {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), reads())), []string{"operation_type"}},
 		"may be repeated":                  {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), repeats("intrinsic"))), []string{"idempotency"}},
 		"another name":                     {nothing, with(defined("harmless", "POST /refunds", risk(verb.RiskHigh))), []string{"renamed"}},
 		"another operation under the name": {nothing, with(defined("refund", "POST /elsewhere", risk(verb.RiskHigh))), []string{"renamed", "removed"}},
@@ -140,7 +139,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"new":                              {nothing, same(defined("create", "POST /orders")), nil},
 		"new, of higher risk":              {nothing, same(defined("create", "POST /orders", risk(verb.RiskHigh))), nil},
 		"new, of low risk":                 {nothing, same(defined("create", "POST /orders", risk(verb.RiskLow))), []string{"risk_level"}},
-		"new, a read":                      {nothing, same(defined("create", "POST /orders", does(verb.Read))), []string{"operation_type"}},
+		"new, a read":                      {nothing, same(defined("create", "POST /orders", reads())), []string{"operation_type"}},
 		"new, with an idempotency key":     {nothing, same(defined("create", "POST /orders", repeats("header:Idempotency-Key"))), nil},
 		"new DELETE of medium risk":        {nothing, same(defined("drop", "DELETE /orders/{id}", risk(verb.RiskMedium))), []string{"risk_level"}},
 		"new, at another server":           {nothing, same(defined("upload", "POST https://evil.test|/files")), []string{"server"}},
@@ -196,7 +195,7 @@ func TestFirstImportByKeyStaysAtWhatItsMethodsImply(t *testing.T) {
 	require.NoError(t, refused(compare(known{}, p, []verb.Definition{
 		defined("a", "GET /a"), defined("b", "POST /b"), defined("c", "DELETE /c"), defined("d", "PUT https://up.shop.test|/d", risk(verb.RiskHigh)),
 	})))
-	err := refused(compare(known{}, p, []verb.Definition{defined("c", "DELETE /c", risk(verb.RiskLow), does(verb.Read))}))
+	err := refused(compare(known{}, p, []verb.Definition{defined("c", "DELETE /c", risk(verb.RiskLow), reads())}))
 	f := fault.As(err)
 	require.Equal(t, fault.CodeInsufficientPermissions, f.Code)
 	require.Equal(t, []fault.Detail{

@@ -123,7 +123,7 @@ func (im *importer) unreadable(v verb.Definition, r verb.ReadBack) string {
 type arguments struct {
 	Properties map[string]json.RawMessage `json:"properties"`
 	Required   []string                   `json:"required"`
-	Additional json.RawMessage            `json:"additionalProperties"`
+	Additional json.RawMessage            `json:"additionalProperties"` //nolint:tagliatelle // a keyword of JSON Schema
 }
 
 func argumentsOf(v verb.Definition) (a arguments) {

@@ -145,19 +145,13 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		known := true
 		switch key {
 		case "risk_level":
-			risk := verb.Risk(strings.ToLower(word))
-			if known = slices.Contains([]verb.Risk{verb.RiskLow, verb.RiskMedium, verb.RiskHigh}, risk); known {
-				v.Risk, riskGiven = risk, true
-			}
+			known = setRisk(v, word)
+			riskGiven = riskGiven || known
 		case "operation_type":
-			op := verb.Operation(strings.ToLower(word))
-			if known = op == verb.Read || op == verb.Write; known {
-				v.Operation = op
-			}
+			known = setOperation(v, word)
 		case "domain":
-			d := domainName(word)
-			if known = d != ""; known {
-				v.Domain = d
+			if known = domainName(word) != ""; known {
+				v.Domain = domainName(word)
 			}
 		case "idempotency":
 			idempotency, known = verb.ParseIdempotency(word)
@@ -182,6 +176,26 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		v.Risk = verb.RiskMedium // a GET that is declared to write
 	}
 	return idempotency
+}
+
+// setRisk sets the risk that word names; false where it names none.
+func setRisk(v *verb.Definition, word string) bool {
+	risk := verb.Risk(strings.ToLower(word))
+	if !slices.Contains([]verb.Risk{verb.RiskLow, verb.RiskMedium, verb.RiskHigh}, risk) {
+		return false
+	}
+	v.Risk = risk
+	return true
+}
+
+// setOperation sets the operation type that word names; false where it names none.
+func setOperation(v *verb.Definition, word string) bool {
+	op := verb.Operation(strings.ToLower(word))
+	if op != verb.Read && op != verb.Write {
+		return false
+	}
+	v.Operation = op
+	return true
 }
 
 // setServer keeps a server that the operation or the path names for itself. A base URL given

@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func repeated(n int, text string) string {
 	list := make([]string, n)
 	for i := range list {
-		list[i] = fmt.Sprintf(`"/p%d":{"post":%s}`, i, strings.ReplaceAll(text, "%d", fmt.Sprint(i)))
+		list[i] = fmt.Sprintf(`"/p%d":{"post":%s}`, i, strings.ReplaceAll(text, "%d", strconv.Itoa(i)))
 	}
 	return "{" + strings.Join(list, ",") + "}"
 }
@@ -25,7 +26,7 @@ func repeated(n int, text string) string {
 func listed(n int, text string) string {
 	list := make([]string, n)
 	for i := range list {
-		list[i] = strings.ReplaceAll(text, "%d", fmt.Sprint(i))
+		list[i] = strings.ReplaceAll(text, "%d", strconv.Itoa(i))
 	}
 	return strings.Join(list, ",")
 }

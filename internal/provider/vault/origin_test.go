@@ -157,6 +157,7 @@ func TestKeysOnlyNarrowWhereACredentialMayGo(t *testing.T) {
 		"back to the origin among them": {patch([]string{"api.shop.test", "a.test"}, vault.Patch{AllowedHosts: &[]string{}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			err := tt.change(key(r.tenant))
 			if tt.code != "" {
 				requireCode(t, err, tt.code)
