@@ -107,7 +107,9 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		}
 		return append(kept, more...)
 	}
-	with := func(d verb.Definition) []verb.Definition { return []verb.Definition{d, get, search, export, rpc, charge} }
+	with := func(d verb.Definition) []verb.Definition {
+		return []verb.Definition{d, get, search, export, rpc, charge}
+	}
 	same2 := func(change func(*Provider)) Provider {
 		p := Provider{Slug: "shop", BaseURL: shopURL, Auth: json.RawMessage(`{"type":"bearer"}`), Domain: "shop"}
 		change(&p)
