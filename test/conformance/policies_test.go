@@ -232,5 +232,5 @@ func (j *journey) mostPolicies() {
 	}
 	close(turns)
 	wg.Wait()
-	j.refused(full, 409, "CONFLICT", http.MethodPost, policies, rule("One too many", "notify", "none:none"))
+	j.refused(full, 403, "QUOTA_EXCEEDED", http.MethodPost, policies, rule("One too many", "notify", "none:none"))
 }
