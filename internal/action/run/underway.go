@@ -194,7 +194,7 @@ func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCa
 		close(c.queued)
 		// Much may change until it is the run's turn. Then it is read and judged again.
 		s.carried.forgetJudgement(ref)
-		waiting, stop := s.turnOf(r) //nolint:contextcheck // it ends with the process
+		waiting, stop := s.turnOf(r)
 		defer stop()
 		release, err = s.sends.Take(waiting, tenant, provider) //nolint:contextcheck // waiting ends with the process, not with the step
 		switch {
