@@ -193,6 +193,10 @@ RETURNING *;
 -- name: KeyRevoked :one
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
 
+-- name: RunExpired :one
+-- By the clock that MarkSending goes by.
+SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.expires_at <= now());
+
 -- name: FinishRun :many
 -- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
 -- marks it. The answer of an attempt before the last one ends the run only as executed: the

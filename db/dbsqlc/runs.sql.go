@@ -1676,6 +1676,23 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 	return items, nil
 }
 
+const RunExpired = `-- name: RunExpired :one
+SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.expires_at <= now())
+`
+
+type RunExpiredParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// By the clock that MarkSending goes by.
+func (q *Queries) RunExpired(ctx context.Context, db DBTX, arg RunExpiredParams) (bool, error) {
+	row := db.QueryRow(ctx, RunExpired, arg.TenantID, arg.ID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
 SELECT id, tenant_id, updated_at FROM runs
  WHERE state IN ('claimed', 'sending') AND updated_at < $1

@@ -149,3 +149,17 @@ func TestChangeOfTheProviderClosesTheGate(t *testing.T) {
 	}
 	require.Equal(t, run.StateExecuted, step.State)
 }
+
+// The clock of Postgres is ahead of that of this host, and closes the gate.
+func TestRunThatIsLateByTheClockOfPostgresEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one := r.claims("pay", 1)[0]
+	r.ahead.Store(-int64(time.Hour))
+	r.admin(`UPDATE runs SET expires_at = now()`)
+	step, err := r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, flow.Step{State: run.StateRefused, Done: true}, step)
+	require.Equal(t, "RUN_EXPIRED", r.text(`SELECT error_code FROM runs`))
+	require.Zero(t, r.provider.effects.Load())
+}

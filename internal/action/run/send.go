@@ -194,6 +194,15 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	if revoked {
 		return s.unprepared(ctx, p, fault.New(fault.CodeAPIKeyRevoked, ""))
 	}
+	// The clock of Postgres may be ahead of ours: until ours has caught up, the run would be
+	// tried for nothing.
+	late, err := s.q.RunExpired(ctx, s.d.DB.Tenant(p.run.TenantID), dbsqlc.RunExpiredParams{TenantID: p.run.TenantID, ID: p.run.ID})
+	switch {
+	case err != nil:
+		return flow.Step{}, fmt.Errorf("run: is the run expired: %w", err)
+	case late && (p.run.State == StateSending || p.run.State == StateClaimed):
+		return s.expire(ctx, p)
+	}
 	if p.run.State == StateSending || p.run.MaybeSent {
 		if p.run.Held || p.run.GrantID != nil || p.run.expired(s.d.Now()) || p.mayRepeat() != "" || !mayResend(p.target) {
 			return s.giveUpUnknown(ctx, p)
