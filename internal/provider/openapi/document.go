@@ -78,11 +78,18 @@ func (d *document) checkVersion() error {
 	return nil
 }
 
+// maxReference is the most bytes of a reference. Each use of a schema compares those in it, so
+// long ones cost more than the work that is counted. GitHub's longest has 90.
+const maxReference = 2048
+
 // lookup returns the value that a local reference ("#/components/…") points to.
 func (d *document) lookup(ref string) (any, error) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
 		return nil, reason("a reference leaves the document")
+	}
+	if len(ref) > maxReference {
+		return nil, reason("a reference is too long")
 	}
 	if pointer == "" {
 		return d.root, nil

@@ -85,3 +85,16 @@ func queries(n int) string {
 	}
 	return strings.Join(list, "&")
 }
+
+// A reference is compared each time its schema is used, so a long one is given up.
+func TestLongReferenceIsGivenUp(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("L", 20_000)
+	out, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: document("3.0.3",
+		`{"/p":{"post":{"requestBody":{"content":{"application/json":{"schema":{"properties":{"a":{"$ref":"#/components/schemas/`+name+`"}}}}}}}}}`,
+		`{"schemas":{"`+name+`":{"type":"object"}}}`)})
+	require.NoError(t, err)
+	require.Len(t, out.Verbs, 1)
+	require.Contains(t, string(out.Verbs[0].Schema), `"x-opaque":true`)
+	require.Contains(t, out.Degraded[0].Reason, "a reference is too long")
+}
