@@ -25,12 +25,17 @@ func Forbidden(name string) bool {
 }
 
 // ForbiddenArg reports whether a caller's argument may not set a header. Those are the
-// forbidden ones, and those that make a server or a proxy take the request for another: for
+// forbidden ones, and those that steer.
+func ForbiddenArg(name string) bool {
+	return Forbidden(Fold(name)) || Steers(name)
+}
+
+// Steers reports whether a header makes a server or a proxy take the request for another: for
 // another method, address, host or sender. Servers that follow CGI read an underscore as a
 // hyphen, so it counts as one.
-func ForbiddenArg(name string) bool {
+func Steers(name string) bool {
 	folded := Fold(name)
-	if Forbidden(folded) || strings.HasPrefix(folded, "x-forwarded") {
+	if strings.HasPrefix(folded, "x-forwarded") {
 		return true
 	}
 	switch folded {

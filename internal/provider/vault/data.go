@@ -166,6 +166,8 @@ func customHeaders(raw json.RawMessage) (map[string]string, error) {
 			return nil, fault.Invalid("/data/headers", "propertyNames", "A header name is an HTTP token of at most 64 characters.")
 		case reservedHeader(lower):
 			return nil, fault.Invalid(path, "propertyNames", "This header is set by the service and cannot be a credential.")
+		case httpfield.Steers(name):
+			return nil, fault.Invalid(path, "propertyNames", "This header makes another request of a call and cannot be a credential.")
 		case seen[lower]:
 			return nil, fault.Invalid(path, "propertyNames", "Two header names differ only in case.")
 		}

@@ -111,7 +111,10 @@ func TestParseDataRefuses(t *testing.T) {
 		"value with newline":  {credential.CustomHeader, `{"headers":{"X-A":` + quoted(canary+"\n1") + `}}`, "/data/headers/X-A"},
 		"value empty":         {credential.CustomHeader, `{"headers":{"X-A":""}}`, "/data/headers/X-A"},
 	}
-	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Keep-Alive", "Proxy-Authorization", "Content-Type", "Idempotency-Key"} {
+	for _, name := range []string{
+		"Host", "content-length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Keep-Alive", "Proxy-Authorization", "Content-Type", "Idempotency-Key",
+		"X-HTTP-Method-Override", "x_http_method", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Host", "X-Forwarded-For", "Forwarded",
+	} {
 		tests["reserved "+name] = struct {
 			typ        credential.Kind
 			data, path string
