@@ -89,7 +89,8 @@ type Body struct {
 	// values as they are, lists repeated, objects as JSON.
 	Fields map[string]Encoding `json:"fields,omitempty"`
 	// Names lists the declared fields of a form where arguments may add others, or where
-	// declared names look alike. Any other name counts as chosen by the caller.
+	// declared names look alike. Any other name counts as chosen by the caller. Of a JSON
+	// body it lists the declared members that choose a method.
 	Names []string `json:"names,omitempty"`
 }
 

@@ -163,6 +163,9 @@ func (b *builder) pathValue(name string) (string, error) {
 			return "", err
 		}
 	}
+	if adds(p, v) {
+		return "", invalid(p.Arg, "pattern", "must not have the separator of its members in one")
+	}
 	// What is written counts: a list of one empty text is not empty, and its text is.
 	text := pathText(p, v)
 	if text == "" || scalar(v) == "" || isEmpty(v) {
@@ -241,6 +244,9 @@ func (b *builder) body() ([]byte, error) {
 	body := b.plan.Body
 	if body == nil {
 		return nil, nil
+	}
+	if err := b.method(); err != nil {
+		return nil, err
 	}
 	fields := b.bodyFields()
 	if body.Arg != "" {

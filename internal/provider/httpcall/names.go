@@ -1,6 +1,8 @@
 package httpcall
 
 import (
+	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -76,6 +78,9 @@ func (b *builder) claim(in, name, pointer string) error {
 	if n.taken(name, pointer) {
 		return refusedName(pointer, "has the name of another parameter")
 	}
+	if in == httpplan.InQuery && b.inJSON(name) {
+		return refusedName(pointer, "has the name of a member of the body")
+	}
 	n.reserve(name, pointer)
 	b.note(in, name, pointer)
 	return nil
@@ -119,6 +124,39 @@ func (b *builder) namesOf(in string) *names {
 	return n
 }
 
+// inJSON reports whether the JSON body has a member that a server may take for the name: some
+// merge the query with the body, and let the query count.
+func (b *builder) inJSON(name string) bool {
+	return slices.ContainsFunc(b.members(), func(member string) bool { return httpfield.Overlap(member, name) })
+}
+
+// members returns the names of the members of a JSON body.
+func (b *builder) members() []string {
+	body := b.plan.Body
+	if body == nil || body.Kind != httpplan.BodyJSON {
+		return nil
+	}
+	if body.Arg == "" {
+		return b.bodyFields()
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(b.values[body.Arg], &object) != nil {
+		return nil // no object, so there are no members
+	}
+	return slices.Sorted(maps.Keys(object))
+}
+
+// method refuses a member of a JSON body that would choose another method, unless the
+// document declares it: some frameworks read it there too.
+func (b *builder) method() error {
+	for _, name := range b.members() {
+		if httpfield.ChoosesMethod(name) && !slices.Contains(b.plan.Body.Names, name) {
+			return refusedName(b.fieldPointer(name), "would choose another method")
+		}
+	}
+	return nil
+}
+
 // fieldPointer returns where in args the field of a form stands.
 func (b *builder) fieldPointer(name string) string {
 	if arg := b.plan.Body.Arg; arg != "" {
@@ -151,7 +189,43 @@ func (b *builder) param(p httpplan.Param, v any) error {
 	case p.In == httpplan.InQuery && b.plan.Query != "" && b.inTemplate(p.Wire()):
 		return refusedName(pointer, "has a value that the verb sets")
 	}
+	if adds(p, v) {
+		return invalid(p.Arg, "pattern", "must not have the separator of its members in one")
+	}
 	return b.writes(p.In, p.Wire(), pointer, p.Style, p.Explode, true, v)
+}
+
+// adds reports whether a member of an object has the text that separates members, so that a
+// server would read more members than conditions see. In headers, where nothing is encoded,
+// the same goes for lists.
+func adds(p httpplan.Param, v any) bool {
+	sep, exploded := ",", p.Explode && p.In != httpplan.InHeader
+	switch {
+	case p.Style == httpplan.StyleJSON || p.Style == httpplan.StyleDeep:
+		return false
+	case p.Style == httpplan.StyleSimple || p.Style == "":
+	case exploded && p.Style == httpplan.StyleLabel:
+		sep = "."
+	case exploded && p.Style == httpplan.StyleMatrix:
+		sep = ";"
+	case exploded:
+		return false
+	case p.Style == httpplan.StyleSpace:
+		sep = " "
+	case p.Style == httpplan.StylePipe:
+		sep = "|"
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			if strings.Contains(httpfield.Decoded(name), sep) || strings.Contains(httpfield.Decoded(scalar(e)), sep) {
+				return true
+			}
+		}
+	case []any:
+		return p.In == httpplan.InHeader && slices.ContainsFunc(v, func(e any) bool { return strings.Contains(scalar(e), sep) })
+	}
+	return false
 }
 
 // inTemplate reports whether the verb's own query has the name.

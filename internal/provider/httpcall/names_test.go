@@ -14,7 +14,7 @@ import (
 
 // open is a plan with free-form objects beside parameters of their own.
 func open(kind string) httpplan.Plan {
-	plan := httpplan.Plan{Method: "POST", Path: "/p/{m}", Query: "action=pay", Params: []httpplan.Param{
+	plan := httpplan.Plan{Method: "POST", Path: "/p/{m}/{label}", Query: "action=pay", Params: []httpplan.Param{
 		{Arg: "m", In: "path", Style: "matrix", Explode: true},
 		{Arg: "amount", In: "query", Style: "form", Explode: true},
 		{Arg: "size", Name: "page[size]", In: "query", Style: "form"},
@@ -26,6 +26,10 @@ func open(kind string) httpplan.Plan {
 		{Arg: "prefs", In: "cookie", Style: "form", Explode: true},
 		{Arg: "over", Name: "X-HTTP-Method-Override", In: "header", Style: "simple"},
 		{Arg: "Action", In: "query", Style: "form"},
+		{Arg: "opts", In: "header", Style: "simple", Explode: true},
+		{Arg: "joined", In: "query", Style: "form"},
+		{Arg: "piped", In: "query", Style: "pipeDelimited"},
+		{Arg: "label", In: "path", Style: "label", Explode: true},
 	}}
 	if kind != "" {
 		plan.Body = &httpplan.Body{Type: "x/y", Kind: kind, Names: []string{"total"}, Fields: map[string]httpplan.Encoding{
@@ -39,6 +43,8 @@ func TestArgumentsDoNotWriteNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	whole := open("form")
 	whole.Body.Arg = "body"
+	wholeJSON := open("json")
+	wholeJSON.Body.Arg = "body"
 	for name, tc := range map[string]struct {
 		plan       httpplan.Plan
 		args, path string
@@ -76,12 +82,27 @@ func TestArgumentsDoNotWriteNamesOfOthers(t *testing.T) {
 		"a form as one argument":            {whole, `{"body":{"amount":"9"}}`, "/args/body/amount"},
 		"a form as one argument, its own":   {whole, `{"body":{"total":1,"TOTAL":"9"}}`, "/args/body/TOTAL"},
 		"a deep object in a form":           {open("form"), `{"deep":{"a]":1}}`, "/args/deep/a]"},
+		"a member of a JSON body":           {open("json"), `{"sum":5,"extra":{"sum":"9"}}`, "/args/extra/sum"},
+		"a part of a member":                {open("json"), `{"sum":5,"extra":{"Sum[]":"9"}}`, "/args/extra/Sum[]"},
+		"a JSON body as one argument":       {wholeJSON, `{"body":{"sum":5},"extra":{"sum":"9"}}`, "/args/extra/sum"},
+		"another method in JSON":            {open("json"), `{"_Method":"DELETE"}`, "/args/_Method"},
+		"another method in JSON as one":     {wholeJSON, `{"body":{"_method":"DELETE"}}`, "/args/body/_method"},
+		"a member of a header":              {open(""), `{"opts":{"a":"1,sum=9"}}`, "/args/opts"},
+		"a member's name of a header":       {open(""), `{"opts":{"a=1,sum":"9"}}`, "/args/opts"},
+		"an item of a header":               {open(""), `{"opts":["1,9"]}`, "/args/opts"},
+		"a member of a joined object":       {open(""), `{"joined":{"a":"1,sum,9"}}`, "/args/joined"},
+		"a member of it, encoded":           {open(""), `{"joined":{"a":"1%2csum,9"}}`, "/args/joined"},
+		"a member of a piped object":        {open(""), `{"piped":{"a":"1|sum|9"}}`, "/args/piped"},
+		"a member of a path":                {open(""), `{"label":{"a":"1.sum=9"}}`, "/args/label"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := map[string]any{}
 			require.NoError(t, json.Unmarshal([]byte(tc.args), &args))
 			args["m"] = "1"
+			if args["label"] == nil {
+				args["label"] = "l"
+			}
 			raw, err := json.Marshal(args)
 			require.NoError(t, err)
 			_, err = httpcall.BuildRequest(tc.plan, base, raw)
@@ -94,16 +115,16 @@ func TestArgumentsDoNotWriteNamesOfOthers(t *testing.T) {
 func TestNamesThatNothingElseHasAreSent(t *testing.T) {
 	t.Parallel()
 	req, err := httpcall.BuildRequest(open("form"), base, json.RawMessage(
-		`{"m":{"a":"1"},"amount":5,"size":3,"extra":{"x":"1","amounts":"2","page_no":"3"},"more":{"y":"1"},"page":{"no":"1"},"sid":"s","prefs":{"theme":"dark"},`+
+		`{"m":{"a":"1"},"label":"l","opts":{"a":"1;2"},"joined":{"a":"1|2"},"piped":["1|2"],"amount":5,"size":3,"extra":{"x":"1","amounts":"2","page_no":"3"},"more":{"y":"1"},"page":{"no":"1"},"sid":"s","prefs":{"theme":"dark"},`+
 			`"total":1,"fields":{"k":"v"},"deep":{"a":{"b":[1]}},"other":"o","_methods":"m"}`))
 	require.NoError(t, err)
-	require.Equal(t, base+"/p/;a=1?action=pay&amount=5&page%5Bsize%5D=3&amounts=2&page_no=3&x=1&y=1&page%5Bno%5D=1", req.URL)
+	require.Equal(t, base+"/p/;a=1/.l?action=pay&amount=5&page%5Bsize%5D=3&amounts=2&page_no=3&x=1&y=1&page%5Bno%5D=1&joined=a,1%7C2&piped=1%7C2", req.URL)
 	require.Equal(t, "sid=s; theme=dark", req.Header.Get("Cookie"))
 	require.Equal(t, "_methods=m&deep%5Ba%5D%5Bb%5D%5B0%5D=1&k=v&other=o&total=1", string(req.Body))
 	matrix := open("")
 	matrix.Path += "/{n}"
 	matrix.Params = append(matrix.Params, httpplan.Param{Arg: "n", In: "path", Style: "matrix"})
-	_, err = httpcall.BuildRequest(matrix, base, json.RawMessage(`{"m":{"n":"1"},"n":"2"}`))
+	_, err = httpcall.BuildRequest(matrix, base, json.RawMessage(`{"m":{"n":"1"},"label":"l","n":"2"}`))
 	require.True(t, fault.HasCode(err, fault.CodeInvalidArgs))
 }
 
@@ -128,12 +149,12 @@ func TestArgumentsDoNotWriteTheCredentialsName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"m":"1",`+tc.args[1:]))
+			req, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"m":"1","label":"l",`+tc.args[1:]))
 			require.NoError(t, err)
 			err = httpcall.Apply(tc.auth, tc.secret, req)
 			require.True(t, fault.HasCode(err, fault.CodeInvalidArgs), "%v", err)
 			require.Equal(t, tc.path, fault.As(err).Details[0].Path)
-			req, err = httpcall.BuildRequest(plan, base, json.RawMessage(`{"m":"1","extra":{"x":"y"},"prefs":{"z":"1"}}`))
+			req, err = httpcall.BuildRequest(plan, base, json.RawMessage(`{"m":"1","label":"l","extra":{"x":"y"},"prefs":{"z":"1"}}`))
 			require.NoError(t, err)
 			require.NoError(t, httpcall.Apply(tc.auth, tc.secret, req))
 		})

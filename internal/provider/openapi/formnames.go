@@ -28,8 +28,18 @@ func (o *operation) withoutCredentials(flat *object) {
 }
 
 // formNames returns the declared fields of a form for its plan, nil where every name that the
-// schema lets pass is declared and none looks like another.
+// schema lets pass is declared and none looks like another. Of a JSON body it returns those
+// that choose a method, which callers may set only where they are declared.
 func (o *operation) formNames(declared []string, closed bool) []string {
+	if o.plan.Body.Kind == httpplan.BodyJSON {
+		var names []string
+		for _, name := range declared {
+			if httpfield.ChoosesMethod(name) {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
 	if !o.isForm() || len(declared) == 0 {
 		return nil
 	}
