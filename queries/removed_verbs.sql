@@ -11,7 +11,9 @@ SELECT r.base_url, r.auth, r.domain, true FROM removed_providers r WHERE r.tenan
  ORDER BY removed;
 
 -- name: KnownVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, plan FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider;
+SELECT name, domain, risk_level, operation_type, idempotency, plan,
+       ARRAY(SELECT json_object_keys(v.schema::json->'properties'))::text[] AS args
+  FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @provider;
 
 -- name: RemovedVerbs :many
 SELECT name, domain, risk_level, operation_type, idempotency, route FROM removed_verbs WHERE tenant_id = @tenant_id AND provider = @provider;

@@ -55,7 +55,9 @@ func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRem
 }
 
 const KnownVerbs = `-- name: KnownVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, plan FROM verbs WHERE tenant_id = $1 AND provider = $2
+SELECT name, domain, risk_level, operation_type, idempotency, plan,
+       ARRAY(SELECT json_object_keys(v.schema::json->'properties'))::text[] AS args
+  FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2
 `
 
 type KnownVerbsParams struct {
@@ -70,6 +72,7 @@ type KnownVerbsRow struct {
 	OperationType string
 	Idempotency   string
 	Plan          string
+	Args          []string
 }
 
 func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams) ([]KnownVerbsRow, error) {
@@ -88,6 +91,7 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 			&i.OperationType,
 			&i.Idempotency,
 			&i.Plan,
+			&i.Args,
 		); err != nil {
 			return nil, err
 		}

@@ -121,6 +121,35 @@ func needsUser(t *testing.T, a rig.Answer, rule string) {
 	require.Contains(t, rules, rule)
 }
 
+// Policies name verbs and arguments. No key has a call judged by another verb or another
+// argument than the one that the provider acts on.
+func TestNoKeyMovesACallAwayFromItsPolicies(t *testing.T) {
+	t.Parallel()
+	th := newThief(t)
+	amount := func(in string) m { return m{"name": "amount", "in": in, "schema": m{"type": "integer"}} }
+	body := m{"content": m{"application/json": m{"schema": m{"type": "object", "properties": m{"amount": m{"type": "integer"}}}}}}
+	paying := func(parameters []m, more m) m {
+		pay, refund := op("pay", nil), op("refund", nil)
+		pay["parameters"], refund["requestBody"] = parameters, body
+		return with(m{"/pay": m{"post": pay}, "/refunds": m{"post": refund}}, more)
+	}
+	require.Equal(t, http.StatusCreated, th.imports(th.User, th.good, paying([]m{amount("query")}, nil)).Status)
+	free := m{"name": "extra", "in": "query", "schema": m{"type": "object", "additionalProperties": m{"type": "string"}}}
+	needsUser(t, th.imports(th.providers, th.good, paying([]m{amount("header"), free}, nil)), "argument")
+	needsUser(t, th.imports(th.providers, th.good, paying([]m{amount("query"), {"name": "_method", "in": "query", "schema": m{"type": "string"}}}, nil)), "method")
+	refund := op("refund", nil)
+	refund["requestBody"], refund["parameters"] = body, []m{amount("query")}
+	needsUser(t, th.imports(th.providers, th.good, paying([]m{amount("query")}, m{"/refunds": m{"post": refund}})), "argument")
+	other := op("other", nil)
+	other["parameters"] = []m{{"name": "what", "in": "path", "required": true, "schema": m{"type": "string"}}}
+	needsUser(t, th.imports(th.providers, th.good, paying([]m{amount("query")}, m{"/{what}": m{"post": other}})), "renamed")
+	require.Equal(t, http.StatusOK, th.imports(th.providers, th.good, paying([]m{amount("query"), free}, nil)).Status)
+	for header, status := range map[string]int{"X-HTTP-Method-Override": http.StatusBadRequest, "X-Key": http.StatusCreated} {
+		a := th.vault.Do(http.MethodPost, "/v1/credentials", m{"provider": "shop", "type": "custom_header", "data": m{"headers": m{header: "DELETE"}}})
+		require.Equal(t, status, a.Status, "%s", a.Body)
+	}
+}
+
 // A key that manages providers gets the tenant's secret sent nowhere, in none of these ways.
 func TestSecretIsSentToNoHostThatAKeyChose(t *testing.T) {
 	t.Parallel()

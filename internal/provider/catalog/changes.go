@@ -30,6 +30,9 @@ type knownVerb struct {
 	// readBack is the declared read-back as JSON, "" for none. Of a removed verb it is not known.
 	readBack string
 	removed  bool
+	// places says where each argument goes. It is nil where that is not known, as of removed
+	// verbs.
+	places map[string]argPlace
 }
 
 // known is what a provider was before an import.
@@ -47,8 +50,8 @@ type known struct {
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, server, platform, removed, renamed, risk_level,
-	// operation_type, idempotency, read_back or comparison.
+	// What is base_url, auth, domain, server, platform, removed, renamed, argument, method,
+	// risk_level, operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
 	Route  route  `json:"operation,omitempty"`
@@ -69,6 +72,10 @@ func (c change) message() string {
 		return where + "the operation would be removed."
 	case "renamed":
 		return where + "the verb was " + c.Before + "."
+	case "argument":
+		return where + "an argument would go to another place of the request."
+	case "method":
+		return where + "an argument could choose another method."
 	case "platform":
 		return "The provider would hide the platform's of the same slug."
 	case "comparison":
@@ -112,9 +119,13 @@ type place struct {
 	segments []string
 }
 
-// standsIn reports whether a verb of the route could make every request of p. A low-risk read
-// may lie below a path with a parameter, as /users/me beside /users/{id}.
+// standsIn reports whether a verb of the route, which meets p, could make every request of p,
+// or one of them where p writes. A low-risk read may lie below a path with a parameter, as
+// /users/me beside /users/{id}.
 func (p place) standsIn(r route, segments []string) bool {
+	if p.operation == verb.Write {
+		return !toldApart(r, p.route)
+	}
 	if p.risk == verb.RiskLow && p.operation == verb.Read && !slices.Equal(p.segments, segments) {
 		return false
 	}
@@ -139,7 +150,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 	for _, d := range verbs {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-			readBack: readBackOf(d.Plan),
+			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)),
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
@@ -210,6 +221,18 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	if was.readBack != v.readBack {
 		c.add("read_back", v, was.readBack, v.readBack, true)
 	}
+	if moves(was.places, v.places) {
+		c.add("argument", v, "", "", true)
+	}
+	c.method(v, was.places)
+}
+
+// method finds arguments by which a call could choose another method than the one that its
+// risk is judged by.
+func (c *comparison) method(v knownVerb, before map[string]argPlace) {
+	if choosesMethod(v.places) && !choosesMethod(before) {
+		c.add("method", v, "", "", true)
+	}
 }
 
 // nearness orders what a verb is compared with; the lowest counts.
@@ -258,6 +281,7 @@ func (c *comparison) fresh(v knownVerb) {
 			standsFor = k.name
 		}
 	}
+	c.method(v, nil)
 	if c.pairs == maxCompared+1 {
 		c.add("comparison", knownVerb{}, "", "", true)
 	}

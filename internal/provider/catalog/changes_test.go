@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -157,6 +158,8 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"around it by an encoded slash":    {nothing, same(defined("any", "POST /%2Frefunds%2F")), []string{"renamed", "risk_level"}},
 		"around it by a backslash":         {nothing, same(defined("any", "POST /%5Crefunds")), []string{"renamed", "risk_level"}},
 		"around it by an encoded climb":    {nothing, same(defined("any", "POST /x%2F..%2Frefunds")), []string{"renamed", "risk_level"}},
+		"one request of a write":           {nothing, same(defined("void_one", "DELETE /payments/1")), []string{"renamed"}},
+		"around it by a format":            {nothing, same(defined("any", "POST /refunds.json")), []string{"renamed", "risk_level"}},
 		"around it by a path parameter":    {nothing, same(defined("any", "POST /refunds;v=1")), []string{"renamed", "risk_level"}},
 		"around it by slashes":             {nothing, same(defined("any", "POST //refunds/")), []string{"renamed", "risk_level"}},
 		"around it by a query":             {nothing, same(defined("any", "POST /refunds?x=1")), []string{"renamed", "risk_level"}},
@@ -189,6 +192,75 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 			require.Equal(t, tt.want == nil, refused(changes) == nil)
 		})
 	}
+}
+
+// planned is a verb of the plan, whose schema declares the arguments.
+func planned(plan httpplan.Plan, args ...string) verb.Definition {
+	plan.Method, plan.Path = "POST", "/pay"
+	raw, err := json.Marshal(plan)
+	if err != nil {
+		panic(err)
+	}
+	properties := map[string]any{}
+	for _, a := range args {
+		properties[a] = map[string]any{}
+	}
+	schema, err := json.Marshal(map[string]any{"type": "object", "properties": properties})
+	if err != nil {
+		panic(err)
+	}
+	return verb.Definition{
+		Name: "pay", Domain: "shop", Risk: verb.RiskMedium, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Plan: raw, Schema: schema,
+	}
+}
+
+// Policies name arguments, so no key moves one to where policies would judge another.
+func TestImportByKeyMovesNoArgument(t *testing.T) {
+	t.Parallel()
+	query := func(names ...string) (list []httpplan.Param) {
+		for _, n := range names {
+			list = append(list, httpplan.Param{Arg: n, In: httpplan.InQuery, Style: httpplan.StyleForm, Explode: true})
+		}
+		return list
+	}
+	header := httpplan.Param{Arg: "amount", In: httpplan.InHeader, Style: httpplan.StyleSimple}
+	body := func(kind, arg string) *httpplan.Body { return &httpplan.Body{Type: "x/y", Kind: kind, Arg: arg} }
+	param, member := planned(httpplan.Plan{Params: query("amount")}, "amount"), planned(httpplan.Plan{Body: body("json", "")}, "amount")
+	for name, tt := range map[string]struct {
+		was, now verb.Definition
+		want     []string // what needs a user
+	}{
+		"nothing":                   {member, member, nil},
+		"a new parameter":           {member, planned(httpplan.Plan{Body: body("json", ""), Params: query("x")}, "amount", "x"), nil},
+		"a new member":              {member, planned(httpplan.Plan{Body: body("json", "")}, "amount", "x"), nil},
+		"a new body":                {param, planned(httpplan.Plan{Params: query("amount"), Body: body("json", "")}, "amount", "x"), nil},
+		"the body in one argument":  {member, planned(httpplan.Plan{Body: body("json", "body"), Params: query("amount")}, "amount", "body"), []string{"argument"}},
+		"a new body in one":         {param, planned(httpplan.Plan{Params: query("amount"), Body: body("form", "body")}, "amount", "body"), []string{"argument"}},
+		"into a header":             {param, planned(httpplan.Plan{Params: []httpplan.Param{header}}, "amount"), []string{"argument"}},
+		"into the query":            {member, planned(httpplan.Plan{Params: query("amount")}, "amount"), []string{"argument"}},
+		"under another wire name":   {param, planned(httpplan.Plan{Params: []httpplan.Param{{Arg: "amount", Name: "x", In: "query", Style: "form", Explode: true}}}, "amount"), []string{"argument"}},
+		"a parameter has gone":      {param, planned(httpplan.Plan{Params: query("extra")}, "extra"), []string{"argument"}},
+		"a member has gone":         {member, planned(httpplan.Plan{Body: body("json", "")}, "x"), []string{"argument"}},
+		"another type of body":      {member, planned(httpplan.Plan{Body: body("form", "")}, "amount"), []string{"argument"}},
+		"another method":            {param, planned(httpplan.Plan{Params: query("amount", "_method")}, "amount", "_method"), []string{"method"}},
+		"another method in a body":  {member, planned(httpplan.Plan{Body: body("json", "")}, "amount", "_METHOD"), []string{"method"}},
+		"another method, as before": {planned(httpplan.Plan{Params: query("_method")}, "_method"), planned(httpplan.Plan{Params: query("_method")}, "_method"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := knew(tt.was, false)
+			before.places = placesOf(tt.was.Plan, argsOf(tt.was.Schema))
+			was := known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}
+			var got []string
+			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}) {
+				got = append(got, c.What)
+				require.NotEmpty(t, c.message())
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+	fresh := compare(known{}, Provider{BaseURL: shopURL}, []verb.Definition{planned(httpplan.Plan{Params: query("_method")}, "_method")})
+	require.Error(t, refused(fresh), "a new operation chooses no method either")
 }
 
 func TestFirstImportByKeyStaysAtWhatItsMethodsImply(t *testing.T) {

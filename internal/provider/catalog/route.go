@@ -32,6 +32,9 @@ func routeOf(name string, plan json.RawMessage) route {
 	return route(p.Method + " " + parameter.ReplaceAllString(path, "{}"))
 }
 
+// format is what some frameworks read at the end of a path (/refunds.json is /refunds).
+var format = regexp.MustCompile(`\.[a-z]{2,5}$`)
+
 // method returns the HTTP method; "other" where the plan is no HTTP request.
 func (r route) method() string {
 	method, _, _ := strings.Cut(string(r), " ")
@@ -65,6 +68,9 @@ func (r route) address(baseURL string) (origin string, segments []string) {
 				segments = append(segments, strings.ToLower(part))
 			}
 		}
+	}
+	if n := len(segments) - 1; n >= 0 {
+		segments[n] = format.ReplaceAllString(segments[n], "")
 	}
 	return origin, segments
 }
