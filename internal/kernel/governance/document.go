@@ -262,9 +262,18 @@ func (d *document) member(self uint32, s segment) (at uint32, ok, variants bool)
 	return at, ok, variants
 }
 
-// compare compares the name of member i.
+// mostWritten is how many bytes of JSON one byte of a name can take, also where the name differs
+// in case: the longest is an escape.
+const mostWritten = len(`\u212A`)
+
+// compare compares the name of member i. A name that is too long to be the other costs
+// nothing, however long it is.
 func (d *document) compare(i uint32, s segment) likeness {
 	raw := d.data[d.node(i).nameFrom:d.node(i).nameEnd]
+	if len(raw) > mostWritten*len(s.name) {
+		return nameOther
+	}
+	d.spend(len(raw) / bytesPerStep)
 	if string(raw) == s.name {
 		return nameSame
 	}

@@ -204,3 +204,22 @@ func TestNamesThatDifferInCaseOnlyCountOnTheStrictSide(t *testing.T) {
 		}
 	}
 }
+
+// A name that is far too long to be the field is not read, however many conditions there are.
+func TestLongNamesOfArgumentsCostNothing(t *testing.T) {
+	var members []string
+	for i := range 30 {
+		members = append(members, fmt.Sprintf(`"%d%s":1`, i, strings.Repeat(`\u0061`, 1_000)))
+	}
+	call := refund("{" + strings.Join(members, ",") + "}")
+	call.Fields = nil
+	set := governance.Compile(1, []governance.Policy{policy("p", block, repeat(50, cond("args.amount", "not_exists", "null"))...)})
+	require.Less(t, testing.AllocsPerRun(5, func() { set.Evaluate(call) }), 1_000.0)
+
+	written := refund(`{"\u0061\u006d\u006f\u0075\u006e\u0074":5,"\u212aey":1}`)
+	written.Fields = nil
+	for _, field := range []string{"args.amount", "args.key"} {
+		set := governance.Compile(1, []governance.Policy{policy("p", block, cond(field, "exists", "null"))})
+		require.Equal(t, governance.Block, set.Evaluate(written).Decision, field)
+	}
+}
