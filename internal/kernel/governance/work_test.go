@@ -206,6 +206,8 @@ func TestNamesThatDifferInCaseOnlyCountOnTheStrictSide(t *testing.T) {
 }
 
 // A name that is far too long to be the field is not read, however many conditions there are.
+//
+//nolint:paralleltest // AllocsPerRun counts the allocations of the whole process
 func TestLongNamesOfArgumentsCostNothing(t *testing.T) {
 	var members []string
 	for i := range 30 {
