@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/record/approval"
 )
 
 // markRecord writes an audit record as a mark does, and returns its id.
@@ -194,4 +195,17 @@ func TestGiveUpOfAHeldRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, flow.Step{State: run.StateExpired, Done: true}, step)
 	require.Equal(t, "expired", r.status(*x.ApprovalID))
+}
+
+// An operator ended the workflow of a held run whose row does not open.
+func TestHeldRunThatDoesNotOpenIsClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{}`)
+	r.admin(`UPDATE runs SET args = 's1.broken' WHERE id = $1`, x.ID)
+	err := r.Unattended(t.Context(), approval.Waiting{TenantID: r.tenant, ID: *x.ApprovalID, RunID: &x.ID, WorkflowID: x.WorkflowID}, true)
+	require.NoError(t, err)
+	require.Equal(t, "cancelled", r.status(*x.ApprovalID))
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE state = 'refused'`))
 }

@@ -172,7 +172,8 @@ func (s *Service) abandon(ctx context.Context, r Run) error {
 // operator ended the workflow, it closes the approval; nothing was sent. It does not
 // change a run that was handed over meanwhile.
 func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool) error {
-	r, err := s.get(ctx, w.TenantID, *w.RunID)
+	// A run that does not open must not stay in the sweeper's list for ever.
+	r, err := s.glance(ctx, w.TenantID, *w.RunID)
 	if err != nil {
 		return err
 	}
