@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -59,6 +60,7 @@ type Server struct {
 	deps    Deps
 	handler http.Handler
 	uploads *uploads
+	bodies  *share.Pool
 }
 
 // New builds the router; every collaborator is required.
@@ -72,7 +74,7 @@ func New(d Deps) (*Server, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{deps: d, uploads: newUploads()}
+	s := &Server{deps: d, uploads: newUploads(), bodies: newBodies()}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, s.router())
 	return s, nil
 }

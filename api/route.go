@@ -70,6 +70,13 @@ func (s *Server) guarded(rt route) http.Handler {
 			}
 			defer leave()
 		}
+		if rt.body == bodyRun {
+			leave, err := s.roomFor(ctx, c, rt.body)
+			if err != nil {
+				return wire.Reply{}, err
+			}
+			defer leave()
+		}
 		if rt.body > 0 {
 			if err := c.ReadBody(rt.body); err != nil {
 				return wire.Reply{}, err

@@ -1,5 +1,6 @@
 // Package share divides a number of places fairly among owners. Owners are tenants, and the
-// parts of an owner are its providers. It does no I/O.
+// parts of an owner are its providers. A place is a call, or some bytes of memory. It does no
+// I/O.
 package share
 
 import (
@@ -9,7 +10,7 @@ import (
 	"sync"
 )
 
-// Limits of a Pool. All are positive.
+// Limits of a Pool. All are positive, and PerPart is at most PerOwner.
 type Limits struct {
 	// Total is the number of places.
 	Total int
@@ -53,8 +54,11 @@ type part struct {
 	turn  *list.Element
 }
 
-// A waiter is ready when ready is closed: then it has its place.
-type waiter struct{ ready chan struct{} }
+// A waiter is ready when ready is closed: then it has its n places.
+type waiter struct {
+	n     int
+	ready chan struct{}
+}
 
 // New returns a pool. It panics where a limit is not positive: limits are constants or were
 // checked with the settings.
@@ -70,41 +74,48 @@ func (p *Pool) Try(ownerName, partName string) (release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o, q := p.find(ownerName, partName)
-	if q.queue.Len() > 0 || !p.mayTake(o, q) {
+	if q.queue.Len() > 0 || !p.mayTake(o, q, 1) {
 		p.forget(o, q)
 		return nil, false
 	}
-	p.take(o, q)
-	return p.releaser(o, q), true
+	p.take(o, q, 1)
+	return p.releaser(o, q, 1), true
 }
 
 // Take waits for a place. The error is ErrFull where too many wait, or ctx's cause.
 func (p *Pool) Take(ctx context.Context, ownerName, partName string) (release func(), err error) {
+	return p.TakeSome(ctx, ownerName, partName, 1)
+}
+
+// TakeSome waits for n places at once. More than a part may have count as all of those. The
+// error is as for Take.
+func (p *Pool) TakeSome(ctx context.Context, ownerName, partName string, n int) (release func(), err error) {
+	n = max(1, min(n, p.limits.Total, p.limits.PerOwner, p.limits.PerPart))
 	p.mu.Lock()
 	o, q := p.find(ownerName, partName)
-	if q.queue.Len() == 0 && p.mayTake(o, q) {
-		p.take(o, q)
+	if q.queue.Len() == 0 && p.mayTake(o, q, n) {
+		p.take(o, q, n)
 		p.mu.Unlock()
-		return p.releaser(o, q), nil
+		return p.releaser(o, q, n), nil
 	}
 	if p.waiting >= p.limits.Waiting || o.waiting >= p.limits.WaitingPerOwner {
 		p.forget(o, q)
 		p.mu.Unlock()
 		return nil, ErrFull
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := &waiter{n: n, ready: make(chan struct{})}
 	at := p.enqueue(o, q, w)
 	p.mu.Unlock()
 	select {
 	case <-w.ready:
-		return p.releaser(o, q), nil
+		return p.releaser(o, q, n), nil
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-w.ready: // the place came at the same moment; it goes to the next
-		p.release(o, q)
+	case <-w.ready: // the places came at the same moment; they go to the next
+		p.release(o, q, n)
 	default:
 		q.queue.Remove(at)
 		p.left(o, q)
@@ -126,24 +137,22 @@ func (p *Pool) find(ownerName, partName string) (*owner, *part) {
 	return o, q
 }
 
-func (p *Pool) mayTake(o *owner, q *part) bool {
-	return p.taken < p.limits.Total && o.taken < p.limits.PerOwner && q.taken < p.limits.PerPart
+func (p *Pool) mayTake(o *owner, q *part, n int) bool {
+	return p.taken+n <= p.limits.Total && o.taken+n <= p.limits.PerOwner && q.taken+n <= p.limits.PerPart
 }
 
-func (p *Pool) take(o *owner, q *part) { p.taken++; o.taken++; q.taken++ }
+func (p *Pool) take(o *owner, q *part, n int) { p.taken += n; o.taken += n; q.taken += n }
 
-func (p *Pool) releaser(o *owner, q *part) func() {
+func (p *Pool) releaser(o *owner, q *part, n int) func() {
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.release(o, q)
+		p.release(o, q, n)
 	}
 }
 
-func (p *Pool) release(o *owner, q *part) {
-	p.taken--
-	o.taken--
-	q.taken--
+func (p *Pool) release(o *owner, q *part, n int) {
+	p.take(o, q, -n)
 	p.forget(o, q)
 	p.serve()
 }
@@ -190,11 +199,12 @@ func (p *Pool) serveOne() bool {
 		}
 		for t := o.turns.Front(); t != nil; t = t.Next() {
 			q := t.Value.(*part)
-			if q.taken >= p.limits.PerPart {
+			w := q.queue.Front().Value.(*waiter)
+			if !p.mayTake(o, q, w.n) {
 				continue
 			}
-			w := q.queue.Remove(q.queue.Front()).(*waiter)
-			p.take(o, q)
+			q.queue.Remove(q.queue.Front())
+			p.take(o, q, w.n)
 			o.turns.MoveToBack(t)
 			p.turns.MoveToBack(e)
 			p.left(o, q)

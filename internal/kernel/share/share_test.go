@@ -149,3 +149,35 @@ func TestUnderLoad(t *testing.T) {
 	require.Zero(t, p.waiting)
 	require.Empty(t, p.owners)
 }
+
+// Places may be bytes. A large taker waits for its turn, and is not passed over by smaller
+// ones of its owner.
+func TestSeveralPlacesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Limits{Total: 8, PerOwner: 4, PerPart: 4, Waiting: 9, WaitingPerOwner: 9})
+		first, err := p.TakeSome(t.Context(), "a", "", 3)
+		require.NoError(t, err)
+		var order []int
+		for _, n := range []int{4, 1} {
+			go func() {
+				release, err := p.TakeSome(t.Context(), "a", "", n)
+				if err == nil {
+					order = append(order, n)
+					release()
+				}
+			}()
+			synctest.Wait()
+		}
+		other, err := p.TakeSome(t.Context(), "b", "", 100)
+		require.NoError(t, err, "more than its share counts as all of it")
+		require.Equal(t, 7, p.taken)
+		require.Empty(t, order)
+		first()
+		synctest.Wait()
+		require.Equal(t, []int{4, 1}, order)
+		other()
+		require.Zero(t, p.taken)
+		require.Empty(t, p.owners)
+	})
+}

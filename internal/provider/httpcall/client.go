@@ -72,11 +72,15 @@ const writeIdle = 2 * time.Second
 
 // smallBody is the most bytes of an answer that are read at once. A larger answer takes one of
 // the large places until Outcome.Free is called: it is copied three or four times while it is
-// read, cleaned and stored.
-const smallBody = 64 << 10
+// read, cleaned and stored. The rest of it must arrive within largeWithin, so that providers
+// that drip do not keep the places.
+const (
+	smallBody   = 512 << 10
+	largeWithin = 10 * time.Second
+)
 
 func largePlaces() share.Limits {
-	return share.Limits{Total: 16, PerOwner: 4, PerPart: 4, Waiting: 4096, WaitingPerOwner: 1024}
+	return share.Limits{Total: 32, PerOwner: 4, PerPart: 4, Waiting: 4096, WaitingPerOwner: 1024}
 }
 
 // Client sends requests to providers.
@@ -142,7 +146,7 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 	if err != nil {
 		return Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
 	}
-	out := c.read(limited, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
+	out := c.read(limited, stop, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
 	out.Timeout = timedOut(out.BodyErr)
 	return out
 }
@@ -270,7 +274,7 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 }
 
 // read takes the answer over. Its size counts after decompression.
-func (c *Client) read(ctx context.Context, resp *http.Response, limit int64, owner string) Outcome {
+func (c *Client) read(ctx context.Context, cancel func(), resp *http.Response, limit int64, owner string) Outcome {
 	defer resp.Body.Close()
 	out := Outcome{
 		Phase: attempt.Answered, Status: resp.StatusCode, Header: http.Header{},
@@ -282,17 +286,20 @@ func (c *Client) read(ctx context.Context, resp *http.Response, limit int64, own
 			out.Header.Set(name, value)
 		}
 	}
-	c.readBody(ctx, resp.Body, limit, owner, &out)
+	c.readBody(ctx, cancel, resp.Body, limit, owner, &out)
 	return out
 }
 
-// readBody reads at most limit bytes. A body over smallBody waits for a place first.
-func (c *Client) readBody(ctx context.Context, r io.Reader, limit int64, owner string, out *Outcome) {
+// readBody reads at most limit bytes. A body over smallBody waits for a place first; cancel
+// ends an attempt whose body does not arrive.
+func (c *Client) readBody(ctx context.Context, cancel func(), r io.Reader, limit int64, owner string, out *Outcome) {
 	body, err := io.ReadAll(io.LimitReader(r, min(limit, smallBody)+1))
 	if err == nil && int64(len(body)) > smallBody && limit > smallBody {
 		var rest []byte
 		if out.Free, err = c.large.Take(ctx, owner, ""); err == nil {
+			late := time.AfterFunc(largeWithin, cancel)
 			rest, err = io.ReadAll(io.LimitReader(r, limit+1-int64(len(body))))
+			late.Stop()
 			body = append(body, rest...)
 		}
 	}

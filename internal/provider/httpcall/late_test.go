@@ -57,10 +57,10 @@ func TestAttemptThatMayNoLongerBeginSendsNothing(t *testing.T) {
 // Large answers are read a few at a time. What is given back is used again.
 func TestLargeAnswersTakePlaces(t *testing.T) {
 	t.Parallel()
-	large := bytes.Repeat([]byte("x"), 100<<10)
+	large := bytes.Repeat([]byte("x"), 600<<10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/small" {
-			_, _ = w.Write(large[:64<<10])
+			_, _ = w.Write(large[:512<<10])
 			return
 		}
 		_, _ = w.Write(large)
@@ -69,14 +69,14 @@ func TestLargeAnswersTakePlaces(t *testing.T) {
 	client := newClient(t, nil)
 	small := client.Send(t.Context(), get(server.URL+"/small"), httpcall.SendOptions{Read: true, Owner: "a"})
 	require.Nil(t, small.Free)
-	require.Len(t, small.Body, 64<<10)
+	require.Len(t, small.Body, 512<<10)
 	for range 9 { // a tenant has four places
 		out := client.Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a"})
 		require.Equal(t, large, out.Body)
 		out.Free()
 	}
-	cut := client.Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a", MaxBytes: 70 << 10})
+	cut := client.Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a", MaxBytes: 550 << 10})
 	require.True(t, cut.Truncated)
-	require.Len(t, cut.Body, 70<<10)
+	require.Len(t, cut.Body, 550<<10)
 	cut.Free()
 }

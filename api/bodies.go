@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/share"
+)
+
+// Bounds of the bodies of calls in memory. The arguments of a call are there until it is
+// answered, in several copies. A body up to freeBody is not counted: a process has at most
+// MAX_CONNECTIONS of them.
+const (
+	freeBody = 64 << 10
+	bodyUnit = 64 << 10 // bytes of one place
+	// bodiesMost and bodiesOfTenant are how many bytes of larger bodies a process takes at
+	// once, from all and from one tenant.
+	bodiesMost     = 32 << 20
+	bodiesOfTenant = 8 << 20
+	bodiesWait     = 10 * time.Second
+)
+
+// newBodies divides the memory for bodies among tenants.
+func newBodies() *share.Pool {
+	return share.New(share.Limits{
+		Total: bodiesMost / bodyUnit, PerOwner: bodiesOfTenant / bodyUnit, PerPart: bodiesOfTenant / bodyUnit,
+		Waiting: 4096, WaitingPerOwner: 256,
+	})
+}
+
+// roomFor waits until there is room for the body of the call, and returns what gives it back.
+// SERVICE_UNAVAILABLE where the wait would be too long.
+func (s *Server) roomFor(ctx context.Context, c *wire.Call, limit int64) (leave func(), err error) {
+	size := c.Request.ContentLength
+	if size < 0 || size > limit {
+		size = limit
+	}
+	if size <= freeBody {
+		return func() {}, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, bodiesWait)
+	defer cancel()
+	leave, err = s.bodies.TakeSome(waiting, c.Actor.TenantID.String(), "", int((size+bodyUnit-1)/bodyUnit))
+	if err == nil || ctx.Err() != nil {
+		return leave, err
+	}
+	// A caller that still writes does not read the answer before it has written all.
+	c.SkipBody(limit)
+	f := fault.New(fault.CodeServiceUnavailable, "Your tenant has many large calls under way. Nothing was done. Repeat the call later.").Because(err)
+	f.Retryable, f.RetryAfter = true, bodiesWait
+	return nil, f
+}

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+)
+
+// A tenant with many large calls waits for its own. Others, and its small ones, do not.
+func TestLargeBodiesOfATenantTakeItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{bodies: newBodies()}
+		a, b := uuid.New(), uuid.New()
+		enter := func(tenant uuid.UUID, size int64) func() {
+			leave, err := s.roomFor(t.Context(), upload(tenant, size), bodyRun)
+			require.NoError(t, err)
+			return leave
+		}
+		var leave []func()
+		for range bodiesOfTenant / bodyRun {
+			leave = append(leave, enter(a, bodyRun))
+		}
+		enter(b, -1)() // of unknown size
+		for range 1000 {
+			enter(a, freeBody)
+		}
+		_, err := s.roomFor(t.Context(), upload(a, bodyRun), bodyRun) // waits as long as a call may
+		f := fault.As(err)
+		require.NotNil(t, f)
+		require.Equal(t, fault.CodeServiceUnavailable, f.Code)
+		require.True(t, f.Retryable)
+		require.Positive(t, f.RetryAfter)
+
+		entered := make(chan struct{})
+		go func() {
+			enter(a, bodyRun)()
+			close(entered)
+		}()
+		synctest.Wait()
+		leave[0]()
+		<-entered
+	})
+}
