@@ -43,11 +43,14 @@ const (
 	bodyUpload     = 25 << 20
 )
 
-// guarded returns the route's handler behind its checks, in this order: credential 401,
-// permission or role 403, origin 403, size and form of the body. The route's handler
-// does the rest.
+// guarded returns the route's handler behind its checks, in this order: repeated headers 400,
+// credential 401, permission or role 403, origin 403, size and form of the body. The route's
+// handler does the rest.
 func (s *Server) guarded(rt route) http.Handler {
 	return wire.Respond(func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+		if err := c.CheckHeaders(); err != nil {
+			return wire.Reply{}, err
+		}
 		if rt.takes != takesNothing {
 			who, err := s.authenticate(ctx, rt, c.Request)
 			if err != nil {

@@ -361,6 +361,25 @@ func TestHeaderOddIsHandled(t *testing.T) {
 	}
 }
 
+// A proxy may judge a call by another line of a header than the runtime does.
+func TestHeaderRepeatedIsRefused(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	own := w.newTenant(t, "twice")
+	for _, op := range w.doc.ops {
+		if op.path == "/healthz" || op.path == "/readyz" {
+			continue // they read no header
+		}
+		for _, name := range []string{"X-API-Key", "Authorization", "Content-Type", "Content-Encoding", "Origin"} {
+			r := own.request(op)
+			first := r.header.Get(name)
+			r.header = both(r.header, headers(name, first, name, canary))
+			got := w.call(t, r)
+			require.Equal(t, "400 VALIDATION_ERROR", outcome(got.Status, code(t, got)), "%s with two %s: %s", op.id(), name, got.Body)
+		}
+	}
+}
+
 func mapKeys(h http.Header) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for name := range h {
