@@ -66,24 +66,10 @@ func (s *Server) guarded(rt route) http.Handler {
 				ctx = bound
 			}
 		}
-		if rt.body == bodyUpload {
-			leave, err := s.uploads.enter(ctx, c)
-			if err != nil {
-				return wire.Reply{}, err
-			}
-			defer leave()
-		}
-		if rt.body == bodyRun {
-			leave, err := s.roomFor(ctx, c, rt.body)
-			if err != nil {
-				return wire.Reply{}, err
-			}
-			defer leave()
-		}
-		if rt.body > 0 {
-			if err := c.ReadBody(rt.body); err != nil {
-				return wire.Reply{}, err
-			}
+		leave, err := s.takeBody(ctx, rt, c)
+		defer leave()
+		if err != nil {
+			return wire.Reply{}, err
 		}
 		rep, err := rt.handle(ctx, c)
 		if cause := fault.As(context.Cause(ctx)); cause != nil && cause.Code == fault.CodeAPIKeyRevoked {
@@ -91,6 +77,24 @@ func (s *Server) guarded(rt route) http.Handler {
 		}
 		return rep, err
 	})
+}
+
+// takeBody reads the body when there is room for it. leave gives the room back, also after an
+// error.
+func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave func(), err error) {
+	leave = func() {}
+	switch rt.body {
+	case 0:
+		return leave, nil
+	case bodyUpload:
+		leave, err = s.uploads.enter(ctx, c)
+	case bodyRun:
+		leave, err = s.roomFor(ctx, c, rt.body)
+	}
+	if err != nil {
+		return func() {}, err
+	}
+	return leave, c.ReadBody(rt.body)
 }
 
 // noteRefused records that a governed call was refused for its key or its origin. Refusals
