@@ -67,6 +67,9 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if f := out.Fault(); f != nil {
 		return wire.Reply{}, f
 	}
+	if err := s.roomForAnswer(ctx, c, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
+		return wire.Reply{}, err
+	}
 	rep := wire.OK(s.runData(out))
 	if !out.Run.State.Ended() {
 		rep.Status = http.StatusAccepted

@@ -61,6 +61,7 @@ type Server struct {
 	handler http.Handler
 	uploads *uploads
 	bodies  *share.Pool
+	answers *share.Pool
 }
 
 // New builds the router; every collaborator is required.
@@ -74,7 +75,7 @@ func New(d Deps) (*Server, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{deps: d, uploads: newUploads(), bodies: newBodies()}
+	s := &Server{deps: d, uploads: newUploads(), bodies: newBodies(), answers: newAnswers()}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, s.router())
 	return s, nil
 }

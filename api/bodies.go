@@ -22,6 +22,43 @@ const (
 	bodiesWait     = 10 * time.Second
 )
 
+// Bounds of large answers in memory, from when the run is read until the caller has taken them.
+const (
+	answersMost     = 64 << 20
+	answersOfTenant = 16 << 20
+	// answersWaiting is how many of a tenant wait for room, with their results in memory.
+	answersWaiting = 8
+)
+
+// newAnswers divides the memory for answers among tenants.
+func newAnswers() *share.Pool {
+	return share.New(share.Limits{
+		Total: answersMost / bodyUnit, PerOwner: answersOfTenant / bodyUnit, PerPart: answersOfTenant / bodyUnit,
+		Waiting: 64 * answersWaiting, WaitingPerOwner: answersWaiting,
+	})
+}
+
+// roomForAnswer waits until there is room for the result of a run in an answer.
+// SERVICE_UNAVAILABLE where the wait would be too long: the result stays stored.
+func (s *Server) roomForAnswer(ctx context.Context, c *wire.Call, executionID string, size int) error {
+	if size <= freeBody {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, bodiesWait)
+	defer cancel()
+	leave, err := s.answers.TakeSome(waiting, c.Actor.TenantID.String(), "", (size+bodyUnit-1)/bodyUnit)
+	if err == nil {
+		c.After(leave)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	f := fault.New(fault.CodeServiceUnavailable, "The run has its result, and your tenant reads many large results at once. Read it later: repeat the call with this execution_id, or read the execution.").Because(err)
+	f.ExecutionID, f.Retryable, f.RetryAfter = executionID, true, bodiesWait
+	return f
+}
+
 // newBodies divides the memory for bodies among tenants.
 func newBodies() *share.Pool {
 	return share.New(share.Limits{

@@ -46,3 +46,35 @@ func TestLargeBodiesOfATenantTakeItsShare(t *testing.T) {
 		<-entered
 	})
 }
+
+// A tenant that reads many large results at once waits, then is told where they are. Another
+// tenant reads its own.
+func TestLargeAnswersOfATenantTakeItsShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{answers: newAnswers()}
+		a, b := uuid.New(), uuid.New()
+		read := func(tenant uuid.UUID, size int) error {
+			return s.roomForAnswer(t.Context(), upload(tenant, 0), "exec_1", size)
+		}
+		for range 4 {
+			require.NoError(t, read(a, 4<<20))
+		}
+		require.NoError(t, read(b, 4<<20))
+		for range 1000 {
+			require.NoError(t, read(a, freeBody))
+		}
+		waiting := make(chan error, answersWaiting)
+		for range answersWaiting {
+			go func() { waiting <- read(a, 4<<20) }()
+		}
+		synctest.Wait()
+		f := fault.As(read(a, 4<<20)) // at once: too many wait
+		require.NotNil(t, f)
+		require.Equal(t, fault.CodeServiceUnavailable, f.Code)
+		require.Equal(t, "exec_1", f.ExecutionID)
+		for range answersWaiting {
+			require.True(t, fault.HasCode(<-waiting, fault.CodeServiceUnavailable))
+		}
+	})
+}

@@ -96,6 +96,9 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	if err := s.roomForAnswer(ctx, c, r.ExecutionID, len(r.Args)+len(r.Result)); err != nil {
+		return wire.Reply{}, err
+	}
 	return wire.OK(s.detail(ctx, r)), nil
 }
 

@@ -36,6 +36,8 @@ type Call struct {
 	body []byte
 	// streamed is set once the handler writes the response itself; see Stream.
 	streamed bool
+	// after is done when the answer was written.
+	after []func()
 }
 
 // Handler answers a call. An error that is a fault becomes its status and code; every
@@ -47,6 +49,15 @@ type callKey struct{}
 func callOf(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c
+}
+
+// After has f called when the answer was written, or could not be.
+func (c *Call) After(f func()) { c.after = append(c.after, f) }
+
+func (c *Call) done() {
+	for _, f := range c.after {
+		f()
+	}
 }
 
 // ResponseHeader returns the header of the response, for a handler that streams.

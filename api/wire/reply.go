@@ -84,6 +84,7 @@ func Respond(h Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := callOf(r.Context())
 		c.w, c.Request = w, r
+		defer c.done()
 		rep, err := h(r.Context(), c)
 		if c.streamed {
 			if err != nil {
