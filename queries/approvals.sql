@@ -144,13 +144,15 @@ SELECT role FROM users WHERE tenant_id = @tenant_id AND id = @id AND joined_at I
 -- that changed, and those that were closed and whose workflow may not know it. seen is the
 -- version of the row.
 SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
- WHERE recheck AND (status = 'pending' OR decided_at < @closed_before)
+ WHERE recheck AND (status = 'pending' OR decided_at < @closed_before) AND id > @after_id
+ ORDER BY id
  LIMIT @most;
 
 -- name: ApprovalsOverdue :many
-SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen, expires_at FROM approvals
  WHERE status = 'pending' AND expires_at < @before
- ORDER BY expires_at
+   AND (expires_at, id) > (@after_at::timestamptz, @after_id::text)
+ ORDER BY expires_at, id
  LIMIT @most;
 
 -- name: ApprovalsUnwatched :many

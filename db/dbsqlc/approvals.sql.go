@@ -97,15 +97,18 @@ func (q *Queries) ApprovalWatched(ctx context.Context, db DBTX, arg ApprovalWatc
 }
 
 const ApprovalsOverdue = `-- name: ApprovalsOverdue :many
-SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
+SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen, expires_at FROM approvals
  WHERE status = 'pending' AND expires_at < $1
- ORDER BY expires_at
- LIMIT $2
+   AND (expires_at, id) > ($2::timestamptz, $3::text)
+ ORDER BY expires_at, id
+ LIMIT $4
 `
 
 type ApprovalsOverdueParams struct {
-	Before *time.Time
-	Most   int32
+	Before  *time.Time
+	AfterAt time.Time
+	AfterID string
+	Most    int32
 }
 
 type ApprovalsOverdueRow struct {
@@ -116,10 +119,16 @@ type ApprovalsOverdueRow struct {
 	RunID       *uuid.UUID
 	WorkflowID  string
 	Seen        string
+	ExpiresAt   *time.Time
 }
 
 func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOverdueParams) ([]ApprovalsOverdueRow, error) {
-	rows, err := db.Query(ctx, ApprovalsOverdue, arg.Before, arg.Most)
+	rows, err := db.Query(ctx, ApprovalsOverdue,
+		arg.Before,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +144,7 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 			&i.RunID,
 			&i.WorkflowID,
 			&i.Seen,
+			&i.ExpiresAt,
 		); err != nil {
 			return nil, err
 		}
@@ -148,12 +158,14 @@ func (q *Queries) ApprovalsOverdue(ctx context.Context, db DBTX, arg ApprovalsOv
 
 const ApprovalsToRecheck = `-- name: ApprovalsToRecheck :many
 SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
- WHERE recheck AND (status = 'pending' OR decided_at < $1)
- LIMIT $2
+ WHERE recheck AND (status = 'pending' OR decided_at < $1) AND id > $2
+ ORDER BY id
+ LIMIT $3
 `
 
 type ApprovalsToRecheckParams struct {
 	ClosedBefore *time.Time
+	AfterID      string
 	Most         int32
 }
 
@@ -171,7 +183,7 @@ type ApprovalsToRecheckRow struct {
 // that changed, and those that were closed and whose workflow may not know it. seen is the
 // version of the row.
 func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg ApprovalsToRecheckParams) ([]ApprovalsToRecheckRow, error) {
-	rows, err := db.Query(ctx, ApprovalsToRecheck, arg.ClosedBefore, arg.Most)
+	rows, err := db.Query(ctx, ApprovalsToRecheck, arg.ClosedBefore, arg.AfterID, arg.Most)
 	if err != nil {
 		return nil, err
 	}

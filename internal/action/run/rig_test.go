@@ -156,6 +156,7 @@ type engine struct {
 	open    sync.Map // workflow id → whether the workflow is open
 	inputs  sync.Map // workflow id → flow.ActionRunInput
 	nudged  atomic.Int64
+	told    sync.Map     // ids of workflows that were nudged
 	asked   atomic.Int64 // whether a workflow is open
 	// telling is called once, while a workflow is told to read its row.
 	telling atomic.Pointer[func()]
@@ -198,6 +199,7 @@ func (e *engine) walk(ctx context.Context, ref flow.RunRef, workflowID string) {
 
 func (e *engine) Nudge(ctx context.Context, workflowID string) (open bool, err error) {
 	e.nudged.Add(1)
+	e.told.Store(workflowID, true)
 	if f := e.telling.Swap(nil); f != nil {
 		(*f)()
 	}

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 )
 
 // Many runs of a tenant are stuck with open workflows. A later claim of another tenant, whose
@@ -84,4 +86,24 @@ func TestGiveUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The workflows of many overdue approvals do not move. Those behind them are told all the
+// same.
+func TestStuckApprovalsDoNotFillTheSweeper(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{}`)
+	r.admin(`INSERT INTO approvals SELECT (jsonb_populate_record(a, jsonb_build_object('id', 'appr_' || lpad(n::text, 4, '0'), 'workflow_id', 'stuck-' || n,
+	         'expires_at', a.expires_at - interval '1 hour'))).* FROM approvals a, generate_series(1, 250) n`)
+	for n := range 250 {
+		r.engine.open.Store(fmt.Sprintf("stuck-%d", n+1), true)
+	}
+	r.ahead.Store(int64(25 * time.Hour))
+	for range 2 {
+		require.NoError(t, r.approvals.Once(t.Context()))
+	}
+	_, told := r.engine.told.Load(x.WorkflowID)
+	require.True(t, told)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,7 +25,8 @@ const (
 	overdueAfter   = 5 * time.Second
 	unwatchedAfter = 30 * time.Second
 	unwatchedMost  = 20
-	// sweepMost is the most approvals in each of the first two lists of one pass.
+	// sweepMost is the most approvals in each of the first two lists of one pass. The next
+	// pass goes on after them, so approvals whose workflows do not move cannot fill the lists.
 	sweepMost = 200
 )
 
@@ -81,6 +83,17 @@ type Sweeper struct {
 	cfg    SweeperConfig
 	d      SweeperDeps
 	owners map[SubjectType]Owner
+
+	// mu guards where the next pass goes on; both begin anew at the end of their list.
+	mu      sync.Mutex
+	changed string // after this id
+	overdue overdueAt
+}
+
+// overdueAt is a place in the list of overdue approvals.
+type overdueAt struct {
+	at time.Time
+	id string
 }
 
 // NewSweeper returns the sweeper. It returns an error where a collaborator is missing.
@@ -106,22 +119,36 @@ func (s *Sweeper) Every() time.Duration { return s.cfg.Every }
 // Once makes one pass over the approvals of all tenants. Any number of processes may do so
 // at once. An approval that cannot be handled is logged; the error is a failure to read.
 func (s *Sweeper) Once(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	closedBefore := s.d.Now().Add(-s.cfg.ClosedAfter)
 	q, tx := dbsqlc.New(), s.d.DB.Presenting(db.SettingSweep, "on")
-	changed, err := q.ApprovalsToRecheck(ctx, tx, dbsqlc.ApprovalsToRecheckParams{ClosedBefore: &closedBefore, Most: sweepMost})
+	changed, err := q.ApprovalsToRecheck(ctx, tx, dbsqlc.ApprovalsToRecheckParams{ClosedBefore: &closedBefore, AfterID: s.changed, Most: sweepMost})
 	if err != nil {
 		return fmt.Errorf("approval: sweep: %w", err)
+	}
+	s.changed = ""
+	if len(changed) == sweepMost {
+		s.changed = changed[sweepMost-1].ID
 	}
 	for _, row := range changed {
 		s.lookAfter(ctx, waiting(row), s.Tell)
 	}
 	before := s.d.Now().Add(-overdueAfter)
-	overdue, err := q.ApprovalsOverdue(ctx, tx, dbsqlc.ApprovalsOverdueParams{Before: &before, Most: sweepMost})
+	overdue, err := q.ApprovalsOverdue(ctx, tx, dbsqlc.ApprovalsOverdueParams{Before: &before, AfterAt: s.overdue.at, AfterID: s.overdue.id, Most: sweepMost})
 	if err != nil {
 		return fmt.Errorf("approval: sweep: %w", err)
 	}
+	s.overdue = overdueAt{}
+	if len(overdue) == sweepMost {
+		last := overdue[sweepMost-1]
+		s.overdue = overdueAt{at: *last.ExpiresAt, id: last.ID}
+	}
 	for _, row := range overdue {
-		s.lookAfter(ctx, waiting(dbsqlc.ApprovalsToRecheckRow(row)), s.Tell)
+		s.lookAfter(ctx, Waiting{
+			TenantID: row.TenantID, ID: row.ID, Type: SubjectType(row.SubjectType), SubjectID: row.SubjectID, RunID: row.RunID,
+			WorkflowID: row.WorkflowID, seen: row.Seen,
+		}, s.Tell)
 	}
 	unwatched, err := q.ApprovalsUnwatched(ctx, tx, dbsqlc.ApprovalsUnwatchedParams{Before: s.d.Now().Add(-unwatchedAfter), Most: unwatchedMost})
 	if err != nil {
