@@ -11,8 +11,7 @@ SELECT r.base_url, r.auth, r.domain, true FROM removed_providers r WHERE r.tenan
  ORDER BY removed;
 
 -- name: KnownVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, plan,
-       ARRAY(SELECT json_object_keys(v.schema::json->'properties'))::text[] AS args
+SELECT name, domain, risk_level, operation_type, idempotency, schema, plan
   FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @provider;
 
 -- name: RemovedVerbs :many

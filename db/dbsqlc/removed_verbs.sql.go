@@ -55,8 +55,7 @@ func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRem
 }
 
 const KnownVerbs = `-- name: KnownVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, plan,
-       ARRAY(SELECT json_object_keys(v.schema::json->'properties'))::text[] AS args
+SELECT name, domain, risk_level, operation_type, idempotency, schema, plan
   FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2
 `
 
@@ -71,8 +70,8 @@ type KnownVerbsRow struct {
 	RiskLevel     string
 	OperationType string
 	Idempotency   string
+	Schema        string
 	Plan          string
-	Args          []string
 }
 
 func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams) ([]KnownVerbsRow, error) {
@@ -90,8 +89,8 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 			&i.RiskLevel,
 			&i.OperationType,
 			&i.Idempotency,
+			&i.Schema,
 			&i.Plan,
-			&i.Args,
 		); err != nil {
 			return nil, err
 		}

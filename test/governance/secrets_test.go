@@ -203,6 +203,27 @@ func (th *thief) credential() string {
 	return "/v1/credentials/" + list[0].ID
 }
 
+// What a document marks as secret is masked in later calls too: no key's document shows it.
+func TestKeyCannotUnmaskAnArgument(t *testing.T) {
+	t.Parallel()
+	th := newThief(t)
+	paths := func(schema m) m {
+		get := op("getMe", nil)
+		get["parameters"] = []m{{"name": "note", "in": "query", "schema": schema}}
+		return shopPaths(m{"/me": m{"get": get}})
+	}
+	marked := m{"type": "string", "x-sensitive": true}
+	require.Equal(t, http.StatusCreated, th.imports(th.User, th.good, paths(marked)).Status)
+	th.stores()
+	needsUser(t, th.imports(th.providers, th.good, paths(m{"type": "string"})), "mask")
+	require.Equal(t, http.StatusOK, th.imports(th.providers, th.good, paths(with(marked, m{"description": "new"}))).Status)
+	execution := id()
+	succeeded(t, th.Runtime.Run("shop:get_me", m{"note": "for-my-eyes"}, execution))
+	a := th.User.Do(http.MethodGet, "/v1/audit?execution_id="+execution, nil)
+	require.Contains(t, string(a.Body), `"note":"[masked]"`)
+	require.NotContains(t, string(a.Body), "for-my-eyes")
+}
+
 // A user may move the provider; the secret follows once a user has confirmed its origin.
 func TestSecretFollowsAMovedProviderOnceAUserConfirms(t *testing.T) {
 	t.Parallel()

@@ -235,7 +235,19 @@ func (w *maskWriter) member(at scope, name string) scope {
 		return next
 	}
 	var to schemagraph.Set
-	for _, n := range at.nodes {
+	if !memberOf(at.nodes, name, &to, &w.left) {
+		next.hide = true
+		return next
+	}
+	next.take(&to)
+	w.spend(len(next.nodes))
+	return next
+}
+
+// memberOf adds the live schemas of a member to the set, and takes its work off left. It
+// returns false where no work is left.
+func memberOf(nodes []*schemagraph.Node, name string, to *schemagraph.Set, left *int) bool {
+	for _, n := range nodes {
 		for _, p := range n.Secrets(name) {
 			to.Add(p)
 		}
@@ -244,19 +256,29 @@ func (w *maskWriter) member(at scope, name string) scope {
 			if p.Node == nil || !p.Node.Live || (p.Rest && named) {
 				continue
 			}
-			if w.spend(p.Cost(len(name))); w.left < 0 {
-				next.hide = true
-				return next
+			if *left -= min(p.Cost(len(name)), maskWork); *left < 0 {
+				return false
 			}
 			if p.Fits(name, named) {
 				to.Add(p.Node)
 			}
 		}
-		w.spend(len(name) + 1)
+		*left -= len(name) + 1
 	}
-	next.take(&to)
-	w.spend(len(next.nodes))
-	return next
+	return true
+}
+
+// elementOf adds the live schemas of element i of an array to the set. It returns false where
+// too many schemas, live or not, are about the element.
+func elementOf(nodes []*schemagraph.Node, i int, to *schemagraph.Set) bool {
+	var all schemagraph.Set
+	for _, one := range nodes {
+		one.Elements(i, &all)
+	}
+	for _, one := range all.Nodes() {
+		to.AddLive(one)
+	}
+	return !all.Over
 }
 
 func (w *maskWriter) array(at scope, i int) int {
@@ -268,14 +290,8 @@ func (w *maskWriter) array(at scope, i int) int {
 		w.spend(len(at.extra))
 		next.followItem(at.extra, n)
 		if len(at.nodes) > 0 && !at.hide {
-			var to, all schemagraph.Set
-			for _, one := range at.nodes {
-				one.Elements(n, &all)
-			}
-			for _, one := range all.Nodes() {
-				to.AddLive(one)
-			}
-			next.hide = next.hide || all.Over
+			var to schemagraph.Set
+			next.hide = !elementOf(at.nodes, n, &to)
 			next.take(&to)
 			w.spend(len(at.nodes) + len(next.nodes))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -17,6 +18,8 @@ const (
 	maxChangesTold = 50
 	// maxCompared bounds the pairs of routes that are compared: a second of work at most.
 	maxCompared = 20_000_000
+	// maxFollowed bounds the places of schemas that are compared, in steps of about 20 ns.
+	maxFollowed = 100_000_000
 )
 
 // knownVerb is a verb as a provider has it, or as it had it when it was removed.
@@ -33,6 +36,8 @@ type knownVerb struct {
 	// places says where each argument goes. It is nil where that is not known, as of removed
 	// verbs.
 	places map[string]argPlace
+	// schema is nil where places is.
+	schema json.RawMessage
 }
 
 // known is what a provider was before an import.
@@ -50,7 +55,7 @@ type known struct {
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, server, platform, removed, renamed, argument, method,
+	// What is base_url, auth, domain, server, platform, removed, renamed, argument, mask, method,
 	// risk_level, operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
@@ -74,12 +79,14 @@ func (c change) message() string {
 		return where + "the verb was " + c.Before + "."
 	case "argument":
 		return where + "an argument would go to another place of the request."
+	case "mask":
+		return where + "a value that is masked would be shown."
 	case "method":
 		return where + "an argument could choose another method."
 	case "platform":
 		return "The provider would hide the platform's of the same slug."
 	case "comparison":
-		return "The document has too many operations to compare with those before."
+		return "The document has too much to compare with what was before."
 	}
 	if c.Verb == "" || c.What == "server" || c.What == "domain" {
 		return fmt.Sprintf("%s%s is %s; the import changes it.", where, c.What, c.Before)
@@ -109,6 +116,7 @@ type comparison struct {
 	places  []place
 	origins map[string]bool
 	pairs   int
+	follow  int // how much work is left for comparing schemas
 	found   []change
 }
 
@@ -135,7 +143,7 @@ func (p place) standsIn(r route, segments []string) bool {
 // compare returns what an import changes, in the order of the verbs. For a key, those that
 // need a user come first.
 func compare(was known, p Provider, verbs []verb.Definition) []change {
-	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}}
+	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}, follow: maxFollowed}
 	for _, k := range was.verbs {
 		c.byRoute[k.route] = append(c.byRoute[k.route], k)
 		c.byName[k.name] = append(c.byName[k.name], k)
@@ -150,7 +158,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 	for _, d := range verbs {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)),
+			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
@@ -163,6 +171,9 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 		if !k.removed && !pairs[k.name+" "+string(k.route)] && (!has[k.route] || len(c.byRoute[k.route]) > 1) {
 			c.add("removed", k, "", "", true)
 		}
+	}
+	if c.pairs > maxCompared || c.follow < 0 {
+		c.add("comparison", knownVerb{}, "", "", true)
 	}
 	slices.SortStableFunc(c.found, func(a, b change) int { return rankOf(a) - rankOf(b) })
 	return c.found
@@ -224,7 +235,18 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	if moves(was.places, v.places) {
 		c.add("argument", v, "", "", true)
 	}
+	c.mask(v, was.schema)
 	c.method(v, was.places)
+}
+
+// mask finds marks of secrets that a schema no longer has.
+func (c *comparison) mask(v knownVerb, before json.RawMessage) {
+	if c.follow < 0 || bytes.Equal(before, v.schema) {
+		return
+	}
+	if redact.Unmasks(before, v.schema, &c.follow) {
+		c.add("mask", v, "", "", true)
+	}
 }
 
 // method finds arguments by which a call could choose another method than the one that its
@@ -282,9 +304,6 @@ func (c *comparison) fresh(v knownVerb) {
 		}
 	}
 	c.method(v, nil)
-	if c.pairs == maxCompared+1 {
-		c.add("comparison", knownVerb{}, "", "", true)
-	}
 	if standsFor != "" {
 		c.add("renamed", v, standsFor, v.name, true)
 	}

@@ -263,6 +263,39 @@ func TestImportByKeyMovesNoArgument(t *testing.T) {
 	require.Error(t, refused(fresh), "a new operation chooses no method either")
 }
 
+// What a schema marks as secret stays masked in later calls: a key cannot unmask it.
+func TestImportByKeyRemovesNoMark(t *testing.T) {
+	t.Parallel()
+	pay := func(schema string) verb.Definition {
+		d := planned(httpplan.Plan{Body: &httpplan.Body{Type: "x/y", Kind: "json"}}, "card")
+		d.Schema = json.RawMessage(`{"type":"object","properties":{"card":` + schema + `}}`)
+		return d
+	}
+	marked, plain := pay(`{"properties":{"pin":{"type":"string","x-sensitive":true}}}`), pay(`{"properties":{"pin":{"type":"string"}}}`)
+	for name, tt := range map[string]struct {
+		was, now verb.Definition
+		want     []string
+	}{
+		"the same":    {marked, marked, nil},
+		"a mark more": {plain, marked, nil},
+		"a mark less": {marked, plain, []string{"mask"}},
+		"all of it":   {marked, pay(`{"writeOnly":true}`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := knew(tt.was, false)
+			before.places, before.schema = placesOf(tt.was.Plan, argsOf(tt.was.Schema)), tt.was.Schema
+			changes := compare(known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now})
+			var got []string
+			for _, c := range changes {
+				got = append(got, c.What)
+			}
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.want == nil, refused(changes) == nil)
+		})
+	}
+}
+
 func TestFirstImportByKeyStaysAtWhatItsMethodsImply(t *testing.T) {
 	t.Parallel()
 	p := Provider{Slug: "shop", BaseURL: shopURL, Domain: "shop"}

@@ -66,7 +66,7 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 		list[i] = knownVerb{
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
 			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)),
-			places: placesOf(json.RawMessage(r.Plan), r.Args),
+			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
 		}
 	}
 	return list, nil
