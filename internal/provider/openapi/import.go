@@ -78,7 +78,16 @@ type loss struct {
 // maxWork. References that leave the document
 // are never followed.
 func Import(ctx context.Context, in ImportInput) (*Imported, error) {
-	return importWithin(in, &work{ctx: ctx, limit: maxWork})
+	return importWithin(in, &work{ctx: ctx, limit: maxWork, bytes: maxBytes})
+}
+
+// ImportSmall is Import for a document of at most MaxSmallDocument bytes, within a tenth of the
+// work and an eighth of the bytes that Import stores. It returns ErrNotSmall for any other.
+func ImportSmall(ctx context.Context, in ImportInput) (*Imported, error) {
+	if len(in.Document) > MaxSmallDocument {
+		return nil, ErrNotSmall
+	}
+	return importWithin(in, &work{ctx: ctx, limit: maxSmallWork, bytes: maxSmallBytes, small: true})
 }
 
 func importWithin(in ImportInput, w *work) (*Imported, error) {
@@ -240,8 +249,8 @@ func (im *importer) add(o *operation) error {
 		return nil
 	}
 	v.Name = im.names.pick(text(o.node, "operationId"), o.method, o.path)
-	if im.bytes += len(v.Schema) + len(v.Plan); im.bytes > maxBytes {
-		return fault.Invalid("/openapi", "size", "The schemas of the document's operations take more than 64 MiB together. Split it.")
+	if im.bytes += len(v.Schema) + len(v.Plan); im.bytes > im.doc.bytes {
+		return im.doc.exceeded("size", "The schemas of the document's operations take more than 64 MiB together. Split it.")
 	}
 	if o.readBack != nil {
 		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack})

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -13,6 +14,18 @@ import (
 // document is refused, so that one document never keeps a core for long.
 const maxWork = 15_000_000
 
+// Bounds of a document that ImportSmall takes. They are in proportion to those of Import: Stripe's
+// and GitHub's documents take less work and bytes for each MiB.
+const (
+	// MaxSmallDocument is the most bytes of a small document.
+	MaxSmallDocument = 1 << 20
+	maxSmallWork     = maxWork / 10
+	maxSmallBytes    = maxBytes / 8
+)
+
+// ErrNotSmall is the error of ImportSmall for a document that only Import takes.
+var ErrNotSmall = errors.New("openapi: the document takes more than a small one may")
+
 // checkEvery is after how many units the import looks whether its caller has left.
 const checkEvery = 10_000
 
@@ -20,6 +33,8 @@ const checkEvery = 10_000
 type work struct {
 	ctx     context.Context //nolint:containedctx // of one import, which passes it nowhere else
 	limit   int
+	bytes   int // that the import may store
+	small   bool
 	spent   int
 	checked int
 	err     error // why the import must end
@@ -33,7 +48,7 @@ func (w *work) spend(units int) bool {
 	}
 	w.spent += units
 	if w.spent > w.limit {
-		w.err = fault.Invalid("/openapi", "work", "The document takes too much work to import: its operations use too many or too large schemas. Split it.")
+		w.err = w.exceeded("work", "The document takes too much work to import: its operations use too many or too large schemas. Split it.")
 		return false
 	}
 	if w.checked == 0 || w.spent-w.checked > checkEvery {
@@ -44,6 +59,14 @@ func (w *work) spend(units int) bool {
 		}
 	}
 	return true
+}
+
+// exceeded returns the error of a document that takes too much of what the rule names.
+func (w *work) exceeded(rule, message string) error {
+	if w.small {
+		return ErrNotSmall
+	}
+	return fault.Invalid("/openapi", rule, message)
 }
 
 // compileWork returns what compiling a schema costs. The compiler looks each of its schemas up

@@ -69,6 +69,37 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 	}
 }
 
+// A small document runs beside a large one, so it must not take as long.
+func TestImportSmallTakesOnlySmallDocuments(t *testing.T) {
+	t.Parallel()
+	body := func(schema string) string {
+		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	large := `{"schemas":{"B":{"type":"object","properties":{` + listed(400, `"p%d":{"type":"string","description":"`+strings.Repeat("d", 100)+`"}`) + `}}}}`
+	for name, tc := range map[string]struct {
+		paths, components string
+		small             bool
+	}{
+		"few operations":        {repeated(10, body(`{"$ref":"#/components/schemas/B"}`)), large, true},
+		"a document of 1.1 MiB": {repeated(1, `{"description":"`+strings.Repeat("d", 1_150_000)+`"}`), `{}`, false},
+		"much work":             {repeated(30, body(`{"$ref":"#/components/schemas/B"}`)), `{"schemas":{"B":{"properties":{` + listed(5000, `"p%d":{}`) + `}}}}`, false},
+		"many bytes":            {repeated(200, body(`{"$ref":"#/components/schemas/B"}`)), large, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := openapi.ImportInput{Slug: "shop", Document: document("3.0.3", tc.paths, tc.components)}
+			_, err := openapi.ImportSmall(t.Context(), in)
+			if tc.small {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, openapi.ErrNotSmall)
+			}
+			_, err = openapi.Import(t.Context(), in)
+			require.NoError(t, err, "one that is not small is imported as a large one")
+		})
+	}
+}
+
 // ring is n schemas that all lead to all others.
 func ring(n int) string {
 	list := make([]string, n)

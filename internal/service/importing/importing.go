@@ -21,19 +21,26 @@ import (
 
 // Service imports providers. It is safe for concurrent use.
 type Service struct {
-	catalog     *catalog.Catalog
-	credentials *vault.Vault
-	egress      egress.Config
-	// turns lets one import run at a time: a large document takes hundreds of megabytes while
-	// it is read.
+	catalog      *catalog.Catalog
+	credentials  *vault.Vault
+	egress       egress.Config
+	small, large lane
+}
+
+// lane lets one import of its kind run at a time: a large document takes hundreds of megabytes
+// while it is read. A small one has a lane of its own, so that it does not wait for a large one.
+type lane struct {
 	turns *turns.Turns
+	read  func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
+	// most bounds one import with its storing. The importer refuses what takes too much work
+	// long before, so only a busy machine or database reaches it.
+	most time.Duration
 }
 
 // Bounds of imports.
 const (
-	// importTime bounds one import with its storing. The importer refuses what takes too much
-	// work long before, so only a busy machine or database reaches it.
-	importTime = 30 * time.Second
+	smallTime  = 10 * time.Second
+	largeTime  = 30 * time.Second
 	turnWait   = 30 * time.Second
 	turnsEach  = 8  // imports of one tenant that may wait
 	turnsMost  = 64 // imports that may wait in all
@@ -45,7 +52,11 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 	if c == nil || credentials == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{catalog: c, credentials: credentials, egress: cfg, turns: turns.New(turns.Config{Slots: 1, Wait: turnWait, Each: turnsEach, Most: turnsMost})}, nil
+	return &Service{catalog: c, credentials: credentials, egress: cfg, small: lane{newTurns(), openapi.ImportSmall, smallTime}, large: lane{newTurns(), openapi.Import, largeTime}}, nil
+}
+
+func newTurns() *turns.Turns {
+	return turns.New(turns.Config{Slots: 1, Wait: turnWait, Each: turnsEach, Most: turnsMost})
 }
 
 // Import reads a document and stores its provider and verbs in one transaction. It returns
@@ -53,7 +64,18 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 // VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED. Tenants take turns;
 // SERVICE_UNAVAILABLE where none comes in time, or the import takes too long.
 func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	free, err := s.turns.Take(ctx, who.TenantID.String())
+	if len(in.Document) <= openapi.MaxSmallDocument {
+		p, err := s.inTurn(ctx, s.small, who, in)
+		if !errors.Is(err, openapi.ErrNotSmall) {
+			return p, err
+		}
+	}
+	return s.inTurn(ctx, s.large, who, in)
+}
+
+// inTurn waits for a turn of the lane and imports the document.
+func (s *Service) inTurn(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
+	free, err := l.turns.Take(ctx, who.TenantID.String())
 	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
 		return catalog.Provider{}, later("Other imports are under way. Repeat the call later.", err)
 	}
@@ -61,9 +83,9 @@ func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.Import
 		return catalog.Provider{}, err
 	}
 	defer free()
-	limited, stop := context.WithTimeout(ctx, importTime)
+	limited, stop := context.WithTimeout(ctx, l.most)
 	defer stop()
-	p, err := s.store(limited, who, in)
+	p, err := s.store(limited, l, who, in)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return catalog.Provider{}, later("The import took too long and stored nothing. Repeat the call later.", err)
 	}
@@ -77,8 +99,8 @@ func later(message string, cause error) error {
 }
 
 // store reads the document and stores what came of it.
-func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	read, err := openapi.Import(ctx, in)
+func (s *Service) store(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
+	read, err := l.read(ctx, in)
 	if err != nil {
 		return catalog.Provider{}, err
 	}

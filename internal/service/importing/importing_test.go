@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
@@ -27,7 +29,11 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // newService returns a service over a catalog, and a key of a tenant.
 func newService(t *testing.T) (*importing.Service, *catalog.Catalog, actor.Actor) {
 	t.Helper()
-	db := testkit.Database(t)
+	return newServiceOn(t, testkit.Database(t))
+}
+
+func newServiceOn(t *testing.T, db testkit.DB) (*importing.Service, *catalog.Catalog, actor.Actor) {
+	t.Helper()
 	who := actor.Actor{Kind: actor.Key, TenantID: uuid.New(), ID: uuid.New()}
 	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(who.TenantID), dbsqlc.InsertTenantParams{ID: who.TenantID, Name: "t"}))
 	c, err := catalog.New(catalog.Deps{DB: db.Pool})
@@ -79,6 +85,47 @@ func TestImportRefusesServersThatMayNotBeCalled(t *testing.T) {
 			require.True(t, fault.HasCode(err, fault.CodeProviderNotFound))
 		})
 	}
+}
+
+// A large import that is under way delays no small one, and a small one no other tenant's large one.
+func TestImportSmallRunsBesideALargeOne(t *testing.T) {
+	t.Parallel()
+	for name, slow := range map[string]int{"a large one": 2 << 20, "a small one": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := testkit.Database(t)
+			s, _, by := newServiceOn(t, database)
+			conn, err := pgx.Connect(t.Context(), database.AdminURL)
+			require.NoError(t, err)
+			defer conn.Close(context.Background())
+			_, err = conn.Exec(t.Context(), "select pg_advisory_lock(hashtextextended($1, 0))", "import:"+by.TenantID.String()+":shop")
+			require.NoError(t, err)
+
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Import(t.Context(), by, sized("shop", slow))
+				done <- err
+			}()
+			require.Eventually(t, func() bool {
+				var waiting bool
+				err := conn.QueryRow(t.Context(), "select exists (select from pg_locks where locktype = 'advisory' and not granted)").Scan(&waiting)
+				return err == nil && waiting
+			}, 10*time.Second, time.Millisecond, "the slow import stores its verbs")
+			_, err = s.Import(t.Context(), by, sized("other", 2<<20+1-slow))
+			require.NoError(t, err, "the other kind has its own turn")
+			require.Empty(t, done)
+			_, err = conn.Exec(t.Context(), "select pg_advisory_unlock_all()")
+			require.NoError(t, err)
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+// sized is a document with a description of n bytes.
+func sized(slug string, n int) openapi.ImportInput {
+	in := document("https://api.shop.example", `,"description":"`+strings.Repeat("d", n)+`"`)
+	in.Slug = slug
+	return in
 }
 
 func TestImportEndsWithItsCaller(t *testing.T) {
