@@ -5,14 +5,24 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
+	"time"
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/strictjson"
 )
 
+// A body arrives within bodyTime and bodyTimePerMiB for each MiB of it. While it arrives it takes
+// the place of others, so a caller must not send it as slowly as they like.
+const (
+	bodyTime       = 10 * time.Second
+	bodyTimePerMiB = time.Second
+)
+
 // ReadBody reads the body of at most limit bytes for the Decode methods. It fails with
-// PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON.
+// PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON, the latter also for a body that
+// arrives too slowly.
 func (c *Call) ReadBody(limit int64) error {
 	if c.Request.ContentLength > limit {
 		return tooLarge(limit)
@@ -27,16 +37,37 @@ func (c *Call) ReadBody(limit int64) error {
 	if enc := c.Request.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return fault.New(fault.CodeUnsupportedMediaType, "The request body must not be compressed.")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Request.Body, limit))
+	paced := &pacedReader{body: http.MaxBytesReader(c.w, c.Request.Body, limit), control: http.NewResponseController(c.w), began: time.Now()}
+	body, err := io.ReadAll(paced)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.CodeInvalidJSON, "The request body arrived too slowly. It may take 10 seconds, and one more for each MiB.").Because(err)
 	case err != nil:
 		return fault.New(fault.CodeInvalidJSON, "The request body ended before it was complete.").Because(err)
 	}
+	// The deadline would end the call later: the server reads on to see the caller leave.
+	_ = paced.control.SetReadDeadline(time.Time{})
 	c.body = body
 	return nil
+}
+
+// pacedReader reads a body and moves the deadline of the connection with each part that arrived.
+type pacedReader struct {
+	body    io.Reader
+	control *http.ResponseController
+	began   time.Time
+	read    int
+}
+
+// Read implements io.Reader. It fails with os.ErrDeadlineExceeded if the body is too slow.
+func (p *pacedReader) Read(b []byte) (int, error) {
+	_ = p.control.SetReadDeadline(p.began.Add(bodyTime + time.Duration(p.read>>20)*bodyTimePerMiB)) // only the recorder of a test has none
+	n, err := p.body.Read(b)
+	p.read += n
+	return n, err
 }
 
 // SkipBody reads at most limit bytes of the body and keeps none.
