@@ -692,13 +692,13 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 
 const UpsertProvider = `-- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash,
-                       imported, degraded, rejected, created_at, updated_at)
+                       imported, degraded, rejected, verb_bytes, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, $12, $12)
+        $9, $10, $11, $12, $13, $13)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
@@ -716,6 +716,7 @@ type UpsertProviderParams struct {
 	Imported     int32
 	Degraded     []byte
 	Rejected     []byte
+	VerbBytes    int64
 	Now          time.Time
 }
 
@@ -739,6 +740,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.Imported,
 		arg.Degraded,
 		arg.Rejected,
+		arg.VerbBytes,
 		arg.Now,
 	)
 	var i UpsertProviderRow

@@ -303,6 +303,7 @@ type Provider struct {
 	Rejected     []byte
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	VerbBytes    int64
 }
 
 type RefreshToken struct {

@@ -41,6 +41,7 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 	if err != nil {
 		return Provider{}, err
 	}
+	arg.VerbBytes = bytesOf(verbs)
 	err = c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if err := c.lockImport(ctx, tx, who.TenantID, p.Slug); err != nil {
 			return err
@@ -69,7 +70,7 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		if err := c.q.ForgetRemovedProvider(ctx, tx, dbsqlc.ForgetRemovedProviderParams{TenantID: who.TenantID, Slug: p.Slug}); err != nil {
 			return fmt.Errorf("catalog: forget a removed provider: %w", err)
 		}
-		for _, r := range []quota.Resource{quota.Providers, quota.Verbs} {
+		for _, r := range []quota.Resource{quota.Providers, quota.Verbs, quota.VerbBytes} {
 			if err := c.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
 				return err
 			}
@@ -171,6 +172,15 @@ func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderPar
 		TenantID: tenant, Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseUrl: p.BaseURL, AuthType: string(p.AuthType), Auth: p.Auth,
 		DocumentHash: p.DocumentHash[:], Imported: int32(p.Imported), Degraded: degraded, Rejected: rejected, Now: now,
 	}, nil
+}
+
+// bytesOf returns how many bytes the schemas and plans of the verbs take.
+func bytesOf(verbs []verb.Definition) int64 {
+	n := 0
+	for _, v := range verbs {
+		n += len(v.Schema) + len(v.Plan)
+	}
+	return int64(n)
 }
 
 func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc.InsertVerbsParams {

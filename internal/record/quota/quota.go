@@ -26,6 +26,7 @@ const (
 	Sessions    Resource = "sessions"
 	Providers   Resource = "providers"
 	Verbs       Resource = "verbs"
+	VerbBytes   Resource = "verb_bytes"
 	Credentials Resource = "credentials"
 	Policies    Resource = "policies"
 	PolicyBytes Resource = "policy_bytes"
@@ -73,6 +74,11 @@ func Table() []Spec {
 		{
 			Verbs, 50_000, "verbs of these providers together", "Import fewer operations, or delete a provider.",
 			"SELECT FROM verbs WHERE tenant_id = $1", "",
+		},
+		{
+			// The schemas of eight documents of the largest kind; an import has counted its own.
+			VerbBytes, 512 << 20, "bytes of the schemas and request plans of these verbs together", "Import fewer operations, or delete a provider.", "",
+			"SELECT coalesce(sum(verb_bytes), 0) FROM providers WHERE tenant_id = $1",
 		},
 		{
 			Credentials, 10_000, "credentials, those of customers included", "Delete one that is no longer used.",
