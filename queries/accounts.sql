@@ -6,10 +6,12 @@ SELECT set_config('app.login_email', @email::text, true);
 -- Makes a tenant, its owner and the audit record, or nothing where the address is taken.
 -- An invitation takes no address: one tenant must not stop an address from having a tenant
 -- of its own. The message in the log makes both cases write and flush when they commit.
--- So the time that they take does not show which case it was.
+-- So the time that they take does not show which case it was. Nothing is made either where the
+-- user exists: for a taken address the caller makes another user, and undoes that.
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT @user_id::uuid, @tenant_id::uuid, @email::text, @password_hash::text, @name::text, 'owner', @now::timestamptz, @now::timestamptz
+     WHERE NOT EXISTS (SELECT FROM users WHERE users.id = @user_id::uuid)
     ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
     RETURNING id, tenant_id
 ), owned AS (

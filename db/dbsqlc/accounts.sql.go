@@ -497,6 +497,7 @@ const SignUp = `-- name: SignUp :one
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::text, 'owner', $6::timestamptz, $6::timestamptz
+     WHERE NOT EXISTS (SELECT FROM users WHERE users.id = $1::uuid)
     ON CONFLICT (email) WHERE joined_at IS NOT NULL AND removed_at IS NULL DO NOTHING
     RETURNING id, tenant_id
 ), owned AS (
@@ -531,7 +532,8 @@ type SignUpRow struct {
 // Makes a tenant, its owner and the audit record, or nothing where the address is taken.
 // An invitation takes no address: one tenant must not stop an address from having a tenant
 // of its own. The message in the log makes both cases write and flush when they commit.
-// So the time that they take does not show which case it was.
+// So the time that they take does not show which case it was. Nothing is made either where the
+// user exists: for a taken address the caller makes another user, and undoes that.
 func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUpRow, error) {
 	row := db.QueryRow(ctx, SignUp,
 		arg.UserID,

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -63,16 +64,35 @@ func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (
 	if tenantName == "" {
 		tenantName = email
 	}
-	b := &db.Batch{}
-	db.QueueExec(b, s.q.PresentAddress, email)
-	db.Queue(b, s.q.SignUp, dbsqlc.SignUpParams{
+	row := dbsqlc.SignUpParams{
 		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenantName,
 		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
-	})
-	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+	}
+	if err := s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row) }); err != nil {
 		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
 	}
 	return SignedUp{UserID: user, Message: signedUp}, nil
+}
+
+// makeOwner makes the tenant and its owner, or nothing where the address is taken. In both cases
+// it sends the same statements and writes the same rows, so that its time does not tell them
+// apart: for a taken address the rows are made with another one, and undone.
+func (s *Service) makeOwner(ctx context.Context, tx pgx.Tx, row dbsqlc.SignUpParams) error {
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.PresentAddress, row.Email)
+	db.Queue(b, s.q.SignUp, row)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return err
+	}
+	undone, err := tx.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin what is undone: %w", err)
+	}
+	row.Email = row.UserID.String() + "@taken.invalid"
+	if _, err := s.q.SignUp(ctx, undone, row); err != nil {
+		return fmt.Errorf("write what is undone: %w", err)
+	}
+	return undone.Rollback(ctx)
 }
 
 func (s *Service) hashPassword(ctx context.Context, who actor.Actor, password string) (string, error) {
