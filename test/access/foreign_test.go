@@ -259,7 +259,11 @@ func TestListShowsNothingOfOtherTenants(t *testing.T) {
 		for _, query := range []string{"", "?limit=500", "?limit=500&status=all", "?status=active&limit=500", "?format=tools&limit=500", "?q=beta"} {
 			for _, header := range []http.Header{bearer(w.a.token), calls, manages} {
 				a := w.call(t, request{method: op.method, path: op.path + query, header: header})
-				for _, theirs := range []string{"beta", w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey} {
+				name := "beta"
+				if strings.HasPrefix(op.path, "/v1/audit") {
+					name = w.b.email // other tests of A ask for B's verbs by name, which A's own trail records
+				}
+				for _, theirs := range []string{name, w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey} {
 					require.NotContains(t, string(a.Body), theirs, "%s%s", op.id(), query)
 				}
 				lists++
