@@ -44,3 +44,35 @@ func TestQuotaOfVerbBytesCountsAllProviders(t *testing.T) {
 	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail"))
 	require.NoError(t, imports("shop", larger))
 }
+
+// What is removed is not forgotten for what is removed later, so the import that would make it
+// too much is refused, and no removal.
+func TestQuotaOfCatalogEntriesCountsWhatWasRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.limited(t, map[string]int64{"catalog_entries": 6})
+	imports := func(slug string, names ...string) error {
+		var verbs []verb.Definition
+		for _, name := range names {
+			verbs = append(verbs, newVerb(name, "d", verb.RiskHigh))
+		}
+		_, err := c.Replace(t.Context(), by(r.tenant), provider(slug, "bearer"), verbs)
+		return err
+	}
+	require.NoError(t, imports("shop", "a", "b"))
+	require.NoError(t, imports("mail", "c", "d"))
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail"))
+	require.NoError(t, imports("shop", "a"), "a removal adds nothing")
+	err := imports("shop", "a", "e")
+	requireCode(t, err, fault.CodeQuotaExceeded)
+	require.Contains(t, err.Error(), "quota catalog_entries: at most 6 ")
+	requireCode(t, imports("third"), fault.CodeQuotaExceeded)
+	require.NoError(t, imports("shop", "a", "b"), "it is there again instead")
+	require.NoError(t, imports("mail", "c", "d"))
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "shop"))
+	_, err = c.Replace(t.Context(), by(r.other), provider("shop", "bearer"), []verb.Definition{newVerb("a", "d", verb.RiskHigh)})
+	require.NoError(t, err, "another tenant has a quota of its own")
+	var removed int
+	require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT count(*) FROM removed_verbs WHERE tenant_id = $1", r.tenant).Scan(&removed))
+	require.Equal(t, 2, removed)
+}

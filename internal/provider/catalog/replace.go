@@ -70,7 +70,7 @@ func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verb
 		if err := c.q.ForgetRemovedProvider(ctx, tx, dbsqlc.ForgetRemovedProviderParams{TenantID: who.TenantID, Slug: p.Slug}); err != nil {
 			return fmt.Errorf("catalog: forget a removed provider: %w", err)
 		}
-		for _, r := range []quota.Resource{quota.Providers, quota.Verbs, quota.VerbBytes} {
+		for _, r := range []quota.Resource{quota.Providers, quota.Verbs, quota.Catalog, quota.VerbBytes} {
 			if err := c.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
 				return err
 			}

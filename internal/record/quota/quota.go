@@ -26,6 +26,7 @@ const (
 	Sessions    Resource = "sessions"
 	Providers   Resource = "providers"
 	Verbs       Resource = "verbs"
+	Catalog     Resource = "catalog_entries"
 	VerbBytes   Resource = "verb_bytes"
 	Credentials Resource = "credentials"
 	Policies    Resource = "policies"
@@ -74,6 +75,13 @@ func Table() []Spec {
 		{
 			Verbs, 50_000, "verbs of these providers together", "Import fewer operations, or delete a provider.",
 			"SELECT FROM verbs WHERE tenant_id = $1", "",
+		},
+		{
+			// A removal makes one of the other, so it is never refused. To forget the oldest instead would
+			// leave a key's next import with nothing to be compared with.
+			Catalog, 100_000, "these providers and verbs, and those that are remembered as removed", "Import what was removed under the names that it had.",
+			"SELECT FROM providers WHERE tenant_id = $1 UNION ALL SELECT FROM verbs WHERE tenant_id = $1" +
+				" UNION ALL SELECT FROM removed_providers WHERE tenant_id = $1 UNION ALL SELECT FROM removed_verbs WHERE tenant_id = $1", "",
 		},
 		{
 			// The schemas of eight documents of the largest kind; an import has counted its own.
