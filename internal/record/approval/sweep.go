@@ -84,7 +84,7 @@ type Sweeper struct {
 	d      SweeperDeps
 	owners map[SubjectType]Owner
 
-	// mu guards where the next pass goes on; both begin anew at the end of their list.
+	// mu guards where the next pass goes on; both start over at the end of their list.
 	mu      sync.Mutex
 	changed string // after this id
 	overdue overdueAt
