@@ -35,9 +35,7 @@ ON CONFLICT (tenant_id, provider, name, route) DO UPDATE
        idempotency = excluded.idempotency, removed_at = excluded.removed_at;
 
 -- name: ForgetRemovedVerbs :exec
--- Those that the provider has again, and the oldest beyond @most.
+-- Those that the provider has again.
 DELETE FROM removed_verbs r
  WHERE r.tenant_id = @tenant_id AND r.provider = @provider
-   AND ((r.name, r.route) IN (SELECT unnest(@names::text[]), unnest(@routes::text[]))
-        OR (r.name, r.route) IN (SELECT o.name, o.route FROM removed_verbs o WHERE o.tenant_id = @tenant_id AND o.provider = @provider
-                                  ORDER BY o.removed_at DESC, o.name, o.route OFFSET @most));
+   AND (r.name, r.route) IN (SELECT unnest(@names::text[]), unnest(@routes::text[]));

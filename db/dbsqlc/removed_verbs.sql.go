@@ -29,9 +29,7 @@ func (q *Queries) ForgetRemovedProvider(ctx context.Context, db DBTX, arg Forget
 const ForgetRemovedVerbs = `-- name: ForgetRemovedVerbs :exec
 DELETE FROM removed_verbs r
  WHERE r.tenant_id = $1 AND r.provider = $2
-   AND ((r.name, r.route) IN (SELECT unnest($3::text[]), unnest($4::text[]))
-        OR (r.name, r.route) IN (SELECT o.name, o.route FROM removed_verbs o WHERE o.tenant_id = $1 AND o.provider = $2
-                                  ORDER BY o.removed_at DESC, o.name, o.route OFFSET $5))
+   AND (r.name, r.route) IN (SELECT unnest($3::text[]), unnest($4::text[]))
 `
 
 type ForgetRemovedVerbsParams struct {
@@ -39,17 +37,15 @@ type ForgetRemovedVerbsParams struct {
 	Provider string
 	Names    []string
 	Routes   []string
-	Most     int32
 }
 
-// Those that the provider has again, and the oldest beyond @most.
+// Those that the provider has again.
 func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRemovedVerbsParams) error {
 	_, err := db.Exec(ctx, ForgetRemovedVerbs,
 		arg.TenantID,
 		arg.Provider,
 		arg.Names,
 		arg.Routes,
-		arg.Most,
 	)
 	return err
 }

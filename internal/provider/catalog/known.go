@@ -12,10 +12,6 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// maxRemoved is how many removed verbs of a provider are remembered, the latest first. It is
-// as many as one document may have. Only users remove verbs, so no key can have one forgotten.
-const maxRemoved = 20_000
-
 // lockImport waits for other imports and deletions of the provider, until the transaction ends.
 func (c *Catalog) lockImport(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) error {
 	if err := c.q.LockImport(ctx, tx, "import:"+tenant.String()+":"+slug); err != nil {
@@ -72,10 +68,10 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	return list, nil
 }
 
-// remember keeps what is removed of a provider whose verbs are these from now on.
+// remember keeps all that is removed of a provider whose verbs are these from now on.
 func (c *Catalog) remember(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, was []knownVerb, now []verb.Definition) error {
 	has := map[string]bool{}
-	forget := dbsqlc.ForgetRemovedVerbsParams{TenantID: tenant, Provider: slug, Names: []string{}, Routes: []string{}, Most: maxRemoved}
+	forget := dbsqlc.ForgetRemovedVerbsParams{TenantID: tenant, Provider: slug, Names: []string{}, Routes: []string{}}
 	for _, d := range now {
 		r := routeOf(d.Name, d.Plan)
 		has[d.Name+" "+string(r)] = true

@@ -76,3 +76,19 @@ func TestQuotaOfCatalogEntriesCountsWhatWasRemoved(t *testing.T) {
 	require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT count(*) FROM removed_verbs WHERE tenant_id = $1", r.tenant).Scan(&removed))
 	require.Equal(t, 2, removed)
 }
+
+// A key can import very many operations that a user then removes. They push nothing out.
+func TestWhatIsRemovedLaterHasNothingForgotten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("a", "d", verb.RiskHigh))
+	r.replace(t, r.tenant, provider("shop", "bearer"))
+	_, err := r.admin.Exec(t.Context(), `INSERT INTO removed_verbs SELECT tenant_id, provider, route || n, name || n, domain, risk_level, operation_type, idempotency, removed_at + interval '1 hour'
+		FROM removed_verbs, generate_series(1, 20000) n WHERE tenant_id = $1`, r.tenant)
+	require.NoError(t, err)
+	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("b", "d", verb.RiskHigh))
+	r.replace(t, r.tenant, provider("shop", "bearer"))
+	var kept bool
+	require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM removed_verbs WHERE tenant_id = $1 AND name = 'a')", r.tenant).Scan(&kept))
+	require.True(t, kept)
+}
