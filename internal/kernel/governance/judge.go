@@ -218,7 +218,7 @@ func (c *condition) work(v value) int {
 		}
 	case OpContains, OpNotContains:
 		work += len(v.text) / bytesPerStep
-	default: // no more than the operands are long
+	default: // at most as much as the operands are long
 		for i := range c.list {
 			work += len(c.list[i].text) / bytesPerStep
 		}

@@ -14,7 +14,7 @@ import (
 	"agentruntime/db/dbsqlc"
 )
 
-// How the sweeper works, so that ten thousand pending approvals cost no more than a hundred.
+// How the sweeper works, so that ten thousand pending approvals cost the same as a hundred.
 // Each pass
 //
 //   - signals the workflows of approvals that depend on something that changed,
