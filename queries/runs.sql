@@ -18,11 +18,13 @@ SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key);
 
 -- name: RunByKeys :many
+-- The inner SELECT makes the id a value that is known before the scan. As a bare coalesce it
+-- would be no condition of an index under row-level security.
 -- The run that the first key names, otherwise that of the second. A call that is refused
 -- does not bind its new key to the run.
-SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = coalesce(
+SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]),
-    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[2]));
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[2])));
 
 -- name: GetRun :one
 SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id;
