@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules
 GO ?= go
 # Small static binaries whose bytes do not depend on where they were built.
 RELEASE := -trimpath -ldflags '-s -w'
+# $(PROGRESS) compiles as `go build` does, and shows how far it is.
+PROGRESS := GO='$(GO)' bin/progress
 # Where the programs come from that `make conformance` tests against.
 NODE_DIR := test/node
 
@@ -20,9 +22,15 @@ help: ## list the targets
 
 # --- working on it ----------------------------------------------------------
 
+# TEMPORAL=host:port is the address of a Temporal server that runs already. The binary
+# then contains none, which makes it small and quick to compile.
+dev_binary = bin/agentruntime-dev$(if $(TEMPORAL),-external)
+
 .PHONY: dev
-dev: ## run everything in one process tree (flags: make dev ARGS='--listen :8080')
-	$(GO) run ./cmd/agentruntime-dev $(ARGS)
+dev: bin/progress ## run everything in one process tree (ARGS='--listen :8080', TEMPORAL=host:port)
+	@echo 'Compiling what is not compiled yet; the first time takes minutes.'
+	@$(PROGRESS) $(if $(TEMPORAL),-tags external) -o $(dev_binary) ./cmd/agentruntime-dev
+	@$(dev_binary) $(if $(TEMPORAL),--temporal '$(TEMPORAL)') $(ARGS)
 
 .PHONY: build
 build: ## build the product binary, bin/agentruntime
@@ -43,16 +51,17 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 # twice as long with the race detector. So those run without it, and all other packages
 # with it: our own concurrency is there. Those with the server go first. Then the
 # end-to-end tests find it compiled when they build the development binary, and stay
-# within their time limit.
+# within their time limit. `make verify` vets, tagged files too: with each test, vet would
+# read all packages again, in every lane.
 # $(call lane,SIGN) lists packages with tests. SIGN ! selects those that do not link the
 # server, an empty SIGN those that do.
 lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
 	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }'
 
 .PHONY: test
-test: bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,)); [[ -z $$packages ]] || $(GO) test -timeout 15m $$packages
-	packages=$$($(call lane,!)); $(GO) test -race -timeout 15m $$packages
+test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable
+	packages=$$($(call lane,)); [[ -z $$packages ]] || { $(PROGRESS) -tests $$packages; $(GO) test -vet=off -timeout 15m $$packages; }
+	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 15m $$packages
 
 .PHONY: test-race
 test-race: bin/stripe-mock ## run all tests with the race detector, the Temporal server too (slow)
@@ -66,6 +75,7 @@ lint: bin/golangci-lint bin/workflowcheck ## run golangci-lint, and workflowchec
 .PHONY: verify
 verify: verify-gen verify-format verify-modules lint ## everything that must pass before a commit, besides the tests
 	$(GO) vet ./...
+	$(GO) vet -tags external ./cmd/agentruntime-dev
 
 # Compares the tree with itself before and after, so it works on uncommitted
 # changes and in an exported archive.
@@ -88,24 +98,33 @@ verify-modules: ## fail when go.mod is not tidy
 
 .PHONY: conformance
 conformance: bin/stripe-mock node ## run the tests that need Node (prism, real API documents)
-	$(GO) test -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
+	$(GO) test -vet=off -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
 
 .PHONY: chaos
 chaos: ## kill processes at every failpoint, the long lane (half an hour)
-	$(GO) test -tags chaos -run '^TestChaos' -count=1 -timeout 60m -v $(call tagged,chaos)
+	$(GO) test -vet=off -tags chaos -run '^TestChaos' -count=1 -timeout 60m -v $(call tagged,chaos)
+
+.PHONY: soak
+soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MINUTES=30)
+	$(GO) test -vet=off -tags soak -run '^TestSoak' -count=1 -timeout 75m -v $(call tagged,soak)
 
 .PHONY: bench
-bench: ## measure the service against the bare workflow on the same server
-	$(GO) run ./cmd/agentruntime-dev bench $(ARGS)
+bench: bin/progress ## measure the service against the bare workflow on the same server
+	@$(PROGRESS) -o bin/agentruntime-dev ./cmd/agentruntime-dev
+	bin/agentruntime-dev bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built (not .dev, which has your data)
 	rm -rf bin $(NODE_DIR)/node_modules
 
+# It needs no more than a small part of the standard library.
+bin/progress: $(filter-out %_test.go,$(wildcard internal/dev/progress/*.go))
+	$(GO) build -o $@ ./internal/dev/progress && touch $@
+
 # --- tools, each from its own module under tools/ ---------------------------
 
-# $(call tool,MODULE DIRECTORY,PACKAGE)
-tool = CGO_ENABLED=0 $(GO) -C tools/$(1) build $(RELEASE) -o $(CURDIR)/$@ $(2) && touch $@
+# $(call tool,MODULE DIRECTORY,PACKAGE). GOGC: see compilerEnv in internal/dev/progress.
+tool = CGO_ENABLED=0 GOGC=400 $(GO) -C tools/$(1) build $(RELEASE) -o $(CURDIR)/$@ $(2) && touch $@
 
 bin/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
 	$(call tool,sqlc,github.com/sqlc-dev/sqlc/cmd/sqlc)

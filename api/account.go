@@ -14,11 +14,14 @@ import (
 // Accounts is what the endpoints of sessions and users need of the account domain.
 type Accounts interface {
 	Users
+	Self
+	Mailed
 	SignUp(ctx context.Context, who actor.Actor, in account.SignupInput) (account.SignedUp, error)
 	LogIn(ctx context.Context, who actor.Actor, in account.LoginInput) (account.Login, error)
 	Refresh(ctx context.Context, who actor.Actor, refreshToken string) (account.Login, error)
 	LogOut(ctx context.Context, who actor.Actor, session uuid.UUID) error
 	AcceptInvitation(ctx context.Context, who actor.Actor, in account.AcceptInput) (account.Login, error)
+	Join(ctx context.Context, who actor.Actor, in account.AcceptInput) error
 }
 
 type signupBody struct {

@@ -25,6 +25,8 @@ type Runs interface {
 	Evaluate(ctx context.Context, tenant uuid.UUID, verb string, args, metadata json.RawMessage) (run.Evaluation, error)
 	Get(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
+	// Await waits until the run has an answer, at most until the given time.
+	Await(ctx context.Context, r run.Run, until time.Time) (run.Run, error)
 	Cancel(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	Resolve(ctx context.Context, who actor.Actor, executionID string, res run.Resolution) (run.Run, error)
 	Shown(ctx context.Context, r run.Run) run.Run
@@ -56,18 +58,19 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := c.DecodeExact(&b, "/args", "/metadata"); err != nil {
 		return wire.Reply{}, err
 	}
-	req, err := b.request(c.Request)
+	req, err := b.request(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	out, err := s.deps.Runs.Do(ctx, c.Actor, req)
+	room := &answerRoom{s: s, c: c}
+	out, err := s.deps.Runs.Do(run.WithRoom(ctx, room.take), c.Actor, req)
 	if err != nil {
-		return wire.Reply{}, err
+		return wire.Reply{}, s.suggest(ctx, c, req.Verb, err)
 	}
 	if f := out.Fault(); f != nil {
 		return wire.Reply{}, f
 	}
-	if err := s.roomForAnswer(ctx, c, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
+	if err := room.take(ctx, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
 		return wire.Reply{}, err
 	}
 	rep := wire.OK(s.runData(out))
@@ -80,7 +83,7 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 
 // request returns the run that the body and the headers ask for, or what is wrong with
 // them.
-func (b runBody) request(r *http.Request) (run.Request, error) {
+func (b runBody) request(c *wire.Call) (run.Request, error) {
 	var v wire.Validation
 	req := run.Request{Verb: v.Text("/verb", b.Verb, 255), Args: v.Object("/args", b.Args, true), Metadata: v.Object("/metadata", b.Metadata, false)}
 	req.SessionID = v.OptionalID("/session_id", b.SessionID)
@@ -89,7 +92,7 @@ func (b runBody) request(r *http.Request) (run.Request, error) {
 	}
 	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
 	req.ExpiresIn = expiresIn(&v, b.ExpiresIn)
-	req.Wait = preferWait(&v, r.Header.Values("Prefer"))
+	req.Wait = preferWait(&v, c.Request.Header.Values("Prefer"))
 	if err := v.Err(); err != nil {
 		return run.Request{}, err
 	}
@@ -100,30 +103,24 @@ func (b runBody) request(r *http.Request) (run.Request, error) {
 	if req.IdempotencyKey, err = keyField("/idempotency_key", b.IdempotencyKey); err != nil {
 		return run.Request{}, err
 	}
-	if values := r.Header.Values("Idempotency-Key"); len(values) > 0 {
-		key, err := keyField("header.Idempotency-Key", &values[0])
-		switch {
-		case err != nil:
-			return run.Request{}, err
-		case len(values) > 1, b.IdempotencyKey != nil && req.IdempotencyKey != key:
-			return run.Request{}, fault.New(fault.CodeInvalidIdempotencyKey, "The header Idempotency-Key and idempotency_key name different keys.")
-		}
+	key, given, err := c.IdempotencyKey()
+	switch {
+	case err != nil:
+		return run.Request{}, err
+	case given && b.IdempotencyKey != nil && req.IdempotencyKey != key:
+		return run.Request{}, fault.New(fault.CodeInvalidIdempotencyKey, "The header Idempotency-Key and idempotency_key name different keys.")
+	case given:
 		req.IdempotencyKey, req.KeyByHeader = key, true
 	}
 	return req, nil
 }
 
-// keyField reads an id of the fence's namespace: 1 to 255 visible ASCII characters.
+// keyField reads an id of the fence's namespace where it is given.
 func keyField(path string, s *string) (string, error) {
 	if s == nil {
 		return "", nil
 	}
-	if !wire.VisibleASCII(*s, 255) {
-		f := fault.New(fault.CodeInvalidIdempotencyKey, "")
-		f.Details = []fault.Detail{{Path: path, Rule: "format", Message: "1 to 255 visible ASCII characters."}}
-		return "", f
-	}
-	return *s, nil
+	return wire.IdempotencyKeyOf(path, *s)
 }
 
 // expiresIn reads how long the run may be sent: whole seconds, at most a day.
@@ -311,7 +308,7 @@ func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	}
 	e, err := s.deps.Runs.Evaluate(ctx, c.Actor.TenantID, name, args, metadata)
 	if err != nil {
-		return wire.Reply{}, err
+		return wire.Reply{}, s.suggest(ctx, c, name, err)
 	}
 	policy := policyName(true, e.Verdict.PolicyName)
 	asked, notAsked := e.Verdict.ShownRequirements()

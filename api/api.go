@@ -37,11 +37,14 @@ type Deps struct {
 	Auth        Authenticator
 	Revocations Revocations
 	Log         *slog.Logger
-	// Ready reports why the process cannot serve, nil when it can.
-	Ready func(context.Context) error
+	// Ready reports why the process cannot serve, nil when it can. Then warnings say what
+	// operators should do.
+	Ready func(context.Context) (warnings []string, err error)
 	Now   func() time.Time
 	// Proxies are believed about the address of a caller; nil means none.
 	Proxies wire.Proxies
+	// Addresses limit the requests without a valid credential.
+	Addresses wire.Addresses
 
 	Accounts    Accounts
 	Keys        Keys
@@ -53,30 +56,43 @@ type Deps struct {
 	Approvals   Approvals
 	Policies    Policies
 	Audit       Audit
+	Events      Events
+	Webhooks    Webhooks
+	Creations   Creations
+	Customers   Customers
+	RateLimits  RateLimits
+
+	KillSwitches KillSwitches
 }
 
 // Server serves the API.
 type Server struct {
 	deps    Deps
 	handler http.Handler
-	uploads *uploads
-	bodies  *share.Pool
-	answers *share.Pool
+	// parameters are the query parameters of each route; see documentedParameters.
+	parameters map[string][]string
+	uploads    *uploads
+	bodies     *share.Pool
+	answers    *share.Pool
 }
 
 // New builds the router; every collaborator is required.
 func New(d Deps) (*Server, error) {
 	switch {
-	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil:
-		return nil, errors.New("api: authenticator, revocations, log and readiness are required")
-	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil:
+	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil, d.Addresses == nil:
+		return nil, errors.New("api: authenticator, revocations, log, readiness and addresses are required")
+	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil, d.Events == nil, d.Webhooks == nil, d.Creations == nil, d.RateLimits == nil:
 		return nil, errors.New("api: a service is missing")
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{deps: d, uploads: newUploads(), bodies: newBodies(), answers: newAnswers()}
-	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, s.router())
+	parameters, err := documentedParameters(openapiJSON)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{deps: d, parameters: parameters, uploads: newUploads(), bodies: newBodies(), answers: newAnswers()}
+	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
 }
 
@@ -93,5 +109,6 @@ func (s *Server) router() http.Handler {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
 	mountDocs(mux)
+	s.mountMailPages(mux)
 	return mux
 }

@@ -10,6 +10,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -18,13 +19,16 @@ import (
 type Approvals interface {
 	Get(ctx context.Context, tenant uuid.UUID, id string) (desk.Detailed, error)
 	List(ctx context.Context, tenant uuid.UUID, f desk.Filter) (page []desk.Approval, more bool, err error)
+	// Mine returns the id to continue after as next, "" after the last page.
+	Mine(ctx context.Context, who actor.Actor, f desk.Filter) (page []desk.Approval, next string, err error)
 	Counts(ctx context.Context, tenant uuid.UUID) (map[governance.ApprovalStatus]int64, error)
 	Decide(ctx context.Context, who actor.Actor, id string, in desk.Input) (desk.Detailed, error)
 
 	CreateGrant(ctx context.Context, who actor.Actor, in desk.NewGrant) (desk.Grant, error)
 	GetGrant(ctx context.Context, tenant, id uuid.UUID) (desk.Grant, error)
 	Grants(ctx context.Context, tenant uuid.UUID, f desk.GrantFilter) (page []desk.Grant, more bool, err error)
-	RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (desk.Grant, error)
+	NarrowGrant(ctx context.Context, who actor.Actor, id uuid.UUID, p desk.GrantPatch) (desk.Grant, error)
+	RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[desk.Grant]) error
 }
 
 // approvalView is an approval as lists show it, without the request and the decisions.
@@ -43,12 +47,12 @@ type approvalView struct {
 	PolicyName   string                   `json:"policy_name"`
 	Reason       string                   `json:"reason"`
 	Requirements []governance.Requirement `json:"requirements"`
-	Requester    *uuid.UUID               `json:"requester"`
+	Requester    *string                  `json:"requester"`
 	EditedFrom   *string                  `json:"edited_from"`
-	EditedBy     *uuid.UUID               `json:"edited_by"`
+	EditedBy     *string                  `json:"edited_by"`
 	SupersededBy *string                  `json:"superseded_by"`
 	ClosedReason string                   `json:"closed_reason"`
-	DecidedBy    *uuid.UUID               `json:"decided_by"`
+	DecidedBy    *string                  `json:"decided_by"`
 	CreatedAt    time.Time                `json:"created_at"`
 	ExpiresAt    *time.Time               `json:"expires_at"`
 	DecidedAt    *time.Time               `json:"decided_at"`
@@ -93,9 +97,9 @@ func viewApproval(a desk.Approval) approvalView {
 	v := approvalView{
 		ID: a.ID, Kind: string(a.Kind), ExecutionID: a.ExecutionID, WorkflowID: a.WorkflowID,
 		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
-		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: a.Requester,
-		EditedFrom: a.EditedFrom, EditedBy: a.EditedBy, SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
-		DecidedBy: a.DecidedBy, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
+		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: byCaller(a.Requester),
+		EditedFrom: a.EditedFrom, EditedBy: byUser(a.EditedBy), SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
+		DecidedBy: byUser(a.DecidedBy), CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
 	}
 	if a.RunState != "" {
 		outcome := a.RunState.Status()
@@ -128,16 +132,29 @@ func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	approvals, more, err := s.deps.Approvals.List(ctx, c.Actor.TenantID, f)
+	mine, err := c.QueryBool("mine")
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]approvalView, len(approvals))
-	last := ""
-	for i, a := range approvals {
-		views[i], last = viewApproval(a), a.ID
+	if mine != nil && *mine {
+		page, next, err := s.deps.Approvals.Mine(ctx, c.Actor, f)
+		return approvalPage(f.Limit, page, next != "", next), err
 	}
-	return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, last)}, nil
+	page, more, err := s.deps.Approvals.List(ctx, c.Actor.TenantID, f)
+	last := ""
+	if len(page) > 0 {
+		last = page[len(page)-1].ID
+	}
+	return approvalPage(f.Limit, page, more, last), err
+}
+
+// approvalPage answers with a page, after which the next one begins at last.
+func approvalPage(limit int, page []desk.Approval, more bool, last string) wire.Reply {
+	views := make([]approvalView, len(page))
+	for i, a := range page {
+		views[i] = viewApproval(a)
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}
 }
 
 func approvalFilter(c *wire.Call) (f desk.Filter, err error) {
@@ -157,13 +174,8 @@ func approvalFilter(c *wire.Call) (f desk.Filter, err error) {
 	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	if raw, given := c.Query("policy_id"); given {
-		id, err := uuid.Parse(raw)
-		if err != nil {
-			v.Add("query.policy_id", "format", "policy_id is the id of a policy.")
-		}
-		f.PolicyID = &id
-	}
+	f.PolicyID, f.Requester = v.QueryID(c, "policy_id"), queryCaller(&v, c, "requester")
+	f.CustomerID = v.QueryText(c, "customer_id")
 	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	return f, v.Err()
 }

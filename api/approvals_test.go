@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -33,6 +34,8 @@ type fakeDesk struct {
 	filter   desk.Filter
 	grants   desk.GrantFilter
 	granted  desk.NewGrant
+	narrowed desk.GrantPatch
+	next     string // what Mine answers
 	more     bool
 	err      error
 
@@ -96,6 +99,11 @@ func (d *fakeDesk) CreateGrant(_ context.Context, who actor.Actor, in desk.NewGr
 	return someGrant(), d.err
 }
 
+func (d *fakeDesk) Mine(_ context.Context, who actor.Actor, f desk.Filter) ([]desk.Approval, string, error) {
+	d.approver, d.filter = who, f
+	return nil, d.next, d.err
+}
+
 func (*fakeDesk) GetGrant(context.Context, uuid.UUID, uuid.UUID) (desk.Grant, error) {
 	return someGrant(), nil
 }
@@ -105,13 +113,16 @@ func (d *fakeDesk) Grants(_ context.Context, _ uuid.UUID, f desk.GrantFilter) ([
 	return []desk.Grant{someGrant()}, d.more, nil
 }
 
-func (d *fakeDesk) RevokeGrant(_ context.Context, _ actor.Actor, id uuid.UUID) (desk.Grant, error) {
+func (d *fakeDesk) RevokeGrant(_ context.Context, _ actor.Actor, id uuid.UUID, _ fault.Expect[desk.Grant]) error {
 	if id == uuid.Nil {
-		return desk.Grant{}, fault.New(fault.CodeGrantNotFound, "")
+		return fault.New(fault.CodeGrantNotFound, "")
 	}
-	g := someGrant()
-	g.RevokedAt, g.RevokedBy = &someday, &someUser
-	return g, d.err
+	return d.err
+}
+
+func (d *fakeDesk) NarrowGrant(_ context.Context, _ actor.Actor, _ uuid.UUID, p desk.GrantPatch) (desk.Grant, error) {
+	d.narrowed = p
+	return someGrant(), d.err
 }
 
 func someGrant() desk.Grant {
@@ -123,17 +134,27 @@ func someGrant() desk.Grant {
 
 func newDesk() *fakeDesk { return &fakeDesk{decided: map[string]desk.Input{}} }
 
+// anyAddress lets every address call as often as it likes.
+func anyAddress() *rate.Addresses {
+	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: rate.Most, Loopback: rate.Most})
+	if err != nil {
+		panic(err)
+	}
+	return addresses
+}
+
 func deskServer(d *fakeDesk) *Server {
 	who := &door{}
 	s := &Server{deps: Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
 	}}
+	s.parameters, _ = documentedParameters(openapiJSON)
 	// The routes without the documentation, which takes long to compress under the race detector.
 	mux := chi.NewRouter()
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
-	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, nil, mux)
+	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, nil, anyAddress(), mux)
 	return s
 }
 
@@ -238,13 +259,15 @@ func TestApprovalListFilters(t *testing.T) {
 	t.Parallel()
 	until := someday.Add(time.Hour)
 	for query, want := range map[string]desk.Filter{
-		"":                              {Limit: 100},
-		"status=PENDING&limit=2":        {Status: governance.ApprovalPending, Limit: 2},
-		"kind=dry_run&risk_level=High":  {Kind: governance.ApprovalOfDryRun, RiskLevel: "high", Limit: 100},
-		"verb=shop:pay":                 {Provider: "shop", Verb: "pay", Limit: 100},
-		"provider=shop":                 {Provider: "shop", Limit: 100},
-		"execution_id=e%201":            {ExecutionID: "e 1", Limit: 100},
-		"policy_id=" + someKey.String(): {PolicyID: &someKey, Limit: 100},
+		"":                                   {Limit: 100},
+		"status=PENDING&limit=2":             {Status: governance.ApprovalPending, Limit: 2},
+		"kind=dry_run&risk_level=High":       {Kind: governance.ApprovalOfDryRun, RiskLevel: "high", Limit: 100},
+		"verb=shop:pay":                      {Provider: "shop", Verb: "pay", Limit: 100},
+		"provider=shop":                      {Provider: "shop", Limit: 100},
+		"execution_id=e%201":                 {ExecutionID: "e 1", Limit: 100},
+		"policy_id=" + someKey.String():      {PolicyID: &someKey, Limit: 100},
+		"requester=key:" + someKey.String():  {Requester: actor.CallerOf(&someKey, nil), Limit: 100},
+		"requester=user:" + someKey.String(): {Requester: actor.CallerOf(nil, &someKey), Limit: 100},
 		"from=" + someday.Format(time.RFC3339Nano) + "&to=" + until.Format(time.RFC3339Nano): {Since: &someday, Until: &until, Limit: 100},
 	} {
 		d := newDesk()
@@ -254,6 +277,7 @@ func TestApprovalListFilters(t *testing.T) {
 	}
 	for query, code := range map[string]fault.Code{
 		"status=open": fault.CodeValidation, "kind=x": fault.CodeValidation, "risk_level=x": fault.CodeValidation, "policy_id=x": fault.CodeValidation,
+		"requester=" + someKey.String(): fault.CodeValidation, "requester=map:" + someKey.String(): fault.CodeValidation,
 		"from=x": fault.CodeValidation, "verb=x": fault.CodeInvalidVerb, "limit=0": fault.CodeValidation, "cursor=%C3%A9": fault.CodeValidation,
 		"cursor=" + base64.RawURLEncoding.EncodeToString([]byte("a\x00")): fault.CodeValidation, "provider=%00": fault.CodeValidation,
 	} {
@@ -261,6 +285,25 @@ func TestApprovalListFilters(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, w.Code, "%s: %s", query, w.Body)
 		require.Contains(t, w.Body.String(), code, query)
 	}
+}
+
+// Of what waits for a user a page can be empty and not the last: they may approve none of the
+// newest.
+func TestEmptyPageOfWhatWaitsHasACursor(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.next = "appr_7"
+	s := deskServer(d)
+	var page struct {
+		Pagination wire.Pagination
+		Data       []approvalView
+	}
+	require.NoError(t, json.Unmarshal(ask(t, s, http.MethodGet, "/v1/approvals?mine=true", "jwt", "").Body.Bytes(), &page))
+	require.Empty(t, page.Data)
+	require.True(t, page.Pagination.HasMore)
+	w := ask(t, s, http.MethodGet, "/v1/approvals?mine=true&cursor="+*page.Pagination.NextCursor, "jwt", "")
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, "appr_7", d.filter.Before)
 }
 
 func TestApprovalListContinuesAtItsCursor(t *testing.T) {
@@ -292,7 +335,7 @@ func TestGrantReachesTheDomain(t *testing.T) {
 	d := newDesk()
 	s := deskServer(d)
 	w := ask(t, s, http.MethodPost, "/v1/grants", "jwt", `{"verb":"shop:pay","conditions":[{"field":"args.n","operator":"in","value":[{"a":1,"A":2}]}],
-		"key_id":"`+someKey.String()+`","agent_id":"a","customer_id":"c","expires_at":"2026-01-02T04:04:05+01:00","max_uses":3,"reason":"r"}`)
+		"api_key_id":"`+someKey.String()+`","agent_id":"a","customer_id":"c","expires_at":"2026-01-02T04:04:05+01:00","max_uses":3,"reason":"r"}`)
 	require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	require.Equal(t, "/v1/grants/"+someKey.String(), w.Header().Get("Location"))
 	require.Contains(t, w.Body.String(), `"conditions":[]`)
@@ -308,8 +351,16 @@ func TestGrantReachesTheDomain(t *testing.T) {
 
 	w = ask(t, s, http.MethodDelete, "/v1/grants/"+someKey.String(), "jwt", "")
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.Contains(t, w.Body.String(), `"status":"revoked"`)
+	require.JSONEq(t, `{"success":true,"data":{"deleted":true}}`, w.Body.String())
 	require.Equal(t, http.StatusNotFound, ask(t, s, http.MethodDelete, "/v1/grants/none", "jwt", "").Code)
+
+	w = ask(t, s, http.MethodPatch, "/v1/grants/"+someKey.String(), "jwt", `{"expires_at":"2026-01-02T04:04:05+01:00","max_uses":1}`)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.True(t, d.narrowed.ExpiresAt.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+	require.EqualValues(t, 1, *d.narrowed.MaxUses)
+	for _, bad := range []string{`{"expires_at":"soon"}`, `{"verb":"shop:pay"}`, `{"max_uses":"1"}`} {
+		require.Equal(t, http.StatusBadRequest, ask(t, s, http.MethodPatch, "/v1/grants/"+someKey.String(), "jwt", bad).Code, bad)
+	}
 
 	yes, no := true, false
 	for query, want := range map[string]desk.GrantFilter{
@@ -343,7 +394,7 @@ func TestMalformedGrantIsRefused(t *testing.T) {
 		{"max_uses", ""},
 		{"reason", ""},
 		{"reason", `""`},
-		{"key_id", `"x"`},
+		{"api_key_id", `"x"`},
 		{"agent_id", `""`},
 		{"customer_id", `"` + strings.Repeat("x", 256) + `"`},
 		{"condition", "[]"},

@@ -96,6 +96,7 @@ func auditFilter(c *wire.Call) (f audit.Filter, err error) {
 	f.SessionID, f.ExecutionID = v.QueryText(c, "session_id"), v.QueryText(c, "execution_id")
 	f.ActorType, f.ActorID = v.QueryText(c, "actor_type"), v.QueryText(c, "actor")
 	f.SubjectType, f.SubjectID = v.QueryText(c, "subject_type"), v.QueryText(c, "subject")
+	f.RequestID, f.SourceAddr = v.QueryText(c, "request_id"), v.QueryText(c, "source_addr")
 	if name, given, err := c.QueryVerb(); err != nil {
 		return f, err
 	} else if given {

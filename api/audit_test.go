@@ -176,6 +176,7 @@ func TestExportVerifiesWithPublishedKeys(t *testing.T) {
 		s.record(t, nil)
 	}
 	s.record(t, func(r *audit.Record) { r.Decision = "block" })
+	s.sealed(t, 4)
 	published := s.do(t, "manager", http.MethodGet, "/v1/audit/keys", "")
 	require.Equal(t, http.StatusOK, published.status, published.body)
 	for _, text := range []string{published.body, string(published.data)} {
@@ -213,6 +214,25 @@ func TestExportVerifiesWithPublishedKeys(t *testing.T) {
 	s.do(t, "agent", http.MethodGet, "/v1/audit/export", "").refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
 }
 
+// sealed exports until so many records are sealed. A record is sealed when all transactions
+// that are older have ended, also those of tests that share this one's Postgres.
+func (s *site) sealed(t *testing.T, records int64) {
+	t.Helper()
+	for {
+		_, _ = s.download(t, "user", "")
+		var report struct{ Sealed int64 }
+		s.do(t, "user", http.MethodGet, "/v1/audit/verify", "").into(t, http.StatusOK, &report)
+		if report.Sealed == records {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("%d of %d records are sealed", report.Sealed, records)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // A record that was changed in the database is reported. The chain is not signed again.
 func TestTamperedChainIsReported(t *testing.T) {
 	t.Parallel()
@@ -220,7 +240,7 @@ func TestTamperedChainIsReported(t *testing.T) {
 	for range 3 {
 		s.record(t, nil)
 	}
-	_, _ = s.download(t, "user", "")
+	s.sealed(t, 3)
 	admin, err := pgx.Connect(t.Context(), s.db.AdminURL)
 	require.NoError(t, err)
 	defer admin.Close(context.Background())
@@ -268,6 +288,7 @@ func TestExportStopsWhenCallerDisconnects(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.many(t, 3000)
+	s.sealed(t, 3000)
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.server.ServeHTTP(w, r)
@@ -294,6 +315,7 @@ func TestFailedExportClosesConnection(t *testing.T) {
 	for _, format := range []string{"ndjson", "csv"} {
 		s := newSite(t)
 		s.many(t, 6000) // more than all buffers on the way have room for
+		s.sealed(t, 6000)
 		server := httptest.NewServer(s.server)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/audit/export?format="+format, http.NoBody)
 		require.NoError(t, err)

@@ -26,7 +26,8 @@ const (
 const (
 	answersMost     = 64 << 20
 	answersOfTenant = 16 << 20
-	// answersWaiting is how many of a tenant wait for room, with their results in memory.
+	// answersWaiting is how many of a tenant wait for room. Those of a call that has just ended
+	// have their results in memory.
 	answersWaiting = 8
 )
 
@@ -38,17 +39,26 @@ func newAnswers() *share.Pool {
 	})
 }
 
-// roomForAnswer waits until there is room for the result of a run in an answer.
-// SERVICE_UNAVAILABLE where the wait would be too long: the result stays stored.
-func (s *Server) roomForAnswer(ctx context.Context, c *wire.Call, executionID string, size int) error {
-	if size <= freeBody {
+// answerRoom is the room of one call for the run that it reads and answers.
+type answerRoom struct {
+	s     *Server
+	c     *wire.Call
+	taken bool
+}
+
+// take waits until there is room for the texts of a run, in bytes. The call gives it back when
+// it was answered. A call takes room once: it would otherwise wait for room that others keep
+// who wait too. SERVICE_UNAVAILABLE where the wait would be too long: the result stays stored.
+func (a *answerRoom) take(ctx context.Context, executionID string, size int) error {
+	if size <= freeBody || a.taken {
 		return nil
 	}
 	waiting, cancel := context.WithTimeout(ctx, bodiesWait)
 	defer cancel()
-	leave, err := s.answers.TakeSome(waiting, c.Actor.TenantID.String(), "", (size+bodyUnit-1)/bodyUnit)
+	leave, err := a.s.answers.TakeSome(waiting, a.c.Actor.TenantID.String(), "", (size+bodyUnit-1)/bodyUnit)
 	if err == nil {
-		c.After(leave)
+		a.taken = true
+		a.c.After(leave)
 		return nil
 	}
 	if ctx.Err() != nil {

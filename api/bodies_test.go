@@ -55,7 +55,7 @@ func TestLargeAnswersOfATenantTakeItsShare(t *testing.T) {
 		s := &Server{answers: newAnswers()}
 		a, b := uuid.New(), uuid.New()
 		read := func(tenant uuid.UUID, size int) error {
-			return s.roomForAnswer(t.Context(), upload(tenant, 0), "exec_1", size)
+			return (&answerRoom{s: s, c: upload(tenant, 0)}).take(t.Context(), "exec_1", size)
 		}
 		for range 4 {
 			require.NoError(t, read(a, 4<<20))

@@ -17,19 +17,22 @@ import (
 type Catalog interface {
 	List(ctx context.Context, tenant uuid.UUID, f catalog.Filter) (catalog.Page, error)
 	Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Verb, error)
+	// Near returns a few verbs whose names are like one that the catalog does not have.
+	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
 }
 
 // verbView is the catalog verb of the specification.
 type verbView struct {
-	Verb           string          `json:"verb"`
-	Provider       string          `json:"provider"`
-	Domain         string          `json:"domain"`
-	Description    string          `json:"description"`
-	RiskLevel      verb.Risk       `json:"risk_level"`
-	OperationType  verb.Operation  `json:"operation_type"`
-	Connected      bool            `json:"connected"`
-	Schema         json.RawMessage `json:"schema"`
-	ToolDefinition *toolDefinition `json:"tool_definition,omitempty"`
+	Verb           string           `json:"verb"`
+	Provider       string           `json:"provider"`
+	Domain         string           `json:"domain"`
+	Description    string           `json:"description"`
+	RiskLevel      verb.Risk        `json:"risk_level"`
+	OperationType  verb.Operation   `json:"operation_type"`
+	Idempotency    verb.Idempotency `json:"idempotency"`
+	Connected      bool             `json:"connected"`
+	Schema         json.RawMessage  `json:"schema"`
+	ToolDefinition *toolDefinition  `json:"tool_definition,omitempty"`
 }
 
 // toolDefinition is the function-calling block of chat-model tool formats.
@@ -47,7 +50,7 @@ type toolFunction struct {
 func viewVerb(v catalog.Verb, tools bool) verbView {
 	view := verbView{
 		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
-		OperationType: v.Operation, Connected: v.Connected, Schema: v.Schema,
+		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Schema: v.Schema,
 	}
 	if tools {
 		view.ToolDefinition = &toolDefinition{
@@ -102,9 +105,29 @@ func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	}
 	v, err := s.deps.Catalog.Verb(ctx, c.Actor.TenantID, name)
 	if err != nil {
-		return wire.Reply{}, err
+		return wire.Reply{}, s.suggest(ctx, c, name.String(), err)
 	}
 	return wire.OK(viewVerb(v, tools)), nil
+}
+
+// suggest returns err, and where it is VERB_NOT_FOUND with verbs whose names are like the one
+// that was asked for. A caller who may not read the catalog learns none.
+func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err error) error {
+	f := fault.As(err)
+	name, invalid := verb.Parse(text)
+	if f == nil || f.Code != fault.CodeVerbNotFound || !c.ReadsCatalog || invalid != nil {
+		return err
+	}
+	near, lost := s.deps.Catalog.Near(ctx, c.Actor.TenantID, name)
+	if lost != nil || len(near) == 0 {
+		return err // the refusal stands without suggestions
+	}
+	told := *f
+	for _, n := range near {
+		told.Suggestions = append(told.Suggestions, n.String())
+	}
+	told.Message += " Near names: " + strings.Join(told.Suggestions, ", ") + "."
+	return &told
 }
 
 // verbFilter reads the query parameters of the catalog.
@@ -126,6 +149,9 @@ func verbFilter(c *wire.Call) (f catalog.Filter, tools bool, err error) {
 		if f.Risk != verb.RiskLow && f.Risk != verb.RiskMedium && f.Risk != verb.RiskHigh {
 			return f, false, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
 		}
+	}
+	if f.Operation, err = operationType(c); err != nil {
+		return f, false, err
 	}
 	f.Provider, _ = c.Query("provider")
 	f.Domain, _ = c.Query("domain")
@@ -152,4 +178,50 @@ func flag(c *wire.Call, name string) (bool, error) {
 		return true, nil
 	}
 	return false, fault.Invalid("query."+name, "type", name+" is true or false.")
+}
+
+// operationType reads ?operation_type=; "" where it is absent.
+func operationType(c *wire.Call) (verb.Operation, error) {
+	var v wire.Validation
+	op := wire.QueryOneOf(&v, c, "operation_type", verb.Read, verb.Write)
+	return op, v.Err()
+}
+
+// providerVerb is a verb as people see it: also what a call of it sends.
+type providerVerb struct {
+	verbView
+
+	Method string `json:"method"`
+	Path   string `json:"path"`
+}
+
+type providerVerbs struct {
+	Verbs      []providerVerb `json:"verbs"`
+	Total      int64          `json:"total"`
+	Pagination offsetPosition `json:"pagination"`
+}
+
+// listProviderVerbs is the catalog of one provider, for people.
+func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, tools, err := verbFilter(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	slug := c.Param("slug")
+	if _, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, slug); err != nil {
+		return wire.Reply{}, err
+	}
+	f.Provider, f.Routes = slug, true
+	page, err := s.deps.Catalog.List(ctx, c.Actor.TenantID, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := providerVerbs{
+		Verbs: make([]providerVerb, len(page.Verbs)), Total: page.Total,
+		Pagination: offsetPosition{Limit: f.Limit, Offset: f.Offset, HasMore: page.HasMore},
+	}
+	for i, v := range page.Verbs {
+		list.Verbs[i] = providerVerb{viewVerb(v, tools), v.Method, v.Path}
+	}
+	return wire.OK(list), nil
 }

@@ -41,6 +41,8 @@ type verbBody struct {
 	Provider       string
 	RiskLevel      string `json:"risk_level"`
 	OperationType  string `json:"operation_type"`
+	Idempotency    string
+	Method, Path   string
 	Connected      bool
 	Schema         json.RawMessage
 	ToolDefinition *struct {
@@ -95,6 +97,12 @@ func TestCatalogListsAndShowsVerbs(t *testing.T) {
 	require.Contains(t, string(page.Verbs[0].Schema), `"required":["sku"]`)
 
 	require.Equal(t, 2, get("risk_level=HIGH").Total)
+	require.Equal(t, 4, get("operation_type=Write").Total)
+	require.Equal(t, []string{"open:list_orders", "shop:list_orders"}, names(get("operation_type=read")))
+	require.Equal(t, []string{"shop:delete_order"}, names(get("operation_type=write&provider=shop&risk_level=high")))
+	require.Equal(t, 1, get("operation_type=read&q=orders&connected_only=true").Total)
+	require.Equal(t, "none", page.Verbs[0].Idempotency)
+	require.Empty(t, page.Verbs[0].Method, "which only people see")
 	require.Equal(t, 3, get("connected_only=TRUE").Total)
 	require.Equal(t, 6, get("connected_only=false").Total)
 	require.Equal(t, 2, get("q=list+orders").Total)
@@ -111,13 +119,47 @@ func TestCatalogListsAndShowsVerbs(t *testing.T) {
 	s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop%3Adelete_order", "").into(t, http.StatusOK, &one)
 }
 
+func names(page catalogBody) []string {
+	var out []string
+	for _, v := range page.Verbs {
+		out = append(out, v.Verb)
+	}
+	return out
+}
+
+func TestProviderVerbsShowPeopleWhatACallSends(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	s.importShop(t, "other", "")
+	const verbs = "/v1/providers/shop/verbs"
+	var page catalogBody
+	s.do(t, "user", http.MethodGet, verbs, "").into(t, http.StatusOK, &page)
+	require.Equal(t, []string{"shop:create_order", "shop:delete_order", "shop:list_orders"}, names(page))
+	require.Equal(t, "DELETE /orders/{id} none", page.Verbs[1].Method+" "+page.Verbs[1].Path+" "+page.Verbs[1].Idempotency)
+	require.Equal(t, "POST /orders none", page.Verbs[0].Method+" "+page.Verbs[0].Path+" "+page.Verbs[0].Idempotency)
+	require.Equal(t, 3, page.Total)
+	s.do(t, "user", http.MethodGet, verbs+"?operation_type=read&format=tools", "").into(t, http.StatusOK, &page)
+	require.Equal(t, []string{"shop:list_orders"}, names(page))
+	require.NotNil(t, page.Verbs[0].ToolDefinition)
+	s.do(t, "user", http.MethodGet, verbs+"?limit=1&offset=1", "").into(t, http.StatusOK, &page)
+	require.Equal(t, []string{"shop:delete_order"}, names(page))
+	require.True(t, page.Pagination.HasMore)
+
+	s.do(t, "user", http.MethodGet, verbs+"?provider=other", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodGet, verbs+"?operation_type=both", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodGet, "/v1/providers/none/verbs", "").refused(t, http.StatusNotFound, fault.CodeProviderNotFound)
+	s.do(t, "foreign", http.MethodGet, verbs, "").refused(t, http.StatusNotFound, fault.CodeProviderNotFound)
+	s.do(t, "manager", http.MethodGet, verbs, "").refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+}
+
 func TestMalformedCatalogQueryIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for query, path := range map[string]string{
 		"limit=0": "query.limit", "limit=-1": "query.limit", "limit=ten": "query.limit", "limit=1.5": "query.limit",
 		"limit=-99999999999999999999": "query.limit", "offset=-1": "query.offset", "offset=x": "query.offset", "offset=99999999999999999999": "query.offset",
-		"risk_level=none": "query.risk_level", "connected_only=maybe": "query.connected_only", "format=yaml": "query.format",
+		"risk_level=none": "query.risk_level", "operation_type=none": "query.operation_type", "connected_only=maybe": "query.connected_only", "format=yaml": "query.format",
 		"provider=%00": "query.provider", "domain=%ff": "query.domain", "q=" + strings.Repeat("a", 300): "query.q",
 		"q=" + url.QueryEscape(strings.Repeat("a ", 11)): "query.q",
 	} {
@@ -136,4 +178,22 @@ func TestMalformedCatalogQueryIsRefused(t *testing.T) {
 
 	s.do(t, "user", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusUnauthorized, fault.CodeUnauthenticated)
 	s.do(t, "agent", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+}
+
+func TestUnknownVerbIsAnsweredWithNearOnes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	for _, call := range []answer{
+		s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop:create_orders", ""),
+		s.do(t, "runtime", http.MethodPost, "/v1/runtime/actions/run", `{"verb":"shop:create_orders","args":{}}`),
+		s.do(t, "runtime", http.MethodPost, "/v1/runtime/governance/evaluate", `{"verb":"shop:create_orders"}`),
+	} {
+		call.refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
+		require.Contains(t, call.body, `"suggestions":["shop:create_order"]`)
+		require.Contains(t, call.body, "Near names: shop:create_order.")
+	}
+	blind := s.do(t, "calls", http.MethodPost, "/v1/runtime/actions/run", `{"verb":"shop:create_orders","args":{}}`)
+	blind.refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
+	require.NotContains(t, blind.body, "create_order", "the key may not read the catalog")
 }

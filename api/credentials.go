@@ -10,6 +10,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -20,7 +21,7 @@ type Credentials interface {
 	List(ctx context.Context, tenant uuid.UUID, f vault.Filter) (page []vault.Credential, more bool, err error)
 	Update(ctx context.Context, who actor.Actor, id uuid.UUID, p vault.Patch) (vault.Credential, error)
 	Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (vault.Credential, error)
-	Delete(ctx context.Context, who actor.Actor, id uuid.UUID) error
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[vault.Credential]) error
 	Validate(ctx context.Context, tenant, id uuid.UUID) (c vault.Credential, usable bool, err error)
 }
 
@@ -40,6 +41,8 @@ type credentialView struct {
 	UpdatedAt    time.Time       `json:"updated_at"`
 	LastUsedAt   *time.Time      `json:"last_used_at"`
 	RotatedAt    *time.Time      `json:"rotated_at"`
+
+	repeatMark
 }
 
 func viewCredential(c vault.Credential) credentialView {
@@ -57,6 +60,14 @@ func viewCredential(c vault.Credential) credentialView {
 	return v
 }
 
+// Steady makes the ETag without the time of the last use.
+func (v credentialView) Steady() any {
+	v.LastUsedAt = nil
+	return v
+}
+
+func credentialTag(c vault.Credential) string { return wire.ViewTag(viewCredential(c)) }
+
 type credentialBody struct {
 	Provider     *string         `json:"provider"`
 	Type         *string         `json:"type"`
@@ -69,7 +80,7 @@ type credentialBody struct {
 
 func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialBody
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -135,11 +146,11 @@ type credentialPatch struct {
 
 func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialPatch
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), vault.Patch{
-		Label: b.Label, Origin: b.Origin, AllowedHosts: b.AllowedHosts, Status: b.Status,
+		Label: b.Label, Origin: b.Origin, AllowedHosts: b.AllowedHosts, Status: b.Status, Expect: wire.Expect(c, credentialTag),
 	})
 	if err != nil {
 		return wire.Reply{}, err
@@ -148,7 +159,7 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 }
 
 func (s *Server) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Credentials.Delete(ctx, c.Actor, c.ID()); err != nil {
+	if err := s.deps.Credentials.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, credentialTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -176,7 +187,7 @@ type rotation struct {
 
 func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rotation
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation

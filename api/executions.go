@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/verb"
 )
 
 // execution is a run as operators and callers read it.
@@ -30,19 +33,21 @@ type execution struct {
 	Edited           bool            `json:"edited"`
 	Args             json.RawMessage `json:"args,omitempty"`
 	Result           json.RawMessage `json:"result,omitempty"`
+	Unreadable       []string        `json:"unreadable,omitempty"`
 	Error            *wire.ErrorBody `json:"error,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	CredentialSource string          `json:"credential_source"`
 	CredentialID     *uuid.UUID      `json:"credential_id"`
 	CredentialType   string          `json:"credential_type"`
 	CredentialLabel  string          `json:"credential_label"`
-	ResolvedBy       *uuid.UUID      `json:"resolved_by"`
+	ResolvedBy       *string         `json:"resolved_by"`
 	ResolvedAt       *time.Time      `json:"resolved_at"`
 	ResolveReason    string          `json:"resolve_reason"`
 	DryRun           bool            `json:"dry_run"`
 	SessionID        *string         `json:"session_id"`
 	Metadata         json.RawMessage `json:"metadata"`
 	APIKeyID         *uuid.UUID      `json:"api_key_id"`
+	Requester        *string         `json:"requester"`
 	RequestID        string          `json:"request_id"`
 	WorkflowID       string          `json:"workflow_id"`
 	Attempt          int32           `json:"attempt"`
@@ -63,8 +68,8 @@ func (s *Server) view(r run.Run) execution {
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
-		ResolvedBy: r.ResolvedBy, ResolvedAt: utc(r.ResolvedAt), ResolveReason: r.ResolveReason, DryRun: r.DryRun, SessionID: r.SessionID,
-		Metadata: r.Metadata, APIKeyID: r.KeyID, RequestID: r.RequestID,
+		ResolvedBy: byUser(r.ResolvedBy), ResolvedAt: utc(r.ResolvedAt), ResolveReason: r.ResolveReason, DryRun: r.DryRun, SessionID: r.SessionID,
+		Metadata: r.Metadata, APIKeyID: r.KeyID, Requester: byCaller(actor.CallerOf(r.KeyID, r.UserID)), RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt),
 	}
@@ -79,8 +84,20 @@ func (s *Server) view(r run.Run) execution {
 func (s *Server) detail(ctx context.Context, r run.Run) execution {
 	r = s.deps.Runs.Shown(ctx, r)
 	e := s.view(r)
-	e.Args, e.Result = r.Args, r.Result
+	e.Args, e.Result, e.Unreadable = r.Args, r.Result, r.Unreadable
 	return e
+}
+
+// answerExecution answers with a run. While it is under way its duration grows with each
+// reading, so the duration is no part of the ETag.
+func (s *Server) answerExecution(ctx context.Context, r run.Run) wire.Reply {
+	e := s.detail(ctx, r)
+	rep := wire.OK(e)
+	if r.FinishedAt == nil {
+		e.DurationMS = 0
+		rep.Header = http.Header{"Etag": {wire.ViewTag(e)}}
+	}
+	return rep
 }
 
 func utc(t *time.Time) *time.Time {
@@ -92,14 +109,33 @@ func utc(t *time.Time) *time.Time {
 }
 
 func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
+	room := &answerRoom{s: s, c: c}
+	r, err := s.settled(run.WithRoom(ctx, room.take), c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.roomForAnswer(ctx, c, r.ExecutionID, len(r.Args)+len(r.Result)); err != nil {
+	if err := room.take(ctx, r.ExecutionID, len(r.Args)+len(r.Result)); err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(s.detail(ctx, r)), nil
+	return s.answerExecution(ctx, r), nil
+}
+
+// settled returns the execution of the path. While it is under way, it waits as long as Prefer
+// says; a call without Prefer does not wait.
+func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
+	var v wire.Validation
+	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
+	if err := v.Err(); err != nil {
+		return run.Run{}, err
+	}
+	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
+	if err != nil || wait == nil || *wait == 0 || r.State.Answers() {
+		return r, err
+	}
+	if _, err := s.deps.Runs.Await(ctx, r, s.deps.Now().Add(*wait)); err != nil {
+		return run.Run{}, err
+	}
+	return s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
 }
 
 func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -140,16 +176,24 @@ func executionFilter(c *wire.Call) (f run.Filter, err error) {
 	} else if given {
 		f.Provider, f.Verb = name.Provider, name.Verb
 	}
-	f.Since, f.Until = v.QueryTime(c, "since"), v.QueryTime(c, "until")
+	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
+		return f, err
+	}
+	f.Decision = wire.QueryOneOf(&v, c, "decision", "allow", "pending_approval", "block")
+	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
+	f.KeyID, f.PolicyID, f.GrantID = v.QueryID(c, "api_key_id"), v.QueryID(c, "policy_id"), v.QueryID(c, "grant_id")
+	f.ApprovalID, f.CustomerID = v.QueryText(c, "approval_id"), v.QueryText(c, "customer_id")
+	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	return f, v.Err()
 }
 
 func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	r, err := s.deps.Runs.Cancel(ctx, c.Actor, c.Param("id"))
+	room := &answerRoom{s: s, c: c}
+	r, err := s.deps.Runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(s.detail(ctx, r)), nil
+	return s.answerExecution(ctx, r), nil
 }
 
 type resolveBody struct {
@@ -160,7 +204,7 @@ type resolveBody struct {
 
 func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b resolveBody
-	if err := c.Decode(&b, "/result"); err != nil {
+	if err := c.DecodeExact(&b, "/result"); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -175,9 +219,10 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	r, err := s.deps.Runs.Resolve(ctx, c.Actor, c.Param("id"), res)
+	room := &answerRoom{s: s, c: c}
+	r, err := s.deps.Runs.Resolve(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), res)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(s.detail(ctx, r)), nil
+	return s.answerExecution(ctx, r), nil
 }

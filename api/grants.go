@@ -18,31 +18,33 @@ type grantView struct {
 	Verb       string                 `json:"verb"`
 	Provider   string                 `json:"provider"`
 	Conditions []governance.Condition `json:"conditions"`
-	KeyID      *uuid.UUID             `json:"key_id"`
+	APIKeyID   *uuid.UUID             `json:"api_key_id"`
 	AgentID    *string                `json:"agent_id"`
 	CustomerID *string                `json:"customer_id"`
 	Reason     string                 `json:"reason"`
-	CreatedBy  uuid.UUID              `json:"created_by"`
+	CreatedBy  string                 `json:"created_by"`
 	CreatedAt  time.Time              `json:"created_at"`
 	ExpiresAt  time.Time              `json:"expires_at"`
 	MaxUses    int32                  `json:"max_uses"`
 	Uses       int32                  `json:"uses"`
 	RevokedAt  *time.Time             `json:"revoked_at"`
-	RevokedBy  *uuid.UUID             `json:"revoked_by"`
+	RevokedBy  *string                `json:"revoked_by"`
+
+	repeatMark
 }
 
 func (s *Server) viewGrant(g desk.Grant) grantView {
 	return grantView{
 		ID: g.ID, Status: g.Status(s.deps.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
-		KeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, Reason: g.Reason, CreatedBy: g.CreatedBy, CreatedAt: g.CreatedAt,
-		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: g.RevokedBy,
+		APIKeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, Reason: g.Reason, CreatedBy: *byUser(&g.CreatedBy), CreatedAt: g.CreatedAt,
+		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: byUser(g.RevokedBy),
 	}
 }
 
 type grantBody struct {
 	Verb       *string         `json:"verb"`
 	Conditions []conditionBody `json:"conditions"`
-	KeyID      *string         `json:"key_id"`
+	APIKeyID   *string         `json:"api_key_id"`
 	AgentID    *string         `json:"agent_id"`
 	CustomerID *string         `json:"customer_id"`
 	ExpiresAt  *string         `json:"expires_at"`
@@ -62,10 +64,10 @@ func (b grantBody) grant() (desk.NewGrant, error) {
 	}
 	v.OptionalText("/agent_id", b.AgentID, 1, 255)
 	v.OptionalText("/customer_id", b.CustomerID, 1, 255)
-	if b.KeyID != nil {
-		id, err := uuid.Parse(*b.KeyID)
+	if b.APIKeyID != nil {
+		id, err := uuid.Parse(*b.APIKeyID)
 		if err != nil {
-			v.Add("/key_id", "format", "key_id is the id of an API key.")
+			v.Add("/api_key_id", "format", "api_key_id is the id of an API key.")
 		}
 		g.KeyID = &id
 	}
@@ -102,12 +104,39 @@ func (s *Server) getGrant(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	return wire.OK(s.viewGrant(g)), nil
 }
 
-func (s *Server) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	g, err := s.deps.Approvals.RevokeGrant(ctx, c.Actor, c.ID())
+type grantPatch struct {
+	ExpiresAt *string `json:"expires_at"`
+	MaxUses   *int32  `json:"max_uses"`
+}
+
+func (s *Server) patchGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b grantPatch
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	p := desk.GrantPatch{MaxUses: b.MaxUses, Expect: wire.Expect(c, s.grantTag)}
+	if b.ExpiresAt != nil {
+		var v wire.Validation
+		at := v.Time("/expires_at", b.ExpiresAt)
+		if err := v.Err(); err != nil {
+			return wire.Reply{}, err
+		}
+		p.ExpiresAt = &at
+	}
+	g, err := s.deps.Approvals.NarrowGrant(ctx, c.Actor, c.ID(), p)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(s.viewGrant(g)), nil
+}
+
+func (s *Server) grantTag(g desk.Grant) string { return wire.ViewTag(s.viewGrant(g)) }
+
+func (s *Server) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Approvals.RevokeGrant(ctx, c.Actor, c.ID(), wire.Expect(c, s.grantTag)); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Deleted(), nil
 }
 
 func (s *Server) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, error) {

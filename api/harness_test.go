@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -21,42 +23,55 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/tenant/auth"
+	"agentruntime/internal/tenant/limits"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // callers replaces authentication. A key or token is the name of its principal.
-type callers map[string]auth.Principal
+type callers struct {
+	principals map[string]auth.Principal
+	// refusals are returned with the principal.
+	refusals map[string]error
+}
 
 func (c callers) Key(_ context.Context, raw string) (auth.Principal, error) {
-	if p, ok := c[raw]; ok && p.Kind == actor.Key {
-		return p, nil
+	if p, ok := c.principals[raw]; ok && p.Kind == actor.Key {
+		return p, c.refusals[raw]
 	}
 	return auth.Principal{}, fault.New(fault.CodeInvalidAPIKey, "")
 }
 
 func (c callers) Token(_ context.Context, raw string) (auth.Principal, error) {
-	if p, ok := c[raw]; ok && p.Kind == actor.User {
-		return p, nil
+	if p, ok := c.principals[raw]; ok && p.Kind == actor.User {
+		return p, c.refusals[raw]
 	}
 	return auth.Principal{}, fault.New(fault.CodeInvalidToken, "")
 }
 
-// unrevoked never cancels a request.
-type unrevoked struct{}
-
-func (unrevoked) Bind(ctx context.Context, _ auth.Principal) (context.Context, func()) {
-	return ctx, func() {}
+// revocable cancels the request that was bound last, when a test says so.
+type revocable struct {
+	last atomic.Pointer[context.CancelCauseFunc]
 }
+
+func (r *revocable) Bind(ctx context.Context, _ auth.Principal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.last.Store(&cancel)
+	return ctx, func() { cancel(nil) }
+}
+
+func (r *revocable) revoke() { (*r.last.Load())(fault.New(fault.CodeAPIKeyRevoked, "")) }
 
 // site is the API over the real catalog and vault, with two tenants. The callers are
 // "user", "foreign" (a user of the other tenant), "runtime" (a key with the catalog
-// permission), "manager" (with every manage permission) and "agent" (with none of these).
+// permission), "calls" (without it), "manager" (with every manage permission) and "agent" (with none of these).
 type site struct {
 	server *api.Server
 	db     testkit.DB
@@ -66,6 +81,27 @@ type site struct {
 	// journal has what the runs and the approvals have not written yet.
 	journal *audit.Journal
 	keys    map[string]bool
+	callers callers
+	events  *event.Events
+	// ahead is how far the server's clock is ahead of ours, in nanoseconds. ended: all sessions
+	// have ended.
+	ahead     atomic.Int64
+	ended     atomic.Bool
+	revocable revocable
+}
+
+// sessions are callers whose sessions can end.
+type sessions struct {
+	callers
+
+	ended *atomic.Bool
+}
+
+func (s sessions) Token(ctx context.Context, raw string) (auth.Principal, error) {
+	if s.ended.Load() {
+		return auth.Principal{}, fault.New(fault.CodeInvalidToken, "")
+	}
+	return s.callers.Token(ctx, raw)
 }
 
 func newSite(t *testing.T) *site {
@@ -78,16 +114,20 @@ func newSite(t *testing.T) *site {
 	key := func(perms ...string) auth.Principal {
 		return auth.Principal{Kind: actor.Key, TenantID: s.tenant, KeyID: uuid.New(), Permissions: perms}
 	}
-	who := callers{
+	who := map[string]auth.Principal{
 		"user":    {Kind: actor.User, TenantID: s.tenant, UserID: uuid.New(), Role: actor.RoleOwner},
 		"foreign": {Kind: actor.User, TenantID: other, UserID: uuid.New(), Role: actor.RoleOwner},
 		"runtime": key(auth.PermActionsCatalog, auth.PermActionsRun),
+		"calls":   key(auth.PermActionsRun),
 		"manager": key(auth.PermProvidersManage, auth.PermCredentialsManage, auth.PermAuditManage, auth.PermPoliciesManage),
 		"agent":   key(auth.PermAgentsMessage),
+		"sender":  key(auth.PermEventsSend),
+		"reader":  key(auth.PermEventsRead),
 	}
 	for name, p := range who {
 		s.keys[name] = p.Kind == actor.Key
 	}
+	s.callers = callers{principals: who, refusals: map[string]error{}}
 	shelf, err := catalog.New(catalog.Deps{DB: s.db.Pool})
 	require.NoError(t, err)
 	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
@@ -100,15 +140,30 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	s.trail, err = audit.New(audit.Config{}, audit.Deps{DB: s.db.Pool, Signer: signer, Log: testkit.Quiet()})
 	require.NoError(t, err)
+	limited, err := limits.New(rate.Plan{}, limits.Deps{DB: s.db.Pool})
+	require.NoError(t, err)
+	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: rate.Most})
+	require.NoError(t, err)
 	policies, runs, journal := governed(t, s.db, shelf, safe)
 	s.journal = journal
+	s.events, err = event.New(event.Deps{DB: s.db.Pool, Keys: safe, Log: testkit.Quiet()})
+	require.NoError(t, err)
 	s.server, err = api.New(api.Deps{
-		Auth: who, Revocations: unrevoked{}, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) error { return nil },
+		Auth: sessions{s.callers, &s.ended}, Revocations: &s.revocable, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) ([]string, error) { return nil, nil },
 		Catalog: shelf, Providers: shelf, Importer: importer, Credentials: safe,
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
+		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
+		Creations: struct{ api.Creations }{}, RateLimits: limited, Addresses: addresses,
 	})
 	require.NoError(t, err)
 	return s
+}
+
+// limited has a caller's requests find these windows, and be refused with err if it is not nil.
+func (s *site) limited(as string, found rate.State, err error) {
+	p := s.callers.principals[as]
+	p.Rate = found
+	s.callers.principals[as], s.callers.refusals[as] = p, err
 }
 
 // answer is a response with the parts of its envelope.

@@ -12,10 +12,18 @@ func healthz(context.Context, *wire.Call) (wire.Reply, error) {
 	return wire.OK(map[string]string{"status": "ok"}), nil
 }
 
+// readiness is the answer of a process that can serve calls.
+type readiness struct {
+	Status string `json:"status"`
+	// Warnings say what operators should do, though calls are served.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
 // readyz reports whether the process can serve calls.
 func (s *Server) readyz(ctx context.Context, _ *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Ready(ctx); err != nil {
+	warnings, err := s.deps.Ready(ctx)
+	if err != nil {
 		return wire.Reply{}, fault.New(fault.CodeServiceUnavailable, "").Because(err)
 	}
-	return wire.OK(map[string]string{"status": "ready"}), nil
+	return wire.OK(readiness{Status: "ready", Warnings: warnings}), nil
 }

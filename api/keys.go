@@ -2,24 +2,30 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/account"
 )
 
 // Keys is what the API-key endpoints need of the account domain.
 type Keys interface {
 	CreateKey(ctx context.Context, who actor.Actor, in account.KeyInput) (account.Key, error)
+	GetKey(ctx context.Context, tenant uuid.UUID, id string) (account.Key, error)
 	ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]account.Key, error)
-	RevokeKey(ctx context.Context, who actor.Actor, id string) error
+	ChangeKey(ctx context.Context, who actor.Actor, id string, c account.KeyChange) (account.Key, error)
+	RotateKey(ctx context.Context, who actor.Actor, id string, overlap time.Duration) (account.Key, error)
+	RevokeKey(ctx context.Context, who actor.Actor, id string, expect fault.Expect[account.Key]) error
 }
 
-// keyView is an API key. Key is the secret in the response that creates it, and the masked
-// preview in all others.
+// keyView is an API key. Key is the secret in the response that creates or rotates it, and the
+// masked preview in all others.
 type keyView struct {
 	ID             uuid.UUID  `json:"id"`
 	Key            string     `json:"key"`
@@ -29,16 +35,25 @@ type keyView struct {
 	AgentID        *string    `json:"agent_id"`
 	IdentityMode   *string    `json:"identity_mode"`
 	AllowedOrigins []string   `json:"allowed_origins"`
+	AllowedIPs     []string   `json:"allowed_ips"`
+	Limits         keyLimits  `json:"limits"`
+	CreatedBy      string     `json:"created_by"`
 	CreatedAt      time.Time  `json:"createdAt"`
 	LastUsedAt     *time.Time `json:"lastUsedAt"`
-	RevokedAt      *time.Time `json:"revoked_at,omitempty"`
+	ExpiresAt      *time.Time `json:"expires_at"`
+	RotatedAt      *time.Time `json:"rotated_at"`
+	PreviousUntil  *time.Time `json:"previous_until"`
+	RevokedAt      *time.Time `json:"revoked_at"`
+
+	repeatMark
 }
 
 func viewKey(k account.Key) keyView {
 	v := keyView{
 		ID: k.ID, Key: k.Preview, Name: k.Name, Status: k.Status, Permissions: wire.Array(k.Permissions),
 		AgentID: k.AgentID, IdentityMode: k.IdentityMode, AllowedOrigins: wire.Array(k.AllowedOrigins),
-		CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt, RevokedAt: k.RevokedAt,
+		AllowedIPs: wire.Array(k.AllowedIPs), Limits: viewKeyLimits(k.Limits), CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt,
+		ExpiresAt: k.ExpiresAt, RotatedAt: k.RotatedAt, PreviousUntil: k.PreviousUntil, RevokedAt: k.RevokedAt,
 	}
 	if k.Secret != "" {
 		v.Key = k.Secret
@@ -46,23 +61,45 @@ func viewKey(k account.Key) keyView {
 	return v
 }
 
+// Steady makes the ETag without the time of the last use.
+func (v keyView) Steady() any {
+	v.LastUsedAt = nil
+	return v
+}
+
+func keyTag(k account.Key) string { return wire.ViewTag(viewKey(k)) }
+
 type keyBody struct {
-	Name           *string  `json:"name"`
-	Permissions    []string `json:"permissions"`
-	AgentID        *string  `json:"agent_id"`
-	IdentityMode   *string  `json:"identity_mode"`
-	AllowedOrigins []string `json:"allowed_origins"`
+	Name           *string         `json:"name"`
+	Permissions    []string        `json:"permissions"`
+	AgentID        *string         `json:"agent_id"`
+	IdentityMode   *string         `json:"identity_mode"`
+	AllowedOrigins []string        `json:"allowed_origins"`
+	AllowedIPs     []string        `json:"allowed_ips"`
+	Limits         json.RawMessage `json:"limits"`
+	ExpiresAt      *string         `json:"expires_at"`
 }
 
 func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b keyBody
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
 	in := account.KeyInput{
 		Name: v.Required("/name", b.Name), Permissions: b.Permissions,
-		AgentID: b.AgentID, IdentityMode: b.IdentityMode, AllowedOrigins: b.AllowedOrigins,
+		AgentID: b.AgentID, IdentityMode: b.IdentityMode, AllowedOrigins: b.AllowedOrigins, AllowedIPs: b.AllowedIPs,
+	}
+	own, err := readKeyLimits(b.Limits)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if own != nil {
+		in.Limits = *own
+	}
+	if b.ExpiresAt != nil {
+		at := v.Time("/expires_at", b.ExpiresAt)
+		in.ExpiresAt = &at
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
@@ -88,8 +125,89 @@ func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	return wire.OK(views), nil
 }
 
+func (s *Server) getKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	key, err := s.deps.Keys.GetKey(ctx, c.Actor.TenantID, c.Param("id"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewKey(key)), nil
+}
+
+type keyPatch struct {
+	Name           *string         `json:"name"`
+	Permissions    []string        `json:"permissions"`
+	AllowedOrigins []string        `json:"allowed_origins"`
+	AllowedIPs     []string        `json:"allowed_ips"`
+	Limits         json.RawMessage `json:"limits"`
+	ExpiresAt      json.RawMessage `json:"expires_at"` // null differs from absent
+}
+
+// change checks the form of the patch.
+func (b keyPatch) change() (account.KeyChange, error) {
+	change := account.KeyChange{Name: b.Name, Permissions: b.Permissions, AllowedOrigins: b.AllowedOrigins, AllowedIPs: b.AllowedIPs}
+	own, err := readKeyLimits(b.Limits)
+	if err != nil {
+		return change, err
+	}
+	change.Limits = own
+	if len(b.ExpiresAt) == 0 {
+		return change, nil
+	}
+	var v wire.Validation
+	var at *time.Time
+	if string(b.ExpiresAt) != "null" {
+		var text string
+		_ = json.Unmarshal(b.ExpiresAt, &text) // what is no text stays "", which is no time
+		parsed := v.Time("/expires_at", &text)
+		at = &parsed
+	}
+	change.ExpiresAt = &at
+	return change, v.Err()
+}
+
+func (s *Server) patchKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b keyPatch
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	change, err := b.change()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	change.Expect = wire.Expect(c, keyTag)
+	key, err := s.deps.Keys.ChangeKey(ctx, c.Actor, c.Param("id"), change)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewKey(key)), nil
+}
+
+type keyRotation struct {
+	OverlapSeconds *int64 `json:"overlap_seconds"`
+}
+
+func (s *Server) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b keyRotation
+	if err := c.DecodeOptional(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	var overlap time.Duration
+	if b.OverlapSeconds != nil {
+		most := int64(account.MaxOverlap / time.Second)
+		if *b.OverlapSeconds < 0 || *b.OverlapSeconds > most {
+			return wire.Reply{}, fault.Invalid("/overlap_seconds", "maximum", fmt.Sprintf("overlap_seconds is a whole number from 0 to %d.", most))
+		}
+		overlap = time.Duration(*b.OverlapSeconds) * time.Second
+	}
+	key, err := s.deps.Keys.RotateKey(ctx, c.Actor, c.Param("id"), overlap)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewKey(key)), nil
+}
+
 func (s *Server) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Keys.RevokeKey(ctx, c.Actor, c.Param("id")); err != nil {
+	if err := s.deps.Keys.RevokeKey(ctx, c.Actor, c.Param("id"), wire.Expect(c, keyTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -12,12 +12,16 @@ type maskingBody struct {
 	Paths []policy.MaskPath `json:"paths"`
 }
 
+func viewMasking(paths []policy.MaskPath) maskingBody { return maskingBody{wire.Array(paths)} }
+
+func maskingTag(paths []policy.MaskPath) string { return wire.ViewTag(viewMasking(paths)) }
+
 func (s *Server) getMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	paths, err := s.deps.Policies.Masking(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(maskingBody{wire.Array(paths)}), nil
+	return wire.OK(viewMasking(paths)), nil
 }
 
 func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -32,9 +36,9 @@ func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor, b.Paths)
+	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor, b.Paths, wire.Expect(c, maskingTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(maskingBody{wire.Array(paths)}), nil
+	return wire.OK(viewMasking(paths)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -19,13 +20,15 @@ type Policies interface {
 	Create(ctx context.Context, who actor.Actor, d policy.Draft) (policy.Policy, []policy.Warning, error)
 	Get(ctx context.Context, tenant, id uuid.UUID) (policy.Policy, []policy.Warning, error)
 	List(ctx context.Context, tenant uuid.UUID, f policy.Filter) (page []policy.Policy, more bool, err error)
-	Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d policy.Draft, expect *int32) (policy.Policy, []policy.Warning, error)
-	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32) error
+	Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d policy.Draft, expect fault.Expect[int32]) (policy.Policy, []policy.Warning, error)
+	Change(ctx context.Context, who actor.Actor, id uuid.UUID, p policy.Patch, expect fault.Expect[int32]) (policy.Policy, []policy.Warning, error)
+	Restore(ctx context.Context, who actor.Actor, id uuid.UUID, version int32) (policy.Policy, []policy.Warning, error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error
 	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []policy.Version, more bool, err error)
 	Simulate(ctx context.Context, tenant uuid.UUID, c policy.Candidate) (policy.Simulation, error)
 	Coverage(ctx context.Context, tenant, id uuid.UUID, from, to *time.Time) (policy.Coverage, error)
 	Masking(ctx context.Context, tenant uuid.UUID) ([]policy.MaskPath, error)
-	SetMasking(ctx context.Context, who actor.Actor, paths []policy.MaskPath) ([]policy.MaskPath, error)
+	SetMasking(ctx context.Context, who actor.Actor, paths []policy.MaskPath, expect fault.Expect[[]policy.MaskPath]) ([]policy.MaskPath, error)
 }
 
 // policyState is a policy as it was in one version.
@@ -62,6 +65,8 @@ type policyDetail struct {
 	policyView
 
 	Warnings []policy.Warning `json:"warnings"`
+
+	repeatMark
 }
 
 func viewState(p policy.Policy) policyState {
@@ -81,7 +86,7 @@ func viewPolicy(p policy.Policy) policyView {
 
 // answerPolicy answers with a policy, its warnings, and its version as the ETag.
 func answerPolicy(p policy.Policy, warnings []policy.Warning) wire.Reply {
-	return wire.Reply{Data: policyDetail{viewPolicy(p), wire.Array(warnings)}, Header: http.Header{"Etag": {wire.VersionTag(p.Version)}}}
+	return wire.Reply{Data: policyDetail{policyView: viewPolicy(p), Warnings: wire.Array(warnings)}, Header: http.Header{"Etag": {wire.VersionTag(p.Version)}}}
 }
 
 type policyBody struct {
@@ -138,18 +143,7 @@ func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
 	if b.Priority != nil {
 		d.Priority = *b.Priority
 	}
-	for _, m := range b.VerbMatchers {
-		d.Matchers = append(d.Matchers, governance.Matcher(m))
-	}
-	for _, c := range b.Conditions {
-		d.Conditions = append(d.Conditions, governance.Condition(c))
-	}
-	if a := b.Approval; a != nil {
-		d.Approval = &policy.ApprovalDraft{
-			Required: a.Required, Approvers: a.Approvers, SelfApproval: a.SelfApproval,
-			TimeoutSeconds: a.TimeoutSeconds, OnTimeout: a.OnTimeout, ReasonRequired: a.ReasonRequired,
-		}
-	}
+	d.Matchers, d.Conditions, d.Approval = matchers(b.VerbMatchers), conditions(b.Conditions), b.Approval.draft()
 	return d
 }
 
@@ -191,7 +185,7 @@ func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor, c.ID(), d, c.IfMatchVersion())
+	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor, c.ID(), d, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -199,7 +193,7 @@ func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error
 }
 
 func (s *Server) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Policies.Delete(ctx, c.Actor, c.ID(), c.IfMatchVersion()); err != nil {
+	if err := s.deps.Policies.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

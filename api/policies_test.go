@@ -115,10 +115,11 @@ func TestPolicyLifecycle(t *testing.T) {
 	}, p.Approval)
 	require.True(t, strings.HasPrefix(p.UpdatedBy, "key:"))
 	require.Equal(t, "pending_approval", decision(5000))
-	for _, tag := range []string{`"1"`, `"3"`, `W/"x"`, `garbage`} {
-		s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", tag).refused(t, http.StatusConflict, fault.CodeConflict)
-		s.do(t, "user", http.MethodDelete, one, "", "If-Match", tag).refused(t, http.StatusConflict, fault.CodeConflict)
+	for _, tag := range []string{`"1"`, `"3"`, `W/"2"`} {
+		s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", tag).refused(t, http.StatusPreconditionFailed, fault.CodePreconditionFailed)
+		s.do(t, "user", http.MethodDelete, one, "", "If-Match", tag).refused(t, http.StatusPreconditionFailed, fault.CodePreconditionFailed)
 	}
+	s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", "2").refused(t, http.StatusBadRequest, fault.CodeValidation)
 	s.do(t, "user", http.MethodPut, one, largeOrders, "If-Match", "*").into(t, http.StatusOK, &p)
 
 	var versions []struct {

@@ -3,6 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,22 +15,30 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/service/importing"
 )
 
 // Providers is what the provider endpoints need.
 type Providers interface {
 	Provider(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Provider, error)
 	Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []catalog.Provider, more bool, err error)
-	DeleteProvider(ctx context.Context, who actor.Actor, slug string) error
+	// Document returns the document that a provider was imported from.
+	Document(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Document, error)
+	DeleteProvider(ctx context.Context, who actor.Actor, slug string, expect fault.Expect[catalog.Provider]) error
 }
 
 // Importer takes a provider's document into the catalog.
 type Importer interface {
 	// Import reads a document and stores its provider and verbs in one transaction.
 	Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error)
+	// Preview returns what Import would do.
+	Preview(ctx context.Context, who actor.Actor, in openapi.ImportInput) (importing.Preview, error)
+	// Update changes a provider, and reads its kept document again where that is needed.
+	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
 }
 
 // providerView is a provider in a list.
@@ -47,6 +59,8 @@ type providerReport struct {
 	providerView
 	Degraded []verb.Report `json:"degraded"`
 	Rejected []verb.Report `json:"rejected"`
+
+	repeatMark
 }
 
 func viewProvider(p catalog.Provider) providerView {
@@ -59,6 +73,8 @@ func viewProvider(p catalog.Provider) providerView {
 func reportProvider(p catalog.Provider) providerReport {
 	return providerReport{providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected)}
 }
+
+func providerTag(p catalog.Provider) string { return wire.ViewTag(reportProvider(p)) }
 
 type importBody struct {
 	Slug    *string         `json:"slug"`
@@ -75,6 +91,18 @@ type importAuth struct {
 	Name *string `json:"name"`
 }
 
+// input checks the form of an auth; nil where it is not given.
+func (b *importAuth) input(v *wire.Validation) *credential.Auth {
+	if b == nil {
+		return nil
+	}
+	return &credential.Auth{
+		Type: credential.Kind(strings.ToLower(v.Text("/auth/type", b.Type, 20))),
+		In:   strings.ToLower(v.OptionalText("/auth/in", b.In, 1, 20)),
+		Name: v.OptionalText("/auth/name", b.Name, 1, 64),
+	}
+}
+
 // input checks all of the body but the document.
 func (b importBody) input() (openapi.ImportInput, error) {
 	var v wire.Validation
@@ -85,23 +113,22 @@ func (b importBody) input() (openapi.ImportInput, error) {
 	if b.Slug != nil && !verb.ValidSlug(*b.Slug) {
 		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
 	}
-	if b.Auth != nil {
-		in.Auth = &credential.Auth{
-			Type: credential.Kind(strings.ToLower(v.Text("/auth/type", b.Auth.Type, 20))),
-			In:   strings.ToLower(v.OptionalText("/auth/in", b.Auth.In, 1, 20)),
-			Name: v.OptionalText("/auth/name", b.Auth.Name, 1, 64),
-		}
-	}
+	in.Auth = b.Auth.input(&v)
 	in.Document = v.Object("/openapi", b.OpenAPI, true)
 	return in, v.Err()
 }
 
-func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+// importInput reads the body of an import.
+func importInput(c *wire.Call) (openapi.ImportInput, error) {
 	var b importBody
-	if err := c.Decode(&b, "/openapi"); err != nil {
-		return wire.Reply{}, err
+	if err := c.DecodeExact(&b, "/openapi"); err != nil {
+		return openapi.ImportInput{}, err
 	}
-	in, err := b.input()
+	return b.input()
+}
+
+func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	in, err := importInput(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -144,8 +171,21 @@ func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, err
 	return wire.OK(reportProvider(p)), nil
 }
 
+// getProviderDocument sends the document as it was imported, without an envelope.
+func (s *Server) getProviderDocument(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := s.deps.Providers.Document(ctx, c.Actor.TenantID, c.Param("slug"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	header := http.Header{
+		"Content-Type": {"application/json"}, "Content-Length": {strconv.FormatInt(d.Size, 10)},
+		"Content-Disposition": {fmt.Sprintf(`attachment; filename="%s.json"`, c.Param("slug"))}, // a slug needs no escaping
+	}
+	return wire.Reply{}, c.StreamObject(wire.HashTag(d.Hash[:]), header, func(w io.Writer) error { return d.WriteTo(ctx, w) })
+}
+
 func (s *Server) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor, c.Param("slug")); err != nil {
+	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor, c.Param("slug"), wire.Expect(c, providerTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -17,10 +17,11 @@ import (
 type takes int
 
 const (
-	takesNothing  takes = iota // public
-	takesKey                   // X-API-Key only; a JWT is 401
-	takesUser                  // JWT only; an API key is 403 INSUFFICIENT_PERMISSIONS, since no permission opens it
-	takesKeyOrJWT              // the key counts where both are sent
+	takesNothing        takes = iota // public
+	takesKey                         // X-API-Key only; a JWT is 401
+	takesUser                        // JWT only; an API key is 403 INSUFFICIENT_PERMISSIONS, since no permission opens it
+	takesKeyOrJWT                    // the key counts where both are sent
+	takesServerKeyOrJWT              // as takesKeyOrJWT, but no key for one agent, and none for browsers
 )
 
 // route is one row of the table in routes.go.
@@ -36,6 +37,11 @@ type route struct {
 	permission string
 }
 
+// takesKeys reports whether the route accepts an API key.
+func (rt route) takesKeys() bool {
+	return rt.takes == takesKey || rt.takes == takesKeyOrJWT || rt.takes == takesServerKeyOrJWT
+}
+
 // Body limits in bytes (docs/api.md, sizes).
 const (
 	bodyManagement = 64 << 10
@@ -44,32 +50,31 @@ const (
 )
 
 // guarded returns the route's handler behind its checks, in this order: repeated headers 400,
-// credential 401, permission or role 403, origin 403, size and form of the body. The route's
-// handler does the rest.
+// credential 401, rate limits 429, address 403, permission or role 403, origin 403, size and form of the body, query
+// parameters that the route does not take. The route's handler does the rest.
 func (s *Server) guarded(rt route) http.Handler {
+	known := s.parameters[rt.method+" "+rt.path]
 	return wire.Respond(func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 		if err := c.CheckHeaders(); err != nil {
 			return wire.Reply{}, err
 		}
-		if rt.takes != takesNothing {
-			who, err := s.authenticate(ctx, rt, c.Request)
-			if err != nil {
-				return wire.Reply{}, err
-			}
-			identify(c, who)
-			if err := cmp.Or(authorise(rt, who), checkOrigin(c, who)); err != nil {
-				return wire.Reply{}, cmp.Or(s.noteRefused(ctx, rt, c, err), err)
-			}
-			if who.Kind == actor.Key {
-				bound, stop := s.deps.Revocations.Bind(ctx, who)
-				defer stop()
-				ctx = bound
-			}
+		ctx, stop, err := s.admit(ctx, rt, c)
+		defer stop()
+		if err != nil {
+			return wire.Reply{}, err
 		}
 		leave, err := s.takeBody(ctx, rt, c)
 		defer leave()
 		if err != nil {
 			return wire.Reply{}, err
+		}
+		if err := c.CheckQuery(known); err != nil {
+			return wire.Reply{}, err
+		}
+		if rt.method != http.MethodPost {
+			if err := c.ReadConditions(); err != nil {
+				return wire.Reply{}, err
+			}
 		}
 		rep, err := rt.handle(ctx, c)
 		if cause := fault.As(context.Cause(ctx)); cause != nil && cause.Code == fault.CodeAPIKeyRevoked {
@@ -77,6 +82,32 @@ func (s *Server) guarded(rt route) http.Handler {
 		}
 		return rep, err
 	})
+}
+
+// admit finds out who calls, and refuses who may not. The context that it returns ends with the
+// caller's key; stop releases it, also after an error.
+func (s *Server) admit(ctx context.Context, rt route, c *wire.Call) (bound context.Context, stop func(), err error) {
+	stop = func() {}
+	if rt.takes == takesNothing {
+		return ctx, stop, nil
+	}
+	who, err := s.authenticate(ctx, rt, c)
+	if len(who.Rate.Windows) > 0 {
+		c.SetRate(who.Rate)
+	}
+	if err != nil {
+		s.noteLimited(ctx, c, who)
+		return ctx, stop, err
+	}
+	identify(c, who)
+	if err := cmp.Or(checkAddress(c, who), authorise(rt, who), checkOrigin(c, who)); err != nil {
+		return ctx, stop, cmp.Or(s.noteRefused(ctx, rt, c, err), err)
+	}
+	if who.Kind == actor.Key {
+		bound, stop := s.deps.Revocations.Bind(ctx, who)
+		return bound, stop, nil
+	}
+	return ctx, stop, nil
 }
 
 // takeBody reads the body when there is room for it. leave gives the room back, also after an
@@ -107,28 +138,45 @@ func (s *Server) noteRefused(ctx context.Context, rt route, c *wire.Call, refusa
 	return s.deps.Runs.Refused(ctx, c.Actor, f)
 }
 
+// noteLimited has the tenant told that one of its windows is full. The refusal stands where that
+// fails.
+func (s *Server) noteLimited(ctx context.Context, c *wire.Call, who auth.Principal) {
+	if !who.Rate.Refused {
+		return
+	}
+	if err := s.deps.RateLimits.Exceeded(ctx, who.TenantID, who.Rate); err != nil {
+		c.Log.WarnContext(ctx, "a full window was not told", "tenant_id", who.TenantID, "error", err)
+	}
+}
+
 // identify notes in the call who makes it.
 func identify(c *wire.Call, who auth.Principal) {
 	c.Actor = who.Actor(c.Actor.RequestID, c.Actor.SourceAddr)
 	c.SessionID = who.SessionID
 	c.Origins = who.AllowedOrigins
+	c.ReadsCatalog = who.Kind == actor.User || who.Has(auth.PermActionsCatalog)
 	c.Log = c.Log.With("tenant_id", who.TenantID)
 }
 
-func (s *Server) authenticate(ctx context.Context, rt route, r *http.Request) (auth.Principal, error) {
-	key := r.Header.Get("X-API-Key")
-	token, bearer := bearerToken(r)
+// authenticate returns who calls. An authenticated caller is returned with a refusal too.
+func (s *Server) authenticate(ctx context.Context, rt route, c *wire.Call) (auth.Principal, error) {
+	key := c.Request.Header.Get("X-API-Key")
+	token, bearer := bearerToken(c.Request)
 	switch {
-	case key != "" && (rt.takes == takesKey || rt.takes == takesKeyOrJWT):
+	case key != "" && rt.takesKeys():
 		return s.deps.Auth.Key(ctx, key)
-	case bearer && (rt.takes == takesUser || rt.takes == takesKeyOrJWT):
+	case bearer && (rt.takes == takesUser || rt.takesKeys() && rt.takes != takesKey):
 		return s.deps.Auth.Token(ctx, token)
 	case key != "" && rt.takes == takesUser:
 		// A genuine key gets 403 and the name of what is missing, a false one 401.
-		if _, err := s.deps.Auth.Key(ctx, key); err != nil {
-			return auth.Principal{}, err
+		who, err := s.deps.Auth.Key(ctx, key)
+		if err != nil {
+			return who, err
 		}
-		return auth.Principal{}, fault.New(fault.CodeInsufficientPermissions, "An API key cannot do this. Use a JWT from POST /v1/auth/login.")
+		if err := checkAddress(c, who); err != nil {
+			return who, err
+		}
+		return who, fault.New(fault.CodeInsufficientPermissions, "An API key cannot do this. Use a JWT from POST /v1/auth/login.")
 	case rt.takes == takesKey:
 		return auth.Principal{}, fault.New(fault.CodeUnauthenticated, "This endpoint needs an API key in the X-API-Key header.")
 	case rt.takes == takesUser:
@@ -151,10 +199,13 @@ func authorise(rt route, who auth.Principal) error {
 	if who.Kind == actor.User {
 		return requireRole(rt.roles, who.Role)
 	}
-	if rt.permission == "" || who.Has(rt.permission) {
-		return nil
+	if rt.permission != "" && !who.Has(rt.permission) {
+		return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s.", rt.permission)
 	}
-	return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s.", rt.permission)
+	if rt.takes == takesServerKeyOrJWT && (who.AgentID != "" || len(who.AllowedOrigins) > 0) {
+		return fault.New(fault.CodeInsufficientPermissions, "A key with agent_id or allowed_origins cannot do this. Use another key, from a server.")
+	}
+	return nil
 }
 
 func requireRole(roles []actor.Role, has actor.Role) error {
@@ -166,6 +217,15 @@ func requireRole(roles []actor.Role, has actor.Role) error {
 		names[i] = string(r)
 	}
 	return fault.Newf(fault.CodeInsufficientPermissions, "This takes the role %s.", strings.Join(names, " or "))
+}
+
+// checkAddress enforces a key's allowed_ips. It comes before the permissions: elsewhere a
+// stolen key tells nothing about itself.
+func checkAddress(c *wire.Call, who auth.Principal) error {
+	if who.MayCallFrom(c.Actor.SourceAddr) {
+		return nil
+	}
+	return fault.New(fault.CodeIPNotAllowed, "")
 }
 
 // checkOrigin enforces a key's allowed_origins on the call itself. A browser page that is

@@ -14,7 +14,10 @@ import (
 // same endpoints. Tests compare the two, and walk each row with every kind of credential
 // and every role.
 func (s *Server) routes() []route {
-	return slices.Concat(s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.auditRoutes(), s.providerRoutes())
+	return slices.Concat(
+		s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.eventRoutes(), s.auditRoutes(), s.providerRoutes(),
+		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(),
+	)
 }
 
 // The groups of roles that the rows name.
@@ -24,6 +27,7 @@ func deciders() []actor.Role {
 	return []actor.Role{actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover}
 }
 func admins() []actor.Role { return []actor.Role{actor.RoleOwner, actor.RoleAdmin} }
+func owners() []actor.Role { return []actor.Role{actor.RoleOwner} }
 func noUser() []actor.Role { return nil } // public, or for keys only
 
 // accountRoutes are sessions, API keys and users. The domain decides whom an admin may
@@ -34,18 +38,33 @@ func (s *Server) accountRoutes() []route {
 		{http.MethodPost, "/v1/auth/login", takesNothing, noUser(), bodyManagement, s.logIn, ""},
 		{http.MethodPost, "/v1/auth/refresh", takesNothing, noUser(), bodyManagement, s.refresh, ""},
 		{http.MethodPost, "/v1/auth/accept-invitation", takesNothing, noUser(), bodyManagement, s.acceptInvitation, ""},
+		{http.MethodGet, "/v1/rate-limits", takesKeyOrJWT, anyRole(), 0, s.getRateLimits, ""},
+		{http.MethodPut, "/v1/rate-limits", takesUser, owners(), bodyManagement, s.putRateLimits, ""},
+		{http.MethodPost, "/v1/auth/resend-verification", takesNothing, noUser(), bodyManagement, s.resendVerification, ""},
+		{http.MethodPost, "/v1/auth/verify-email", takesNothing, noUser(), bodyManagement, s.verifyEmail, ""},
+		{http.MethodPost, "/v1/auth/forgot-password", takesNothing, noUser(), bodyManagement, s.forgotPassword, ""},
+		{http.MethodPost, "/v1/auth/reset-password", takesNothing, noUser(), bodyManagement, s.resetPassword, ""},
+		{http.MethodPost, "/v1/auth/change-email", takesUser, anyRole(), bodyManagement, s.changeEmail, ""},
+		{http.MethodGet, "/v1/me", takesKeyOrJWT, anyRole(), 0, s.me, ""},
+		{http.MethodGet, "/v1/auth/sessions", takesUser, anyRole(), 0, s.listSessions, ""},
+		{http.MethodDelete, "/v1/auth/sessions", takesUser, anyRole(), 0, s.endOtherSessions, ""},
+		{http.MethodDelete, "/v1/auth/sessions/{id}", takesUser, anyRole(), 0, s.endSession, ""},
+		{http.MethodPost, "/v1/auth/change-password", takesUser, anyRole(), bodyManagement, s.changePassword, ""},
 		{http.MethodPost, "/v1/auth/logout", takesUser, anyRole(), 0, s.logOut, ""},
 
-		{http.MethodPost, "/v1/api-keys", takesUser, admins(), bodyManagement, s.createKey, ""},
+		{http.MethodPost, "/v1/api-keys", takesUser, admins(), bodyManagement, repeatable[keyView](s, s.createKey, s.getKey, "id"), ""},
 		{http.MethodGet, "/v1/api-keys", takesUser, admins(), 0, s.listKeys, ""},
+		{http.MethodGet, "/v1/api-keys/{id}", takesUser, admins(), 0, s.getKey, ""},
+		{http.MethodPatch, "/v1/api-keys/{id}", takesUser, admins(), bodyManagement, s.patchKey, ""},
+		{http.MethodPost, "/v1/api-keys/{id}/rotate", takesUser, admins(), bodyManagement, repeatable[keyView](s, s.rotateKey, s.getKey, "id"), ""},
 		{http.MethodDelete, "/v1/api-keys/{id}", takesUser, admins(), 0, s.revokeKey, ""},
 
-		{http.MethodPost, "/v1/users", takesUser, admins(), bodyManagement, s.inviteUser, ""},
+		{http.MethodPost, "/v1/users", takesUser, admins(), bodyManagement, repeatable[invitedView](s, s.inviteUser, s.getInvited, "id"), ""},
 		{http.MethodGet, "/v1/users", takesUser, anyRole(), 0, s.listUsers, ""},
 		{http.MethodGet, "/v1/users/{id}", takesUser, anyRole(), 0, s.getUser, ""},
 		{http.MethodPatch, "/v1/users/{id}", takesUser, admins(), bodyManagement, s.patchUser, ""},
 		{http.MethodDelete, "/v1/users/{id}", takesUser, admins(), 0, s.removeUser, ""},
-		{http.MethodPost, "/v1/users/{id}/invite", takesUser, admins(), 0, s.inviteUserAgain, ""},
+		{http.MethodPost, "/v1/users/{id}/invite", takesUser, admins(), 0, repeatable[invitedView](s, s.inviteUserAgain, s.getInvited, "id"), ""},
 	}
 }
 
@@ -73,9 +92,10 @@ func (s *Server) approvalRoutes() []route {
 		{http.MethodPost, "/v1/approvals/{id}/approve", takesUser, anyRole(), bodyRun, s.approve, ""},
 		{http.MethodPost, "/v1/approvals/{id}/reject", takesUser, anyRole(), bodyRun, s.reject, ""},
 
-		{http.MethodPost, "/v1/grants", takesUser, deciders(), bodyManagement, s.createGrant, ""},
+		{http.MethodPost, "/v1/grants", takesUser, deciders(), bodyManagement, repeatable[grantView](s, s.createGrant, s.getGrant, "id"), ""},
 		{http.MethodGet, "/v1/grants", takesKeyOrJWT, anyRole(), 0, s.listGrants, auth.PermApprovalsManage},
 		{http.MethodGet, "/v1/grants/{id}", takesKeyOrJWT, anyRole(), 0, s.getGrant, auth.PermApprovalsManage},
+		{http.MethodPatch, "/v1/grants/{id}", takesUser, deciders(), bodyManagement, s.patchGrant, ""},
 		{http.MethodDelete, "/v1/grants/{id}", takesUser, deciders(), 0, s.revokeGrant, ""},
 	}
 }
@@ -83,17 +103,48 @@ func (s *Server) approvalRoutes() []route {
 // policyRoutes are policies and masking.
 func (s *Server) policyRoutes() []route {
 	return []route{
-		{http.MethodPost, "/v1/policies", takesKeyOrJWT, admins(), bodyManagement, s.createPolicy, auth.PermPoliciesManage},
+		{http.MethodPost, "/v1/policies", takesKeyOrJWT, admins(), bodyManagement, repeatable[policyDetail](s, s.createPolicy, s.getPolicy, "id"), auth.PermPoliciesManage},
 		{http.MethodGet, "/v1/policies", takesKeyOrJWT, anyRole(), 0, s.listPolicies, auth.PermPoliciesManage},
 		{http.MethodGet, "/v1/policies/{id}", takesKeyOrJWT, anyRole(), 0, s.getPolicy, auth.PermPoliciesManage},
 		{http.MethodPut, "/v1/policies/{id}", takesKeyOrJWT, admins(), bodyManagement, s.putPolicy, auth.PermPoliciesManage},
+		{http.MethodPatch, "/v1/policies/{id}", takesKeyOrJWT, admins(), bodyManagement, s.patchPolicy, auth.PermPoliciesManage},
 		{http.MethodDelete, "/v1/policies/{id}", takesKeyOrJWT, admins(), 0, s.deletePolicy, auth.PermPoliciesManage},
 		{http.MethodGet, "/v1/policies/{id}/versions", takesKeyOrJWT, anyRole(), 0, s.listPolicyVersions, auth.PermPoliciesManage},
+		{http.MethodPost, "/v1/policies/{id}/versions/{version}/restore", takesKeyOrJWT, admins(), 0, s.restorePolicy, auth.PermPoliciesManage},
 		{http.MethodGet, "/v1/policies/{id}/coverage", takesKeyOrJWT, anyRole(), 0, s.policyCoverage, auth.PermPoliciesManage},
 		{http.MethodPost, "/v1/policies/simulate", takesKeyOrJWT, admins(), bodyManagement, s.simulatePolicy, auth.PermPoliciesManage},
 
 		{http.MethodGet, "/v1/governance/masking", takesKeyOrJWT, anyRole(), 0, s.getMasking, auth.PermPoliciesManage},
 		{http.MethodPut, "/v1/governance/masking", takesKeyOrJWT, admins(), bodyManagement, s.putMasking, auth.PermPoliciesManage},
+	}
+}
+
+// eventRoutes are the events that webhooks and streams are told.
+func (s *Server) eventRoutes() []route {
+	return []route{
+		{http.MethodGet, "/v1/events", takesKeyOrJWT, anyRole(), 0, s.listEvents, auth.PermEventsRead},
+		{http.MethodPost, "/v1/events", takesKey, noUser(), bodyManagement, s.sendEvent, auth.PermEventsSend},
+		{http.MethodGet, "/v1/events/stream", takesKeyOrJWT, anyRole(), 0, s.streamEvents, auth.PermEventsRead},
+		{http.MethodGet, "/v1/webhooks/event-types", takesKeyOrJWT, anyRole(), 0, s.listEventTypes, auth.PermWebhooksManage},
+		{http.MethodGet, "/v1/events/{id}", takesKeyOrJWT, anyRole(), 0, s.getEvent, auth.PermEventsRead},
+	}
+}
+
+// webhookRoutes are webhooks and their deliveries.
+func (s *Server) webhookRoutes() []route {
+	const one, delivery = "/v1/webhooks/{id}", "/v1/webhooks/{id}/deliveries/{delivery}"
+	return []route{
+		{http.MethodPost, "/v1/webhooks", takesKeyOrJWT, admins(), bodyManagement, repeatable[webhookView](s, s.createWebhook, s.getWebhook, "id"), auth.PermWebhooksManage},
+		{http.MethodGet, "/v1/webhooks", takesKeyOrJWT, anyRole(), 0, s.listWebhooks, auth.PermWebhooksManage},
+		{http.MethodGet, one, takesKeyOrJWT, anyRole(), 0, s.getWebhook, auth.PermWebhooksManage},
+		{http.MethodPatch, one, takesKeyOrJWT, admins(), bodyManagement, s.patchWebhook, auth.PermWebhooksManage},
+		{http.MethodDelete, one, takesKeyOrJWT, admins(), 0, s.deleteWebhook, auth.PermWebhooksManage},
+		{http.MethodPost, one + "/rotate-secret", takesKeyOrJWT, admins(), bodyManagement, repeatable[webhookView](s, s.rotateWebhookSecret, s.getWebhook, "id"), auth.PermWebhooksManage},
+		{http.MethodPost, one + "/test", takesKeyOrJWT, admins(), 0, s.testWebhook, auth.PermWebhooksManage},
+		{http.MethodPost, one + "/recover", takesKeyOrJWT, admins(), bodyManagement, s.recoverDeliveries, auth.PermWebhooksManage},
+		{http.MethodGet, one + "/deliveries", takesKeyOrJWT, anyRole(), 0, s.listDeliveries, auth.PermWebhooksManage},
+		{http.MethodGet, delivery, takesKeyOrJWT, anyRole(), 0, s.getDelivery, auth.PermWebhooksManage},
+		{http.MethodPost, delivery + "/redeliver", takesKeyOrJWT, admins(), 0, s.redeliver, auth.PermWebhooksManage},
 	}
 }
 
@@ -113,17 +164,44 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodGet, "/v1/runtime/actions/catalog", takesKey, noUser(), 0, s.listVerbs, auth.PermActionsCatalog},
 		{http.MethodGet, "/v1/runtime/actions/catalog/{verb}", takesKey, noUser(), 0, s.getVerb, auth.PermActionsCatalog},
 
-		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, s.importProvider, auth.PermProvidersManage},
+		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, unlessDryRun(s.previewImport, repeatable[providerReport](s, s.importProvider, s.getProvider, "slug")), auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers", takesKeyOrJWT, anyRole(), 0, s.listProviders, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}", takesKeyOrJWT, anyRole(), 0, s.getProvider, auth.PermProvidersManage},
+		{http.MethodPatch, "/v1/providers/{slug}", takesKeyOrJWT, admins(), bodyManagement, s.patchProvider, auth.PermProvidersManage},
+		{http.MethodGet, "/v1/providers/{slug}/document", takesKeyOrJWT, anyRole(), 0, s.getProviderDocument, auth.PermProvidersManage},
+		{http.MethodGet, "/v1/providers/{slug}/verbs", takesUser, anyRole(), 0, s.listProviderVerbs, ""},
 		{http.MethodDelete, "/v1/providers/{slug}", takesUser, admins(), 0, s.deleteProvider, ""},
 
-		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, s.createCredential, auth.PermCredentialsManage},
+		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, repeatable[credentialView](s, s.createCredential, s.getCredential, "id"), auth.PermCredentialsManage},
 		{http.MethodGet, "/v1/credentials", takesKeyOrJWT, anyRole(), 0, s.listCredentials, auth.PermCredentialsManage},
 		{http.MethodGet, "/v1/credentials/{id}", takesKeyOrJWT, anyRole(), 0, s.getCredential, auth.PermCredentialsManage},
 		{http.MethodPatch, "/v1/credentials/{id}", takesKeyOrJWT, admins(), bodyManagement, s.patchCredential, auth.PermCredentialsManage},
 		{http.MethodDelete, "/v1/credentials/{id}", takesKeyOrJWT, admins(), 0, s.deleteCredential, auth.PermCredentialsManage},
 		{http.MethodPost, "/v1/credentials/{id}/validate", takesKeyOrJWT, admins(), 0, s.validateCredential, auth.PermCredentialsManage},
 		{http.MethodPost, "/v1/credentials/{id}/rotate", takesKeyOrJWT, admins(), bodyManagement, s.rotateCredential, auth.PermCredentialsManage},
+	}
+}
+
+// customerRoutes are the customers. A key needs no permission to create one and to read one
+// that it can name.
+func (s *Server) customerRoutes() []route {
+	return []route{
+		{http.MethodPost, "/v1/customers", takesServerKeyOrJWT, admins(), bodyManagement, repeatable[customerView](s, s.putCustomer, s.getCustomer, "id"), ""},
+		{http.MethodGet, "/v1/customers", takesServerKeyOrJWT, anyRole(), 0, s.listCustomers, auth.PermCustomersManage},
+		{http.MethodGet, "/v1/customers/{id}", takesServerKeyOrJWT, anyRole(), 0, s.getCustomer, ""},
+		{http.MethodPatch, "/v1/customers/{id}", takesServerKeyOrJWT, admins(), bodyManagement, s.patchCustomer, auth.PermCustomersManage},
+		{http.MethodDelete, "/v1/customers/{id}", takesServerKeyOrJWT, admins(), 0, s.eraseCustomer, auth.PermCustomersManage},
+		{http.MethodGet, "/v1/customers/{id}/erasure", takesServerKeyOrJWT, anyRole(), 0, s.getErasure, auth.PermCustomersManage},
+		{http.MethodPost, "/v1/customers/{id}/merge", takesServerKeyOrJWT, admins(), bodyManagement, s.mergeCustomer, auth.PermCustomersManage},
+	}
+}
+
+// killSwitchRoutes stop calls at once. A key never does.
+func (s *Server) killSwitchRoutes() []route {
+	return []route{
+		{http.MethodPost, "/v1/kill-switch", takesUser, admins(), bodyManagement, repeatable[killSwitchView](s, s.setKillSwitch, s.getKillSwitch, "id"), ""},
+		{http.MethodGet, "/v1/kill-switch", takesUser, anyRole(), 0, s.listKillSwitches, ""},
+		{http.MethodGet, "/v1/kill-switch/{id}", takesUser, anyRole(), 0, s.getKillSwitch, ""},
+		{http.MethodDelete, "/v1/kill-switch/{id}", takesUser, admins(), 0, s.liftKillSwitch, ""},
 	}
 }

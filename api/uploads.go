@@ -38,23 +38,46 @@ func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err er
 	if size := c.Request.ContentLength; size >= 0 && size <= smallUpload {
 		return func() {}, nil
 	}
-	free, err := u.turns.Take(ctx, c.Actor.TenantID.String())
-	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+	free, err := u.turn(ctx, c)
+	if fault.As(err) != nil {
 		// A caller that still writes does not read the answer before it has written all.
 		c.SkipBody(bodyUpload)
-		f := fault.New(fault.CodeServiceUnavailable, "Other uploads are under way. Repeat the call later.").Because(err)
-		f.Retryable, f.RetryAfter = true, uploadRetry
-		return nil, f
 	}
 	if err != nil {
 		return nil, err
 	}
 	return func() {
+		// A small body of unknown length gets no collection.
 		if size := c.DropBody(); size > smallUpload {
-			// What a large document took is not needed again soon, and the runtime would keep it
-			// for a while. It costs a collection, so a small body of unknown length gets none.
-			debug.FreeOSMemory()
+			collect()
 		}
 		free()
 	}, nil
+}
+
+// room waits until a stored document of so many bytes may be in memory, and gives the room back
+// when the call was answered. SERVICE_UNAVAILABLE where the wait would be too long.
+func (u *uploads) room(ctx context.Context, c *wire.Call, size int64) error {
+	if size <= smallUpload {
+		return nil
+	}
+	free, err := u.turn(ctx, c)
+	if err == nil {
+		c.After(func() { collect(); free() })
+	}
+	return err
+}
+
+// collect gives back what a large document took. It is not needed again soon, and the runtime
+// would keep it for a while.
+func collect() { debug.FreeOSMemory() }
+
+func (u *uploads) turn(ctx context.Context, c *wire.Call) (free func(), err error) {
+	free, err = u.turns.Take(ctx, c.Actor.TenantID.String())
+	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+		f := fault.New(fault.CodeServiceUnavailable, "Other uploads are under way. Repeat the call later.").Because(err)
+		f.Retryable, f.RetryAfter = true, uploadRetry
+		return nil, f
+	}
+	return free, err
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/account"
 )
 
@@ -18,7 +20,39 @@ type Users interface {
 	Invite(ctx context.Context, who actor.Actor, in account.InviteInput) (account.Invited, error)
 	InviteAgain(ctx context.Context, who actor.Actor, id string) (account.Invited, error)
 	ChangeUser(ctx context.Context, who actor.Actor, id string, c account.UserChange) (account.User, error)
-	RemoveUser(ctx context.Context, who actor.Actor, id string) error
+	RemoveUser(ctx context.Context, who actor.Actor, id string, expect fault.Expect[account.User]) error
+}
+
+// byUser names the user who did something, in the form of created_by: "user:<id>".
+func byUser(id *uuid.UUID) *string {
+	if id == nil {
+		return nil
+	}
+	name := actor.Actor{Kind: actor.User, ID: *id}.String()
+	return &name
+}
+
+// byCaller is byUser for a key or a user.
+func byCaller(who *actor.Caller) *string {
+	if who == nil {
+		return nil
+	}
+	name := who.String()
+	return &name
+}
+
+// queryCaller reads a query parameter in the form of byCaller; nil where it is absent.
+func queryCaller(v *wire.Validation, c *wire.Call, name string) *actor.Caller {
+	raw, given := c.Query(name)
+	if !given {
+		return nil
+	}
+	who, is := actor.ParseCaller(raw)
+	if !is {
+		v.Add("query."+name, "format", name+" is key:<id> or user:<id>.")
+		return nil
+	}
+	return &who
 }
 
 type userView struct {
@@ -31,6 +65,7 @@ type userView struct {
 	JoinedAt            *time.Time `json:"joined_at"`
 	InvitationExpiresAt *time.Time `json:"invitation_expires_at"`
 	RemovedAt           *time.Time `json:"removed_at"`
+	EmailVerifiedAt     *time.Time `json:"email_verified_at"`
 }
 
 // invitedView is a user with the token to join with. Only the response that creates the
@@ -39,12 +74,16 @@ type invitedView struct {
 	userView
 
 	InvitationToken string `json:"invitation_token"`
+
+	repeatMark
 }
 
 func viewUser(u account.User) userView { return userView(u) }
 
+func userTag(u account.User) string { return wire.ViewTag(viewUser(u)) }
+
 func viewInvited(i account.Invited) invitedView {
-	return invitedView{userView: viewUser(i.User), InvitationToken: i.Token}
+	return invitedView{userView: viewUser(i.User), InvitationToken: cmp.Or(i.Token, maskedToken)}
 }
 
 type inviteBody struct {
@@ -55,7 +94,7 @@ type inviteBody struct {
 
 func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b inviteBody
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -71,6 +110,19 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 		return wire.Reply{}, err
 	}
 	return wire.Created("/v1/users/"+invited.ID.String(), viewInvited(invited)), nil
+}
+
+// maskedToken stands where a repeated invitation does not show the token again, and where only the
+// mail has one.
+const maskedToken = "[masked]"
+
+// getInvited answers a repeated invitation.
+func (s *Server) getInvited(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	u, err := s.deps.Accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(invitedView{userView: viewUser(u), InvitationToken: maskedToken}), nil
 }
 
 // inviteUserAgain reads no body. The path names the user who is invited again.
@@ -119,10 +171,10 @@ type userPatch struct {
 
 func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b userPatch
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange(b))
+	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange{Role: b.Role, Name: b.Name, Expect: wire.Expect(c, userTag)})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -130,7 +182,7 @@ func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error
 }
 
 func (s *Server) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor, c.Param("id")); err != nil {
+	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor, c.Param("id"), wire.Expect(c, userTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"agentruntime/db/dbsqlc"
 )
@@ -128,6 +130,27 @@ func (b *Batch) SendIn(ctx context.Context, tx pgx.Tx) (err error) {
 	res := tx.SendBatch(ctx, &b.queued)
 	defer closeResults(res, &err)
 	return b.readAll(ctx, res)
+}
+
+// sendBetween sends the batch between statements without results, in one round trip.
+func (b *Batch) sendBetween(ctx context.Context, conn *pgxpool.Conn, before, after *pgx.Batch) (err error) {
+	all := &pgx.Batch{QueuedQueries: slices.Concat(before.QueuedQueries, b.queued.QueuedQueries, after.QueuedQueries)}
+	res := conn.SendBatch(ctx, all)
+	defer closeResults(res, &err)
+	for range before.Len() {
+		if _, err := res.Exec(); err != nil {
+			return translate(fmt.Errorf("db: begin: %w", err))
+		}
+	}
+	if err := b.readAll(ctx, res); err != nil {
+		return err
+	}
+	for range after.Len() {
+		if _, err := res.Exec(); err != nil {
+			return translate(fmt.Errorf("db: commit: %w", err))
+		}
+	}
+	return nil
 }
 
 func (b *Batch) readAll(ctx context.Context, res pgx.BatchResults) error {

@@ -72,3 +72,47 @@ func TestBatchIsPartOfAnOpenTransaction(t *testing.T) {
 	_, err := q.GetTenant(t.Context(), d.Tenant(id), id)
 	require.True(t, db.IsNoRows(err))
 }
+
+func TestReadAndWriteIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	q := dbsqlc.New()
+	insert := func(id uuid.UUID, names ...string) *db.Batch {
+		b := &db.Batch{}
+		for _, name := range names {
+			db.QueueExec(b, q.InsertTenant, dbsqlc.InsertTenantParams{ID: id, Name: name})
+		}
+		return b
+	}
+	var none *db.Batch
+	exists := func(id uuid.UUID) bool {
+		_, err := q.GetTenant(t.Context(), d.Tenant(id), id)
+		return err == nil
+	}
+	for name, tt := range map[string]struct {
+		write func(id uuid.UUID) (*db.Batch, error)
+		fails bool
+		stays bool
+	}{
+		"written":         {func(uuid.UUID) (*db.Batch, error) { return &db.Batch{}, nil }, false, true},
+		"nothing written": {func(uuid.UUID) (*db.Batch, error) { return none, nil }, false, false},
+		"refused":         {func(uuid.UUID) (*db.Batch, error) { return nil, pgx.ErrTxClosed }, true, false},
+		"fails":           {func(id uuid.UUID) (*db.Batch, error) { return insert(id, "again"), nil }, true, false},
+	} {
+		id := uuid.New()
+		read := insert(id, "first")
+		got := db.Queue(read, q.GetTenant, id)
+		err := d.ReadAndWrite(t.Context(), id, read, func() (*db.Batch, error) {
+			require.Equal(t, "first", got.Value.Name, name)
+			require.False(t, exists(id), name)
+			return tt.write(id)
+		})
+		require.Equal(t, tt.fails, err != nil, "%s: %v", name, err)
+		require.Equal(t, tt.stays, exists(id), name)
+	}
+	id := uuid.New()
+	read := insert(id, "first", "again")
+	err := d.ReadAndWrite(t.Context(), id, read, func() (*db.Batch, error) { t.Fatal("the read has failed"); return none, nil })
+	require.True(t, db.IsUnique(err, "tenants_pkey"))
+	require.False(t, exists(id))
+}

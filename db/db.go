@@ -52,6 +52,8 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	// would still scan it when it has millions. Every access of the service has an index.
 	pc.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
 	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(statementLimit.Milliseconds(), 10)
+	// A transaction that its process has forgotten would delay the events of all tenants.
+	pc.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(idleLimit.Milliseconds(), 10)
 	pc.MaxConnIdleTime = 5 * time.Minute
 	pc.AfterConnect = registerUUID
 	pc.ConnConfig.Tracer = cfg.Tracer
@@ -137,6 +139,7 @@ const (
 	SettingLoginEmail  Setting = "app.login_email"     // lower-case address
 	SettingRefreshHash Setting = "app.refresh_hash"    // hex of a refresh token's hash
 	SettingInvitation  Setting = "app.invitation_hash" // hex of an invitation token's hash
+	SettingMailToken   Setting = "app.mail_token"      //nolint:gosec // a name; its value is hex of the hash of a token that was mailed
 	SettingRewrap      Setting = "app.rewrap"          // the id of a key-encryption key: of all tenants, what is wrapped under another
 	SettingSweep       Setting = "app.sweep"           // "on": of all tenants, the runs and approvals to sweep
 	SettingSeal        Setting = "app.seal"            // "on": the ids of all tenants, and the records to seal
@@ -183,4 +186,38 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 		return translate(fmt.Errorf("db: commit: %w", err))
 	}
 	return nil
+}
+
+// ReadAndWrite runs a transaction of the tenant in two round trips. The first one begins it and
+// sends read. Then write returns the batch that the second one sends before it commits. A nil
+// batch and an error undo the transaction, which takes a round trip too. It returns the error of
+// the first statement that fails, or that of write.
+func (p *Pool) ReadAndWrite(ctx context.Context, tenant uuid.UUID, read *Batch, write func() (*Batch, error)) (err error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return translate(fmt.Errorf("db: acquire: %w", err))
+	}
+	defer conn.Release()
+	defer func() {
+		if conn.Conn().PgConn().TxStatus() == 'I' {
+			return // committed
+		}
+		// The context may be cancelled by now.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_, _ = conn.Exec(ctx, "rollback") // Release discards a connection that cannot roll back
+	}()
+	first := &pgx.Batch{}
+	first.Queue("begin")
+	queueSetting(first, SettingTenant, tenant.String())
+	if err := read.sendBetween(ctx, conn, first, &pgx.Batch{}); err != nil {
+		return err
+	}
+	b, err := write()
+	if err != nil || b == nil {
+		return err
+	}
+	last := &pgx.Batch{}
+	last.Queue("commit")
+	return b.sendBetween(ctx, conn, &pgx.Batch{}, last)
 }

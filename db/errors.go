@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,6 +63,16 @@ func unreachable(err error) bool {
 		pgconn.SafeToRetry(err) || errors.Is(err, net.ErrClosed)
 }
 
+// MayHaveCommitted reports whether a transaction that failed with err may be committed: it was
+// sent, and Postgres has not answered.
+func MayHaveCommitted(err error) bool {
+	if StateOf(err) != "" || pgconn.SafeToRetry(err) {
+		return false
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	return !unconnected && unreachable(err)
+}
+
 // IsUnique reports whether err is a violation of the named unique constraint or
 // index; an empty name means any.
 func IsUnique(err error, constraint string) bool {
@@ -94,4 +105,21 @@ const serializationFailure = "40001"
 func IsRaced(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pe.Code == serializationFailure
+}
+
+// StateOf returns the SQLSTATE of err, "" where Postgres did not answer with one. It contains
+// nothing of what was sent.
+func StateOf(err error) string {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pe.Code
+	}
+	return ""
+}
+
+// IsDataRefused reports whether Postgres refused what a statement contained: it would refuse
+// the same again. The classes are data exceptions (22), violated constraints (23) and
+// exceeded limits of the program (54).
+func IsDataRefused(err error) bool {
+	state := StateOf(err)
+	return len(state) == 5 && slices.Contains([]string{"22", "23", "54"}, state[:2])
 }

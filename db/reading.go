@@ -23,6 +23,9 @@ const (
 	// statementLimit is the outer bound of any other statement. The longest store a large
 	// import, or wait for the lock of one.
 	statementLimit = 60 * time.Second
+	// idleLimit is how long a transaction may wait for its next statement. Nothing of the service
+	// waits for anything else while it has one open.
+	idleLimit = time.Minute
 )
 
 // turnWait is how long a statement waits for its turn among those that read.

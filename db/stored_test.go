@@ -55,3 +55,28 @@ func TestMigrationGivesRunsUnderWayADeadline(t *testing.T) {
 	require.NoError(t, admin.QueryRow(t.Context(), `SELECT string_agg(state, ' ' ORDER BY state) FROM runs WHERE expires_at > now()`).Scan(&got))
 	require.Equal(t, "claimed sending", got)
 }
+
+// An approval from before the kind of its requester was stored names it after.
+func TestMigrationKnowsWhichRequestersAreUsers(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	require.NoError(t, db.MigrateDown(t.Context(), d.AdminURL, 39))
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	tenant, user := uuid.New(), uuid.New()
+	_, err = admin.Exec(t.Context(), `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)
+	require.NoError(t, err)
+	_, err = admin.Exec(t.Context(), `INSERT INTO users (id, tenant_id, email, name, role, created_at, joined_at, password_hash) VALUES ($1, $2, 'a@example.com', '', 'owner', now(), now(), 'x')`, user, tenant)
+	require.NoError(t, err)
+	for id, requester := range map[string]*uuid.UUID{"a key's": new(uuid.New()), "a user's": &user, "nobody's": nil} {
+		_, err = admin.Exec(t.Context(), `
+			INSERT INTO approvals (id, tenant_id, subject_type, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, kind)
+			VALUES ($1, $2, 'step', $1, '', 'blocked', 'shop', 'pay', '{}', 'low', '', '', $3, 'block')`, id, tenant, requester)
+		require.NoError(t, err)
+	}
+	require.NoError(t, db.Migrate(t.Context(), d.AdminURL))
+	var got string
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT string_agg(id, ', ' ORDER BY id) FROM approvals WHERE requester_kind = 'user'`).Scan(&got))
+	require.Equal(t, "a user's", got)
+}

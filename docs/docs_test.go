@@ -25,7 +25,7 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions . -update
+//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions|TestEventsPageListsTheTableOfTypes . -update
 
 var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
 
@@ -88,7 +88,9 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "node_modules" || name == "tools" || name == "bin" || len(name) > 2 && name[0] == '.'):
+		case d.IsDir() && (name == "node_modules" || name == "bin" || len(name) > 2 && name[0] == '.'):
+			return filepath.SkipDir
+		case name == "go.mod" && path != "../go.mod": // another module
 			return filepath.SkipDir
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			packages[filepath.ToSlash(filepath.Dir(path))] = true

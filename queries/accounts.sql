@@ -89,12 +89,18 @@ DELETE FROM login_addresses AS gone WHERE gone.tenant_id = @tenant_id AND gone.u
 -- Always one row: the user who is invited by the token, if any, and the failures counted in
 -- the present windows of the token and of the caller's address.
 SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
+       ((users.invitation_mail_hash = @invitation_hash) IS TRUE)::boolean AS by_mail,
        coalesce(token.failures, 0)::integer AS token_failures, token.window_ends_at AS token_ends_at,
        coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at
 FROM (SELECT 1) AS always
-LEFT JOIN users ON users.invitation_hash = @invitation_hash
+LEFT JOIN users ON users.invitation_hash = @invitation_hash OR users.invitation_mail_hash = @invitation_hash
 LEFT JOIN login_attempts AS token ON token.subject = @token AND token.window_ends_at > @now::timestamptz
 LEFT JOIN login_attempts AS source ON source.subject = @source AND source.window_ends_at > @now::timestamptz;
+
+-- name: HoldPassword :many
+-- The user, while the password of theirs that was compared is still their password. A change
+-- of it waits for the transaction, so it ends the session that the transaction begins.
+SELECT id FROM users WHERE tenant_id = @tenant_id AND id = @id AND removed_at IS NULL AND password_hash = @password_hash::text FOR SHARE;
 
 -- name: InsertSession :exec
 INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5);
@@ -111,14 +117,18 @@ WHERE ended.tenant_id = @tenant_id AND ended.id IN (
 -- name: DeleteEndedSessions :exec
 DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND expires_at <= $3;
 
--- name: GetSession :one
--- The sessions of a removed user do not exist, whatever their rows say.
-SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name
+-- name: PresentSession :one
+-- The sessions of a removed user do not exist, whatever their rows say. A request of a session
+-- that has not ended is counted; see db/functions/count_request.sql. For all others, and where
+-- @counts is false, counted is null.
+SELECT sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name,
+       (CASE WHEN @counts::boolean AND sessions.revoked_at IS NULL AND sessions.expires_at > @now::timestamptz
+             THEN count_request(sessions.tenant_id, 'people', NULL, NULL, @defaults::integer[], @ceilings::integer[], 1) END)::bigint[] AS counted
 FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
-WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id;
+WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id AND sessions.user_id = @user_id;
 
 -- name: LockSession :one
-SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email
+SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.email_verified_at
 FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = @id AND sessions.tenant_id = @tenant_id
 FOR UPDATE OF sessions;
@@ -129,6 +139,27 @@ RETURNING user_id;
 
 -- name: RevokeSessionsOf :exec
 UPDATE sessions SET revoked_at = @now::timestamptz WHERE tenant_id = @tenant_id AND user_id = @user_id AND revoked_at IS NULL;
+
+-- name: ListSessions :many
+-- The user's sessions that have not ended. Used refresh tokens are kept, so the newest use is
+-- the last refresh.
+SELECT s.id, s.created_at, s.expires_at,
+       coalesce((SELECT max(t.used_at) FROM refresh_tokens AS t WHERE t.tenant_id = @tenant_id AND t.session_id = s.id), s.created_at)::timestamptz AS refreshed_at
+FROM sessions AS s
+WHERE s.tenant_id = @tenant_id AND s.user_id = @user_id AND s.revoked_at IS NULL AND s.expires_at > @now
+ORDER BY s.id DESC;
+
+-- name: EndSessions :execrows
+-- Ends one of the user's sessions, or all but one.
+UPDATE sessions SET revoked_at = @now::timestamptz
+WHERE tenant_id = @tenant_id AND user_id = @user_id AND revoked_at IS NULL AND expires_at > @now
+  AND (sqlc.narg('session')::uuid IS NULL OR id = sqlc.narg('session'))
+  AND (sqlc.narg('keep')::uuid IS NULL OR id <> sqlc.narg('keep'));
+
+-- name: ChangePassword :execrows
+-- No row means that the password was changed meanwhile, or the user removed.
+UPDATE users SET password_hash = @password_hash::text
+WHERE tenant_id = @tenant_id AND id = @id AND removed_at IS NULL AND password_hash = @was::text;
 
 -- name: InsertRefreshToken :exec
 INSERT INTO refresh_tokens (token_hash, tenant_id, session_id, expires_at) VALUES ($1, $2, $3, $4);

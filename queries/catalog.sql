@@ -1,12 +1,13 @@
 -- Imports of one slug wait for each other on this row.
 -- name: UpsertProvider :one
-INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash,
+INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
                        imported, degraded, rejected, verb_bytes, created_at, updated_at)
-VALUES (@tenant_id, @slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash,
+VALUES (@tenant_id, @slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash, @document_size, @import_settings,
         @imported, @degraded, @rejected, @verb_bytes, @now, @now)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
-       auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
+       auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
+       import_settings = excluded.import_settings, imported = excluded.imported,
        degraded = excluded.degraded, rejected = excluded.rejected, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
@@ -82,7 +83,7 @@ SELECT EXISTS (SELECT FROM platform_providers WHERE slug = @slug);
 -- name: GetProvider :one
 SELECT sqlc.embed(p),
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected -- OFFSET 0: see MarkSending
   FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
 
@@ -129,6 +130,42 @@ SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_ty
      WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
  LIMIT 1;
+
+-- name: NearVerbs :many
+-- Verbs that a name which the catalog does not have may mean: @most on each side of it in its
+-- provider, and the verb of the same name in @slugs providers on each side of its slug. Each part
+-- reads a range of a primary key, so the cost does not grow with the catalog.
+WITH own AS MATERIALIZED (
+    (SELECT p.slug FROM providers p WHERE p.tenant_id = @tenant_id::uuid AND p.slug >= @provider::text ORDER BY p.slug LIMIT @slugs::integer)
+    UNION ALL
+    (SELECT p.slug FROM providers p WHERE p.tenant_id = @tenant_id::uuid AND p.slug < @provider::text ORDER BY p.slug DESC LIMIT @slugs::integer)
+), shared AS MATERIALIZED (
+    SELECT near.slug FROM (
+        (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = @tenant_id::uuid AND e.slug >= @provider::text ORDER BY e.slug LIMIT @slugs::integer)
+        UNION ALL
+        (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = @tenant_id::uuid AND e.slug < @provider::text ORDER BY e.slug DESC LIMIT @slugs::integer)) near
+     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = near.slug)
+), home AS MATERIALIZED (
+    SELECT s.slug FROM shared s WHERE s.slug = @provider::text
+)
+SELECT near.provider::text AS provider, near.name::text AS name FROM (
+    (SELECT v.provider, v.name FROM verbs v
+      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name >= @name::text ORDER BY v.name LIMIT @most::integer)
+    UNION ALL
+    (SELECT v.provider, v.name FROM verbs v
+      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name < @name::text ORDER BY v.name DESC LIMIT @most::integer)
+    UNION ALL
+    SELECT h.slug, above.name FROM home h CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = h.slug AND v.name >= @name::text ORDER BY v.name LIMIT @most::integer) above
+    UNION ALL
+    SELECT h.slug, below.name FROM home h CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = h.slug AND v.name < @name::text ORDER BY v.name DESC LIMIT @most::integer) below
+    UNION ALL
+    SELECT o.slug, same.name FROM own o CROSS JOIN LATERAL (SELECT v.name FROM verbs v
+      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = o.slug AND v.name = @name::text LIMIT 1) same WHERE o.slug <> @provider::text
+    UNION ALL
+    SELECT s.slug, same.name FROM shared s CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = s.slug AND v.name = @name::text LIMIT 1) same WHERE s.slug <> @provider::text) near;
 
 -- What a run and an evaluation need to know about a verb, without its large columns.
 -- name: GetOwnVerbMeta :many

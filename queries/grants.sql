@@ -17,6 +17,14 @@ SELECT * FROM grants
  ORDER BY id DESC
  LIMIT @most;
 
+-- name: LockGrant :one
+SELECT * FROM grants WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
+-- name: NarrowGrant :one
+UPDATE grants SET expires_at = @expires_at, max_uses = @max_uses
+ WHERE tenant_id = @tenant_id AND id = @id
+RETURNING *;
+
 -- name: RevokeGrant :many
 UPDATE grants SET revoked_at = now(), revoked_by = @revoked_by
  WHERE tenant_id = @tenant_id AND id = @id AND revoked_at IS NULL
@@ -31,7 +39,7 @@ SELECT g.*, u.role FROM grants g
  WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
    AND (g.key_id IS NULL OR g.key_id = sqlc.narg('key_id')) AND (g.agent_id IS NULL OR g.agent_id = sqlc.narg('agent_id'))
-   AND (g.customer_id IS NULL OR g.customer_id = sqlc.narg('customer_id'))
+   AND (g.customer_id IS NULL OR g.customer_id = ANY (@customer_names::text[]))
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id;
 
@@ -48,3 +56,10 @@ UPDATE grants SET uses = uses + 1
 
 -- name: KeyActive :one
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NULL);
+
+-- name: EraseGrants :execrows
+-- A grant without a customer would be for all: so it ends, and names nobody.
+UPDATE grants AS given SET customer_id = '', conditions = '[]', reason = '', revoked_at = coalesce(given.revoked_at, now())
+ WHERE given.tenant_id = @tenant_id AND given.id = ANY (ARRAY(
+    SELECT g.id FROM grants g WHERE g.tenant_id = @tenant_id AND g.customer_id = ANY (@names::text[]) AND g.created_at < @before::timestamptz
+     ORDER BY g.id LIMIT @most::bigint));

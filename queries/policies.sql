@@ -33,6 +33,17 @@ UPDATE policies SET version = version + 1, name = @name, description = @descript
  WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL
 RETURNING *;
 
+-- name: GetPolicyVersion :one
+SELECT * FROM policy_versions WHERE tenant_id = @tenant_id AND policy_id = @policy_id AND version = @version;
+
+-- name: RestorePolicy :one
+-- UpdatePolicy, which also brings back a deleted policy.
+UPDATE policies SET version = version + 1, name = @name, description = @description, enabled = @enabled, mode = @mode,
+       priority = @priority, action = @action, document = @document, instructions = @instructions, updated_by = @changed_by, updated_at = @changed_at,
+       deleted_at = NULL
+ WHERE tenant_id = @tenant_id AND id = @id
+RETURNING *;
+
 -- name: DeletePolicy :one
 UPDATE policies SET version = version + 1, deleted_at = @changed_at, updated_by = @changed_by, updated_at = @changed_at
  WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL

@@ -1,7 +1,11 @@
 -- name: ClaimRun :one
 -- A plain repeat, by one key of a run that can answer it, is recognized before claim_run is
--- called. That halves its cost.
-SELECT CASE
+-- called. That halves its cost. With @ask, a claim that is to be driven also gets what its call
+-- needs; see db/functions/call_target.sql.
+SELECT claimed.outcome,
+       (CASE WHEN @ask::boolean AND claimed.outcome IN ('fresh', 'reclaimed')
+             THEN call_target(@tenant_id, @provider, @verb, sqlc.narg('customer')::text, @digests::bytea[]) END)::json AS target
+  FROM (SELECT CASE
     WHEN cardinality(@keys::text[]) = 1 AND (
         SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
           FROM runs r
@@ -9,13 +13,27 @@ SELECT CASE
             SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]))
     THEN 'existing'
     ELSE claim_run(@tenant_id, @keys::text[], @args::text, @fingerprint::bytea, @metadata::json, @call::text)
-    END::text AS outcome;
+    END::text AS outcome OFFSET 0) AS claimed;
 
--- name: RunByKey :many
+-- name: TargetOfRun :many
+-- What the call of a run needs; see db/functions/call_target.sql. The customer is found as
+-- Run.customer does. The arguments are not known here, so no digests are looked up.
+SELECT call_target(r.tenant_id, r.provider, r.verb,
+       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, NULL)::json AS target
+  FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id;
+
+-- name: RunToShow :many
+-- The run that the key names, with what masking its texts takes; see db/functions/call_target.sql.
 -- A scalar subquery, not a join: a join is planned for the present sizes of the tables, and
--- its plan is kept when they grow.
-SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
-    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key);
+-- its plan is kept when they grow. A run with texts of more than @most bytes is not returned;
+-- Postgres knows the sizes without reading the texts.
+SELECT sqlc.embed(r), call_target(r.tenant_id, r.provider, r.verb,
+       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, sqlc.narg('digests')::bytea[])::json AS target
+  FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
+    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key)
+   AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= @most::bigint;
 
 -- name: RunByKeys :many
 -- The inner SELECT makes the id a value that is known before the scan. As a bare coalesce it
@@ -23,6 +41,14 @@ SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
 -- The run that the first key names, otherwise that of the second. A call that is refused
 -- does not bind its new key to the run.
 SELECT * FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (SELECT coalesce(
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]),
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[2])))
+   AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= @most::bigint;
+
+-- name: RunSize :many
+-- The bytes of the texts of the run that RunByKeys would return.
+SELECT r.execution_id, (octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0))::bigint AS size
+  FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = (@keys::text[])[2])));
 
@@ -37,7 +63,9 @@ SELECT * FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 -- Without arguments and results: a page of them could be gigabytes. Each filter has an index
 -- in the order of the list. The states that a run ends or waits in have one that is written
 -- once, when the run comes into the state; the newest of each state are merged. @low and
--- @high are the ids of the period.
+-- @high are the ids of the period. What changes after the claim has no index of its own, which
+-- each change of a run would have to write: the runs of a policy are found by its matches (@among
+-- has them where they are few), those of a grant by the records of its uses. Decision and risk are read in the order of the list.
 SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, fingerprint, dry_run, session_id,
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
@@ -55,10 +83,21 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
    AND (sqlc.narg('session_id')::text IS NULL OR listed.session_id = sqlc.narg('session_id'))
    AND (sqlc.narg('since')::timestamptz IS NULL OR listed.created_at >= sqlc.narg('since'))
    AND (sqlc.narg('until')::timestamptz IS NULL OR listed.created_at < sqlc.narg('until'))
+   AND (sqlc.narg('dry_run')::boolean IS NULL OR listed.dry_run = sqlc.narg('dry_run'))
+   AND (sqlc.narg('customer')::text IS NULL OR listed.named_customer = sqlc.narg('customer'))
+   AND (sqlc.narg('decision')::text IS NULL OR listed.decision = sqlc.narg('decision'))
+   AND (sqlc.narg('risk_level')::text IS NULL OR listed.risk_level = sqlc.narg('risk_level'))
+   AND (sqlc.narg('approval_id')::text IS NULL OR listed.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = @tenant_id AND p.id = sqlc.narg('approval_id')))
+   AND (sqlc.narg('grant_id')::uuid IS NULL OR listed.grant_id = sqlc.narg('grant_id'))
+   AND (sqlc.narg('policy_id')::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = @tenant_id AND m.policy_id = sqlc.narg('policy_id') AND m.run_id = listed.id LIMIT 1))
+   AND (sqlc.narg('among')::uuid[] IS NULL OR listed.id = ANY (sqlc.narg('among')::uuid[]))
+   AND (sqlc.narg('grant_id')::uuid IS NULL OR listed.id = ANY (ARRAY(
+        SELECT k.run_id FROM audit_records u JOIN run_keys k ON k.tenant_id = u.tenant_id AND k.key = u.execution_id
+         WHERE u.tenant_id = @tenant_id AND u.subject_id = sqlc.narg('grant_id')::uuid::text AND u.action = 'grant.used')))
    AND (sqlc.narg('states')::text[] IS NULL OR listed.id = ANY (ARRAY(
         SELECT x.id FROM unnest(sqlc.narg('states')::text[]) AS wanted (state) CROSS JOIN LATERAL (
             SELECT r.id FROM runs r
-             WHERE r.tenant_id = @tenant_id AND r.state = wanted.state AND r.state NOT IN ('claimed', 'sending')
+             WHERE r.tenant_id = @tenant_id AND r.listed_state = wanted.state
                AND (sqlc.narg('before')::uuid IS NULL OR r.id < sqlc.narg('before'))
                AND (sqlc.narg('low')::uuid IS NULL OR r.id >= sqlc.narg('low'))
                AND (sqlc.narg('high')::uuid IS NULL OR r.id < sqlc.narg('high'))
@@ -68,11 +107,18 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
                AND (sqlc.narg('session_id')::text IS NULL OR r.session_id = sqlc.narg('session_id'))
                AND (sqlc.narg('since')::timestamptz IS NULL OR r.created_at >= sqlc.narg('since'))
                AND (sqlc.narg('until')::timestamptz IS NULL OR r.created_at < sqlc.narg('until'))
+               AND (sqlc.narg('dry_run')::boolean IS NULL OR r.dry_run = sqlc.narg('dry_run'))
+               AND (sqlc.narg('customer')::text IS NULL OR r.named_customer = sqlc.narg('customer'))
+               AND (sqlc.narg('decision')::text IS NULL OR r.decision = sqlc.narg('decision'))
+               AND (sqlc.narg('risk_level')::text IS NULL OR r.risk_level = sqlc.narg('risk_level'))
+               AND (sqlc.narg('approval_id')::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = @tenant_id AND p.id = sqlc.narg('approval_id')))
+               AND (sqlc.narg('grant_id')::uuid IS NULL OR r.grant_id = sqlc.narg('grant_id'))
+               AND (sqlc.narg('policy_id')::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = @tenant_id AND m.policy_id = sqlc.narg('policy_id') AND m.run_id = r.id LIMIT 1))
              ORDER BY r.id DESC
              LIMIT @most) x
         UNION ALL
         (SELECT r.id FROM runs r
-          WHERE r.tenant_id = @tenant_id AND r.state = ANY (sqlc.narg('states')::text[]) AND r.state IN ('claimed', 'sending')
+          WHERE r.tenant_id = @tenant_id AND r.listed_state IS NULL AND r.state = ANY (sqlc.narg('states')::text[])
             AND (sqlc.narg('before')::uuid IS NULL OR r.id < sqlc.narg('before'))
             AND (sqlc.narg('low')::uuid IS NULL OR r.id >= sqlc.narg('low'))
             AND (sqlc.narg('high')::uuid IS NULL OR r.id < sqlc.narg('high'))
@@ -82,21 +128,40 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
             AND (sqlc.narg('session_id')::text IS NULL OR r.session_id = sqlc.narg('session_id'))
             AND (sqlc.narg('since')::timestamptz IS NULL OR r.created_at >= sqlc.narg('since'))
             AND (sqlc.narg('until')::timestamptz IS NULL OR r.created_at < sqlc.narg('until'))
+            AND (sqlc.narg('dry_run')::boolean IS NULL OR r.dry_run = sqlc.narg('dry_run'))
+            AND (sqlc.narg('customer')::text IS NULL OR r.named_customer = sqlc.narg('customer'))
+            AND (sqlc.narg('decision')::text IS NULL OR r.decision = sqlc.narg('decision'))
+            AND (sqlc.narg('risk_level')::text IS NULL OR r.risk_level = sqlc.narg('risk_level'))
+            AND (sqlc.narg('approval_id')::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = @tenant_id AND p.id = sqlc.narg('approval_id')))
+            AND (sqlc.narg('grant_id')::uuid IS NULL OR r.grant_id = sqlc.narg('grant_id'))
+            AND (sqlc.narg('policy_id')::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = @tenant_id AND m.policy_id = sqlc.narg('policy_id') AND m.run_id = r.id LIMIT 1))
           ORDER BY r.id DESC
           LIMIT @most))))
  ORDER BY listed.id DESC
  LIMIT @most;
 
+-- name: RunsOfPolicy :many
+-- The newest runs that the policy matched, before a run and within a period; once for each
+-- attempt.
+SELECT m.run_id FROM policy_matches m
+ WHERE m.tenant_id = @tenant_id AND m.policy_id = @policy_id
+   AND (sqlc.narg('before')::uuid IS NULL OR m.run_id < sqlc.narg('before'))
+   AND (sqlc.narg('low')::uuid IS NULL OR m.run_id >= sqlc.narg('low'))
+   AND (sqlc.narg('high')::uuid IS NULL OR m.run_id < sqlc.narg('high'))
+ ORDER BY m.run_id DESC
+ LIMIT @most;
+
 -- name: EnterGate :exec
 -- Takes the locks that a run needs before it moves to sending. The revocation of a key takes
--- the first lock exclusively, and so does every change of policies or grants (CloseGate)
--- with the second. So the statement after this one sees every change that has committed. A
--- null key takes no lock.
+-- the first lock exclusively, and so does every change of policies, grants or kill switches
+-- (CloseGate) with the second. A change of a platform's provider takes the third. So the statement after
+-- this one sees every change that has committed. A null key takes no lock.
 SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 0)),
-       pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0));
+       pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0)),
+       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || @provider::text, 0));
 
 -- name: CloseGate :exec
--- The last statement of a change of a policy or a grant. It waits for the runs of the tenant
+-- The last statement of a change of a policy or a grant, or of a new kill switch. It waits for the runs of the tenant
 -- that are moving to sending at this moment. Later runs wait for the commit, and see the
 -- change.
 SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
@@ -104,11 +169,13 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 -- name: MarkSending :many
 -- Commits before the first byte leaves. It does not change a run whose key was revoked, that
 -- was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
--- policies, the provider or the credential have changed since the run was judged. A null
--- credential has none, and a null time was not read. If the run was held, its approval must be approved and
+-- policies, the provider or the credential have changed since the run was judged, or while a
+-- kill switch covers it (@covers). A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
 -- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 -- run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
+-- OFFSET 0 keeps each EXISTS a look-up: without it, a plan for small tables reads all rows of
+-- the tenant into a hash table.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
@@ -117,7 +184,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
    AND (r.key_id IS NULL OR EXISTS (
-        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
+        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL OFFSET 0))
    AND (r.expires_at IS NULL OR r.expires_at > now())
    AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version
    AND (sqlc.narg('provider_at')::timestamptz IS NULL OR coalesce(
@@ -126,11 +193,13 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
               WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = sqlc.narg('provider_at'))
    AND (sqlc.narg('credential_at')::timestamptz IS NULL OR EXISTS (
         SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = sqlc.narg('credential_id')
-           AND c.updated_at = sqlc.narg('credential_at')))
+           AND c.updated_at = sqlc.narg('credential_at') OFFSET 0))
    AND (NOT r.held OR r.approval_id = sqlc.narg('approval_id') AND EXISTS (
-        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
-        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
+        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
+   AND NOT EXISTS (
+        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY (@covers::text[]) OFFSET 0)
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
 -- name: MarkAlive :execrows
@@ -149,14 +218,15 @@ SELECT CASE
 
 -- name: BackToClaimed :execrows
 -- Nothing is under way at the provider, and another attempt will follow. The answer of an
--- attempt before the last one changes nothing.
-UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR @maybe_sent, in_doubt = in_doubt OR @in_doubt, updated_at = now()
+-- attempt before the last one changes nothing. The pause until the next begins now, and a step
+-- that is repeated reads it here.
+UPDATE runs SET state = 'claimed', retry_after_ms = @pause_ms, maybe_sent = maybe_sent OR @maybe_sent, in_doubt = in_doubt OR @in_doubt, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending' AND sends = @sends;
 
 -- name: HoldRun :many
 -- Stops the run for an approver: pending_approval for a call, intercepted for a dry run. A
 -- grant that it had taken, and that no longer lets it through, is not used again.
-UPDATE runs SET state = @state, held = true, grant_id = NULL, approval_id = @approval_id, result = sqlc.narg('result'),
+UPDATE runs SET state = @state, held = true, grant_id = NULL, retry_after_ms = 0, approval_id = @approval_id, result = sqlc.narg('result'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
        reason = @reason, credential_id = sqlc.narg('credential_id'), updated_at = now(),
        finished_at = CASE WHEN @state = 'intercepted' THEN now() END
@@ -214,6 +284,11 @@ UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = 
    AND (state <> 'sending' OR @silent_seconds::float8 = 0 OR updated_at <= now() - make_interval(secs => @silent_seconds::float8))
 RETURNING *;
 
+-- name: AwaitRun :exec
+-- Locks the run for a statement that looks at its approval too. That statement would not see a
+-- decision that was committed while it waited for the run itself.
+SELECT FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
 -- name: RequestCancel :many
 -- Cancels a run that was not sent, also one that is held, and a dry run that waits for
 -- approval.
@@ -239,11 +314,45 @@ RETURNING *;
 -- name: UnfinishedRuns :many
 -- Across tenants, under the sweep setting: the unfinished runs that have not changed since
 -- @before, after a row of the page before.
-SELECT id, tenant_id, updated_at FROM runs
- WHERE state IN ('claimed', 'sending') AND updated_at < @before
-   AND (updated_at, id) > (@after_at::timestamptz, @after_id::uuid)
- ORDER BY updated_at, id
+SELECT id, tenant_id FROM runs
+ WHERE listed_state IS NULL AND updated_at < @before AND (tenant_id, id) > (@after_tenant::uuid, @after_id::uuid)
+ ORDER BY tenant_id, id
  LIMIT @most;
 
 -- name: NotifyFinished :exec
-SELECT pg_notify('run_finished', id) FROM unnest(@ids::text[]) AS id;
+-- The events of these runs are committed too, so their tenants' streams are told.
+SELECT pg_notify('run_finished', id), pg_notify('events', split_part(id, ' ', 1)) FROM unnest(@ids::text[]) AS id;
+
+-- name: RunsToErase :many
+-- The runs of a customer that began before @before and have ended. One whose call a person can
+-- still release has not.
+SELECT found.id, found.execution_id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT r.id, r.execution_id FROM runs r
+     WHERE r.tenant_id = @tenant_id AND r.named_customer = named.name AND r.id < @before::uuid
+       AND r.state NOT IN ('claimed', 'sending', 'pending_approval')
+       AND NOT (r.state = 'intercepted' AND EXISTS (
+            SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = r.approval_id AND (a.status = 'pending') IS TRUE))
+     ORDER BY r.id DESC
+     LIMIT @most::bigint) AS found
+ LIMIT @most::bigint;
+
+-- name: RunsOfCustomerLeft :one
+SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.named_customer = named.name AND r.id < @before::uuid LIMIT 1) AS found);
+
+-- name: EraseRuns :execrows
+-- The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
+-- looked at again: a refused run may have been claimed again since it was found.
+UPDATE runs SET args = '{}', edited_args = NULL, result = CASE WHEN result IS NULL THEN NULL ELSE '{"erased":true}' END, metadata = '{}',
+       error_details = NULL, resolve_reason = '', credential_label = ''
+ WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[])
+   AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected');
+
+-- name: EraseApprovals :execrows
+UPDATE approvals SET args = '{}', explanation = '[]', request = NULL
+ WHERE tenant_id = @tenant_id AND execution_id = ANY (@execution_ids::text[]);
+
+-- name: EraseEdits :exec
+UPDATE approval_decisions AS d SET edited_args = NULL
+ WHERE d.tenant_id = @tenant_id AND d.edited_args IS NOT NULL AND d.approval_id = ANY (ARRAY(
+    SELECT a.id FROM approvals a WHERE a.tenant_id = @tenant_id AND a.execution_id = ANY (@execution_ids::text[])));

@@ -1,14 +1,14 @@
 -- name: InsertInvitedUser :exec
-INSERT INTO users (id, tenant_id, email, name, role, created_at, invitation_hash, invitation_expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+INSERT INTO users (id, tenant_id, email, name, role, created_at, invitation_hash, invitation_expires_at, invitation_mail_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: GetUser :one
-SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at
+SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at, email_verified_at
 FROM users WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ListUsers :many
 -- The caller asks for one row more than the page, to know whether there are more.
-SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at
+SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at, email_verified_at
 FROM users
 WHERE tenant_id = @tenant_id
   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
@@ -32,14 +32,16 @@ WHERE tenant_id = @tenant_id AND id <> @id AND role = 'owner' AND joined_at IS N
 UPDATE users SET role = @role, name = @name WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: RemoveUser :exec
-UPDATE users SET removed_at = @now::timestamptz, password_hash = NULL, invitation_hash = NULL, invitation_expires_at = NULL
+UPDATE users SET removed_at = @now::timestamptz, password_hash = NULL, invitation_hash = NULL, invitation_mail_hash = NULL, invitation_expires_at = NULL
 WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: RenewInvitation :exec
-UPDATE users SET invitation_hash = @invitation_hash, invitation_expires_at = @invitation_expires_at
+UPDATE users SET invitation_hash = @invitation_hash, invitation_mail_hash = @invitation_mail_hash, invitation_expires_at = @invitation_expires_at
 WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: AcceptInvitation :execrows
--- No row means that the token was used or withdrawn meanwhile.
-UPDATE users SET joined_at = @now::timestamptz, password_hash = @password_hash, name = @name, invitation_hash = NULL, invitation_expires_at = NULL
-WHERE tenant_id = @tenant_id AND id = @id AND invitation_hash = @invitation_hash;
+-- No row means that the token was used or withdrawn meanwhile. The token of the mail verifies
+-- the address.
+UPDATE users SET joined_at = @now::timestamptz, password_hash = @password_hash, name = @name, invitation_hash = NULL, invitation_mail_hash = NULL,
+       invitation_expires_at = NULL, email_verified_at = CASE WHEN invitation_mail_hash = @token_hash THEN @now::timestamptz END
+WHERE tenant_id = @tenant_id AND id = @id AND @token_hash::bytea IN (invitation_hash, invitation_mail_hash);

@@ -34,7 +34,7 @@ SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, ve
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
    AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
    AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
-   AND (sqlc.narg('customer_id')::text IS NULL OR customer_id = sqlc.narg('customer_id'))
+   AND (sqlc.narg('customer_id')::text IS NULL OR customer_id = ANY ((SELECT customer_names(@tenant_id, sqlc.narg('customer_id')))::text[]))
  ORDER BY id DESC
  LIMIT @n;
 
@@ -68,7 +68,7 @@ DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
-   AND (customer_id IS NULL OR customer_id = sqlc.narg('customer_id'))
+   AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names(@tenant_id, sqlc.narg('customer_id')::text))::text[]))
  ORDER BY (customer_id IS NOT NULL) DESC, (status = 'active') DESC, created_at DESC, id DESC
  LIMIT 1;
 
@@ -86,7 +86,10 @@ DELETE FROM credential_digests WHERE tenant_id = @tenant_id AND credential_id = 
 
 -- Which of the digests are those of a secret of the tenant.
 -- name: OwnDigests :many
-SELECT DISTINCT digest FROM credential_digests WHERE tenant_id = @tenant_id AND digest = ANY (@digests::bytea[]);
+-- One look-up each: as digest = ANY it is planned, while the table is small, as a scan of all
+-- the tenant's digests, and that plan is kept.
+SELECT DISTINCT found.digest FROM unnest(@digests::bytea[]) AS wanted (digest) CROSS JOIN LATERAL (
+    SELECT d.digest FROM credential_digests d WHERE d.tenant_id = @tenant_id AND d.digest = wanted.digest LIMIT 1) found;
 
 -- Across tenants, under the sweep setting.
 -- name: UndigestedCredentials :many
@@ -103,3 +106,9 @@ SELECT id, tenant_id FROM credentials WHERE kek_id <> @current AND id > @after O
 -- name: RewrapCredential :execrows
 UPDATE credentials SET kek_id = @kek_id, wrapped_key = @wrapped_key
  WHERE tenant_id = @tenant_id AND id = @id AND version = @version AND kek_id = @old_kek_id;
+
+-- name: CredentialsOfCustomer :many
+SELECT id FROM credentials
+ WHERE tenant_id = @tenant_id AND customer_id = ANY (@names::text[]) AND created_at < @before::timestamptz
+ ORDER BY id
+ LIMIT @most;

@@ -49,7 +49,7 @@ func TestEveryDeclaredActivityIsRegistered(t *testing.T) {
 	require.Greater(t, len(declared), 4)
 	var n names
 	for _, q := range queues() {
-		q.register(&n, Deps{Action: &activities.Action{}})
+		q.register(&n, Deps{Action: &activities.Action{}, Delivery: &activities.Delivery{}, Customers: &activities.Customers{}})
 	}
 	require.ElementsMatch(t, declared, n.activities)
 }

@@ -7,14 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/activities"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/workflows"
 )
@@ -23,6 +26,10 @@ import (
 type Deps struct {
 	Client client.Client
 	Action *activities.Action
+	// Delivery has the attempts of webhook deliveries.
+	Delivery *activities.Delivery
+	// Customers erase what is stored about a customer.
+	Customers *activities.Customers
 	// DrainTimeout bounds how long Stop waits for tasks under way.
 	DrainTimeout time.Duration
 }
@@ -51,6 +58,28 @@ func queues() []queue {
 			},
 			register: registerActions,
 		},
+		{
+			name: flow.QueueDeliveries,
+			// An attempt waits for its receiver up to 15 s. One whose webhook has no place ends at once,
+			// so slow webhooks do not take all of these.
+			options: worker.Options{
+				MaxConcurrentWorkflowTaskExecutionSize: 64,
+				MaxConcurrentActivityExecutionSize:     256,
+				MaxConcurrentWorkflowTaskPollers:       2,
+				MaxConcurrentActivityTaskPollers:       2,
+			},
+			register: registerDeliveries,
+		},
+		{
+			name: flow.QueueCustomers,
+			// Erasures take turns: they are rare, and none is urgent by the second.
+			options: worker.Options{
+				MaxConcurrentActivityExecutionSize: 2,
+				MaxConcurrentActivityTaskPollers:   1,
+				MaxConcurrentWorkflowTaskPollers:   2, // the fewest that the SDK takes
+			},
+			register: registerCustomers,
+		},
 	}
 }
 
@@ -66,10 +95,34 @@ func registerActions(r worker.Registry, d Deps) {
 	registerForTests(r, d)
 }
 
+func registerDeliveries(r worker.Registry, d Deps) {
+	r.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
+	register(r, flow.AttemptDelivery, d.Delivery.AttemptDelivery)
+}
+
+func registerCustomers(r worker.Registry, d Deps) {
+	r.RegisterWorkflowWithOptions(workflows.EraseCustomer, workflow.RegisterOptions{Name: flow.WorkflowEraseCustomer})
+	register(r, flow.EraseNext, d.Customers.EraseNext)
+}
+
 // register ties an activity to the name that the stubs in workflows call it by. Input and
 // result of both must be the same types, or it does not compile.
 func register[I, O any](r worker.Registry, name flow.Activity[I, O], do func(context.Context, I) (O, error)) {
-	r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: string(name)})
+	r.RegisterActivityWithOptions(func(ctx context.Context, in I) (out O, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = panicked(ctx, v)
+			}
+		}()
+		return do(ctx, in)
+	}, activity.RegisterOptions{Name: string(name)})
+}
+
+// panicked logs where a step panicked and returns its error. The value of a panic may quote
+// what it failed on, and the SDK would write it to the history: operators can decode that.
+func panicked(ctx context.Context, v any) error {
+	activity.GetLogger(ctx).Error("a step panicked", "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+	return temporal.NewApplicationError("step panicked", string(fault.CodeInternal))
 }
 
 // Workers are the workers of all queues of one process.
@@ -77,7 +130,7 @@ type Workers struct{ list []worker.Worker }
 
 // New returns the workers; the caller starts and stops them.
 func New(d Deps) (*Workers, error) {
-	if d.Client == nil || d.Action == nil {
+	if d.Client == nil || d.Action == nil || d.Delivery == nil || d.Customers == nil {
 		return nil, errors.New("worker: client and activities are required")
 	}
 	worker.SetStickyWorkflowCacheSize(flow.CachedWorkflows) // of the process: the SDK has no other

@@ -16,7 +16,7 @@ import (
 // repeated, and the row shows it what has happened. A blocked, rejected or failed call is a
 // result, not an error.
 func ActionRun(ctx workflow.Context, in flow.ActionRunInput) (flow.RunResult, error) {
-	r := actionRun{in: in.RunRef, mu: workflow.NewMutex(ctx)}
+	r := actionRun{in: in.RunRef, showsState: in.ShowsState, mu: workflow.NewMutex(ctx)}
 	if err := r.listen(ctx); err != nil {
 		return flow.RunResult{}, err
 	}
@@ -43,6 +43,11 @@ type actionRun struct {
 	// the run waits for, "" while it waits for none.
 	governed bool
 	waiting  string
+	// showsState: the run may set flow.AttributeState. shown is its value, "" before the first.
+	showsState bool
+	shown      flow.State
+	// underWay: the last step to send said that the call is at the provider.
+	underWay bool
 	// mu lets one decision at a time be counted; decided wakes the run after each.
 	mu      workflow.Mutex
 	decided workflow.Channel
@@ -56,7 +61,23 @@ func (r *actionRun) execute(ctx workflow.Context) (flow.RunResult, error) {
 	if err == nil {
 		err = workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 	}
+	// Most runs are executed at once. They show no state: it would cost each of them a
+	// twentieth of its CPU.
+	if err == nil && (step.State != flow.StateExecuted || r.shown != "") {
+		err = r.show(ctx, step.State)
+	}
 	return flow.RunResult{State: step.State}, err
+}
+
+// show sets the state that operators filter by. It costs an event and a write of the list, so
+// a run shows it only where it waits and where it ends.
+func (r *actionRun) show(ctx workflow.Context, state flow.State) error {
+	if !r.showsState || r.shown == state {
+		return nil
+	}
+	r.shown = state
+	key := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeState))
+	return workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(state)))
 }
 
 func (r *actionRun) govern(ctx workflow.Context) (flow.Step, error) {
@@ -70,11 +91,21 @@ func (r *actionRun) govern(ctx workflow.Context) (flow.Step, error) {
 func (r *actionRun) send(ctx workflow.Context) (flow.Step, error) {
 	step, err := sendRun(ctx, r.in)
 	r.waiting = step.ApprovalID
+	if err == nil && step.UnderWay && r.underWay {
+		// The call has not ended in the time of a pause, so it is one to look at.
+		err = r.show(ctx, flow.StateSending)
+	}
+	r.underWay = step.UnderWay
 	return step, err
 }
 
 // wait waits for news about the approval and returns the step that follows from the row.
 func (r *actionRun) wait(ctx workflow.Context, step flow.Step) (flow.Step, error) {
+	if err := r.show(ctx, step.State); err != nil {
+		return step, err
+	}
+	workflow.SetCurrentDetails(ctx, step.Details)
+	defer workflow.SetCurrentDetails(ctx, "")
 	if err := r.awaitHuman(ctx, step); err != nil {
 		return step, err
 	}

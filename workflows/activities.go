@@ -16,8 +16,21 @@ import (
 // the worker registers it under the same name: a wrong type does not compile.
 func callLocal[I, O any](ctx workflow.Context, a flow.Activity[I, O], opts workflow.LocalActivityOptions, in I) (O, error) {
 	var out O
+	opts.Summary = flow.StepSummary(string(a))
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, opts), string(a), in).Get(ctx, &out)
 	return out, err
+}
+
+// call runs a regular activity, as callLocal runs a local one.
+func call[I, O any](ctx workflow.Context, a flow.Activity[I, O], opts workflow.ActivityOptions, in I) (O, error) {
+	var out O
+	opts.Summary = flow.StepSummary(string(a))
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), string(a), in).Get(ctx, &out)
+	return out, err
+}
+
+func attemptDelivery(ctx workflow.Context, in flow.DeliveryRef) (flow.DeliveryResult, error) {
+	return call(ctx, flow.AttemptDelivery, attemptOptions(), in)
 }
 
 func governRun(ctx workflow.Context, in flow.RunRef) (flow.Step, error) {
@@ -38,12 +51,16 @@ func untilDone(ctx workflow.Context, do flow.Activity[flow.RunRef, flow.Step], i
 		}
 		step, err := callLocal(ctx, do, faultOptions(), in)
 		if err == nil || temporal.IsCanceledError(err) {
+			if tries > 1 {
+				workflow.SetCurrentDetails(ctx, "")
+			}
 			return step, err
 		}
 		if gaveUp, err := callLocal(ctx, flow.GiveUpRun, faultOptions(), in); err == nil && gaveUp.Done {
 			return gaveUp, nil
 		}
-		if err := workflow.Sleep(ctx, wait); err != nil {
+		workflow.SetCurrentDetails(ctx, flow.FaultDetails(string(do), tries, workflow.Now(ctx).Add(wait)))
+		if err := sleep(ctx, wait, flow.FaultSummary); err != nil {
 			return flow.Step{}, err
 		}
 	}

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -40,14 +42,23 @@ func pause(ctx workflow.Context, step flow.Step) error {
 	case step.After <= 0:
 		return nil
 	case !step.UnderWay:
-		return workflow.Sleep(ctx, step.After)
+		workflow.SetCurrentDetails(ctx, flow.PauseDetails(step, workflow.Now(ctx)))
+		defer workflow.SetCurrentDetails(ctx, "")
+		return sleep(ctx, step.After, flow.RetrySummary)
 	}
+	workflow.SetCurrentDetails(ctx, flow.PauseDetails(step, workflow.Now(ctx)))
+	defer workflow.SetCurrentDetails(ctx, "")
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
 	var err error
 	workflow.NewSelector(ctx).
-		AddFuture(workflow.NewTimer(timing, step.After), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddFuture(workflow.NewTimerWithOptions(timing, step.After, workflow.TimerOptions{Summary: flow.CallSummary}), func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		AddReceive(workflow.GetSignalChannel(ctx, flow.SignalRecheck), func(c workflow.ReceiveChannel, _ bool) { drain(c) }).
 		Select(ctx)
 	return err
+}
+
+// sleep waits for d. Operators read summary at its timer.
+func sleep(ctx workflow.Context, d time.Duration, summary string) error {
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: summary}).Get(ctx, nil)
 }

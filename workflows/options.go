@@ -45,6 +45,32 @@ func faultOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{StartToCloseTimeout: 10 * time.Second, ScheduleToCloseTimeout: 30 * time.Second, RetryPolicy: retry}
 }
 
+// attemptOptions are for the attempts of a delivery. The errors of the activity say when the next
+// one follows; the policy counts where a worker dies or the database is away. The row bounds the
+// attempts, so the policy does not.
+func attemptOptions() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, // four times what an attempt may take
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 30 * time.Second, BackoffCoefficient: 1},
+	}
+}
+
+// eraseOptions are for one batch of an erasure. It is a regular activity, so that operators see
+// why one fails, and tries until it succeeds.
+func eraseOptions() workflow.ActivityOptions {
+	retry := faultRetry()
+	retry.InitialInterval, retry.MaximumInterval = time.Second, 5*time.Minute
+	return workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: retry}
+}
+
+// Pauses of an erasure that waits for calls, doubled from the first, and after how many steps it
+// continues in a new history.
+const (
+	erasePause     = time.Minute
+	erasePauseMost = time.Hour
+	eraseSteps     = 1000
+)
+
 // decideOptions are for the counting of a decision. Approvers hear of a fault and can try
 // again, so the step gives up soon: until then no other decision is counted.
 func decideOptions() workflow.LocalActivityOptions {

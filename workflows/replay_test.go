@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -49,4 +50,40 @@ func TestReplayActionRun(t *testing.T) {
 			require.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
 		})
 	}
+}
+
+// Histories of each form that workflows have had are replayed: without a state and with one, and
+// with summaries at timers and steps.
+func TestRecordedHistoriesHaveStatesAndSummaries(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+	require.NoError(t, err)
+	var plain, states, steps, timers int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var recorded struct{ History json.RawMessage }
+		require.NoError(t, json.Unmarshal(text, &recorded))
+		history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
+		require.NoError(t, err)
+		upserts := 0
+		for _, event := range history.Events {
+			told := event.GetUserMetadata().GetSummary() != nil
+			upserts += count(event.EventType == enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
+			steps += count(told && event.EventType == enumspb.EVENT_TYPE_MARKER_RECORDED)
+			timers += count(told && event.EventType == enumspb.EVENT_TYPE_TIMER_STARTED)
+		}
+		plain, states = plain+count(upserts == 0), states+count(upserts > 0)
+	}
+	require.Positive(t, plain)
+	require.Positive(t, states)
+	require.Positive(t, steps)
+	require.Positive(t, timers)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }

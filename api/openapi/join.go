@@ -43,6 +43,7 @@ func join(parts map[string]*yaml.Node) (*yaml.Node, error) {
 	if joined != len(parts) {
 		return nil, fmt.Errorf("%d files for %d tags: a file is named like its tag", len(parts)-1, joined-1)
 	}
+	addLimits(root, paths)
 	return withPaths(root, paths), nil
 }
 

@@ -23,14 +23,16 @@ const (
 // ReadBody reads the body of at most limit bytes for the Decode methods. It fails with
 // PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON, the latter also for a body that
 // arrives too slowly.
-func (c *Call) ReadBody(limit int64) error {
+func (c *Call) ReadBody(limit int64) error { return c.readBody(limit, "application/json") }
+
+func (c *Call) readBody(limit int64, kind string) error {
 	if c.Request.ContentLength > limit {
 		return tooLarge(limit)
 	}
 	if ct := c.Request.Header.Get("Content-Type"); ct != "" || c.Request.ContentLength != 0 {
 		media, params, err := mime.ParseMediaType(ct)
 		charset := strings.ToLower(params["charset"])
-		if err != nil || media != "application/json" || (charset != "" && charset != "utf-8") {
+		if err != nil || media != kind || (charset != "" && charset != "utf-8") {
 			return fault.New(fault.CodeUnsupportedMediaType, "")
 		}
 	}
@@ -69,6 +71,9 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	p.read += n
 	return n, err
 }
+
+// Body returns the body that ReadBody has read. It must not be changed.
+func (c *Call) Body() []byte { return c.body }
 
 // SkipBody reads at most limit bytes of the body and keeps none.
 func (c *Call) SkipBody(limit int64) {

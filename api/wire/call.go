@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/rate"
 )
 
 // Call is one request on its way through a handler.
@@ -25,6 +26,8 @@ type Call struct {
 	Actor actor.Actor
 	// SessionID is the login session of a user; uuid.Nil for all other callers.
 	SessionID uuid.UUID
+	// ReadsCatalog: the caller may list the verbs of the tenant.
+	ReadsCatalog bool
 	// Origins are the browser origins that may read the response.
 	Origins []string
 	// Log adds the request id to every line.
@@ -32,8 +35,14 @@ type Call struct {
 	// Request is read for headers. Its body is read by ReadBody only.
 	Request *http.Request
 
+	conditions conditions
+	// rate is what an authenticated request has found; nil before.
+	rate *rate.State
+
 	w    http.ResponseWriter
 	body []byte
+	// params are path parameters that SetParam has set.
+	params map[string]string
 	// streamed is set once the handler writes the response itself; see Stream.
 	streamed bool
 	// after is done when the answer was written.
@@ -68,6 +77,9 @@ func (c *Call) ResponseHeader() http.Header { return c.w.Header() }
 // matches the escaped path where the caller escaped more than necessary, and the
 // decoded path otherwise.
 func (c *Call) Param(name string) string {
+	if s, set := c.params[name]; set {
+		return s
+	}
 	s := chi.URLParam(c.Request, name)
 	if c.Request.URL.RawPath != "" {
 		if decoded, err := url.PathUnescape(s); err == nil {
@@ -75,6 +87,14 @@ func (c *Call) Param(name string) string {
 		}
 	}
 	return storable(s)
+}
+
+// SetParam sets a path parameter, for a handler that is called for another route's call.
+func (c *Call) SetParam(name, value string) {
+	if c.params == nil {
+		c.params = map[string]string{}
+	}
+	c.params[name] = value
 }
 
 // ID returns the path parameter {id}; see IDOf.

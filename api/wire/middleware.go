@@ -23,8 +23,9 @@ const maxRequestID = 128
 // that every response has, logs the request, turns a panic into INTERNAL_ERROR, and
 // answers CORS preflights, which carry no key.
 //
-// The Call has the address that proxies tells of the caller.
-func Middleware(log *slog.Logger, now func() time.Time, proxies Proxies, next http.Handler) http.Handler {
+// The Call has the address that proxies tells of the caller. Where that address has made too many
+// requests without a valid credential, the answer is RATE_LIMITED, whatever the request.
+func Middleware(log *slog.Logger, now func() time.Time, proxies Proxies, addresses Addresses, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := now()
 		c := newCall(log, proxies, r)
@@ -32,11 +33,13 @@ func Middleware(log *slog.Logger, now func() time.Time, proxies Proxies, next ht
 		h.Set("X-Request-Id", c.Actor.RequestID)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Add("Vary", "Origin")
-		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			preflight(w, r)
+		preflights := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+		limits := &limits{addresses: addresses, address: c.Actor.Network(), now: now, call: c, free: preflights || probe(r)}
+		rec := &recorder{ResponseWriter: w, limits: limits}
+		if preflights {
+			preflight(rec, r)
 			return
 		}
-		rec := &recorder{ResponseWriter: w}
 		ctx := context.WithValue(r.Context(), callKey{}, c)
 		r = r.WithContext(ctx)
 		defer func() {
@@ -50,6 +53,11 @@ func Middleware(log *slog.Logger, now func() time.Time, proxies Proxies, next ht
 			c.Log.InfoContext(ctx, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.String("source_addr", c.Actor.SourceAddr), slog.Int("status", rec.status), slog.Duration("took", now().Sub(began)))
 		}()
+		if err := limits.refuse(); err != nil {
+			c.w, c.Request = rec, r
+			c.fail(err)
+			return
+		}
 		next.ServeHTTP(rec, r)
 	})
 }
@@ -67,9 +75,11 @@ func newCall(log *slog.Logger, proxies Proxies, r *http.Request) *Call {
 	}
 }
 
-// recorder remembers the status for the log.
+// recorder remembers the status for the log, and has the rate limits written into the headers
+// of every response.
 type recorder struct {
 	http.ResponseWriter
+	limits *limits
 	status int
 }
 
@@ -77,6 +87,7 @@ type recorder struct {
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
+		r.limits.head(status, r.Header())
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
@@ -84,7 +95,7 @@ func (r *recorder) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
-		r.status = http.StatusOK
+		r.WriteHeader(http.StatusOK)
 	}
 	return r.ResponseWriter.Write(b)
 }
@@ -98,7 +109,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, Prefer, X-API-Key, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, X-API-Key, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600") // seconds
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	w.WriteHeader(http.StatusNoContent)
@@ -112,7 +123,7 @@ func (c *Call) allowOrigin() {
 		return
 	}
 	c.w.Header().Set("Access-Control-Allow-Origin", origin)
-	c.w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, ETag, Location, Retry-After")
+	c.w.Header().Set("Access-Control-Expose-Headers", "X-Request-Id, ETag, Location, Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset")
 }
 
 // NotFound answers a path that no route has.
@@ -132,5 +143,5 @@ func MethodNotAllowed(ctx context.Context, c *Call) (Reply, error) {
 		}
 	}
 	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return Reply{}, fault.New(fault.CodeMethodNotAllowed, "")
+	return Reply{}, fault.Newf(fault.CodeMethodNotAllowed, "The path does not take this method. It takes %s.", strings.Join(allowed, ", "))
 }

@@ -3,11 +3,17 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -17,6 +23,42 @@ const (
 	defaultLimit = 100
 	maxLimit     = 500
 )
+
+// maxUnknown is how many unknown query parameters one answer names, and maxQueryName the most
+// characters of such a name that it repeats.
+const (
+	maxUnknown   = 10
+	maxQueryName = 64
+)
+
+// CheckQuery returns a VALIDATION_ERROR that names each query parameter that is not among known,
+// and one for a query that cannot be read. A filter that is misspelt would return more than the
+// caller asked for.
+func (c *Call) CheckQuery(known []string) error {
+	if c.Request.URL.RawQuery == "" {
+		return nil
+	}
+	given, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return fault.Invalid("query", "format", "The query is not well formed. Write name=value, joined by &, and escape other characters by %.").Because(err)
+	}
+	takes := "Unknown query parameter: this endpoint takes none."
+	if len(known) > 0 {
+		takes = "Unknown query parameter: this endpoint takes " + strings.Join(known, ", ") + "."
+	}
+	var v Validation
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(known, name) || len(v.details) == maxUnknown {
+			continue
+		}
+		where := "query"
+		if VisibleASCII(name, maxQueryName) {
+			where += "." + name
+		}
+		v.Add(where, strictjson.RuleUnknownField, takes)
+	}
+	return v.Err()
+}
 
 // Query returns a query parameter that is given and not empty; the first one where the
 // caller repeats it.
@@ -72,6 +114,20 @@ func (c *Call) QueryBool(name string) (*bool, error) {
 		return nil, fault.Invalid("query."+name, "enum", name+" is true or false.")
 	}
 	return &yes, nil
+}
+
+// QueryID reads a query parameter that is an id of ours; nil where it is absent.
+func (v *Validation) QueryID(c *Call, name string) *uuid.UUID {
+	raw, given := c.Query(name)
+	if !given {
+		return nil
+	}
+	id, err := uuid.Parse(raw)
+	if err != nil {
+		v.Add("query."+name, "format", name+" is a UUID.")
+		return nil
+	}
+	return &id
 }
 
 // QueryText reads a query parameter that is compared with a stored text. Postgres

@@ -61,6 +61,7 @@ type ErrorBody struct {
 	Message          string          `json:"message"`
 	RequestID        string          `json:"requestId"`
 	Details          []fault.Detail  `json:"details,omitempty"`
+	Suggestions      []string        `json:"suggestions,omitempty"`
 	ApprovalID       string          `json:"approval_id,omitempty"`
 	ApprovalRequired *bool           `json:"approval_required,omitempty"`
 	Decision         string          `json:"decision,omitempty"`
@@ -72,6 +73,7 @@ type ErrorBody struct {
 	CachedFrom       string          `json:"cached_from,omitempty"`
 	ArgsMatch        *bool           `json:"args_match,omitempty"`
 	ArgsDiffer       []string        `json:"args_differ,omitempty"`
+	CustomerIDs      []string        `json:"customer_ids,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	ProviderError    json.RawMessage `json:"provider_error,omitempty"`
 	Retryable        *bool           `json:"retryable,omitempty"`
@@ -97,11 +99,10 @@ func Respond(h Handler) http.HandlerFunc {
 			c.fail(err)
 			return
 		}
-		maps.Copy(w.Header(), rep.Header)
 		if rep.Status == 0 {
 			rep.Status = http.StatusOK
 		}
-		c.write(rep.Status, envelope{Success: true, Data: rep.Data, Pagination: rep.Page})
+		c.succeed(rep)
 	}
 }
 
@@ -128,9 +129,10 @@ func (c *Call) fail(err error) {
 	f := c.Fault(err)
 	spec := f.Code.Spec()
 	body := &ErrorBody{
-		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details,
+		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details, Suggestions: f.Suggestions,
 		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,
 		Status: f.Status, Reason: f.Reason, ArgsMatch: f.ArgsMatch, ArgsDiffer: f.ArgsDiffer,
+		CustomerIDs:    f.CustomerIDs,
 		ProviderStatus: f.ProviderStatus, ProviderError: f.ProviderError, RetryAfterMS: f.RetryAfter.Milliseconds(),
 	}
 	if f.CachedFrom != "" {
@@ -153,13 +155,60 @@ func (c *Call) fail(err error) {
 	c.write(spec.Status, envelope{Error: body})
 }
 
+// succeed writes a reply. One object gets its ETag, and a GET that the caller made for another
+// state of the object gets 304 or 412.
+func (c *Call) succeed(rep Reply) {
+	raw, err := json.Marshal(envelope{Success: true, Data: rep.Data, Pagination: rep.Page.sealed(c)})
+	if err != nil {
+		c.unreadable(err)
+		return
+	}
+	h := c.w.Header()
+	maps.Copy(h, rep.Header)
+	if c.tagged(rep) {
+		if h.Get("ETag") == "" {
+			h.Set("ETag", rep.tag(raw))
+		}
+		notModified, err := c.unsent(h.Get("ETag"))
+		switch {
+		case err != nil:
+			h.Del("ETag") // of an answer that is not sent
+			c.fail(err)
+			return
+		case notModified:
+			h.Set("Cache-Control", "no-store")
+			c.w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	c.send(rep.Status, raw)
+}
+
+// tag returns the ETag of a reply whose bytes are raw.
+func (rep Reply) tag(raw []byte) string {
+	if _, is := rep.Data.(Steady); is {
+		return ViewTag(rep.Data)
+	}
+	return tagOf(raw)
+}
+
 func (c *Call) write(status int, body envelope) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		c.Log.Error("encoding the response failed", slog.String("error", err.Error()))
-		status = http.StatusInternalServerError
-		raw = []byte(`{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something failed on our side.","requestId":` + strconv.Quote(c.Actor.RequestID) + `}}`)
+		c.unreadable(err)
+		return
 	}
+	c.send(status, raw)
+}
+
+// unreadable answers where JSON cannot say what there is.
+func (c *Call) unreadable(err error) {
+	c.Log.Error("encoding the response failed", slog.String("error", err.Error()))
+	c.send(http.StatusInternalServerError,
+		[]byte(`{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Something failed on our side.","requestId":`+strconv.Quote(c.Actor.RequestID)+`}}`))
+}
+
+func (c *Call) send(status int, raw []byte) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(raw)))

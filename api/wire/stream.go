@@ -2,6 +2,7 @@ package wire
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -17,6 +18,8 @@ func (c *Call) Stream(write func(io.Writer) error) error {
 	c.streamed = true
 	c.w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(c.w)
+	// What the server allows for reading a request must not end its answer.
+	_ = control.SetReadDeadline(time.Time{}) // only the recorder of a test has none
 	err := write(chunks{c.w, control})
 	deadline := time.Time{} // none for the next response on this connection
 	if err != nil {
@@ -24,6 +27,27 @@ func (c *Call) Stream(write func(io.Writer) error) error {
 	}
 	_ = control.SetWriteDeadline(deadline)
 	return err
+}
+
+// StreamObject is Stream for one object with the ETag tag, which does not stand in an envelope.
+// Where the caller has the object already, or expects another one, it sends nothing of it: 304
+// or PRECONDITION_FAILED. header belongs to the object.
+func (c *Call) StreamObject(tag string, header http.Header, write func(io.Writer) error) error {
+	notModified, err := c.unsent(tag)
+	if err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("ETag", tag)
+	h.Set("Cache-Control", "no-store")
+	if notModified {
+		c.allowOrigin()
+		c.streamed = true
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	maps.Copy(h, header)
+	return c.Stream(write)
 }
 
 // chunks sends each write at once, and allows the caller chunkTimeout to read it.

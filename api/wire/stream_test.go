@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/rate"
 )
 
 // pipeListener accepts connections that have no network in between, so that their
@@ -38,8 +39,10 @@ func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 func serve(t *testing.T, h wire.Handler) net.Conn {
 	t.Helper()
 	listener := pipeListener{make(chan net.Conn, 1)}
+	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: 1000})
+	require.NoError(t, err)
 	server := &http.Server{
-		Handler:     wire.Middleware(slog.New(slog.DiscardHandler), time.Now, nil, wire.Respond(h)),
+		Handler:     wire.Middleware(slog.New(slog.DiscardHandler), time.Now, nil, addresses, wire.Respond(h)),
 		ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
 	done := make(chan struct{})

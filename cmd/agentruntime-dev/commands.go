@@ -48,27 +48,6 @@ func postgresCommand() *cobra.Command {
 	return cmd
 }
 
-func temporalCommand() *cobra.Command {
-	var o options
-	var visibilityURL string
-	cmd := part("temporal", "Run the embedded Temporal server", &o, func(ctx context.Context, s *stack) error {
-		return s.startTemporal(ctx, visibilityURL)
-	})
-	o.addTemporal(cmd)
-	cmd.Flags().StringVar(&visibilityURL, "visibility-url", "", "Postgres database for Temporal's lists; empty keeps them in its own file")
-	return cmd
-}
-
-func uiCommand() *cobra.Command {
-	var o options
-	cmd := part("ui", "Run Temporal's web interface", &o, func(ctx context.Context, s *stack) error {
-		return s.startUI(ctx, s.temporal)
-	})
-	o.addTemporal(cmd)
-	o.addUI(cmd)
-	return cmd
-}
-
 func sandboxCommand() *cobra.Command {
 	var o options
 	cmd := part("sandbox", "Run the sandbox provider", &o, func(ctx context.Context, s *stack) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -9,14 +10,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"agentruntime/db"
-	"agentruntime/internal/dev/devserver"
 	"agentruntime/internal/dev/devserver/datadir"
 	"agentruntime/internal/dev/devserver/port"
 	"agentruntime/internal/dev/devserver/postgres"
+	"agentruntime/internal/dev/mailbox"
 	"agentruntime/internal/dev/sandbox"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/cli"
@@ -63,27 +65,11 @@ func (s *stack) startPostgres(ctx context.Context, number int) error {
 
 func (s *stack) migrate(ctx context.Context) error { return db.Migrate(ctx, s.ownerURL) }
 
-func (s *stack) startTemporal(ctx context.Context, visibilityURL string) error {
-	server, err := devserver.StartTemporal(ctx, devserver.TemporalConfig{
-		FrontendAddr: s.temporal, Dir: filepath.Join(s.data, "temporal"), VisibilityURL: visibilityURL,
-		Shards: shards, Namespace: namespace, Log: s.log, CountWrites: s.countWrites,
-	})
-	if err != nil {
-		return err
-	}
-	s.onClose(server.Stop)
-	s.ready.TemporalAddress = server.Addr
-	return nil
-}
-
-func (s *stack) startUI(ctx context.Context, temporalAddr string) error {
-	ui, err := devserver.StartUI(ctx, devserver.UIConfig{Addr: s.ui, TemporalAddr: temporalAddr, Namespace: namespace})
-	if err != nil {
-		return err
-	}
-	s.onClose(func() error { ui.Stop(); return nil })
-	s.ready.TemporalUIURL = ui.URL
-	return nil
+// registerAttributes gives Temporal's namespace the search attributes that it lacks. One
+// of an earlier release, or of another server, has none.
+func (s *stack) registerAttributes(ctx context.Context) error {
+	_, err := app.RegisterAttributes(ctx, config.Config{TemporalAddress: s.ready.TemporalAddress, TemporalNamespace: namespace})
+	return err
 }
 
 // startSandbox serves the shop and returns its address.
@@ -146,7 +132,7 @@ func (s *stack) serviceConfig(lane string) (config.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	keys, err := devserver.LoadOrCreateSecrets(s.data)
+	keys, err := datadir.LoadOrCreateSecrets(s.data)
 	if err != nil {
 		return cfg, err
 	}
@@ -162,7 +148,8 @@ func (s *stack) serviceConfig(lane string) (config.Config, error) {
 	cfg.KeyPepper, cfg.JWTSeed, cfg.CodecKey = encode(keys.Pepper), encode(keys.JWTSeed), encode(keys.Codec)
 	cfg.AuditSeed = encode(keys.AuditSeed)
 	cfg.DrainTimeout = drainTimeout
-	return cfg, cfg.Check(cli.Needs("all")...)
+	// What mail needs is known when the API listens.
+	return cfg, cfg.Check(slices.DeleteFunc(cli.Needs("all"), func(n config.Need) bool { return n == config.NeedMail })...)
 }
 
 // startService runs API, worker or both in this process. It returns once the API
@@ -178,6 +165,13 @@ func (s *stack) startService(ctx context.Context, cfg config.Config, roles app.R
 			return fmt.Errorf("api: %w", err)
 		}
 		s.ready.APIURL = "http://" + l.Addr().String()
+		cfg.PublicURL = cmp.Or(cfg.PublicURL, s.ready.APIURL)
+		box, err := s.startMailbox(ctx, &cfg)
+		if err != nil {
+			return err
+		}
+		roles.Front = box.Front
+		s.ready.MailboxURL = s.ready.APIURL + mailbox.Path
 	}
 	a, err := app.New(ctx, cfg, roles, s.log)
 	if err != nil {
@@ -201,6 +195,31 @@ func (s *stack) startService(ctx context.Context, cfg config.Config, roles app.R
 		return nil
 	}
 	return s.awaitAPI(ctx)
+}
+
+// startMailbox starts the mail server of this process and points the service at it. Where the
+// environment names another server, mail goes there.
+func (s *stack) startMailbox(ctx context.Context, cfg *config.Config) (*mailbox.Mailbox, error) {
+	box, err := mailbox.New(filepath.Join(s.data, "mailbox"), s.log)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MailFrom = cmp.Or(cfg.MailFrom, "Agent Runtime <no-reply@agentruntime.localhost>")
+	if cfg.SMTPURL != "" {
+		return box, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("mailbox: %w", err)
+	}
+	s.onClose(l.Close)
+	go func() {
+		if err := box.Serve(l); err != nil {
+			s.failed <- err
+		}
+	}()
+	cfg.SMTPURL = "smtp://" + l.Addr().String() + "?tls=none"
+	return box, nil
 }
 
 func (s *stack) awaitAPI(ctx context.Context) error {

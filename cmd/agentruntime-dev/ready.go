@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/template"
+
+	"agentruntime/internal/kernel/flow"
 )
 
 // ready is what the ready file says. A part that does not run is left out.
@@ -18,6 +22,8 @@ type ready struct {
 	// DatabaseURL is of a role that row-level security does not bind, for psql and pg_dump.
 	DatabaseURL string `json:"database_url,omitempty"`
 	SandboxURL  string `json:"sandbox_url,omitempty"`
+	// MailboxURL shows the mail that the service sent.
+	MailboxURL string `json:"mailbox_url,omitempty"`
 	// AppDatabaseURL and VisibilityURL are for the processes of the split lane.
 	AppDatabaseURL string `json:"app_database_url,omitempty"`
 	VisibilityURL  string `json:"visibility_url,omitempty"`
@@ -48,10 +54,35 @@ func (s *stack) writeReady() error {
 
 // announce writes the ready file and tells a person what runs.
 func (s *stack) announce(w io.Writer) error {
+	if err := s.writeEnv(); err != nil {
+		return err
+	}
 	if err := s.writeReady(); err != nil {
 		return err
 	}
-	return banner.Execute(w, map[string]any{"Ready": s.ready, "Tenant": s.ready.tenant, "Data": s.data})
+	return banner.Execute(w, map[string]any{"Ready": s.ready, "Tenant": s.ready.tenant, "Data": s.data, "Note": temporalNote, "Waiting": s.waitingURL()})
+}
+
+// waitingURL is the list of the calls that wait for approval, in the Temporal UI, with the
+// search attributes as columns.
+func (s *stack) waitingURL() string {
+	return s.ready.TemporalUIURL + uiStartPath + "?query=" +
+		url.QueryEscape(string(flow.AttributeKind)+`="`+string(flow.KindAction)+`" AND `+string(flow.AttributeState)+`="`+string(flow.StatePending)+`"`)
+}
+
+// writeEnv writes, for shells, a file that sets what the examples of the pages use.
+func (s *stack) writeEnv() error {
+	var text strings.Builder
+	for _, v := range []struct{ name, value string }{
+		{"API", s.ready.APIURL},
+		{"KEY", s.ready.tenant.RuntimeKey},
+		{"AGENT_KEY", s.ready.tenant.AgentKey},
+		{"EMAIL", s.ready.tenant.Email},
+		{"PASSWORD", s.ready.tenant.Password},
+	} {
+		fmt.Fprintf(&text, "%s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
+	}
+	return writePrivate(filepath.Join(s.data, "env"), text.String())
 }
 
 // writeFile writes v as JSON into a file that only its owner may read; it takes
@@ -61,11 +92,15 @@ func writeFile(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	return writePrivate(path, string(text)+"\n")
+}
+
+func writePrivate(path, text string) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".ready-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	_, err = tmp.Write(append(text, '\n'))
+	_, err = tmp.WriteString(text)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
@@ -79,10 +114,14 @@ var banner = template.Must(template.New("").Parse(`
 Agent Runtime is running.
 
   API          {{.Ready.APIURL}}   (docs at {{.Ready.APIURL}}/docs)
-  Temporal UI  {{.Ready.TemporalUIURL}}
-  Temporal     {{.Ready.TemporalAddress}}
+{{- with .Ready.TemporalUIURL}}
+  Temporal UI  {{.}}
+    waiting    {{$.Waiting}}
+{{- end}}
+  Temporal     {{.Ready.TemporalAddress}}{{.Note}}
   Postgres     {{.Ready.DatabaseURL}}
   Sandbox      {{.Ready.SandboxURL}}   (provider "shop")
+  Mailbox      {{.Ready.MailboxURL}}
   Login        {{.Tenant.Email}} / {{.Tenant.Password}}
   Runtime key  {{.Tenant.RuntimeKey}}
   Agent key    {{.Tenant.AgentKey}}
@@ -102,16 +141,12 @@ curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.Runtim
 # write: send it twice, one message goes out
 curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:send_message","args":{"customer_id":"cus_1001","channel":"email","subject":"Hello","body":"Your lamp is on its way."},"execution_id":"hello-1"}'
 
-# high risk: blocked, until a policy asks for approval; then held, and sent once it is approved
-TOKEN=$(curl -s {{.Ready.APIURL}}/v1/auth/login -H 'Content-Type: application/json' -d '{"email":"{{.Tenant.Email}}","password":"{{.Tenant.Password}}"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
-curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}'
-curl -s {{.Ready.APIURL}}/v1/policies -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{"name":"Refunds","verbMatchers":[{"type":"verb","value":"shop:create_refund"}],"action":{"type":"require_approval"}}'
-APPROVAL=$(curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}' | grep -o 'appr_[0-9a-f-]*')
-curl -s -X POST {{.Ready.APIURL}}/v1/approvals/$APPROVAL/approve -H "Authorization: Bearer $TOKEN"
-curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"verb":"shop:create_refund","args":{"order_id":"ord_1001","amount":4999},"execution_id":"refund-1"}'
-
 # what came of it
 curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
+
+README.md shows how a refund goes from blocked to approved. For a second shell:
+
+. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD
 
 Ctrl-C ends everything.
 `))

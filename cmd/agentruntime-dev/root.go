@@ -16,6 +16,7 @@ import (
 
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/config"
+	"agentruntime/internal/process/memory"
 )
 
 // Defaults of the flags. The ports are the ones that people expect: 7233 is
@@ -50,23 +51,16 @@ func newRoot() *cobra.Command {
 	o.addTemporal(root)
 	o.addUI(root)
 	o.addCommon(root)
-	root.AddCommand(postgresCommand(), temporalCommand(), uiCommand(), sandboxCommand(),
+	root.AddCommand(postgresCommand(), sandboxCommand(),
 		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true}),
 		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true}),
-		seedCommand(), benchCommand())
+		seedCommand())
+	root.AddCommand(serverCommands()...)
 	return root
 }
 
 func (o *options) addListen(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.listen, "listen", defaultListen, "host:port of the API; port 0 picks a free one")
-}
-
-func (o *options) addTemporal(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.temporal, "temporal", defaultTemporal, "host:port of Temporal; port 0 picks a free one")
-}
-
-func (o *options) addUI(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.ui, "temporal-ui", defaultUI, "host:port of Temporal's web interface; port 0 picks a free one")
 }
 
 func (o *options) addCommon(cmd *cobra.Command) {
@@ -149,6 +143,7 @@ func newStack(o options) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory.Tune(log)
 	if o.readyFile != "" {
 		// A reader must not take an earlier run's file for ours.
 		if err := os.Remove(o.readyFile); err != nil && !errors.Is(err, os.ErrNotExist) {

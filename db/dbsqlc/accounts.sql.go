@@ -14,10 +14,11 @@ import (
 
 const BeginAcceptance = `-- name: BeginAcceptance :one
 SELECT users.id AS user_id, users.tenant_id, users.email, users.name, users.invitation_expires_at,
+       ((users.invitation_mail_hash = $1) IS TRUE)::boolean AS by_mail,
        coalesce(token.failures, 0)::integer AS token_failures, token.window_ends_at AS token_ends_at,
        coalesce(source.failures, 0)::integer AS source_failures, source.window_ends_at AS source_ends_at
 FROM (SELECT 1) AS always
-LEFT JOIN users ON users.invitation_hash = $1
+LEFT JOIN users ON users.invitation_hash = $1 OR users.invitation_mail_hash = $1
 LEFT JOIN login_attempts AS token ON token.subject = $2 AND token.window_ends_at > $3::timestamptz
 LEFT JOIN login_attempts AS source ON source.subject = $4 AND source.window_ends_at > $3::timestamptz
 `
@@ -35,6 +36,7 @@ type BeginAcceptanceRow struct {
 	Email               *string
 	Name                *string
 	InvitationExpiresAt *time.Time
+	ByMail              bool
 	TokenFailures       int32
 	TokenEndsAt         *time.Time
 	SourceFailures      int32
@@ -57,6 +59,7 @@ func (q *Queries) BeginAcceptance(ctx context.Context, db DBTX, arg BeginAccepta
 		&i.Email,
 		&i.Name,
 		&i.InvitationExpiresAt,
+		&i.ByMail,
 		&i.TokenFailures,
 		&i.TokenEndsAt,
 		&i.SourceFailures,
@@ -127,6 +130,32 @@ func (q *Queries) BeginLogin(ctx context.Context, db DBTX, arg BeginLoginParams)
 		&i.Known,
 	)
 	return i, err
+}
+
+const ChangePassword = `-- name: ChangePassword :execrows
+UPDATE users SET password_hash = $1::text
+WHERE tenant_id = $2 AND id = $3 AND removed_at IS NULL AND password_hash = $4::text
+`
+
+type ChangePasswordParams struct {
+	PasswordHash string
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+	Was          string
+}
+
+// No row means that the password was changed meanwhile, or the user removed.
+func (q *Queries) ChangePassword(ctx context.Context, db DBTX, arg ChangePasswordParams) (int64, error) {
+	result, err := db.Exec(ctx, ChangePassword,
+		arg.PasswordHash,
+		arg.TenantID,
+		arg.ID,
+		arg.Was,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const CountFailures = `-- name: CountFailures :exec
@@ -228,6 +257,36 @@ func (q *Queries) EndOldestSessions(ctx context.Context, db DBTX, arg EndOldestS
 	return err
 }
 
+const EndSessions = `-- name: EndSessions :execrows
+UPDATE sessions SET revoked_at = $1::timestamptz
+WHERE tenant_id = $2 AND user_id = $3 AND revoked_at IS NULL AND expires_at > $1
+  AND ($4::uuid IS NULL OR id = $4)
+  AND ($5::uuid IS NULL OR id <> $5)
+`
+
+type EndSessionsParams struct {
+	Now      time.Time
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+	Session  *uuid.UUID
+	Keep     *uuid.UUID
+}
+
+// Ends one of the user's sessions, or all but one.
+func (q *Queries) EndSessions(ctx context.Context, db DBTX, arg EndSessionsParams) (int64, error) {
+	result, err := db.Exec(ctx, EndSessions,
+		arg.Now,
+		arg.TenantID,
+		arg.UserID,
+		arg.Session,
+		arg.Keep,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const FailuresOf = `-- name: FailuresOf :one
 SELECT coalesce(sum(failures), 0)::integer AS failures, coalesce(max(window_ends_at), $1::timestamptz)::timestamptz AS ends_at
 FROM login_attempts WHERE subject = $2 AND window_ends_at > $1::timestamptz
@@ -305,39 +364,36 @@ func (q *Queries) ForgetLoginAddresses(ctx context.Context, db DBTX, arg ForgetL
 	return err
 }
 
-const GetSession = `-- name: GetSession :one
-SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name
-FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
-WHERE sessions.id = $1 AND sessions.tenant_id = $2
+const HoldPassword = `-- name: HoldPassword :many
+SELECT id FROM users WHERE tenant_id = $1 AND id = $2 AND removed_at IS NULL AND password_hash = $3::text FOR SHARE
 `
 
-type GetSessionParams struct {
-	ID       uuid.UUID
-	TenantID uuid.UUID
+type HoldPasswordParams struct {
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+	PasswordHash string
 }
 
-type GetSessionRow struct {
-	UserID    uuid.UUID
-	ExpiresAt time.Time
-	RevokedAt *time.Time
-	Email     string
-	Role      string
-	Name      string
-}
-
-// The sessions of a removed user do not exist, whatever their rows say.
-func (q *Queries) GetSession(ctx context.Context, db DBTX, arg GetSessionParams) (GetSessionRow, error) {
-	row := db.QueryRow(ctx, GetSession, arg.ID, arg.TenantID)
-	var i GetSessionRow
-	err := row.Scan(
-		&i.UserID,
-		&i.ExpiresAt,
-		&i.RevokedAt,
-		&i.Email,
-		&i.Role,
-		&i.Name,
-	)
-	return i, err
+// The user, while the password of theirs that was compared is still their password. A change
+// of it waits for the transaction, so it ends the session that the transaction begins.
+func (q *Queries) HoldPassword(ctx context.Context, db DBTX, arg HoldPasswordParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, HoldPassword, arg.TenantID, arg.ID, arg.PasswordHash)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertRefreshToken = `-- name: InsertRefreshToken :exec
@@ -384,8 +440,56 @@ func (q *Queries) InsertSession(ctx context.Context, db DBTX, arg InsertSessionP
 	return err
 }
 
+const ListSessions = `-- name: ListSessions :many
+SELECT s.id, s.created_at, s.expires_at,
+       coalesce((SELECT max(t.used_at) FROM refresh_tokens AS t WHERE t.tenant_id = $1 AND t.session_id = s.id), s.created_at)::timestamptz AS refreshed_at
+FROM sessions AS s
+WHERE s.tenant_id = $1 AND s.user_id = $2 AND s.revoked_at IS NULL AND s.expires_at > $3
+ORDER BY s.id DESC
+`
+
+type ListSessionsParams struct {
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+	Now      time.Time
+}
+
+type ListSessionsRow struct {
+	ID          uuid.UUID
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	RefreshedAt time.Time
+}
+
+// The user's sessions that have not ended. Used refresh tokens are kept, so the newest use is
+// the last refresh.
+func (q *Queries) ListSessions(ctx context.Context, db DBTX, arg ListSessionsParams) ([]ListSessionsRow, error) {
+	rows, err := db.Query(ctx, ListSessions, arg.TenantID, arg.UserID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListSessionsRow{}
+	for rows.Next() {
+		var i ListSessionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RefreshedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LockSession = `-- name: LockSession :one
-SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email
+SELECT sessions.user_id, sessions.expires_at, sessions.revoked_at, users.email, users.email_verified_at
 FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
 WHERE sessions.id = $1 AND sessions.tenant_id = $2
 FOR UPDATE OF sessions
@@ -397,10 +501,11 @@ type LockSessionParams struct {
 }
 
 type LockSessionRow struct {
-	UserID    uuid.UUID
-	ExpiresAt time.Time
-	RevokedAt *time.Time
-	Email     string
+	UserID          uuid.UUID
+	ExpiresAt       time.Time
+	RevokedAt       *time.Time
+	Email           string
+	EmailVerifiedAt *time.Time
 }
 
 func (q *Queries) LockSession(ctx context.Context, db DBTX, arg LockSessionParams) (LockSessionRow, error) {
@@ -411,6 +516,7 @@ func (q *Queries) LockSession(ctx context.Context, db DBTX, arg LockSessionParam
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.Email,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
@@ -423,6 +529,58 @@ SELECT set_config('app.login_email', $1::text, true)
 func (q *Queries) PresentAddress(ctx context.Context, db DBTX, email string) error {
 	_, err := db.Exec(ctx, PresentAddress, email)
 	return err
+}
+
+const PresentSession = `-- name: PresentSession :one
+SELECT sessions.expires_at, sessions.revoked_at, users.email, users.role, users.name,
+       (CASE WHEN $1::boolean AND sessions.revoked_at IS NULL AND sessions.expires_at > $2::timestamptz
+             THEN count_request(sessions.tenant_id, 'people', NULL, NULL, $3::integer[], $4::integer[], 1) END)::bigint[] AS counted
+FROM sessions JOIN users ON users.id = sessions.user_id AND users.removed_at IS NULL
+WHERE sessions.id = $5 AND sessions.tenant_id = $6 AND sessions.user_id = $7
+`
+
+type PresentSessionParams struct {
+	Counts   bool
+	Now      time.Time
+	Defaults []int32
+	Ceilings []int32
+	ID       uuid.UUID
+	TenantID uuid.UUID
+	UserID   uuid.UUID
+}
+
+type PresentSessionRow struct {
+	ExpiresAt time.Time
+	RevokedAt *time.Time
+	Email     string
+	Role      string
+	Name      string
+	Counted   []int64
+}
+
+// The sessions of a removed user do not exist, whatever their rows say. A request of a session
+// that has not ended is counted; see db/functions/count_request.sql. For all others, and where
+// @counts is false, counted is null.
+func (q *Queries) PresentSession(ctx context.Context, db DBTX, arg PresentSessionParams) (PresentSessionRow, error) {
+	row := db.QueryRow(ctx, PresentSession,
+		arg.Counts,
+		arg.Now,
+		arg.Defaults,
+		arg.Ceilings,
+		arg.ID,
+		arg.TenantID,
+		arg.UserID,
+	)
+	var i PresentSessionRow
+	err := row.Scan(
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.Email,
+		&i.Role,
+		&i.Name,
+		&i.Counted,
+	)
+	return i, err
 }
 
 const RememberLoginAddress = `-- name: RememberLoginAddress :exec

@@ -12,23 +12,86 @@ import (
 	"github.com/google/uuid"
 )
 
+const GetAPIKey = `-- name: GetAPIKey :one
+SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2
+`
+
+type GetAPIKeyParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+type GetAPIKeyRow struct {
+	ID                uuid.UUID
+	Preview           string
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	CreatedBy         uuid.UUID
+	CreatedAt         time.Time
+	LastUsedAt        *time.Time
+	ExpiresAt         *time.Time
+	RotatedAt         *time.Time
+	PreviousUntil     *time.Time
+	RevokedAt         *time.Time
+}
+
+func (q *Queries) GetAPIKey(ctx context.Context, db DBTX, arg GetAPIKeyParams) (GetAPIKeyRow, error) {
+	row := db.QueryRow(ctx, GetAPIKey, arg.TenantID, arg.ID)
+	var i GetAPIKeyRow
+	err := row.Scan(
+		&i.ID,
+		&i.Preview,
+		&i.Name,
+		&i.Permissions,
+		&i.AgentID,
+		&i.IdentityMode,
+		&i.AllowedOrigins,
+		&i.AllowedIps,
+		&i.RequestsPerMinute,
+		&i.RequestsPerHour,
+		&i.RequestsPerDay,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.LastUsedAt,
+		&i.ExpiresAt,
+		&i.RotatedAt,
+		&i.PreviousUntil,
+		&i.RevokedAt,
+	)
+	return i, err
+}
+
 const InsertAPIKey = `-- name: InsertAPIKey :exec
-INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, allowed_ips, requests_per_minute, requests_per_hour, requests_per_day, expires_at, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 `
 
 type InsertAPIKeyParams struct {
-	ID             uuid.UUID
-	TenantID       uuid.UUID
-	KeyHash        []byte
-	Preview        string
-	Name           string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string
-	AllowedOrigins []string
-	CreatedBy      uuid.UUID
-	CreatedAt      time.Time
+	ID                uuid.UUID
+	TenantID          uuid.UUID
+	KeyHash           []byte
+	Preview           string
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	ExpiresAt         *time.Time
+	CreatedBy         uuid.UUID
+	CreatedAt         time.Time
 }
 
 func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyParams) error {
@@ -42,6 +105,11 @@ func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyPar
 		arg.AgentID,
 		arg.IdentityMode,
 		arg.AllowedOrigins,
+		arg.AllowedIps,
+		arg.RequestsPerMinute,
+		arg.RequestsPerHour,
+		arg.RequestsPerDay,
+		arg.ExpiresAt,
 		arg.CreatedBy,
 		arg.CreatedAt,
 	)
@@ -49,7 +117,8 @@ func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyPar
 }
 
 const ListAPIKeys = `-- name: ListAPIKeys :many
-SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.created_at, k.last_used_at, k.revoked_at
+SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
 FROM api_keys k
 WHERE k.tenant_id = $1 AND k.id IN (
     (SELECT a.id FROM api_keys a WHERE a.tenant_id = $1 AND a.revoked_at IS NULL ORDER BY a.id DESC LIMIT $2)
@@ -65,16 +134,24 @@ type ListAPIKeysParams struct {
 }
 
 type ListAPIKeysRow struct {
-	ID             uuid.UUID
-	Preview        string
-	Name           string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string
-	AllowedOrigins []string
-	CreatedAt      time.Time
-	LastUsedAt     *time.Time
-	RevokedAt      *time.Time
+	ID                uuid.UUID
+	Preview           string
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	CreatedBy         uuid.UUID
+	CreatedAt         time.Time
+	LastUsedAt        *time.Time
+	ExpiresAt         *time.Time
+	RotatedAt         *time.Time
+	PreviousUntil     *time.Time
+	RevokedAt         *time.Time
 }
 
 // The newest of those that are active, whose number the quota bounds, and the newest of those
@@ -96,8 +173,16 @@ func (q *Queries) ListAPIKeys(ctx context.Context, db DBTX, arg ListAPIKeysParam
 			&i.AgentID,
 			&i.IdentityMode,
 			&i.AllowedOrigins,
+			&i.AllowedIps,
+			&i.RequestsPerMinute,
+			&i.RequestsPerHour,
+			&i.RequestsPerDay,
+			&i.CreatedBy,
 			&i.CreatedAt,
 			&i.LastUsedAt,
+			&i.ExpiresAt,
+			&i.RotatedAt,
+			&i.PreviousUntil,
 			&i.RevokedAt,
 		); err != nil {
 			return nil, err
@@ -140,6 +225,65 @@ func (q *Queries) ListRevokedAmong(ctx context.Context, db DBTX, arg ListRevoked
 	return items, nil
 }
 
+const LockAPIKey = `-- name: LockAPIKey :one
+SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NULL FOR NO KEY UPDATE
+`
+
+type LockAPIKeyParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+type LockAPIKeyRow struct {
+	ID                uuid.UUID
+	Preview           string
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	CreatedBy         uuid.UUID
+	CreatedAt         time.Time
+	LastUsedAt        *time.Time
+	ExpiresAt         *time.Time
+	RotatedAt         *time.Time
+	PreviousUntil     *time.Time
+	RevokedAt         *time.Time
+}
+
+// The key as it is, until the transaction ends. A revoked one cannot be changed.
+func (q *Queries) LockAPIKey(ctx context.Context, db DBTX, arg LockAPIKeyParams) (LockAPIKeyRow, error) {
+	row := db.QueryRow(ctx, LockAPIKey, arg.TenantID, arg.ID)
+	var i LockAPIKeyRow
+	err := row.Scan(
+		&i.ID,
+		&i.Preview,
+		&i.Name,
+		&i.Permissions,
+		&i.AgentID,
+		&i.IdentityMode,
+		&i.AllowedOrigins,
+		&i.AllowedIps,
+		&i.RequestsPerMinute,
+		&i.RequestsPerHour,
+		&i.RequestsPerDay,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.LastUsedAt,
+		&i.ExpiresAt,
+		&i.RotatedAt,
+		&i.PreviousUntil,
+		&i.RevokedAt,
+	)
+	return i, err
+}
+
 const NoteAPIKeyUse = `-- name: NoteAPIKeyUse :exec
 WITH stale AS (
     SELECT k.id FROM api_keys AS k
@@ -168,24 +312,65 @@ func (q *Queries) NoteAPIKeyUse(ctx context.Context, db DBTX, arg NoteAPIKeyUseP
 }
 
 const PresentAPIKey = `-- name: PresentAPIKey :one
-SELECT id, tenant_id, name, permissions, agent_id, identity_mode, allowed_origins, last_used_at, revoked_at
-FROM api_keys WHERE key_hash = $1
+SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.expires_at, k.last_used_at, k.revoked_at, k.until_at, (CASE WHEN $1::boolean AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2::timestamptz) AND (k.until_at IS NULL OR k.until_at > $2)
+                  THEN count_request(k.tenant_id, 'keys', k.id,
+                           CASE WHEN coalesce(k.requests_per_minute, k.requests_per_hour, k.requests_per_day) IS NOT NULL
+                                THEN ARRAY[k.requests_per_minute, k.requests_per_hour, k.requests_per_day] END,
+                           $3::integer[], $4::integer[], $5::integer) END)::bigint[] AS counted
+  FROM (
+    SELECT cur.id, cur.tenant_id, cur.name, cur.permissions, cur.agent_id, cur.identity_mode, cur.allowed_origins,
+           cur.allowed_ips, cur.requests_per_minute, cur.requests_per_hour, cur.requests_per_day,
+           cur.expires_at, cur.last_used_at, cur.revoked_at, NULL::timestamptz AS until_at
+    FROM api_keys AS cur WHERE cur.key_hash = $6
+    UNION ALL
+    SELECT old.id, old.tenant_id, old.name, old.permissions, old.agent_id, old.identity_mode, old.allowed_origins,
+           old.allowed_ips, old.requests_per_minute, old.requests_per_hour, old.requests_per_day,
+           old.expires_at, old.last_used_at, old.revoked_at, old.previous_until
+    FROM api_keys AS old WHERE old.previous_hash = $6
+    LIMIT 1) AS k
 `
 
-type PresentAPIKeyRow struct {
-	ID             uuid.UUID
-	TenantID       uuid.UUID
-	Name           string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string
-	AllowedOrigins []string
-	LastUsedAt     *time.Time
-	RevokedAt      *time.Time
+type PresentAPIKeyParams struct {
+	Counts   bool
+	Now      time.Time
+	Defaults []int32
+	Ceilings []int32
+	Requests int32
+	Hash     []byte
 }
 
-func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, keyHash []byte) (PresentAPIKeyRow, error) {
-	row := db.QueryRow(ctx, PresentAPIKey, keyHash)
+type PresentAPIKeyRow struct {
+	ID                uuid.UUID
+	TenantID          uuid.UUID
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	ExpiresAt         *time.Time
+	LastUsedAt        *time.Time
+	RevokedAt         *time.Time
+	UntilAt           *time.Time
+	Counted           []int64
+}
+
+// The key of the secret, or the one whose secret it was before a rotation: then until_at says
+// how long it is valid. The second look-up runs only where the first one finds nothing. The
+// @requests with a valid key are counted; see db/functions/count_request.sql. For all others, and
+// where @counts is false, counted is null.
+func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, arg PresentAPIKeyParams) (PresentAPIKeyRow, error) {
+	row := db.QueryRow(ctx, PresentAPIKey,
+		arg.Counts,
+		arg.Now,
+		arg.Defaults,
+		arg.Ceilings,
+		arg.Requests,
+		arg.Hash,
+	)
 	var i PresentAPIKeyRow
 	err := row.Scan(
 		&i.ID,
@@ -195,8 +380,15 @@ func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, keyHash []byte) (P
 		&i.AgentID,
 		&i.IdentityMode,
 		&i.AllowedOrigins,
+		&i.AllowedIps,
+		&i.RequestsPerMinute,
+		&i.RequestsPerHour,
+		&i.RequestsPerDay,
+		&i.ExpiresAt,
 		&i.LastUsedAt,
 		&i.RevokedAt,
+		&i.UntilAt,
+		&i.Counted,
 	)
 	return i, err
 }
@@ -225,4 +417,68 @@ func (q *Queries) RevokeAPIKey(ctx context.Context, db DBTX, arg RevokeAPIKeyPar
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const RotateAPIKey = `-- name: RotateAPIKey :exec
+UPDATE api_keys SET previous_hash = key_hash, previous_until = $1::timestamptz, key_hash = $2, preview = $3,
+       rotated_at = $4::timestamptz
+ WHERE tenant_id = $5 AND id = $6
+`
+
+type RotateAPIKeyParams struct {
+	PreviousUntil time.Time
+	KeyHash       []byte
+	Preview       string
+	Now           time.Time
+	TenantID      uuid.UUID
+	ID            uuid.UUID
+}
+
+// The secret before the previous one is no longer known.
+func (q *Queries) RotateAPIKey(ctx context.Context, db DBTX, arg RotateAPIKeyParams) error {
+	_, err := db.Exec(ctx, RotateAPIKey,
+		arg.PreviousUntil,
+		arg.KeyHash,
+		arg.Preview,
+		arg.Now,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
+const UpdateAPIKey = `-- name: UpdateAPIKey :exec
+UPDATE api_keys SET name = $1, permissions = $2, allowed_origins = $3, allowed_ips = $4,
+       requests_per_minute = $5, requests_per_hour = $6,
+       requests_per_day = $7, expires_at = $8
+ WHERE tenant_id = $9 AND id = $10
+`
+
+type UpdateAPIKeyParams struct {
+	Name              string
+	Permissions       []string
+	AllowedOrigins    []string
+	AllowedIps        []string
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
+	ExpiresAt         *time.Time
+	TenantID          uuid.UUID
+	ID                uuid.UUID
+}
+
+func (q *Queries) UpdateAPIKey(ctx context.Context, db DBTX, arg UpdateAPIKeyParams) error {
+	_, err := db.Exec(ctx, UpdateAPIKey,
+		arg.Name,
+		arg.Permissions,
+		arg.AllowedOrigins,
+		arg.AllowedIps,
+		arg.RequestsPerMinute,
+		arg.RequestsPerHour,
+		arg.RequestsPerDay,
+		arg.ExpiresAt,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
 }

@@ -30,7 +30,7 @@ func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRe
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -78,6 +78,7 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.WorkflowID,
 		&i.OperationType,
 		&i.Idempotency,
+		&i.RequesterKind,
 	)
 	return i, err
 }
@@ -98,7 +99,7 @@ func (q *Queries) ApprovalWatched(ctx context.Context, db DBTX, arg ApprovalWatc
 
 const ApprovalsOverdue = `-- name: ApprovalsOverdue :many
 SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen, expires_at FROM approvals
- WHERE status = 'pending' AND expires_at < $1
+ WHERE (status = 'pending') IS TRUE AND expires_at < $1 -- as approvals_due says it
    AND (expires_at, id) > ($2::timestamptz, $3::text)
  ORDER BY expires_at, id
  LIMIT $4
@@ -212,7 +213,7 @@ func (q *Queries) ApprovalsToRecheck(ctx context.Context, db DBTX, arg Approvals
 
 const ApprovalsUnwatched = `-- name: ApprovalsUnwatched :many
 SELECT tenant_id, id, subject_type, subject_id, run_id, workflow_id, xmin::text AS seen FROM approvals
- WHERE status = 'pending' AND watched_at < $1
+ WHERE (status = 'pending') IS TRUE AND watched_at < $1 -- as approvals_watched says it
  ORDER BY watched_at
  LIMIT $2
 `
@@ -449,7 +450,7 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = $1 AND a.id = $2
 `
@@ -507,6 +508,7 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.WorkflowID,
 		&i.Approval.OperationType,
 		&i.Approval.Idempotency,
+		&i.Approval.RequesterKind,
 		&i.RunState,
 		&i.RunAttempt,
 		&i.RunApprovalID,
@@ -567,11 +569,11 @@ func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApp
 
 const InsertApproval = `-- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
-                       requester, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
+                       requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
                        credential_id, operation_type, idempotency, edited_from, edited_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-        $15, $16, $17, $18, $19, $20, $21, $22::uuid[],
-        $23, $24, $25, $26, $27, $28, $29)
+        $15, $16, $17, $18, $19, $20, $21, $22, $23::uuid[],
+        $24, $25, $26, $27, $28, $29, $30)
 `
 
 type InsertApprovalParams struct {
@@ -590,6 +592,7 @@ type InsertApprovalParams struct {
 	PolicyName    string
 	Reason        string
 	Requester     *uuid.UUID
+	RequesterKind string
 	ExpiresAt     *time.Time
 	Kind          string
 	Attempt       int32
@@ -623,6 +626,7 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 		arg.PolicyName,
 		arg.Reason,
 		arg.Requester,
+		arg.RequesterKind,
 		arg.ExpiresAt,
 		arg.Kind,
 		arg.Attempt,
@@ -688,50 +692,63 @@ func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]
 }
 
 const ListApprovals = `-- name: ListApprovals :many
-SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CASE WHEN $1::boolean THEN '{}' ELSE p.args END)::text AS args, p.risk_level, p.policy_name,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
-       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found,
+       ($2::uuid IS NOT NULL AND (SELECT count(*) FROM approval_decisions d
+         WHERE d.tenant_id = $3 AND d.approval_id = p.id AND d.user_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL) > 0)::boolean AS voted
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
-                 WHERE a.tenant_id = $1
-                   AND ($2::text IS NULL OR a.id < $2)
-                   AND ($3::text IS NULL OR a.status = $3)
-                   AND ($4::text IS NULL OR a.kind = $4)
-                   AND ($5::text IS NULL OR a.provider = $5)
-                   AND ($6::text IS NULL OR a.verb = $6)
-                   AND ($7::text IS NULL OR a.risk_level = $7)
-                   AND ($8::uuid IS NULL OR a.policy_ids @> ARRAY[$8::uuid])
-                   AND ($9::text IS NULL OR a.execution_id = $9)
-                   AND ($10::text IS NULL OR a.id >= $10)
-                   AND ($11::text IS NULL OR a.id < $11)
-                   AND ($12::timestamptz IS NULL OR a.created_at >= $12)
-                   AND ($13::timestamptz IS NULL OR a.created_at < $13)
+                 WHERE a.tenant_id = $3
+                   AND ($4::text IS NULL OR a.id < $4)
+                   AND ($5::text IS NULL OR a.status = $5)
+                   AND ($5::text IS DISTINCT FROM 'pending' OR (a.status = 'pending') IS TRUE) -- as approvals_pending says it
+                   AND ($6::text IS NULL OR a.kind = $6)
+                   AND ($7::text IS NULL OR a.provider = $7)
+                   AND ($8::text IS NULL OR a.verb = $8)
+                   AND ($9::text IS NULL OR a.risk_level = $9)
+                   AND ($10::uuid IS NULL OR a.policy_ids @> ARRAY[$10::uuid])
+                   AND ($11::text IS NULL OR a.execution_id = $11)
+                   AND ($12::uuid IS NULL OR a.requester = $12)
+                   AND ($13::text IS NULL OR a.requester_kind = $13)
+                   AND ($14::text IS NULL OR (SELECT r.named_customer FROM runs r WHERE r.tenant_id = $3 AND r.id = a.run_id) = ANY ((SELECT customer_names($3, $14))::text[]))
+                   AND ($15::text[] IS NULL OR a.id = ANY ($15))
+                   AND ($16::text IS NULL OR a.id >= $16)
+                   AND ($17::text IS NULL OR a.id < $17)
+                   AND ($18::timestamptz IS NULL OR a.created_at >= $18)
+                   AND ($19::timestamptz IS NULL OR a.created_at < $19)
                  ORDER BY a.id DESC
-                 LIMIT $14) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
- WHERE p.above < $15::bigint
+                 LIMIT $20) l) p
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id AND NOT $1::boolean OFFSET 0) r ON true
+ WHERE p.above < $21::bigint
  ORDER BY p.id DESC
 `
 
 type ListApprovalsParams struct {
-	TenantID    uuid.UUID
-	Before      *string
-	Status      *string
-	Kind        *string
-	Provider    *string
-	Verb        *string
-	RiskLevel   *string
-	PolicyID    *uuid.UUID
-	ExecutionID *string
-	Low         *string
-	High        *string
-	Since       *time.Time
-	Until       *time.Time
-	Most        int32
-	Bytes       int64
+	Bare          bool
+	Voter         *uuid.UUID
+	TenantID      uuid.UUID
+	Before        *string
+	Status        *string
+	Kind          *string
+	Provider      *string
+	Verb          *string
+	RiskLevel     *string
+	PolicyID      *uuid.UUID
+	ExecutionID   *string
+	Requester     *uuid.UUID
+	RequesterKind *string
+	Customer      *string
+	Ids           []string
+	Low           *string
+	High          *string
+	Since         *time.Time
+	Until         *time.Time
+	Most          int32
+	Bytes         int64
 }
 
 type ListApprovalsRow struct {
@@ -747,6 +764,7 @@ type ListApprovalsRow struct {
 	PolicyName    string
 	Reason        string
 	Requester     *uuid.UUID
+	RequesterKind string
 	Requirements  []byte
 	EditedFrom    *string
 	EditedBy      *uuid.UUID
@@ -764,13 +782,18 @@ type ListApprovalsRow struct {
 	RunAttempt    int32
 	RunApprovalID *string
 	Found         int64
+	Voted         bool
 }
 
 // Without the columns that only GetApproval shows. Arguments are up to 1 MiB each: a page
 // ends where its arguments reach @bytes. found is the number of rows within @most. The sizes
-// are known without reading the arguments.
+// are known without reading the arguments. voted says whether the voter has approved; it is no
+// filter, because its cost would be that of all rows before the page. With @bare the arguments
+// are not read, and neither are the runs.
 func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsParams) ([]ListApprovalsRow, error) {
 	rows, err := db.Query(ctx, ListApprovals,
+		arg.Bare,
+		arg.Voter,
 		arg.TenantID,
 		arg.Before,
 		arg.Status,
@@ -780,6 +803,10 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 		arg.RiskLevel,
 		arg.PolicyID,
 		arg.ExecutionID,
+		arg.Requester,
+		arg.RequesterKind,
+		arg.Customer,
+		arg.Ids,
 		arg.Low,
 		arg.High,
 		arg.Since,
@@ -807,6 +834,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 			&i.PolicyName,
 			&i.Reason,
 			&i.Requester,
+			&i.RequesterKind,
 			&i.Requirements,
 			&i.EditedFrom,
 			&i.EditedBy,
@@ -824,6 +852,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 			&i.RunAttempt,
 			&i.RunApprovalID,
 			&i.Found,
+			&i.Voted,
 		); err != nil {
 			return nil, err
 		}
@@ -836,7 +865,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -884,23 +913,80 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.WorkflowID,
 		&i.OperationType,
 		&i.Idempotency,
+		&i.RequesterKind,
+	)
+	return i, err
+}
+
+const LockApprovalOf = `-- name: LockApprovalOf :one
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
+    SELECT d.approval_id FROM approval_decisions d WHERE d.tenant_id = $1 AND d.id = $2) FOR UPDATE
+`
+
+type LockApprovalOfParams struct {
+	TenantID uuid.UUID
+	Decision uuid.UUID
+}
+
+// LockApproval of the approval that a decision is about.
+func (q *Queries) LockApprovalOf(ctx context.Context, db DBTX, arg LockApprovalOfParams) (Approval, error) {
+	row := db.QueryRow(ctx, LockApprovalOf, arg.TenantID, arg.Decision)
+	var i Approval
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.RunID,
+		&i.ExecutionID,
+		&i.Status,
+		&i.Provider,
+		&i.Verb,
+		&i.Args,
+		&i.RiskLevel,
+		&i.PolicyName,
+		&i.Reason,
+		&i.Requester,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.Kind,
+		&i.Attempt,
+		&i.Explanation,
+		&i.Request,
+		&i.Requirements,
+		&i.PolicyIds,
+		&i.CallHash,
+		&i.SchemaHash,
+		&i.CredentialID,
+		&i.EditedFrom,
+		&i.EditedBy,
+		&i.ClosedReason,
+		&i.DecidedBy,
+		&i.DecidedAt,
+		&i.EscalatedAt,
+		&i.Recheck,
+		&i.WatchedAt,
+		&i.SubjectType,
+		&i.SubjectID,
+		&i.WorkflowID,
+		&i.OperationType,
+		&i.Idempotency,
+		&i.RequesterKind,
 	)
 	return i, err
 }
 
 const PendingApprovals = `-- name: PendingApprovals :many
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
-       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+       coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found, false AS voted
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
-                 WHERE a.tenant_id = $1 AND a.status = 'pending' AND ($2::text IS NULL OR a.id < $2)
+                 WHERE a.tenant_id = $1 AND (a.status = 'pending') IS TRUE AND ($2::text IS NULL OR a.id < $2)
                  ORDER BY a.id DESC
                  LIMIT $3) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $4::bigint
  ORDER BY p.id DESC
 `
@@ -925,6 +1011,7 @@ type PendingApprovalsRow struct {
 	PolicyName    string
 	Reason        string
 	Requester     *uuid.UUID
+	RequesterKind string
 	Requirements  []byte
 	EditedFrom    *string
 	EditedBy      *uuid.UUID
@@ -942,6 +1029,7 @@ type PendingApprovalsRow struct {
 	RunAttempt    int32
 	RunApprovalID *string
 	Found         int64
+	Voted         bool
 }
 
 // ListApprovals for the most frequent filter, by an index of its own.
@@ -972,6 +1060,7 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 			&i.PolicyName,
 			&i.Reason,
 			&i.Requester,
+			&i.RequesterKind,
 			&i.Requirements,
 			&i.EditedFrom,
 			&i.EditedBy,
@@ -989,6 +1078,7 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 			&i.RunAttempt,
 			&i.RunApprovalID,
 			&i.Found,
+			&i.Voted,
 		); err != nil {
 			return nil, err
 		}
@@ -1070,20 +1160,56 @@ func (q *Queries) RequireApprovalIs(ctx context.Context, db DBTX, arg RequireApp
 	return changed, err
 }
 
-const RoleOf = `-- name: RoleOf :one
-SELECT role FROM users WHERE tenant_id = $1 AND id = $2 AND joined_at IS NOT NULL AND removed_at IS NULL
+const RequireDecisionCounted = `-- name: RequireDecisionCounted :one
+SELECT CASE
+    WHEN EXISTS (SELECT FROM approval_decisions d WHERE d.tenant_id = $1 AND d.id = $2 AND d.xmin = pg_current_xact_id()::xid) THEN true
+    ELSE run_not_changed()
+    END::boolean AS counted
 `
 
-type RoleOfParams struct {
+type RequireDecisionCountedParams struct {
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
 
-func (q *Queries) RoleOf(ctx context.Context, db DBTX, arg RoleOfParams) (string, error) {
-	row := db.QueryRow(ctx, RoleOf, arg.TenantID, arg.ID)
-	var role string
-	err := row.Scan(&role)
-	return role, err
+// Undoes the transaction where it did not count the decision, because it was withdrawn or
+// another transaction counted it.
+func (q *Queries) RequireDecisionCounted(ctx context.Context, db DBTX, arg RequireDecisionCountedParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireDecisionCounted, arg.TenantID, arg.ID)
+	var counted bool
+	err := row.Scan(&counted)
+	return counted, err
+}
+
+const RoleOfDecider = `-- name: RoleOfDecider :many
+SELECT u.role FROM approval_decisions d JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = $1 AND d.id = $2 AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
+`
+
+type RoleOfDeciderParams struct {
+	TenantID uuid.UUID
+	Decision uuid.UUID
+}
+
+// RoleOf the user who made a decision; none for an operator and for a user who was removed.
+func (q *Queries) RoleOfDecider(ctx context.Context, db DBTX, arg RoleOfDeciderParams) ([]string, error) {
+	rows, err := db.Query(ctx, RoleOfDecider, arg.TenantID, arg.Decision)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var role string
+		if err := rows.Scan(&role); err != nil {
+			return nil, err
+		}
+		items = append(items, role)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const Votes = `-- name: Votes :many
@@ -1113,6 +1239,45 @@ func (q *Queries) Votes(ctx context.Context, db DBTX, arg VotesParams) ([]VotesR
 	items := []VotesRow{}
 	for rows.Next() {
 		var i VotesRow
+		if err := rows.Scan(&i.UserID, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const VotesWith = `-- name: VotesWith :many
+SELECT d.user_id, u.role FROM approval_decisions d
+  JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
+ WHERE d.tenant_id = $1 AND d.approval_id = (
+    SELECT one.approval_id FROM approval_decisions one WHERE one.tenant_id = $1 AND one.id = $2)
+   AND d.decision = 'approve' AND d.counted_at IS NOT NULL AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
+`
+
+type VotesWithParams struct {
+	TenantID uuid.UUID
+	Decision uuid.UUID
+}
+
+type VotesWithRow struct {
+	UserID *uuid.UUID
+	Role   string
+}
+
+// Votes on the approval that a decision is about.
+func (q *Queries) VotesWith(ctx context.Context, db DBTX, arg VotesWithParams) ([]VotesWithRow, error) {
+	rows, err := db.Query(ctx, VotesWith, arg.TenantID, arg.Decision)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []VotesWithRow{}
+	for rows.Next() {
+		var i VotesWithRow
 		if err := rows.Scan(&i.UserID, &i.Role); err != nil {
 			return nil, err
 		}

@@ -259,7 +259,7 @@ func (q *Queries) GetPlatformVerbArtefacts(ctx context.Context, db DBTX, arg Get
 const GetProvider = `-- name: GetProvider :one
 SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected -- OFFSET 0: see MarkSending
   FROM visible_providers p
  WHERE p.tenant_id = $1 AND p.slug = $2
 `
@@ -600,6 +600,82 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 	return items, nil
 }
 
+const NearVerbs = `-- name: NearVerbs :many
+WITH own AS MATERIALIZED (
+    (SELECT p.slug FROM providers p WHERE p.tenant_id = $1::uuid AND p.slug >= $2::text ORDER BY p.slug LIMIT $5::integer)
+    UNION ALL
+    (SELECT p.slug FROM providers p WHERE p.tenant_id = $1::uuid AND p.slug < $2::text ORDER BY p.slug DESC LIMIT $5::integer)
+), shared AS MATERIALIZED (
+    SELECT near.slug FROM (
+        (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1::uuid AND e.slug >= $2::text ORDER BY e.slug LIMIT $5::integer)
+        UNION ALL
+        (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1::uuid AND e.slug < $2::text ORDER BY e.slug DESC LIMIT $5::integer)) near
+     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = near.slug)
+), home AS MATERIALIZED (
+    SELECT s.slug FROM shared s WHERE s.slug = $2::text
+)
+SELECT near.provider::text AS provider, near.name::text AS name FROM (
+    (SELECT v.provider, v.name FROM verbs v
+      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name >= $3::text ORDER BY v.name LIMIT $4::integer)
+    UNION ALL
+    (SELECT v.provider, v.name FROM verbs v
+      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name < $3::text ORDER BY v.name DESC LIMIT $4::integer)
+    UNION ALL
+    SELECT h.slug, above.name FROM home h CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = h.slug AND v.name >= $3::text ORDER BY v.name LIMIT $4::integer) above
+    UNION ALL
+    SELECT h.slug, below.name FROM home h CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = h.slug AND v.name < $3::text ORDER BY v.name DESC LIMIT $4::integer) below
+    UNION ALL
+    SELECT o.slug, same.name FROM own o CROSS JOIN LATERAL (SELECT v.name FROM verbs v
+      WHERE v.tenant_id = $1::uuid AND v.provider = o.slug AND v.name = $3::text LIMIT 1) same WHERE o.slug <> $2::text
+    UNION ALL
+    SELECT s.slug, same.name FROM shared s CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
+      WHERE v.provider = s.slug AND v.name = $3::text LIMIT 1) same WHERE s.slug <> $2::text) near
+`
+
+type NearVerbsParams struct {
+	TenantID uuid.UUID
+	Provider string
+	Name     string
+	Most     int32
+	Slugs    int32
+}
+
+type NearVerbsRow struct {
+	Provider string
+	Name     string
+}
+
+// Verbs that a name which the catalog does not have may mean: @most on each side of it in its
+// provider, and the verb of the same name in @slugs providers on each side of its slug. Each part
+// reads a range of a primary key, so the cost does not grow with the catalog.
+func (q *Queries) NearVerbs(ctx context.Context, db DBTX, arg NearVerbsParams) ([]NearVerbsRow, error) {
+	rows, err := db.Query(ctx, NearVerbs,
+		arg.TenantID,
+		arg.Provider,
+		arg.Name,
+		arg.Most,
+		arg.Slugs,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []NearVerbsRow{}
+	for rows.Next() {
+		var i NearVerbsRow
+		if err := rows.Scan(&i.Provider, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const OwnConnectedProviders = `-- name: OwnConnectedProviders :many
 SELECT p.slug FROM providers p
  WHERE p.tenant_id = $1
@@ -691,13 +767,14 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 }
 
 const UpsertProvider = `-- name: UpsertProvider :one
-INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash,
+INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
                        imported, degraded, rejected, verb_bytes, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, $12, $13, $13)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+        $11, $12, $13, $14, $15, $15)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
-       auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
+       auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
+       import_settings = excluded.import_settings, imported = excluded.imported,
        degraded = excluded.degraded, rejected = excluded.rejected, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
@@ -705,19 +782,21 @@ RETURNING created_at, updated_at,
 `
 
 type UpsertProviderParams struct {
-	TenantID     uuid.UUID
-	Slug         string
-	Name         string
-	Domain       string
-	BaseUrl      string
-	AuthType     string
-	Auth         []byte
-	DocumentHash []byte
-	Imported     int32
-	Degraded     []byte
-	Rejected     []byte
-	VerbBytes    int64
-	Now          time.Time
+	TenantID       uuid.UUID
+	Slug           string
+	Name           string
+	Domain         string
+	BaseUrl        string
+	AuthType       string
+	Auth           []byte
+	DocumentHash   []byte
+	DocumentSize   *int64
+	ImportSettings []byte
+	Imported       int32
+	Degraded       []byte
+	Rejected       []byte
+	VerbBytes      int64
+	Now            time.Time
 }
 
 type UpsertProviderRow struct {
@@ -737,6 +816,8 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.AuthType,
 		arg.Auth,
 		arg.DocumentHash,
+		arg.DocumentSize,
+		arg.ImportSettings,
 		arg.Imported,
 		arg.Degraded,
 		arg.Rejected,

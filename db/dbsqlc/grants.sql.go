@@ -12,6 +12,34 @@ import (
 	"github.com/google/uuid"
 )
 
+const EraseGrants = `-- name: EraseGrants :execrows
+UPDATE grants AS given SET customer_id = '', conditions = '[]', reason = '', revoked_at = coalesce(given.revoked_at, now())
+ WHERE given.tenant_id = $1 AND given.id = ANY (ARRAY(
+    SELECT g.id FROM grants g WHERE g.tenant_id = $1 AND g.customer_id = ANY ($2::text[]) AND g.created_at < $3::timestamptz
+     ORDER BY g.id LIMIT $4::bigint))
+`
+
+type EraseGrantsParams struct {
+	TenantID uuid.UUID
+	Names    []string
+	Before   time.Time
+	Most     int64
+}
+
+// A grant without a customer would be for all: so it ends, and names nobody.
+func (q *Queries) EraseGrants(ctx context.Context, db DBTX, arg EraseGrantsParams) (int64, error) {
+	result, err := db.Exec(ctx, EraseGrants,
+		arg.TenantID,
+		arg.Names,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetGrant = `-- name: GetGrant :one
 SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants WHERE tenant_id = $1 AND id = $2
 `
@@ -184,6 +212,81 @@ func (q *Queries) ListGrants(ctx context.Context, db DBTX, arg ListGrantsParams)
 	return items, nil
 }
 
+const LockGrant = `-- name: LockGrant :one
+SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type LockGrantParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) LockGrant(ctx context.Context, db DBTX, arg LockGrantParams) (Grant, error) {
+	row := db.QueryRow(ctx, LockGrant, arg.TenantID, arg.ID)
+	var i Grant
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Provider,
+		&i.Verb,
+		&i.Conditions,
+		&i.KeyID,
+		&i.AgentID,
+		&i.CustomerID,
+		&i.Reason,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.MaxUses,
+		&i.Uses,
+		&i.RevokedAt,
+		&i.RevokedBy,
+	)
+	return i, err
+}
+
+const NarrowGrant = `-- name: NarrowGrant :one
+UPDATE grants SET expires_at = $1, max_uses = $2
+ WHERE tenant_id = $3 AND id = $4
+RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by
+`
+
+type NarrowGrantParams struct {
+	ExpiresAt time.Time
+	MaxUses   int32
+	TenantID  uuid.UUID
+	ID        uuid.UUID
+}
+
+func (q *Queries) NarrowGrant(ctx context.Context, db DBTX, arg NarrowGrantParams) (Grant, error) {
+	row := db.QueryRow(ctx, NarrowGrant,
+		arg.ExpiresAt,
+		arg.MaxUses,
+		arg.TenantID,
+		arg.ID,
+	)
+	var i Grant
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Provider,
+		&i.Verb,
+		&i.Conditions,
+		&i.KeyID,
+		&i.AgentID,
+		&i.CustomerID,
+		&i.Reason,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.MaxUses,
+		&i.Uses,
+		&i.RevokedAt,
+		&i.RevokedBy,
+	)
+	return i, err
+}
+
 const RevokeGrant = `-- name: RevokeGrant :many
 UPDATE grants SET revoked_at = now(), revoked_by = $1
  WHERE tenant_id = $2 AND id = $3 AND revoked_at IS NULL
@@ -310,18 +413,18 @@ SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id
  WHERE g.tenant_id = $1 AND g.provider = $2 AND g.verb = $3
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
    AND (g.key_id IS NULL OR g.key_id = $4) AND (g.agent_id IS NULL OR g.agent_id = $5)
-   AND (g.customer_id IS NULL OR g.customer_id = $6)
+   AND (g.customer_id IS NULL OR g.customer_id = ANY ($6::text[]))
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id
 `
 
 type UsableGrantsParams struct {
-	TenantID   uuid.UUID
-	Provider   string
-	Verb       string
-	KeyID      *uuid.UUID
-	AgentID    *string
-	CustomerID *string
+	TenantID      uuid.UUID
+	Provider      string
+	Verb          string
+	KeyID         *uuid.UUID
+	AgentID       *string
+	CustomerNames []string
 }
 
 type UsableGrantsRow struct {
@@ -354,7 +457,7 @@ func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsPar
 		arg.Verb,
 		arg.KeyID,
 		arg.AgentID,
-		arg.CustomerID,
+		arg.CustomerNames,
 	)
 	if err != nil {
 		return nil, err

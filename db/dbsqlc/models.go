@@ -12,19 +12,27 @@ import (
 )
 
 type ApiKey struct {
-	ID             uuid.UUID
-	TenantID       uuid.UUID
-	KeyHash        []byte
-	Preview        string
-	Name           string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string
-	AllowedOrigins []string
-	CreatedBy      uuid.UUID
-	CreatedAt      time.Time
-	LastUsedAt     *time.Time
-	RevokedAt      *time.Time
+	ID                uuid.UUID
+	TenantID          uuid.UUID
+	KeyHash           []byte
+	Preview           string
+	Name              string
+	Permissions       []string
+	AgentID           *string
+	IdentityMode      *string
+	AllowedOrigins    []string
+	CreatedBy         uuid.UUID
+	CreatedAt         time.Time
+	LastUsedAt        *time.Time
+	RevokedAt         *time.Time
+	ExpiresAt         *time.Time
+	AllowedIps        []string
+	RotatedAt         *time.Time
+	PreviousHash      []byte
+	PreviousUntil     *time.Time
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
 }
 
 type Approval struct {
@@ -64,6 +72,7 @@ type Approval struct {
 	WorkflowID    string
 	OperationType *string
 	Idempotency   *string
+	RequesterKind string
 }
 
 type ApprovalDecision struct {
@@ -160,10 +169,63 @@ type CredentialDigest struct {
 	CredentialID uuid.UUID
 }
 
+type Customer struct {
+	ID         uuid.UUID
+	TenantID   uuid.UUID
+	Email      *string
+	Phone      *string
+	ExternalID *string
+	Name       *string
+	Metadata   []byte
+	Tags       []string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+type CustomerErasure struct {
+	TenantID    uuid.UUID
+	CustomerID  uuid.UUID
+	Names       []string
+	RequestedBy string
+	RequestedAt time.Time
+	CompletedAt *time.Time
+	Erased      []byte
+}
+
+type CustomerIdentifier struct {
+	TenantID   uuid.UUID
+	Identifier string
+	CustomerID uuid.UUID
+}
+
+type CustomerTag struct {
+	TenantID   uuid.UUID
+	Tag        string
+	CustomerID uuid.UUID
+}
+
+type CustomerTerm struct {
+	TenantID   uuid.UUID
+	Term       string
+	CustomerID uuid.UUID
+}
+
 type EnabledProvider struct {
 	TenantID  uuid.UUID
 	Slug      string
 	EnabledAt time.Time
+}
+
+type Event struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	Xid         pgtype.Uint64
+	Type        string
+	ExecutionID *string
+	SessionID   *string
+	CustomerID  *string
+	SourceID    *string
+	Body        string
 }
 
 type Grant struct {
@@ -190,6 +252,29 @@ type Heartbeat struct {
 	At   time.Time
 }
 
+type IdempotencyKey struct {
+	TenantID   uuid.UUID
+	Endpoint   string
+	CallerKind string
+	KeyHash    []byte
+	BodyHash   []byte
+	ResourceID string
+	CreatedAt  time.Time
+}
+
+type KillSwitch struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+	Scope    string
+	Target   *string
+	Covers   string
+	Reason   string
+	SetBy    uuid.UUID
+	SetAt    time.Time
+	LiftedBy *uuid.UUID
+	LiftedAt *time.Time
+}
+
 type LoginAddress struct {
 	TenantID    uuid.UUID
 	UserID      uuid.UUID
@@ -201,6 +286,37 @@ type LoginAttempt struct {
 	Subject      []byte
 	Failures     int32
 	WindowEndsAt time.Time
+}
+
+type Mail struct {
+	ID        uuid.UUID
+	TenantID  *uuid.UUID
+	UserID    *uuid.UUID
+	Kind      string
+	Address   string
+	Data      string
+	CreatedAt time.Time
+	DueAt     time.Time
+	Attempts  int32
+	EndedAt   *time.Time
+	Outcome   *string
+	Error     *string
+}
+
+type MailToken struct {
+	TokenHash []byte
+	TenantID  uuid.UUID
+	UserID    uuid.UUID
+	Purpose   string
+	Address   string
+	ExpiresAt time.Time
+	UsedAt    *time.Time
+}
+
+type MailWindow struct {
+	Subject []byte
+	Mails   int32
+	EndsAt  time.Time
 }
 
 type PlatformProvider struct {
@@ -290,20 +406,29 @@ type PolicyVersion struct {
 }
 
 type Provider struct {
-	TenantID     uuid.UUID
-	Slug         string
-	Name         string
-	Domain       string
-	BaseUrl      string
-	AuthType     string
-	Auth         []byte
-	DocumentHash []byte
-	Imported     int32
-	Degraded     []byte
-	Rejected     []byte
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-	VerbBytes    int64
+	TenantID       uuid.UUID
+	Slug           string
+	Name           string
+	Domain         string
+	BaseUrl        string
+	AuthType       string
+	Auth           []byte
+	DocumentHash   []byte
+	Imported       int32
+	Degraded       []byte
+	Rejected       []byte
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	VerbBytes      int64
+	DocumentSize   *int64
+	ImportSettings []byte
+}
+
+type ProviderDocument struct {
+	TenantID uuid.UUID
+	Slug     string
+	Part     int32
+	Content  []byte
 }
 
 type RefreshToken struct {
@@ -333,6 +458,19 @@ type RemovedVerb struct {
 	OperationType string
 	Idempotency   string
 	RemovedAt     time.Time
+	Form          []byte
+}
+
+type RequestCounter struct {
+	TenantID   uuid.UUID
+	Subject    string
+	At         int32
+	Minute     int32
+	Hour       int32
+	Day        int32
+	ToldMinute int32
+	ToldHour   int32
+	ToldDay    int32
 }
 
 type Run struct {
@@ -393,6 +531,8 @@ type Run struct {
 	ExpiresAt       *time.Time
 	ExpiresIn       *int32
 	RequestHash     []byte
+	NamedCustomer   *string
+	ListedState     *string
 }
 
 type RunKey struct {
@@ -411,9 +551,12 @@ type Session struct {
 }
 
 type Tenant struct {
-	ID        uuid.UUID
-	Name      string
-	CreatedAt time.Time
+	ID                uuid.UUID
+	Name              string
+	CreatedAt         time.Time
+	RequestsPerMinute *int32
+	RequestsPerHour   *int32
+	RequestsPerDay    *int32
 }
 
 type TenantKey struct {
@@ -437,6 +580,7 @@ type User struct {
 	RemovedAt           *time.Time
 	InvitationHash      []byte
 	InvitationExpiresAt *time.Time
+	InvitationMailHash  []byte
 }
 
 type Verb struct {
@@ -488,4 +632,51 @@ type VisibleVerb struct {
 	RiskLevel     string
 	OperationType string
 	Schema        string
+}
+
+type Webhook struct {
+	ID             uuid.UUID
+	TenantID       uuid.UUID
+	Url            string
+	Events         []string
+	Description    string
+	Enabled        bool
+	DisabledAt     *time.Time
+	DisabledReason *string
+	Secret         string
+	PreviousSecret *string
+	PreviousUntil  *time.Time
+	RotatedAt      *time.Time
+	SucceededAt    *time.Time
+	CreatedBy      string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+type WebhookAttempt struct {
+	EventID    uuid.UUID
+	WebhookID  uuid.UUID
+	TenantID   uuid.UUID
+	Round      int32
+	Attempt    int32
+	StartedAt  time.Time
+	LatencyMs  int64
+	StatusCode *int32
+	Error      *string
+	Answer     *string
+	NextAt     *time.Time
+}
+
+type WebhookDelivery struct {
+	EventID   uuid.UUID
+	WebhookID uuid.UUID
+	TenantID  uuid.UUID
+	Type      string
+	Status    string
+	Round     int32
+	Attempts  int32
+	FirstAt   *time.Time
+	NextAt    *time.Time
+	UpdatedAt time.Time
+	Queue     *uuid.UUID
 }

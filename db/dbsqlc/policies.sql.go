@@ -187,6 +187,31 @@ func (q *Queries) GetPolicy(ctx context.Context, db DBTX, arg GetPolicyParams) (
 	return i, err
 }
 
+const GetPolicyVersion = `-- name: GetPolicyVersion :one
+SELECT tenant_id, policy_id, version, change, policy, changed_by, changed_at FROM policy_versions WHERE tenant_id = $1 AND policy_id = $2 AND version = $3
+`
+
+type GetPolicyVersionParams struct {
+	TenantID uuid.UUID
+	PolicyID uuid.UUID
+	Version  int32
+}
+
+func (q *Queries) GetPolicyVersion(ctx context.Context, db DBTX, arg GetPolicyVersionParams) (PolicyVersion, error) {
+	row := db.QueryRow(ctx, GetPolicyVersion, arg.TenantID, arg.PolicyID, arg.Version)
+	var i PolicyVersion
+	err := row.Scan(
+		&i.TenantID,
+		&i.PolicyID,
+		&i.Version,
+		&i.Change,
+		&i.Policy,
+		&i.ChangedBy,
+		&i.ChangedAt,
+	)
+	return i, err
+}
+
 const InsertPolicy = `-- name: InsertPolicy :exec
 INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions,
                       created_by, created_at, updated_by, updated_at)
@@ -602,6 +627,67 @@ func (q *Queries) PolicySetVersion(ctx context.Context, db DBTX, tenantID uuid.U
 		return nil, err
 	}
 	return items, nil
+}
+
+const RestorePolicy = `-- name: RestorePolicy :one
+UPDATE policies SET version = version + 1, name = $1, description = $2, enabled = $3, mode = $4,
+       priority = $5, action = $6, document = $7, instructions = $8, updated_by = $9, updated_at = $10,
+       deleted_at = NULL
+ WHERE tenant_id = $11 AND id = $12
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
+`
+
+type RestorePolicyParams struct {
+	Name         string
+	Description  string
+	Enabled      bool
+	Mode         string
+	Priority     int32
+	Action       string
+	Document     []byte
+	Instructions int32
+	ChangedBy    string
+	ChangedAt    time.Time
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+}
+
+// UpdatePolicy, which also brings back a deleted policy.
+func (q *Queries) RestorePolicy(ctx context.Context, db DBTX, arg RestorePolicyParams) (Policy, error) {
+	row := db.QueryRow(ctx, RestorePolicy,
+		arg.Name,
+		arg.Description,
+		arg.Enabled,
+		arg.Mode,
+		arg.Priority,
+		arg.Action,
+		arg.Document,
+		arg.Instructions,
+		arg.ChangedBy,
+		arg.ChangedAt,
+		arg.TenantID,
+		arg.ID,
+	)
+	var i Policy
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Version,
+		&i.Name,
+		&i.Description,
+		&i.Enabled,
+		&i.Mode,
+		&i.Priority,
+		&i.Action,
+		&i.Document,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.UpdatedBy,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.Instructions,
+	)
+	return i, err
 }
 
 const SetMaskPaths = `-- name: SetMaskPaths :one

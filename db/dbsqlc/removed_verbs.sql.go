@@ -51,7 +51,7 @@ func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRem
 }
 
 const KnownVerbs = `-- name: KnownVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, schema, plan
+SELECT name, domain, description, risk_level, operation_type, idempotency, plan_hash, schema, plan
   FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2
 `
 
@@ -63,9 +63,11 @@ type KnownVerbsParams struct {
 type KnownVerbsRow struct {
 	Name          string
 	Domain        string
+	Description   string
 	RiskLevel     string
 	OperationType string
 	Idempotency   string
+	PlanHash      []byte
 	Schema        string
 	Plan          string
 }
@@ -82,9 +84,11 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 		if err := rows.Scan(
 			&i.Name,
 			&i.Domain,
+			&i.Description,
 			&i.RiskLevel,
 			&i.OperationType,
 			&i.Idempotency,
+			&i.PlanHash,
 			&i.Schema,
 			&i.Plan,
 		); err != nil {
@@ -99,9 +103,9 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 }
 
 const LastProvider = `-- name: LastProvider :many
-SELECT p.base_url, p.auth, p.domain, false AS removed FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
+SELECT p.base_url, p.auth, p.domain, p.document_hash, p.document_size, false AS removed FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
 UNION ALL
-SELECT r.base_url, r.auth, r.domain, true FROM removed_providers r WHERE r.tenant_id = $1 AND r.slug = $2
+SELECT r.base_url, r.auth, r.domain, NULL, NULL, true FROM removed_providers r WHERE r.tenant_id = $1 AND r.slug = $2
  ORDER BY removed
 `
 
@@ -111,10 +115,12 @@ type LastProviderParams struct {
 }
 
 type LastProviderRow struct {
-	BaseUrl string
-	Auth    []byte
-	Domain  string
-	Removed bool
+	BaseUrl      string
+	Auth         []byte
+	Domain       string
+	DocumentHash []byte
+	DocumentSize *int64
+	Removed      bool
 }
 
 // The provider as it was last: the stored one, otherwise the removed one. The first row counts.
@@ -131,6 +137,8 @@ func (q *Queries) LastProvider(ctx context.Context, db DBTX, arg LastProviderPar
 			&i.BaseUrl,
 			&i.Auth,
 			&i.Domain,
+			&i.DocumentHash,
+			&i.DocumentSize,
 			&i.Removed,
 		); err != nil {
 			return nil, err
@@ -173,12 +181,12 @@ func (q *Queries) RememberProvider(ctx context.Context, db DBTX, arg RememberPro
 }
 
 const RememberVerbs = `-- name: RememberVerbs :exec
-INSERT INTO removed_verbs (tenant_id, provider, route, name, domain, risk_level, operation_type, idempotency, removed_at)
+INSERT INTO removed_verbs (tenant_id, provider, route, name, domain, risk_level, operation_type, idempotency, removed_at, form)
 SELECT $1, $2, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]),
-       unnest($7::text[]), unnest($8::text[]), $9::timestamptz
+       unnest($7::text[]), unnest($8::text[]), $9::timestamptz, unnest($10::bytea[])
 ON CONFLICT (tenant_id, provider, name, route) DO UPDATE
    SET domain = excluded.domain, risk_level = excluded.risk_level, operation_type = excluded.operation_type,
-       idempotency = excluded.idempotency, removed_at = excluded.removed_at
+       idempotency = excluded.idempotency, removed_at = excluded.removed_at, form = excluded.form
 `
 
 type RememberVerbsParams struct {
@@ -191,6 +199,7 @@ type RememberVerbsParams struct {
 	OperationTypes []string
 	Idempotencies  []string
 	Now            time.Time
+	Forms          [][]byte
 }
 
 func (q *Queries) RememberVerbs(ctx context.Context, db DBTX, arg RememberVerbsParams) error {
@@ -204,12 +213,13 @@ func (q *Queries) RememberVerbs(ctx context.Context, db DBTX, arg RememberVerbsP
 		arg.OperationTypes,
 		arg.Idempotencies,
 		arg.Now,
+		arg.Forms,
 	)
 	return err
 }
 
 const RemovedVerbs = `-- name: RemovedVerbs :many
-SELECT name, domain, risk_level, operation_type, idempotency, route FROM removed_verbs WHERE tenant_id = $1 AND provider = $2
+SELECT name, domain, risk_level, operation_type, idempotency, route, form FROM removed_verbs WHERE tenant_id = $1 AND provider = $2
 `
 
 type RemovedVerbsParams struct {
@@ -224,6 +234,7 @@ type RemovedVerbsRow struct {
 	OperationType string
 	Idempotency   string
 	Route         string
+	Form          []byte
 }
 
 func (q *Queries) RemovedVerbs(ctx context.Context, db DBTX, arg RemovedVerbsParams) ([]RemovedVerbsRow, error) {
@@ -242,6 +253,7 @@ func (q *Queries) RemovedVerbs(ctx context.Context, db DBTX, arg RemovedVerbsPar
 			&i.OperationType,
 			&i.Idempotency,
 			&i.Route,
+			&i.Form,
 		); err != nil {
 			return nil, err
 		}

@@ -12,12 +12,29 @@ import (
 	"github.com/google/uuid"
 )
 
+const AwaitRun = `-- name: AwaitRun :exec
+SELECT FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+`
+
+type AwaitRunParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Locks the run for a statement that looks at its approval too. That statement would not see a
+// decision that was committed while it waited for the run itself.
+func (q *Queries) AwaitRun(ctx context.Context, db DBTX, arg AwaitRunParams) error {
+	_, err := db.Exec(ctx, AwaitRun, arg.TenantID, arg.ID)
+	return err
+}
+
 const BackToClaimed = `-- name: BackToClaimed :execrows
-UPDATE runs SET state = 'claimed', maybe_sent = maybe_sent OR $1, in_doubt = in_doubt OR $2, updated_at = now()
- WHERE tenant_id = $3 AND id = $4 AND attempt = $5 AND state = 'sending' AND sends = $6
+UPDATE runs SET state = 'claimed', retry_after_ms = $1, maybe_sent = maybe_sent OR $2, in_doubt = in_doubt OR $3, updated_at = now()
+ WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state = 'sending' AND sends = $7
 `
 
 type BackToClaimedParams struct {
+	PauseMs   int64
 	MaybeSent bool
 	InDoubt   bool
 	TenantID  uuid.UUID
@@ -27,9 +44,11 @@ type BackToClaimedParams struct {
 }
 
 // Nothing is under way at the provider, and another attempt will follow. The answer of an
-// attempt before the last one changes nothing.
+// attempt before the last one changes nothing. The pause until the next begins now, and a step
+// that is repeated reads it here.
 func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedParams) (int64, error) {
 	result, err := db.Exec(ctx, BackToClaimed,
+		arg.PauseMs,
 		arg.MaybeSent,
 		arg.InDoubt,
 		arg.TenantID,
@@ -44,53 +63,68 @@ func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedP
 }
 
 const ClaimRun = `-- name: ClaimRun :one
-SELECT CASE
-    WHEN cardinality($1::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $2 AND r.verb = $3 AND r.dry_run = $4
+SELECT claimed.outcome,
+       (CASE WHEN $1::boolean AND claimed.outcome IN ('fresh', 'reclaimed')
+             THEN call_target($2, $3, $4, $5::text, $6::bytea[]) END)::json AS target
+  FROM (SELECT CASE
+    WHEN cardinality($7::text[]) = 1 AND (
+        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $3 AND r.verb = $4 AND r.dry_run = $8
           FROM runs r
-         WHERE r.tenant_id = $5 AND r.id = (
-            SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $5 AND k.key = ($1::text[])[1]))
+         WHERE r.tenant_id = $2 AND r.id = (
+            SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = ($7::text[])[1]))
     THEN 'existing'
-    ELSE claim_run($5, $1::text[], $6::text, $7::bytea, $8::json, $9::text)
-    END::text AS outcome
+    ELSE claim_run($2, $7::text[], $9::text, $10::bytea, $11::json, $12::text)
+    END::text AS outcome OFFSET 0) AS claimed
 `
 
 type ClaimRunParams struct {
-	Keys        []string
+	Ask         bool
+	TenantID    uuid.UUID
 	Provider    string
 	Verb        string
+	Customer    *string
+	Digests     [][]byte
+	Keys        []string
 	DryRun      bool
-	TenantID    uuid.UUID
 	Args        string
 	Fingerprint []byte
 	Metadata    []byte
 	Call        string
 }
 
+type ClaimRunRow struct {
+	Outcome string
+	Target  []byte
+}
+
 // A plain repeat, by one key of a run that can answer it, is recognized before claim_run is
-// called. That halves its cost.
-func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (string, error) {
+// called. That halves its cost. With @ask, a claim that is to be driven also gets what its call
+// needs; see db/functions/call_target.sql.
+func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (ClaimRunRow, error) {
 	row := db.QueryRow(ctx, ClaimRun,
-		arg.Keys,
+		arg.Ask,
+		arg.TenantID,
 		arg.Provider,
 		arg.Verb,
+		arg.Customer,
+		arg.Digests,
+		arg.Keys,
 		arg.DryRun,
-		arg.TenantID,
 		arg.Args,
 		arg.Fingerprint,
 		arg.Metadata,
 		arg.Call,
 	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
+	var i ClaimRunRow
+	err := row.Scan(&i.Outcome, &i.Target)
+	return i, err
 }
 
 const CloseGate = `-- name: CloseGate :exec
 SELECT pg_advisory_xact_lock(hashtextextended('gate:' || $1::text, 0))
 `
 
-// The last statement of a change of a policy or a grant. It waits for the runs of the tenant
+// The last statement of a change of a policy or a grant, or of a new kill switch. It waits for the runs of the tenant
 // that are moving to sending at this moment. Later runs wait for the commit, and see the
 // change.
 func (q *Queries) CloseGate(ctx context.Context, db DBTX, tenantID string) error {
@@ -104,7 +138,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type CloseHeldRunParams struct {
@@ -191,6 +225,8 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -204,21 +240,79 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 
 const EnterGate = `-- name: EnterGate :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0)),
-       pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0))
+       pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0)),
+       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || $3::text, 0))
 `
 
 type EnterGateParams struct {
 	KeyID    *string
 	TenantID string
+	Provider string
 }
 
 // Takes the locks that a run needs before it moves to sending. The revocation of a key takes
-// the first lock exclusively, and so does every change of policies or grants (CloseGate)
-// with the second. So the statement after this one sees every change that has committed. A
-// null key takes no lock.
+// the first lock exclusively, and so does every change of policies, grants or kill switches
+// (CloseGate) with the second. A change of a platform's provider takes the third. So the statement after
+// this one sees every change that has committed. A null key takes no lock.
 func (q *Queries) EnterGate(ctx context.Context, db DBTX, arg EnterGateParams) error {
-	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID)
+	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID, arg.Provider)
 	return err
+}
+
+const EraseApprovals = `-- name: EraseApprovals :execrows
+UPDATE approvals SET args = '{}', explanation = '[]', request = NULL
+ WHERE tenant_id = $1 AND execution_id = ANY ($2::text[])
+`
+
+type EraseApprovalsParams struct {
+	TenantID     uuid.UUID
+	ExecutionIds []string
+}
+
+func (q *Queries) EraseApprovals(ctx context.Context, db DBTX, arg EraseApprovalsParams) (int64, error) {
+	result, err := db.Exec(ctx, EraseApprovals, arg.TenantID, arg.ExecutionIds)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const EraseEdits = `-- name: EraseEdits :exec
+UPDATE approval_decisions AS d SET edited_args = NULL
+ WHERE d.tenant_id = $1 AND d.edited_args IS NOT NULL AND d.approval_id = ANY (ARRAY(
+    SELECT a.id FROM approvals a WHERE a.tenant_id = $1 AND a.execution_id = ANY ($2::text[])))
+`
+
+type EraseEditsParams struct {
+	TenantID     uuid.UUID
+	ExecutionIds []string
+}
+
+func (q *Queries) EraseEdits(ctx context.Context, db DBTX, arg EraseEditsParams) error {
+	_, err := db.Exec(ctx, EraseEdits, arg.TenantID, arg.ExecutionIds)
+	return err
+}
+
+const EraseRuns = `-- name: EraseRuns :execrows
+UPDATE runs SET args = '{}', edited_args = NULL, result = CASE WHEN result IS NULL THEN NULL ELSE '{"erased":true}' END, metadata = '{}',
+       error_details = NULL, resolve_reason = '', credential_label = ''
+ WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+   AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
+`
+
+type EraseRunsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+// The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
+// looked at again: a refused run may have been claimed again since it was found.
+func (q *Queries) EraseRuns(ctx context.Context, db DBTX, arg EraseRunsParams) (int64, error) {
+	result, err := db.Exec(ctx, EraseRuns, arg.TenantID, arg.Ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const FinishRun = `-- name: FinishRun :many
@@ -231,7 +325,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
    AND (sends = $19 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $20::float8 = 0 OR updated_at <= now() - make_interval(secs => $20::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type FinishRunParams struct {
@@ -348,6 +442,8 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -360,7 +456,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -429,6 +525,8 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ExpiresAt,
 		&i.ExpiresIn,
 		&i.RequestHash,
+		&i.NamedCustomer,
+		&i.ListedState,
 	)
 	return i, err
 }
@@ -437,7 +535,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type HandOverRunParams struct {
@@ -522,6 +620,8 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -534,12 +634,12 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 }
 
 const HoldRun = `-- name: HoldRun :many
-UPDATE runs SET state = $1, held = true, grant_id = NULL, approval_id = $2, result = $3,
+UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, approval_id = $2, result = $3,
        risk_level = $4, operation_type = $5, decision = $6, policy_name = $7,
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type HoldRunParams struct {
@@ -639,6 +739,8 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -669,7 +771,7 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type LetThroughParams struct {
@@ -752,6 +854,8 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -781,10 +885,21 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
    AND ($8::text IS NULL OR listed.session_id = $8)
    AND ($9::timestamptz IS NULL OR listed.created_at >= $9)
    AND ($10::timestamptz IS NULL OR listed.created_at < $10)
-   AND ($11::text[] IS NULL OR listed.id = ANY (ARRAY(
-        SELECT x.id FROM unnest($11::text[]) AS wanted (state) CROSS JOIN LATERAL (
+   AND ($11::boolean IS NULL OR listed.dry_run = $11)
+   AND ($12::text IS NULL OR listed.named_customer = $12)
+   AND ($13::text IS NULL OR listed.decision = $13)
+   AND ($14::text IS NULL OR listed.risk_level = $14)
+   AND ($15::text IS NULL OR listed.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
+   AND ($16::uuid IS NULL OR listed.grant_id = $16)
+   AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = listed.id LIMIT 1))
+   AND ($18::uuid[] IS NULL OR listed.id = ANY ($18::uuid[]))
+   AND ($16::uuid IS NULL OR listed.id = ANY (ARRAY(
+        SELECT k.run_id FROM audit_records u JOIN run_keys k ON k.tenant_id = u.tenant_id AND k.key = u.execution_id
+         WHERE u.tenant_id = $1 AND u.subject_id = $16::uuid::text AND u.action = 'grant.used')))
+   AND ($19::text[] IS NULL OR listed.id = ANY (ARRAY(
+        SELECT x.id FROM unnest($19::text[]) AS wanted (state) CROSS JOIN LATERAL (
             SELECT r.id FROM runs r
-             WHERE r.tenant_id = $1 AND r.state = wanted.state AND r.state NOT IN ('claimed', 'sending')
+             WHERE r.tenant_id = $1 AND r.listed_state = wanted.state
                AND ($2::uuid IS NULL OR r.id < $2)
                AND ($4::uuid IS NULL OR r.id >= $4)
                AND ($5::uuid IS NULL OR r.id < $5)
@@ -794,11 +909,18 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
                AND ($8::text IS NULL OR r.session_id = $8)
                AND ($9::timestamptz IS NULL OR r.created_at >= $9)
                AND ($10::timestamptz IS NULL OR r.created_at < $10)
+               AND ($11::boolean IS NULL OR r.dry_run = $11)
+               AND ($12::text IS NULL OR r.named_customer = $12)
+               AND ($13::text IS NULL OR r.decision = $13)
+               AND ($14::text IS NULL OR r.risk_level = $14)
+               AND ($15::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
+               AND ($16::uuid IS NULL OR r.grant_id = $16)
+               AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = r.id LIMIT 1))
              ORDER BY r.id DESC
-             LIMIT $12) x
+             LIMIT $20) x
         UNION ALL
         (SELECT r.id FROM runs r
-          WHERE r.tenant_id = $1 AND r.state = ANY ($11::text[]) AND r.state IN ('claimed', 'sending')
+          WHERE r.tenant_id = $1 AND r.listed_state IS NULL AND r.state = ANY ($19::text[])
             AND ($2::uuid IS NULL OR r.id < $2)
             AND ($4::uuid IS NULL OR r.id >= $4)
             AND ($5::uuid IS NULL OR r.id < $5)
@@ -808,25 +930,40 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
             AND ($8::text IS NULL OR r.session_id = $8)
             AND ($9::timestamptz IS NULL OR r.created_at >= $9)
             AND ($10::timestamptz IS NULL OR r.created_at < $10)
+            AND ($11::boolean IS NULL OR r.dry_run = $11)
+            AND ($12::text IS NULL OR r.named_customer = $12)
+            AND ($13::text IS NULL OR r.decision = $13)
+            AND ($14::text IS NULL OR r.risk_level = $14)
+            AND ($15::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
+            AND ($16::uuid IS NULL OR r.grant_id = $16)
+            AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = r.id LIMIT 1))
           ORDER BY r.id DESC
-          LIMIT $12))))
+          LIMIT $20))))
  ORDER BY listed.id DESC
- LIMIT $12
+ LIMIT $20
 `
 
 type ListRunsParams struct {
-	TenantID  uuid.UUID
-	Before    *uuid.UUID
-	KeyID     *uuid.UUID
-	Low       *uuid.UUID
-	High      *uuid.UUID
-	Provider  *string
-	Verb      *string
-	SessionID *string
-	Since     *time.Time
-	Until     *time.Time
-	States    []string
-	Most      int32
+	TenantID   uuid.UUID
+	Before     *uuid.UUID
+	KeyID      *uuid.UUID
+	Low        *uuid.UUID
+	High       *uuid.UUID
+	Provider   *string
+	Verb       *string
+	SessionID  *string
+	Since      *time.Time
+	Until      *time.Time
+	DryRun     *bool
+	Customer   *string
+	Decision   *string
+	RiskLevel  *string
+	ApprovalID *string
+	GrantID    *uuid.UUID
+	PolicyID   *uuid.UUID
+	Among      []uuid.UUID
+	States     []string
+	Most       int32
 }
 
 type ListRunsRow struct {
@@ -889,7 +1026,9 @@ type ListRunsRow struct {
 // Without arguments and results: a page of them could be gigabytes. Each filter has an index
 // in the order of the list. The states that a run ends or waits in have one that is written
 // once, when the run comes into the state; the newest of each state are merged. @low and
-// @high are the ids of the period.
+// @high are the ids of the period. What changes after the claim has no index of its own, which
+// each change of a run would have to write: the runs of a policy are found by its matches (@among
+// has them where they are few), those of a grant by the records of its uses. Decision and risk are read in the order of the list.
 func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]ListRunsRow, error) {
 	rows, err := db.Query(ctx, ListRuns,
 		arg.TenantID,
@@ -902,6 +1041,14 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 		arg.SessionID,
 		arg.Since,
 		arg.Until,
+		arg.DryRun,
+		arg.Customer,
+		arg.Decision,
+		arg.RiskLevel,
+		arg.ApprovalID,
+		arg.GrantID,
+		arg.PolicyID,
+		arg.Among,
 		arg.States,
 		arg.Most,
 	)
@@ -979,7 +1126,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1049,6 +1196,8 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ExpiresAt,
 		&i.ExpiresIn,
 		&i.RequestHash,
+		&i.NamedCustomer,
+		&i.ListedState,
 	)
 	return i, err
 }
@@ -1082,7 +1231,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
  WHERE r.tenant_id = $5 AND r.id = $6 AND r.attempt = $7 AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $8::boolean AND r.updated_at <= now() - make_interval(secs => $9::float8)))
    AND (r.key_id IS NULL OR EXISTS (
-        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL))
+        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL OFFSET 0))
    AND (r.expires_at IS NULL OR r.expires_at > now())
    AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $10
    AND ($11::timestamptz IS NULL OR coalesce(
@@ -1091,11 +1240,13 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
               WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $11)
    AND ($12::timestamptz IS NULL OR EXISTS (
         SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = $1
-           AND c.updated_at = $12))
+           AND c.updated_at = $12 OFFSET 0))
    AND (NOT r.held OR r.approval_id = $13 AND EXISTS (
-        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved'))
+        SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
-        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now()))
+        SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
+   AND NOT EXISTS (
+        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY ($14::text[]) OFFSET 0)
 RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
 
@@ -1113,6 +1264,7 @@ type MarkSendingParams struct {
 	ProviderAt      *time.Time
 	CredentialAt    *time.Time
 	ApprovalID      *string
+	Covers          []string
 }
 
 type MarkSendingRow struct {
@@ -1123,11 +1275,13 @@ type MarkSendingRow struct {
 
 // Commits before the first byte leaves. It does not change a run whose key was revoked, that
 // was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
-// policies, the provider or the credential have changed since the run was judged. A null
-// credential has none, and a null time was not read. If the run was held, its approval must be approved and
+// policies, the provider or the credential have changed since the run was judged, or while a
+// kill switch covers it (@covers). A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
 // be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 // run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 // @resend says whether its verb may be sent again.
+// OFFSET 0 keeps each EXISTS a look-up: without it, a plan for small tables reads all rows of
+// the tenant into a hash table.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
 	rows, err := db.Query(ctx, MarkSending,
 		arg.CredentialID,
@@ -1143,6 +1297,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.ProviderAt,
 		arg.CredentialAt,
 		arg.ApprovalID,
+		arg.Covers,
 	)
 	if err != nil {
 		return nil, err
@@ -1163,9 +1318,10 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 }
 
 const NotifyFinished = `-- name: NotifyFinished :exec
-SELECT pg_notify('run_finished', id) FROM unnest($1::text[]) AS id
+SELECT pg_notify('run_finished', id), pg_notify('events', split_part(id, ' ', 1)) FROM unnest($1::text[]) AS id
 `
 
+// The events of these runs are committed too, so their tenants' streams are told.
 func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) error {
 	_, err := db.Exec(ctx, NotifyFinished, ids)
 	return err
@@ -1175,7 +1331,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type ReleaseRunParams struct {
@@ -1264,6 +1420,8 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -1280,7 +1438,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type RequestCancelParams struct {
@@ -1357,6 +1515,8 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -1394,7 +1554,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = $2, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type ResolveRunParams struct {
@@ -1484,96 +1644,8 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const RunByKey = `-- name: RunByKey :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (
-    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = $2)
-`
-
-type RunByKeyParams struct {
-	TenantID uuid.UUID
-	Key      string
-}
-
-// A scalar subquery, not a join: a join is planned for the present sizes of the tables, and
-// its plan is kept when they grow.
-func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]Run, error) {
-	rows, err := db.Query(ctx, RunByKey, arg.TenantID, arg.Key)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []Run{}
-	for rows.Next() {
-		var i Run
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.ExecutionID,
-			&i.ClaimKey,
-			&i.Attempt,
-			&i.State,
-			&i.Provider,
-			&i.Verb,
-			&i.Args,
-			&i.Fingerprint,
-			&i.DryRun,
-			&i.SessionID,
-			&i.Metadata,
-			&i.KeyID,
-			&i.RequestID,
-			&i.SourceAddr,
-			&i.GiveUpAt,
-			&i.RiskLevel,
-			&i.OperationType,
-			&i.Decision,
-			&i.PolicyName,
-			&i.Reason,
-			&i.ApprovalID,
-			&i.CredentialID,
-			&i.Sends,
-			&i.MaybeSent,
-			&i.Result,
-			&i.ProviderStatus,
-			&i.ErrorCode,
-			&i.ErrorMessage,
-			&i.ErrorDetails,
-			&i.Retryable,
-			&i.RetryAfterMs,
-			&i.ResolvedBy,
-			&i.CancelRequested,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.SentAt,
-			&i.FinishedAt,
-			&i.Held,
-			&i.GrantID,
-			&i.EditedArgs,
-			&i.Origin,
-			&i.UserID,
-			&i.AgentID,
-			&i.CustomerID,
-			&i.ParentID,
-			&i.Step,
-			&i.WorkflowID,
-			&i.CredentialType,
-			&i.CredentialLabel,
-			&i.ResolvedAt,
-			&i.ResolveReason,
-			&i.InDoubt,
-			&i.ExpiresAt,
-			&i.ExpiresIn,
-			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -1586,14 +1658,16 @@ func (q *Queries) RunByKey(ctx context.Context, db DBTX, arg RunByKeyParams) ([]
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
+   AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
 `
 
 type RunByKeysParams struct {
 	TenantID uuid.UUID
 	Keys     []string
+	Most     int64
 }
 
 // The inner SELECT makes the id a value that is known before the scan. As a bare coalesce it
@@ -1601,7 +1675,7 @@ type RunByKeysParams struct {
 // The run that the first key names, otherwise that of the second. A call that is refused
 // does not bind its new key to the run.
 func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) ([]Run, error) {
-	rows, err := db.Query(ctx, RunByKeys, arg.TenantID, arg.Keys)
+	rows, err := db.Query(ctx, RunByKeys, arg.TenantID, arg.Keys, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -1667,6 +1741,8 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}
@@ -1695,25 +1771,323 @@ func (q *Queries) RunExpired(ctx context.Context, db DBTX, arg RunExpiredParams)
 	return exists, err
 }
 
+const RunSize = `-- name: RunSize :many
+SELECT r.execution_id, (octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0))::bigint AS size
+  FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
+    (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
+`
+
+type RunSizeParams struct {
+	TenantID uuid.UUID
+	Keys     []string
+}
+
+type RunSizeRow struct {
+	ExecutionID string
+	Size        int64
+}
+
+// The bytes of the texts of the run that RunByKeys would return.
+func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]RunSizeRow, error) {
+	rows, err := db.Query(ctx, RunSize, arg.TenantID, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunSizeRow{}
+	for rows.Next() {
+		var i RunSizeRow
+		if err := rows.Scan(&i.ExecutionID, &i.Size); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunToShow = `-- name: RunToShow :many
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, call_target(r.tenant_id, r.provider, r.verb,
+       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, $1::bytea[])::json AS target
+  FROM runs r WHERE r.tenant_id = $2 AND r.id = (
+    SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = $3)
+   AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $4::bigint
+`
+
+type RunToShowParams struct {
+	Digests  [][]byte
+	TenantID uuid.UUID
+	Key      string
+	Most     int64
+}
+
+type RunToShowRow struct {
+	Run    Run
+	Target []byte
+}
+
+// The run that the key names, with what masking its texts takes; see db/functions/call_target.sql.
+// A scalar subquery, not a join: a join is planned for the present sizes of the tables, and
+// its plan is kept when they grow. A run with texts of more than @most bytes is not returned;
+// Postgres knows the sizes without reading the texts.
+func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) ([]RunToShowRow, error) {
+	rows, err := db.Query(ctx, RunToShow,
+		arg.Digests,
+		arg.TenantID,
+		arg.Key,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunToShowRow{}
+	for rows.Next() {
+		var i RunToShowRow
+		if err := rows.Scan(
+			&i.Run.ID,
+			&i.Run.TenantID,
+			&i.Run.ExecutionID,
+			&i.Run.ClaimKey,
+			&i.Run.Attempt,
+			&i.Run.State,
+			&i.Run.Provider,
+			&i.Run.Verb,
+			&i.Run.Args,
+			&i.Run.Fingerprint,
+			&i.Run.DryRun,
+			&i.Run.SessionID,
+			&i.Run.Metadata,
+			&i.Run.KeyID,
+			&i.Run.RequestID,
+			&i.Run.SourceAddr,
+			&i.Run.GiveUpAt,
+			&i.Run.RiskLevel,
+			&i.Run.OperationType,
+			&i.Run.Decision,
+			&i.Run.PolicyName,
+			&i.Run.Reason,
+			&i.Run.ApprovalID,
+			&i.Run.CredentialID,
+			&i.Run.Sends,
+			&i.Run.MaybeSent,
+			&i.Run.Result,
+			&i.Run.ProviderStatus,
+			&i.Run.ErrorCode,
+			&i.Run.ErrorMessage,
+			&i.Run.ErrorDetails,
+			&i.Run.Retryable,
+			&i.Run.RetryAfterMs,
+			&i.Run.ResolvedBy,
+			&i.Run.CancelRequested,
+			&i.Run.CreatedAt,
+			&i.Run.UpdatedAt,
+			&i.Run.SentAt,
+			&i.Run.FinishedAt,
+			&i.Run.Held,
+			&i.Run.GrantID,
+			&i.Run.EditedArgs,
+			&i.Run.Origin,
+			&i.Run.UserID,
+			&i.Run.AgentID,
+			&i.Run.CustomerID,
+			&i.Run.ParentID,
+			&i.Run.Step,
+			&i.Run.WorkflowID,
+			&i.Run.CredentialType,
+			&i.Run.CredentialLabel,
+			&i.Run.ResolvedAt,
+			&i.Run.ResolveReason,
+			&i.Run.InDoubt,
+			&i.Run.ExpiresAt,
+			&i.Run.ExpiresIn,
+			&i.Run.RequestHash,
+			&i.Run.NamedCustomer,
+			&i.Run.ListedState,
+			&i.Target,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunsOfCustomerLeft = `-- name: RunsOfCustomerLeft :one
+SELECT EXISTS (SELECT FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT FROM runs r WHERE r.tenant_id = $2 AND r.named_customer = named.name AND r.id < $3::uuid LIMIT 1) AS found)
+`
+
+type RunsOfCustomerLeftParams struct {
+	Names    []string
+	TenantID uuid.UUID
+	Before   uuid.UUID
+}
+
+func (q *Queries) RunsOfCustomerLeft(ctx context.Context, db DBTX, arg RunsOfCustomerLeftParams) (bool, error) {
+	row := db.QueryRow(ctx, RunsOfCustomerLeft, arg.Names, arg.TenantID, arg.Before)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const RunsOfPolicy = `-- name: RunsOfPolicy :many
+SELECT m.run_id FROM policy_matches m
+ WHERE m.tenant_id = $1 AND m.policy_id = $2
+   AND ($3::uuid IS NULL OR m.run_id < $3)
+   AND ($4::uuid IS NULL OR m.run_id >= $4)
+   AND ($5::uuid IS NULL OR m.run_id < $5)
+ ORDER BY m.run_id DESC
+ LIMIT $6
+`
+
+type RunsOfPolicyParams struct {
+	TenantID uuid.UUID
+	PolicyID uuid.UUID
+	Before   *uuid.UUID
+	Low      *uuid.UUID
+	High     *uuid.UUID
+	Most     int32
+}
+
+// The newest runs that the policy matched, before a run and within a period; once for each
+// attempt.
+func (q *Queries) RunsOfPolicy(ctx context.Context, db DBTX, arg RunsOfPolicyParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, RunsOfPolicy,
+		arg.TenantID,
+		arg.PolicyID,
+		arg.Before,
+		arg.Low,
+		arg.High,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var run_id uuid.UUID
+		if err := rows.Scan(&run_id); err != nil {
+			return nil, err
+		}
+		items = append(items, run_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunsToErase = `-- name: RunsToErase :many
+SELECT found.id, found.execution_id FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT r.id, r.execution_id FROM runs r
+     WHERE r.tenant_id = $2 AND r.named_customer = named.name AND r.id < $3::uuid
+       AND r.state NOT IN ('claimed', 'sending', 'pending_approval')
+       AND NOT (r.state = 'intercepted' AND EXISTS (
+            SELECT FROM approvals a WHERE a.tenant_id = $2 AND a.id = r.approval_id AND (a.status = 'pending') IS TRUE))
+     ORDER BY r.id DESC
+     LIMIT $4::bigint) AS found
+ LIMIT $4::bigint
+`
+
+type RunsToEraseParams struct {
+	Names    []string
+	TenantID uuid.UUID
+	Before   uuid.UUID
+	Most     int64
+}
+
+type RunsToEraseRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+}
+
+// The runs of a customer that began before @before and have ended. One whose call a person can
+// still release has not.
+func (q *Queries) RunsToErase(ctx context.Context, db DBTX, arg RunsToEraseParams) ([]RunsToEraseRow, error) {
+	rows, err := db.Query(ctx, RunsToErase,
+		arg.Names,
+		arg.TenantID,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunsToEraseRow{}
+	for rows.Next() {
+		var i RunsToEraseRow
+		if err := rows.Scan(&i.ID, &i.ExecutionID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TargetOfRun = `-- name: TargetOfRun :many
+SELECT call_target(r.tenant_id, r.provider, r.verb,
+       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, NULL)::json AS target
+  FROM runs r WHERE r.tenant_id = $1 AND r.id = $2
+`
+
+type TargetOfRunParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// What the call of a run needs; see db/functions/call_target.sql. The customer is found as
+// Run.customer does. The arguments are not known here, so no digests are looked up.
+func (q *Queries) TargetOfRun(ctx context.Context, db DBTX, arg TargetOfRunParams) ([][]byte, error) {
+	rows, err := db.Query(ctx, TargetOfRun, arg.TenantID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var target []byte
+		if err := rows.Scan(&target); err != nil {
+			return nil, err
+		}
+		items = append(items, target)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
-SELECT id, tenant_id, updated_at FROM runs
- WHERE state IN ('claimed', 'sending') AND updated_at < $1
-   AND (updated_at, id) > ($2::timestamptz, $3::uuid)
- ORDER BY updated_at, id
+SELECT id, tenant_id FROM runs
+ WHERE listed_state IS NULL AND updated_at < $1 AND (tenant_id, id) > ($2::uuid, $3::uuid)
+ ORDER BY tenant_id, id
  LIMIT $4
 `
 
 type UnfinishedRunsParams struct {
-	Before  time.Time
-	AfterAt time.Time
-	AfterID uuid.UUID
-	Most    int32
+	Before      time.Time
+	AfterTenant uuid.UUID
+	AfterID     uuid.UUID
+	Most        int32
 }
 
 type UnfinishedRunsRow struct {
-	ID        uuid.UUID
-	TenantID  uuid.UUID
-	UpdatedAt time.Time
+	ID       uuid.UUID
+	TenantID uuid.UUID
 }
 
 // Across tenants, under the sweep setting: the unfinished runs that have not changed since
@@ -1721,7 +2095,7 @@ type UnfinishedRunsRow struct {
 func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRunsParams) ([]UnfinishedRunsRow, error) {
 	rows, err := db.Query(ctx, UnfinishedRuns,
 		arg.Before,
-		arg.AfterAt,
+		arg.AfterTenant,
 		arg.AfterID,
 		arg.Most,
 	)
@@ -1732,7 +2106,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 	items := []UnfinishedRunsRow{}
 	for rows.Next() {
 		var i UnfinishedRunsRow
-		if err := rows.Scan(&i.ID, &i.TenantID, &i.UpdatedAt); err != nil {
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1746,7 +2120,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
 `
 
 type WithdrawRunParams struct {
@@ -1824,6 +2198,8 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.NamedCustomer,
+			&i.ListedState,
 		); err != nil {
 			return nil, err
 		}

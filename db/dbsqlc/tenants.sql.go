@@ -12,13 +12,20 @@ import (
 )
 
 const GetTenant = `-- name: GetTenant :one
-SELECT id, name, created_at FROM tenants WHERE id = $1
+SELECT id, name, created_at, requests_per_minute, requests_per_hour, requests_per_day FROM tenants WHERE id = $1
 `
 
 func (q *Queries) GetTenant(ctx context.Context, db DBTX, id uuid.UUID) (Tenant, error) {
 	row := db.QueryRow(ctx, GetTenant, id)
 	var i Tenant
-	err := row.Scan(&i.ID, &i.Name, &i.CreatedAt)
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.CreatedAt,
+		&i.RequestsPerMinute,
+		&i.RequestsPerHour,
+		&i.RequestsPerDay,
+	)
 	return i, err
 }
 

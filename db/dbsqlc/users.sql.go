@@ -13,28 +13,30 @@ import (
 )
 
 const AcceptInvitation = `-- name: AcceptInvitation :execrows
-UPDATE users SET joined_at = $1::timestamptz, password_hash = $2, name = $3, invitation_hash = NULL, invitation_expires_at = NULL
-WHERE tenant_id = $4 AND id = $5 AND invitation_hash = $6
+UPDATE users SET joined_at = $1::timestamptz, password_hash = $2, name = $3, invitation_hash = NULL, invitation_mail_hash = NULL,
+       invitation_expires_at = NULL, email_verified_at = CASE WHEN invitation_mail_hash = $4 THEN $1::timestamptz END
+WHERE tenant_id = $5 AND id = $6 AND $4::bytea IN (invitation_hash, invitation_mail_hash)
 `
 
 type AcceptInvitationParams struct {
-	Now            time.Time
-	PasswordHash   *string
-	Name           string
-	TenantID       uuid.UUID
-	ID             uuid.UUID
-	InvitationHash []byte
+	Now          time.Time
+	PasswordHash *string
+	Name         string
+	TokenHash    []byte
+	TenantID     uuid.UUID
+	ID           uuid.UUID
 }
 
-// No row means that the token was used or withdrawn meanwhile.
+// No row means that the token was used or withdrawn meanwhile. The token of the mail verifies
+// the address.
 func (q *Queries) AcceptInvitation(ctx context.Context, db DBTX, arg AcceptInvitationParams) (int64, error) {
 	result, err := db.Exec(ctx, AcceptInvitation,
 		arg.Now,
 		arg.PasswordHash,
 		arg.Name,
+		arg.TokenHash,
 		arg.TenantID,
 		arg.ID,
-		arg.InvitationHash,
 	)
 	if err != nil {
 		return 0, err
@@ -60,7 +62,7 @@ func (q *Queries) CountOtherOwners(ctx context.Context, db DBTX, arg CountOtherO
 }
 
 const GetUser = `-- name: GetUser :one
-SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at
+SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at, email_verified_at
 FROM users WHERE tenant_id = $1 AND id = $2
 `
 
@@ -78,6 +80,7 @@ type GetUserRow struct {
 	JoinedAt            *time.Time
 	RemovedAt           *time.Time
 	InvitationExpiresAt *time.Time
+	EmailVerifiedAt     *time.Time
 }
 
 func (q *Queries) GetUser(ctx context.Context, db DBTX, arg GetUserParams) (GetUserRow, error) {
@@ -92,13 +95,14 @@ func (q *Queries) GetUser(ctx context.Context, db DBTX, arg GetUserParams) (GetU
 		&i.JoinedAt,
 		&i.RemovedAt,
 		&i.InvitationExpiresAt,
+		&i.EmailVerifiedAt,
 	)
 	return i, err
 }
 
 const InsertInvitedUser = `-- name: InsertInvitedUser :exec
-INSERT INTO users (id, tenant_id, email, name, role, created_at, invitation_hash, invitation_expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO users (id, tenant_id, email, name, role, created_at, invitation_hash, invitation_expires_at, invitation_mail_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type InsertInvitedUserParams struct {
@@ -110,6 +114,7 @@ type InsertInvitedUserParams struct {
 	CreatedAt           time.Time
 	InvitationHash      []byte
 	InvitationExpiresAt *time.Time
+	InvitationMailHash  []byte
 }
 
 func (q *Queries) InsertInvitedUser(ctx context.Context, db DBTX, arg InsertInvitedUserParams) error {
@@ -122,12 +127,13 @@ func (q *Queries) InsertInvitedUser(ctx context.Context, db DBTX, arg InsertInvi
 		arg.CreatedAt,
 		arg.InvitationHash,
 		arg.InvitationExpiresAt,
+		arg.InvitationMailHash,
 	)
 	return err
 }
 
 const ListUsers = `-- name: ListUsers :many
-SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at
+SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at, email_verified_at
 FROM users
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR id < $2)
@@ -154,6 +160,7 @@ type ListUsersRow struct {
 	JoinedAt            *time.Time
 	RemovedAt           *time.Time
 	InvitationExpiresAt *time.Time
+	EmailVerifiedAt     *time.Time
 }
 
 // The caller asks for one row more than the page, to know whether there are more.
@@ -182,6 +189,7 @@ func (q *Queries) ListUsers(ctx context.Context, db DBTX, arg ListUsersParams) (
 			&i.JoinedAt,
 			&i.RemovedAt,
 			&i.InvitationExpiresAt,
+			&i.EmailVerifiedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -205,7 +213,7 @@ func (q *Queries) LockUsers(ctx context.Context, db DBTX, tenantID uuid.UUID) er
 }
 
 const RemoveUser = `-- name: RemoveUser :exec
-UPDATE users SET removed_at = $1::timestamptz, password_hash = NULL, invitation_hash = NULL, invitation_expires_at = NULL
+UPDATE users SET removed_at = $1::timestamptz, password_hash = NULL, invitation_hash = NULL, invitation_mail_hash = NULL, invitation_expires_at = NULL
 WHERE tenant_id = $2 AND id = $3
 `
 
@@ -221,12 +229,13 @@ func (q *Queries) RemoveUser(ctx context.Context, db DBTX, arg RemoveUserParams)
 }
 
 const RenewInvitation = `-- name: RenewInvitation :exec
-UPDATE users SET invitation_hash = $1, invitation_expires_at = $2
-WHERE tenant_id = $3 AND id = $4
+UPDATE users SET invitation_hash = $1, invitation_mail_hash = $2, invitation_expires_at = $3
+WHERE tenant_id = $4 AND id = $5
 `
 
 type RenewInvitationParams struct {
 	InvitationHash      []byte
+	InvitationMailHash  []byte
 	InvitationExpiresAt *time.Time
 	TenantID            uuid.UUID
 	ID                  uuid.UUID
@@ -235,6 +244,7 @@ type RenewInvitationParams struct {
 func (q *Queries) RenewInvitation(ctx context.Context, db DBTX, arg RenewInvitationParams) error {
 	_, err := db.Exec(ctx, RenewInvitation,
 		arg.InvitationHash,
+		arg.InvitationMailHash,
 		arg.InvitationExpiresAt,
 		arg.TenantID,
 		arg.ID,

@@ -52,6 +52,45 @@ func (q *Queries) BindCredentials(ctx context.Context, db DBTX, arg BindCredenti
 	return items, nil
 }
 
+const CredentialsOfCustomer = `-- name: CredentialsOfCustomer :many
+SELECT id FROM credentials
+ WHERE tenant_id = $1 AND customer_id = ANY ($2::text[]) AND created_at < $3::timestamptz
+ ORDER BY id
+ LIMIT $4
+`
+
+type CredentialsOfCustomerParams struct {
+	TenantID uuid.UUID
+	Names    []string
+	Before   time.Time
+	Most     int32
+}
+
+func (q *Queries) CredentialsOfCustomer(ctx context.Context, db DBTX, arg CredentialsOfCustomerParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, CredentialsOfCustomer,
+		arg.TenantID,
+		arg.Names,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const CredentialsToRewrap = `-- name: CredentialsToRewrap :many
 SELECT id, tenant_id FROM credentials WHERE kek_id <> $1 AND id > $2 ORDER BY id LIMIT $3
 `
@@ -224,7 +263,7 @@ SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, ve
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::text IS NULL OR provider = $3)
    AND ($4::text IS NULL OR status = $4)
-   AND ($5::text IS NULL OR customer_id = $5)
+   AND ($5::text IS NULL OR customer_id = ANY ((SELECT customer_names($1, $5))::text[]))
  ORDER BY id DESC
  LIMIT $6
 `
@@ -379,7 +418,7 @@ const NewestCredential = `-- name: NewestCredential :one
 SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
-   AND (customer_id IS NULL OR customer_id = $3)
+   AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names($1, $3::text))::text[]))
  ORDER BY (customer_id IS NOT NULL) DESC, (status = 'active') DESC, created_at DESC, id DESC
  LIMIT 1
 `
@@ -431,17 +470,20 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 }
 
 const OwnDigests = `-- name: OwnDigests :many
-SELECT DISTINCT digest FROM credential_digests WHERE tenant_id = $1 AND digest = ANY ($2::bytea[])
+SELECT DISTINCT found.digest FROM unnest($1::bytea[]) AS wanted (digest) CROSS JOIN LATERAL (
+    SELECT d.digest FROM credential_digests d WHERE d.tenant_id = $2 AND d.digest = wanted.digest LIMIT 1) found
 `
 
 type OwnDigestsParams struct {
-	TenantID uuid.UUID
 	Digests  [][]byte
+	TenantID uuid.UUID
 }
 
 // Which of the digests are those of a secret of the tenant.
+// One look-up each: as digest = ANY it is planned, while the table is small, as a scan of all
+// the tenant's digests, and that plan is kept.
 func (q *Queries) OwnDigests(ctx context.Context, db DBTX, arg OwnDigestsParams) ([][]byte, error) {
-	rows, err := db.Query(ctx, OwnDigests, arg.TenantID, arg.Digests)
+	rows, err := db.Query(ctx, OwnDigests, arg.Digests, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}

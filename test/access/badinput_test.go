@@ -279,12 +279,12 @@ func TestPageParameterWrongIsRefused(t *testing.T) {
 		"limit=99999999999999999999": 200, "limit=-99999999999999999999": 400, "limit=%00": 400, "limit=1&limit=abc": 200,
 		"offset=-1": 400, "offset=abc": 400, "offset=2147483648": 200, "offset=9223372036854775807": 200, "offset=9223372036854775808": 400,
 		"limit=500&offset=9223372036854775807": 200, "q=%00": 400, "q=" + strings.Repeat("word%20", 30): 400, "q=%25%25%25": 200, "q=%5C": 200, "q=_": 200,
-		"nosuch=parameter": 200, "%zz=1": 200, "limit=%zz": 200, ";": 200,
+		"nosuch=parameter": 400, "%zz=1": 400, "limit=%zz": 400, ";": 400,
 	} {
 		got := w.call(t, request{method: http.MethodGet, path: "/v1/runtime/actions/catalog?" + query, header: headers("X-API-Key", own.Runtime.Key)})
 		require.Equal(t, want, got.Status, "%s: %s", query, clip(got.Body))
 	}
-	for _, path := range []string{"/v1/executions", "/v1/credentials", "/v1/providers", "/v1/approvals", "/v1/grants"} {
+	for _, path := range []string{"/v1/executions", "/v1/credentials", "/v1/providers", "/v1/approvals", "/v1/grants", "/v1/kill-switch", "/v1/customers"} {
 		for query, want := range map[string]int{
 			"limit=0": 400, "limit=501": 200, "limit=99999999999999999999": 200, "cursor=%00": 400, "cursor=x": 400, "cursor=": 200,
 			"cursor=" + strings.Repeat("A", 4000): 400,

@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// eventStream answers without end.
+const eventStream = "/v1/events/stream"
+
 // document is the served /openapi.json, read without any code of the service.
 type document struct {
 	root map[string]any

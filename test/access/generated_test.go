@@ -58,10 +58,11 @@ func TestBodyAgainstTheDocumentIsRefused(t *testing.T) {
 // request is a call of op that names the tenant's own resources.
 func (own *tenant) request(op operation) request {
 	ids := map[string]string{
-		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/providers/": own.provider,
-		"/v1/credentials/": own.credential, "/v1/api-keys/": someID, "/v1/users/": someID, "/v1/runtime/actions/catalog/": own.provider + ":list_orders",
+		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/providers/": own.provider,
+		"/v1/credentials/": own.credential, "/v1/api-keys/": someID, "/v1/users/": someID, "/v1/auth/sessions/": someID, "/v1/runtime/actions/catalog/": own.provider + ":list_orders",
 	}
-	path, tail, has := strings.Cut(op.path, "{")
+	full := strings.Replace(op.path, "{delivery}", own.delivery, 1)
+	path, tail, has := strings.Cut(full, "{")
 	if has {
 		_, tail, _ = strings.Cut(tail, "}")
 		path += ids[path] + tail
@@ -73,6 +74,9 @@ func (own *tenant) request(op operation) request {
 func (own *tenant) credentialFor(op operation) http.Header {
 	if strings.HasPrefix(op.path, "/v1/runtime/") {
 		return headers("X-API-Key", own.Runtime.Key)
+	}
+	if op.method == http.MethodPost && op.path == "/v1/events" {
+		return headers("X-API-Key", own.sender)
 	}
 	return bearer(own.token)
 }
@@ -264,6 +268,9 @@ func TestQueryAgainstTheDocumentIsRefused(t *testing.T) {
 	own := w.newTenant(t, "queries")
 	cases := 0
 	for _, op := range w.doc.ops {
+		if op.path == eventStream {
+			continue // one that is admitted does not end
+		}
 		for _, p := range op.params {
 			if p["in"] != "query" {
 				continue

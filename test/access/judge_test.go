@@ -88,6 +88,8 @@ func (j judge) verdict(r *http.Request, res *http.Response, body []byte) error {
 		return j.headVerdict(res, body)
 	case res.StatusCode < http.StatusBadRequest && j.file(r, res):
 		return nil
+	case res.StatusCode == http.StatusNotModified:
+		return j.notModifiedVerdict(r, body)
 	}
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -105,17 +107,29 @@ func (j judge) verdict(r *http.Request, res *http.Response, body []byte) error {
 	return j.documented(r, res, a, body)
 }
 
-// file reports whether the answer is of a type besides JSON that the document has for
-// it: a download has no envelope.
+// notModifiedVerdict checks a 304, which has no envelope.
+func (j judge) notModifiedVerdict(r *http.Request, body []byte) error {
+	op, _ := j.doc.find(r.Method, r.URL.EscapedPath())
+	switch {
+	case op == nil || object(op.node["responses"])["304"] == nil:
+		return errors.New("a 304 that is not documented")
+	case len(body) > 0:
+		return errors.New("a 304 with a body")
+	}
+	return nil
+}
+
+// file reports whether the answer is a file of a type that the document has for it: a
+// download has a name and no envelope.
 func (j judge) file(r *http.Request, res *http.Response) bool {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	op, _ := j.doc.find(r.Method, r.URL.EscapedPath())
-	if err != nil || op == nil || media == "application/json" {
+	if err != nil || op == nil || res.Header.Get("Content-Disposition") == "" {
 		return false
 	}
 	response := j.doc.deref(object(object(op.node["responses"])[strconv.Itoa(res.StatusCode)]))
 	_, documented := object(response["content"])[media]
-	return documented
+	return documented && object(response["headers"])["Content-Disposition"] != nil
 }
 
 func refusalVerdict(a answer, id string, body []byte) error {

@@ -15,10 +15,11 @@ import (
 type accepts int
 
 const (
-	nothing  accepts = iota // public: credentials are not looked at
-	keyOnly                 // a JWT is 401
-	either                  // the key counts where both are sent
-	userOnly                // a genuine key is 403
+	nothing     accepts = iota // public: credentials are not looked at
+	keyOnly                    // a JWT is 401
+	either                     // the key counts where both are sent
+	fromServers                // as either, but no key with agent_id or allowed_origins
+	userOnly                   // a genuine key is 403
 )
 
 // roles are those of the users who may, "" where none may.
@@ -26,6 +27,7 @@ type roles string
 
 const (
 	noUser   roles = ""
+	owners   roles = "owner"
 	admins   roles = "owner admin"
 	deciders roles = "owner admin approver"
 	anyRole  roles = "owner admin approver member"
@@ -51,8 +53,10 @@ const (
 	noExecution  = "404 EXECUTION_NOT_FOUND"
 	noProvider   = "404 PROVIDER_NOT_FOUND"
 	noCredential = "404 CREDENTIAL_NOT_FOUND"
+	noAPIKey     = "404 API_KEY_NOT_FOUND"
 	noSuchUser   = "404 USER_NOT_FOUND"
 	noPolicy     = "404 POLICY_NOT_FOUND"
+	noWebhook    = "404 WEBHOOK_NOT_FOUND"
 	aPolicy      = `{"name":"p","action":{"type":"block"}}`
 )
 
@@ -60,67 +64,119 @@ const (
 // the code: a route that is missing here fails the test.
 func decided() map[string]endpoint {
 	return map[string]endpoint{
+		"POST /v1/policies/{id}/versions/{version}/restore": {either, admins, "policies:manage", "/v1/policies/" + someID + "/versions/1/restore", "", noPolicy},
+
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
 		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},
 		"POST /v1/auth/signup":  {nothing, noUser, "", "/v1/auth/signup", "{}", badBody},
 		"POST /v1/auth/login":   {nothing, noUser, "", "/v1/auth/login", "{}", badBody},
 		"POST /v1/auth/refresh": {nothing, noUser, "", "/v1/auth/refresh", "{}", badBody},
 
+		"POST /v1/auth/resend-verification": {nothing, noUser, "", "/v1/auth/resend-verification", "{}", badBody},
+		"POST /v1/auth/verify-email":        {nothing, noUser, "", "/v1/auth/verify-email", "{}", badBody},
+		"POST /v1/auth/forgot-password":     {nothing, noUser, "", "/v1/auth/forgot-password", "{}", badBody},
+		"POST /v1/auth/reset-password":      {nothing, noUser, "", "/v1/auth/reset-password", "{}", badBody},
+		"POST /v1/auth/change-email":        {userOnly, anyRole, "", "/v1/auth/change-email", "{}", badBody},
+
 		"POST /v1/auth/accept-invitation": {nothing, noUser, "", "/v1/auth/accept-invitation", "{}", badBody},
 
-		"GET /v1/runtime/actions/catalog":        {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
-		"GET /v1/runtime/actions/catalog/{verb}": {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
-		"POST /v1/runtime/actions/run":           {keyOnly, noUser, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
-		"POST /v1/runtime/governance/evaluate":   {keyOnly, noUser, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
-		"GET /v1/executions":                     {either, anyRole, "", "/v1/executions", "", "200 "},
-		"GET /v1/executions/{id}":                {either, anyRole, "", "/v1/executions/none", "", noExecution},
-		"POST /v1/executions/{id}/cancel":        {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
-		"POST /v1/executions/{id}/resolve":       {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
-		"GET /v1/approvals":                      {either, anyRole, "approvals:manage", "/v1/approvals", "", "200 "},
-		"GET /v1/approvals/counts":               {either, anyRole, "approvals:manage", "/v1/approvals/counts", "", "200 "},
-		"POST /v1/approvals/batch":               {userOnly, anyRole, "", "/v1/approvals/batch", "{}", badBody},
-		"POST /v1/approvals/{id}/approve":        {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/approve", "{}", "404 APPROVAL_NOT_FOUND"},
-		"POST /v1/approvals/{id}/reject":         {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/reject", "{}", "404 APPROVAL_NOT_FOUND"},
-		"GET /v1/grants":                         {either, anyRole, "approvals:manage", "/v1/grants", "", "200 "},
-		"POST /v1/grants":                        {userOnly, deciders, "", "/v1/grants", "{}", badBody},
-		"GET /v1/grants/{id}":                    {either, anyRole, "approvals:manage", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
-		"DELETE /v1/grants/{id}":                 {userOnly, deciders, "", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
-		"GET /v1/approvals/{id}":                 {either, anyRole, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
-		"GET /v1/policies":                       {either, anyRole, "policies:manage", "/v1/policies", "", "200 "},
-		"POST /v1/policies":                      {either, admins, "policies:manage", "/v1/policies", "{}", badBody},
-		"GET /v1/policies/{id}":                  {either, anyRole, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
-		"PUT /v1/policies/{id}":                  {either, admins, "policies:manage", "/v1/policies/" + someID, aPolicy, noPolicy},
-		"DELETE /v1/policies/{id}":               {either, admins, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
-		"GET /v1/policies/{id}/versions":         {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/versions", "", noPolicy},
-		"GET /v1/policies/{id}/coverage":         {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/coverage", "", noPolicy},
-		"POST /v1/policies/simulate":             {either, admins, "policies:manage", "/v1/policies/simulate", "{}", badBody},
-		"GET /v1/governance/masking":             {either, anyRole, "policies:manage", "/v1/governance/masking", "", "200 "},
-		"PUT /v1/governance/masking":             {either, admins, "policies:manage", "/v1/governance/masking", "{}", badBody},
-		"GET /v1/providers":                      {either, anyRole, "providers:manage", "/v1/providers", "", "200 "},
-		"POST /v1/providers":                     {either, admins, "providers:manage", "/v1/providers", "{}", badBody},
-		"GET /v1/providers/{slug}":               {either, anyRole, "providers:manage", "/v1/providers/none", "", noProvider},
-		"DELETE /v1/providers/{slug}":            {userOnly, admins, "", "/v1/providers/none", "", noProvider},
-		"GET /v1/credentials":                    {either, anyRole, "credentials:manage", "/v1/credentials", "", "200 "},
-		"POST /v1/credentials":                   {either, admins, "credentials:manage", "/v1/credentials", "{}", badBody},
-		"GET /v1/credentials/{id}":               {either, anyRole, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
-		"PATCH /v1/credentials/{id}":             {either, admins, "credentials:manage", "/v1/credentials/" + someID, "{}", noCredential},
-		"DELETE /v1/credentials/{id}":            {either, admins, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
-		"POST /v1/credentials/{id}/validate":     {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
-		"POST /v1/credentials/{id}/rotate":       {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
-		"GET /v1/audit":                          {either, admins, "audit:manage", "/v1/audit", "", "200 "},
-		"GET /v1/audit/verify":                   {either, admins, "audit:manage", "/v1/audit/verify", "", "200 "},
-		"GET /v1/audit/export":                   {either, admins, "audit:manage", "/v1/audit/export?format=none", "", badBody},
-		"GET /v1/audit/keys":                     {either, admins, "audit:manage", "/v1/audit/keys", "", "200 "},
-		"GET /v1/api-keys":                       {userOnly, admins, "", "/v1/api-keys", "", "200 "},
-		"POST /v1/api-keys":                      {userOnly, admins, "", "/v1/api-keys", "{}", badBody},
-		"DELETE /v1/api-keys/{id}":               {userOnly, admins, "", "/v1/api-keys/" + someID, "", "404 API_KEY_NOT_FOUND"},
-		"GET /v1/users":                          {userOnly, anyRole, "", "/v1/users", "", "200 "},
-		"POST /v1/users":                         {userOnly, admins, "", "/v1/users", "{}", badBody},
-		"GET /v1/users/{id}":                     {userOnly, anyRole, "", "/v1/users/" + someID, "", noSuchUser},
-		"PATCH /v1/users/{id}":                   {userOnly, admins, "", "/v1/users/" + someID, "{}", noSuchUser},
-		"DELETE /v1/users/{id}":                  {userOnly, admins, "", "/v1/users/" + someID, "", noSuchUser},
-		"POST /v1/users/{id}/invite":             {userOnly, admins, "", "/v1/users/" + someID + "/invite", "", noSuchUser},
-		"POST /v1/auth/logout":                   {userOnly, anyRole, "", "/v1/auth/logout", "", "200 "},
+		"GET /v1/runtime/actions/catalog":             {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog", "", "200 "},
+		"GET /v1/runtime/actions/catalog/{verb}":      {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
+		"POST /v1/runtime/actions/run":                {keyOnly, noUser, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
+		"POST /v1/runtime/governance/evaluate":        {keyOnly, noUser, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
+		"GET /v1/executions":                          {either, anyRole, "", "/v1/executions", "", "200 "},
+		"GET /v1/executions/{id}":                     {either, anyRole, "", "/v1/executions/none", "", noExecution},
+		"POST /v1/executions/{id}/cancel":             {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
+		"POST /v1/executions/{id}/resolve":            {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
+		"GET /v1/approvals":                           {either, anyRole, "approvals:manage", "/v1/approvals", "", "200 "},
+		"GET /v1/approvals/counts":                    {either, anyRole, "approvals:manage", "/v1/approvals/counts", "", "200 "},
+		"POST /v1/approvals/batch":                    {userOnly, anyRole, "", "/v1/approvals/batch", "{}", badBody},
+		"POST /v1/approvals/{id}/approve":             {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/approve", "{}", "404 APPROVAL_NOT_FOUND"},
+		"POST /v1/approvals/{id}/reject":              {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/reject", "{}", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/kill-switch":                         {userOnly, anyRole, "", "/v1/kill-switch", "", "200 "},
+		"POST /v1/kill-switch":                        {userOnly, admins, "", "/v1/kill-switch", "{}", badBody},
+		"GET /v1/kill-switch/{id}":                    {userOnly, anyRole, "", "/v1/kill-switch/" + someID, "", "404 KILL_SWITCH_NOT_FOUND"},
+		"DELETE /v1/kill-switch/{id}":                 {userOnly, admins, "", "/v1/kill-switch/" + someID, "", "404 KILL_SWITCH_NOT_FOUND"},
+		"GET /v1/grants":                              {either, anyRole, "approvals:manage", "/v1/grants", "", "200 "},
+		"POST /v1/grants":                             {userOnly, deciders, "", "/v1/grants", "{}", badBody},
+		"GET /v1/grants/{id}":                         {either, anyRole, "approvals:manage", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
+		"PATCH /v1/grants/{id}":                       {userOnly, deciders, "", "/v1/grants/" + someID, "{}", "404 GRANT_NOT_FOUND"},
+		"DELETE /v1/grants/{id}":                      {userOnly, deciders, "", "/v1/grants/" + someID, "", "404 GRANT_NOT_FOUND"},
+		"GET /v1/approvals/{id}":                      {either, anyRole, "approvals:manage", "/v1/approvals/appr_" + someID, "", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/policies":                            {either, anyRole, "policies:manage", "/v1/policies", "", "200 "},
+		"POST /v1/policies":                           {either, admins, "policies:manage", "/v1/policies", "{}", badBody},
+		"GET /v1/policies/{id}":                       {either, anyRole, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
+		"PUT /v1/policies/{id}":                       {either, admins, "policies:manage", "/v1/policies/" + someID, aPolicy, noPolicy},
+		"PATCH /v1/policies/{id}":                     {either, admins, "policies:manage", "/v1/policies/" + someID, "{}", noPolicy},
+		"DELETE /v1/policies/{id}":                    {either, admins, "policies:manage", "/v1/policies/" + someID, "", noPolicy},
+		"GET /v1/policies/{id}/versions":              {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/versions", "", noPolicy},
+		"GET /v1/policies/{id}/coverage":              {either, anyRole, "policies:manage", "/v1/policies/" + someID + "/coverage", "", noPolicy},
+		"POST /v1/policies/simulate":                  {either, admins, "policies:manage", "/v1/policies/simulate", "{}", badBody},
+		"GET /v1/governance/masking":                  {either, anyRole, "policies:manage", "/v1/governance/masking", "", "200 "},
+		"PUT /v1/governance/masking":                  {either, admins, "policies:manage", "/v1/governance/masking", "{}", badBody},
+		"GET /v1/providers":                           {either, anyRole, "providers:manage", "/v1/providers", "", "200 "},
+		"POST /v1/providers":                          {either, admins, "providers:manage", "/v1/providers", "{}", badBody},
+		"GET /v1/providers/{slug}":                    {either, anyRole, "providers:manage", "/v1/providers/none", "", noProvider},
+		"PATCH /v1/providers/{slug}":                  {either, admins, "providers:manage", "/v1/providers/none", "{}", noProvider},
+		"GET /v1/providers/{slug}/document":           {either, anyRole, "providers:manage", "/v1/providers/none/document", "", noProvider},
+		"GET /v1/providers/{slug}/verbs":              {userOnly, anyRole, "", "/v1/providers/none/verbs", "", noProvider},
+		"DELETE /v1/providers/{slug}":                 {userOnly, admins, "", "/v1/providers/none", "", noProvider},
+		"GET /v1/credentials":                         {either, anyRole, "credentials:manage", "/v1/credentials", "", "200 "},
+		"POST /v1/credentials":                        {either, admins, "credentials:manage", "/v1/credentials", "{}", badBody},
+		"GET /v1/credentials/{id}":                    {either, anyRole, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"PATCH /v1/credentials/{id}":                  {either, admins, "credentials:manage", "/v1/credentials/" + someID, "{}", noCredential},
+		"DELETE /v1/credentials/{id}":                 {either, admins, "credentials:manage", "/v1/credentials/" + someID, "", noCredential},
+		"POST /v1/credentials/{id}/validate":          {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/validate", "", noCredential},
+		"POST /v1/credentials/{id}/rotate":            {either, admins, "credentials:manage", "/v1/credentials/" + someID + "/rotate", "{}", badBody},
+		"POST /v1/customers":                          {fromServers, admins, "", "/v1/customers", "{}", badBody},
+		"GET /v1/customers":                           {fromServers, anyRole, "customers:manage", "/v1/customers", "", "200 "},
+		"PATCH /v1/customers/{id}":                    {fromServers, admins, "customers:manage", "/v1/customers/none", "{}", "404 CUSTOMER_NOT_FOUND"},
+		"DELETE /v1/customers/{id}":                   {fromServers, admins, "customers:manage", "/v1/customers/none", "", "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/customers/{id}/erasure":              {fromServers, anyRole, "customers:manage", "/v1/customers/none/erasure", "", "404 CUSTOMER_NOT_FOUND"},
+		"POST /v1/customers/{id}/merge":               {fromServers, admins, "customers:manage", "/v1/customers/none/merge", `{"customer_id":"other"}`, "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/customers/{id}":                      {fromServers, anyRole, "", "/v1/customers/none", "", "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/audit":                               {either, admins, "audit:manage", "/v1/audit", "", "200 "},
+		"GET /v1/audit/verify":                        {either, admins, "audit:manage", "/v1/audit/verify", "", "200 "},
+		"GET /v1/audit/export":                        {either, admins, "audit:manage", "/v1/audit/export?format=none", "", badBody},
+		"GET /v1/audit/keys":                          {either, admins, "audit:manage", "/v1/audit/keys", "", "200 "},
+		"GET /v1/webhooks":                            {either, anyRole, "webhooks:manage", "/v1/webhooks", "", "200 "},
+		"POST /v1/webhooks":                           {either, admins, "webhooks:manage", "/v1/webhooks", "{}", badBody},
+		"GET /v1/webhooks/{id}":                       {either, anyRole, "webhooks:manage", "/v1/webhooks/" + someID, "", noWebhook},
+		"PATCH /v1/webhooks/{id}":                     {either, admins, "webhooks:manage", "/v1/webhooks/" + someID, "{}", noWebhook},
+		"DELETE /v1/webhooks/{id}":                    {either, admins, "webhooks:manage", "/v1/webhooks/" + someID, "", noWebhook},
+		"POST /v1/webhooks/{id}/rotate-secret":        {either, admins, "webhooks:manage", "/v1/webhooks/" + someID + "/rotate-secret", "", noWebhook},
+		"POST /v1/webhooks/{id}/test":                 {either, admins, "webhooks:manage", "/v1/webhooks/" + someID + "/test", "", noWebhook},
+		"POST /v1/webhooks/{id}/recover":              {either, admins, "webhooks:manage", "/v1/webhooks/" + someID + "/recover", `{"since":"2026-01-01T00:00:00Z"}`, noWebhook},
+		"GET /v1/webhooks/{id}/deliveries":            {either, anyRole, "webhooks:manage", "/v1/webhooks/" + someID + "/deliveries", "", noWebhook},
+		"GET /v1/webhooks/{id}/deliveries/{delivery}": {either, anyRole, "webhooks:manage", "/v1/webhooks/" + someID + "/deliveries/evt_" + someID, "", noWebhook},
+		"POST /v1/webhooks/{id}/deliveries/{delivery}/redeliver": {
+			either, admins, "webhooks:manage", "/v1/webhooks/" + someID + "/deliveries/evt_" + someID + "/redeliver", "", noWebhook,
+		},
+		"GET /v1/events":                {either, anyRole, "events:read", "/v1/events", "", "200 "},
+		"POST /v1/events":               {keyOnly, noUser, "events:send", "/v1/events", "{}", badBody},
+		"GET /v1/events/stream":         {either, anyRole, "events:read", "/v1/events/stream?type=!", "", badBody},
+		"GET /v1/webhooks/event-types":  {either, anyRole, "webhooks:manage", "/v1/webhooks/event-types", "", "200 "},
+		"GET /v1/events/{id}":           {either, anyRole, "events:read", "/v1/events/evt_" + someID, "", "404 EVENT_NOT_FOUND"},
+		"GET /v1/api-keys":              {userOnly, admins, "", "/v1/api-keys", "", "200 "},
+		"POST /v1/api-keys":             {userOnly, admins, "", "/v1/api-keys", "{}", badBody},
+		"GET /v1/api-keys/{id}":         {userOnly, admins, "", "/v1/api-keys/" + someID, "", noAPIKey},
+		"PATCH /v1/api-keys/{id}":       {userOnly, admins, "", "/v1/api-keys/" + someID, "{}", noAPIKey},
+		"POST /v1/api-keys/{id}/rotate": {userOnly, admins, "", "/v1/api-keys/" + someID + "/rotate", "{}", noAPIKey},
+		"DELETE /v1/api-keys/{id}":      {userOnly, admins, "", "/v1/api-keys/" + someID, "", noAPIKey},
+		"GET /v1/users":                 {userOnly, anyRole, "", "/v1/users", "", "200 "},
+		"POST /v1/users":                {userOnly, admins, "", "/v1/users", "{}", badBody},
+		"GET /v1/users/{id}":            {userOnly, anyRole, "", "/v1/users/" + someID, "", noSuchUser},
+		"PATCH /v1/users/{id}":          {userOnly, admins, "", "/v1/users/" + someID, "{}", noSuchUser},
+		"DELETE /v1/users/{id}":         {userOnly, admins, "", "/v1/users/" + someID, "", noSuchUser},
+		"POST /v1/users/{id}/invite":    {userOnly, admins, "", "/v1/users/" + someID + "/invite", "", noSuchUser},
+		"GET /v1/rate-limits":           {either, anyRole, "", "/v1/rate-limits", "", "200 "},
+		"PUT /v1/rate-limits":           {userOnly, owners, "", "/v1/rate-limits", "{}", badBody},
+		"GET /v1/me":                    {either, anyRole, "", "/v1/me", "", "200 "},
+		"GET /v1/auth/sessions":         {userOnly, anyRole, "", "/v1/auth/sessions", "", "200 "},
+		"DELETE /v1/auth/sessions":      {userOnly, anyRole, "", "/v1/auth/sessions", "", "200 "},
+		"DELETE /v1/auth/sessions/{id}": {userOnly, anyRole, "", "/v1/auth/sessions/" + someID, "", "404 SESSION_NOT_FOUND"},
+		"POST /v1/auth/change-password": {userOnly, anyRole, "", "/v1/auth/change-password", "{}", badBody},
+		"POST /v1/auth/logout":          {userOnly, anyRole, "", "/v1/auth/logout", "", "200 "},
 	}
 }
 
@@ -133,6 +189,7 @@ type caller struct {
 	keyError    string
 	permissions []string
 	origins     []string
+	narrow      bool // the key has agent_id or allowed_origins
 
 	// token is false where no JWT is sent; tokenError is "" for a genuine one.
 	token      bool
@@ -143,6 +200,12 @@ type caller struct {
 
 // want is what was decided for a caller at an endpoint.
 func (e endpoint) want(c caller) string {
+	if e.accepts == fromServers {
+		e.accepts = either
+		if c.key && c.keyError == "" && c.narrow {
+			return "403 INSUFFICIENT_PERMISSIONS"
+		}
+	}
 	origin := c.header.Get("Origin")
 	switch {
 	case e.accepts == nothing:
@@ -238,6 +301,7 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 		secret, _ := w.a.newKey(t, body)
 		c := caller{header: headers("X-API-Key", secret), key: true, permissions: permissions}
 		c.origins, _ = body["allowed_origins"].([]string)
+		c.narrow = body["agent_id"] != nil || len(c.origins) > 0
 		out[name] = c
 	}
 	add("agent key", map[string]any{})
@@ -246,7 +310,9 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 	add("key that only runs", map[string]any{}, "actions:run")
 	add("key that only lists", map[string]any{}, "actions:catalog")
 	add("maps key", map[string]any{}, "maps:trigger")
-	resources := []string{"agents", "approvals", "audit", "credentials", "documents", "maps", "policies", "providers", "webhooks"}
+	add("key that only sends events", map[string]any{}, "events:send")
+	add("key that only reads events", map[string]any{}, "events:read")
+	resources := []string{"agents", "approvals", "audit", "credentials", "customers", "documents", "maps", "policies", "providers", "webhooks"}
 	var all []string
 	for _, r := range resources {
 		add(r+" manager's key", map[string]any{}, r+":manage")
@@ -256,7 +322,7 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 	}
 	add("key with every manage permission that makes no calls", map[string]any{}, all...)
 	add("key with every permission that makes calls", map[string]any{}, "actions:run", "actions:catalog", "agents:message", "agents:manage",
-		"maps:trigger", "maps:manage", "approvals:manage", "audit:manage", "documents:manage", "webhooks:manage")
+		"maps:trigger", "maps:manage", "events:send", "events:read", "approvals:manage", "audit:manage", "customers:manage", "documents:manage", "webhooks:manage")
 	pages := map[string]any{"allowed_origins": []string{listedOrigin}}
 	add("key of a page", pages, "actions:run", "actions:catalog", "approvals:manage")
 	page := out["key of a page"]
@@ -324,7 +390,7 @@ func TestEndpointWithEachCredentialAnswersAsDecided(t *testing.T) {
 					require.Contains(t, message(t, got), missing, "%s with %s does not name what is missing", id, name)
 				}
 			}
-			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either) && slices.Contains(c.origins, origin) {
+			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either || e.accepts == fromServers) && slices.Contains(c.origins, origin) {
 				require.Equal(t, origin, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
 			} else {
 				require.Empty(t, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)

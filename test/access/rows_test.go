@@ -18,6 +18,7 @@ func ownerless() map[string]string {
 	return map[string]string{
 		"goose_db_version": "says which migrations ran; the service's role has no access",
 		"login_attempts":   "counts before a tenant is known; holds keyed hashes only",
+		"mail_windows":     "counts before a tenant is known; has keyed hashes only",
 		"heartbeats":       "shows that Postgres can write; has no data of a tenant",
 
 		"platform_providers":   "offered to every tenant; the service's role only reads them",

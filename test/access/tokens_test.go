@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,7 +75,7 @@ func (w *world) badTokens(tb testing.TB) map[string][2]string {
 	require.NoError(tb, err)
 	public, _ := w.seed.Public().(ed25519.PublicKey)
 	other := takeApart(tb, w.b.token, w.seed)
-	over := w.LogIn(w.a.email, w.a.Password)
+	over, _ := w.a.User.NewUser(tb, "over-"+uuid.NewString()+"@example.com", "member")
 	require.Equal(tb, 200, over.Do("POST", "/v1/auth/logout", nil).Status)
 	sign := func(header, claims map[string]any) string { return genuine.with(header, claims).token(tb) }
 	const invalid, expired = "INVALID_TOKEN", "TOKEN_EXPIRED"

@@ -55,6 +55,11 @@ type tenant struct {
 	token                                                     string
 	provider, execution, policy, approval, credential, apiKey string // ids
 	grant                                                     string // its id
+	killSwitch                                                string // its id
+	customer, erased                                          string // its id, and that of one that was erased
+	event                                                     string // the id of one
+	webhook, delivery                                         string // the id of one, and of its test, which has ended
+	sender                                                    string // a key that sends events
 	// people by role, and "removed" and "invited"; none where hire was not called.
 	people map[string]person
 }
@@ -123,6 +128,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	own.policy = own.User.NewPolicy(tb, rig.Policy(name+" policy", "notify", own.provider+":list_orders", nil))
 	ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}, "execution_id": own.execution, "session_id": name + "-session",
+		"metadata": map[string]string{"customer_id": name + "-customer"},
 	})
 	require.Equal(tb, http.StatusOK, ran.Status, "%s", ran.Body)
 	blocked := own.Runtime.Run(own.provider+":create_refund", map[string]any{"order_id": "ord_1001", "amount": 1}, name+"-blocked")
@@ -133,15 +139,45 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	}
 	own.User.Do(http.MethodPost, "/v1/grants", map[string]any{
 		"verb": own.provider + ":create_refund", "expires_at": soon(), "max_uses": 1, "reason": name + " reason",
-	}).Data(tb, &granted)
+	}, "Idempotency-Key: "+name+"-grant").Data(tb, &granted)
 	own.grant = granted.ID
+	own.User.Do(http.MethodPost, "/v1/customers", map[string]any{
+		"external_id": name + "-customer", "email": name + "-customer@example.com", "name": name + " customer", "metadata": map[string]string{"of": name}, "tags": []string{name + "-tag"},
+	}).Data(tb, &made)
+	own.customer = made.ID
+	own.User.Do(http.MethodPost, "/v1/customers", map[string]any{"external_id": name + "-erased"}).Data(tb, &made)
+	own.erased = made.ID
+	erased := own.User.Do(http.MethodDelete, "/v1/customers/"+own.erased, nil)
+	require.Equal(tb, http.StatusOK, erased.Status, "%s", erased.Body)
+	own.awaitErasure(tb, own.erased) // it would add rows later
+	// It stops an agent that no call names.
+	own.User.Do(http.MethodPost, "/v1/kill-switch", map[string]any{"scope": "agent", "target": name + "-agent", "reason": name + " reason"}).Data(tb, &made)
+	own.killSwitch = made.ID
 	own.decide(tb)
+	own.event = own.anEvent(tb)
+	own.webhook, own.delivery = own.aWebhook(tb)
+	var key struct{ Key string }
+	own.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": name + " sender", "permissions": []string{"events:send"}}).Data(tb, &key)
+	own.sender = key.Key
 	own.apiKey, own.id, own.ownerID = own.RuntimeKeyID, own.ID, own.OwnerID
 	// An export seals what was recorded so far, so that no seal is added later to a
 	// tenant that does nothing.
 	sealed := own.User.Do(http.MethodGet, "/v1/audit/export", nil)
 	require.Equal(tb, http.StatusOK, sealed.Status, "%s", sealed.Body)
 	return own
+}
+
+// awaitErasure waits until all is erased of a customer, and returns the report.
+func (own *tenant) awaitErasure(tb testing.TB, id string) rig.Answer {
+	tb.Helper()
+	var a rig.Answer
+	require.Eventually(tb, func() bool {
+		a = own.User.Do(http.MethodGet, "/v1/customers/"+id+"/erasure", nil)
+		var report struct{ Status string }
+		a.Data(tb, &report)
+		return report.Status == "completed"
+	}, time.Minute, 50*time.Millisecond)
+	return a
 }
 
 // decide makes a call that a policy holds, and rejects it.
@@ -257,3 +293,30 @@ func message(tb testing.TB, a rig.Answer) string {
 }
 
 func outcome(status int, code string) string { return fmt.Sprintf("%d %s", status, code) }
+
+// aWebhook returns the id of a webhook whose receiver is away, and that of its one delivery.
+func (own *tenant) aWebhook(tb testing.TB) (id, delivery string) {
+	tb.Helper()
+	var made, sent struct{ ID, Status string }
+	own.User.Do(http.MethodPost, "/v1/webhooks", map[string]any{"url": "http://127.0.0.1:1/", "events": []string{"*"}, "enabled": false}).Data(tb, &made)
+	own.User.Do(http.MethodPost, "/v1/webhooks/"+made.ID+"/test", nil).Data(tb, &sent)
+	require.Eventually(tb, func() bool {
+		var now struct{ Status string }
+		own.User.Do(http.MethodGet, "/v1/webhooks/"+made.ID+"/deliveries/"+sent.ID, nil).Data(tb, &now)
+		return now.Status == "failed"
+	}, 30*time.Second, 20*time.Millisecond)
+	return made.ID, sent.ID
+}
+
+// anEvent returns the id of the newest event, once one can be read.
+func (own *tenant) anEvent(tb testing.TB) string {
+	tb.Helper()
+	var events []struct {
+		EventID string `json:"event_id"`
+	}
+	require.Eventually(tb, func() bool {
+		own.User.Do(http.MethodGet, "/v1/events?limit=1", nil).Data(tb, &events)
+		return len(events) == 1
+	}, patience, time.Millisecond)
+	return events[0].EventID
+}

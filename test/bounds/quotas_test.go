@@ -55,7 +55,11 @@ func fillings() []filling {
 		{"keys", 4, 1, post("/v1/api-keys", func(int) m { return m{"name": "k", "permissions": []string{"actions:run"}} }), remove("/v1/api-keys/")},
 		{"users", 4, 1, post("/v1/users", func(int) m { return m{"email": uuid.NewString() + "@example.com", "role": "member"} }), remove("/v1/users/")},
 		{"credentials", 4, 1, post("/v1/credentials", func(int) m { return m{"provider": "bank", "type": "bearer", "data": m{"token": "t"}} }), remove("/v1/credentials/")},
+		{"customers", 4, 0, post("/v1/customers", func(n int) m { return m{"external_id": uuid.NewString()} }), remove("/v1/customers/")},
 		{"policies", 4, 0, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
+		{"kill_switches", 4, 0, post("/v1/kill-switch", func(i int) m {
+			return m{"scope": "agent", "target": fmt.Sprintf("agent-%d", i), "reason": "r"}
+		}), remove("/v1/kill-switch/")},
 		{"grants", 4, 0, post("/v1/grants", func(int) m {
 			return m{"verb": "bank:pay_1", "max_uses": 1, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "reason": "r"}
 		}), remove("/v1/grants/")},
@@ -177,7 +181,7 @@ func TestQuotasAreCheckedAtStart(t *testing.T) {
 	t.Parallel()
 	binary := rig.Binary(t, rig.Build{Command: "agentruntime"})
 	p := rig.Start(t, "api", binary, []string{
-		"ENV=development", "QUOTAS=kyes=3", "DATABASE_URL=postgres://nobody@127.0.0.1:9/none", "VAULT_KEYS=a:" + strings.Repeat("A", 43) + "=",
+		"ENV=development", "LISTEN=127.0.0.1:0", "QUOTAS=kyes=3", "DATABASE_URL=postgres://nobody@127.0.0.1:9/none", "VAULT_KEYS=a:" + strings.Repeat("A", 43) + "=",
 		"TEMPORAL_CODEC_KEY=" + strings.Repeat("A", 43) + "=", "API_KEY_PEPPER=" + strings.Repeat("A", 43) + "=",
 		"JWT_SIGNING_SEED=" + strings.Repeat("A", 43) + "=", "AUDIT_SIGNING_KEY=" + strings.Repeat("A", 43) + "=",
 	}, "api")

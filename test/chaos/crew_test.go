@@ -57,6 +57,7 @@ func muster(t *testing.T, tags string) *crew {
 	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: []string{
 		"AGENTRUNTIME_FAILPOINT_URL=" + c.provider.url + "/failpoint", "PROVIDER_TIMEOUT=60s",
 	}})
+	c.gate.callOf = callInDatabase(c.stack.DatabaseURL)
 	c.tenant = c.stack.NewTenant("owner@example.com")
 	c.tenant.Runtime.HTTP.Timeout = callLimit
 	c.tenant.Connect(t, "target", c.provider.url, document(), "bearer", map[string]string{"token": "a token of the crash test"})
@@ -88,9 +89,9 @@ func (c *crew) do(s strike) []observation {
 	defer giveUp()
 	began := time.Now()
 	for _, point := range s.points {
-		c.gate.arm(point, len(s.verbs))
-		c.launch(ctx, w, point, s.verbs)
-		c.gate.await(c.t, point, len(s.verbs))
+		for _, r := range c.launch(ctx, w, point, s.verbs) {
+			c.gate.await(c.t, point, r.id)
+		}
 	}
 	if len(s.points) == 0 {
 		c.launch(ctx, w, anywhere, s.verbs)
@@ -129,14 +130,17 @@ type wave struct {
 	restarted time.Time
 }
 
-// launch starts one call of each verb.
-func (c *crew) launch(ctx context.Context, w *wave, point string, verbs []string) {
+// launch starts one call of each verb, which the gate stops at the point.
+func (c *crew) launch(ctx context.Context, w *wave, point string, verbs []string) (launched []*caller) {
 	for _, verb := range verbs {
 		c.serial++
 		r := &caller{client: c.tenant.Runtime, observation: observation{
 			id: fmt.Sprintf("%s-%s-%d", w.victims, point, c.serial), verb: verb, point: point, victim: w.victims,
 		}}
-		w.runs = append(w.runs, r)
+		launched = append(launched, r)
+		if point != anywhere {
+			c.gate.arm(point, r.id)
+		}
 		w.calling.Go(func() {
 			if point == anywhere {
 				pause(ctx, rand.N(freeRun))
@@ -144,6 +148,8 @@ func (c *crew) launch(ctx context.Context, w *wave, point string, verbs []string
 			r.callUntilTerminal(ctx)
 		})
 	}
+	w.runs = append(w.runs, launched...)
+	return launched
 }
 
 // inspect completes the observations once their calls have ended.

@@ -7,41 +7,49 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/rig"
 )
 
-// A gate stops what passes a named point: the service at its failpoints, the provider
-// in the middle of a body. It is the other end of internal/dev/failpoint.
+// A gate stops calls at named points: the service at its failpoints, the provider in the
+// middle of a body. It is the other end of internal/dev/failpoint. It stops a call only at
+// the point that is armed for this call, so no call takes another's place.
 type gate struct {
+	// callOf returns the call that a run belongs to, "" where that cannot be read.
+	callOf func(ctx context.Context, run string) string
+
 	mu sync.Mutex
-	// armed is how many more to stop at a point, stopped how many are.
-	armed, stopped map[string]int
+	// armed are the stops to make, stopped those that were made.
+	armed, stopped map[stop]bool
 	opened         chan struct{}
 }
 
+// stop is a call at a point.
+type stop struct{ point, call string }
+
 func newGate() *gate {
-	return &gate{armed: map[string]int{}, stopped: map[string]int{}, opened: make(chan struct{})}
+	return &gate{armed: map[stop]bool{}, stopped: map[stop]bool{}, opened: make(chan struct{})}
 }
 
-// arm makes the gate stop the next n that pass the point.
-func (g *gate) arm(point string, n int) {
+// arm makes the gate stop the call at the point, whenever it passes there.
+func (g *gate) arm(point, call string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.armed[point] += n
+	g.armed[stop{point, call}] = true
 }
 
-// pass returns at once, or waits at an armed point until the gate opens or ctx ends.
-func (g *gate) pass(ctx context.Context, point string) {
+// pass returns at once, or waits at a point that is armed for the call until the gate opens
+// or ctx ends.
+func (g *gate) pass(ctx context.Context, point, call string) {
 	g.mu.Lock()
-	opened := g.opened
-	if g.armed[point] == 0 {
+	opened, at := g.opened, stop{point, call}
+	if !g.armed[at] {
 		g.mu.Unlock()
 		return
 	}
-	g.armed[point]--
-	g.stopped[point]++
+	g.stopped[at] = true
 	g.mu.Unlock()
 	select {
 	case <-opened:
@@ -49,13 +57,13 @@ func (g *gate) pass(ctx context.Context, point string) {
 	}
 }
 
-// await waits until n are stopped at the point.
-func (g *gate) await(t *testing.T, point string, n int) {
+// await waits until the call is stopped at the point.
+func (g *gate) await(t *testing.T, point, call string) {
 	t.Helper()
-	rig.Until(t, stagingLimit, "runs are stopped at "+point, func() bool {
+	rig.Until(t, stagingLimit, call+" is stopped at "+point, func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.stopped[point] >= n
+		return g.stopped[stop{point, call}]
 	})
 }
 
@@ -64,35 +72,71 @@ func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.opened)
-	g.armed, g.stopped, g.opened = map[string]int{}, map[string]int{}, make(chan struct{})
+	g.armed, g.stopped, g.opened = map[stop]bool{}, map[stop]bool{}, make(chan struct{})
 }
 
-// ServeHTTP answers a failpoint when it may go on.
+// waitsAt reports whether a call is to be stopped at the point.
+func (g *gate) waitsAt(point string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for at := range g.armed {
+		if at.point == point {
+			return true
+		}
+	}
+	return false
+}
+
+// ServeHTTP answers a failpoint when its run may go on.
 func (g *gate) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	g.pass(r.Context(), r.URL.Query().Get("point"))
+	point := r.URL.Query().Get("point")
+	if g.waitsAt(point) {
+		g.pass(r.Context(), point, g.callOf(r.Context(), r.URL.Query().Get("run")))
+	}
 }
 
-func TestGateStopsAsManyAsArmed(t *testing.T) {
+// callInDatabase reads whose run it is: the workflow's that makes it as a step, otherwise
+// the caller's by its execution id.
+func callInDatabase(url string) func(context.Context, string) string {
+	return func(ctx context.Context, run string) (call string) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return "" // the database was killed, and with it all that is to be stopped
+		}
+		defer conn.Close(ctx)
+		if conn.QueryRow(ctx, `SELECT coalesce(parent_id, execution_id) FROM runs WHERE id = $1`, run).Scan(&call) != nil {
+			return ""
+		}
+		return call
+	}
+}
+
+func TestGateStopsTheCallItIsArmedFor(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	g.arm("here", 2)
-	g.pass(t.Context(), "elsewhere")
+	g.arm("here", "one")
+	g.arm("here", "two")
+	g.arm("there", "three")
+	g.pass(t.Context(), "elsewhere", "one")
+	g.pass(t.Context(), "here", "three")
 	through := make(chan struct{}, 3)
-	for range 2 {
+	for _, call := range []string{"one", "two", "two"} { // a repeated step is stopped too
 		go func() {
-			g.pass(t.Context(), "here")
+			g.pass(t.Context(), "here", call)
 			through <- struct{}{}
 		}()
 	}
-	g.await(t, "here", 2)
-	g.pass(t.Context(), "here")
+	g.await(t, "here", "one")
+	g.await(t, "here", "two")
+	require.False(t, g.stopped[stop{"there", "three"}])
 	require.Empty(t, through)
 	g.open()
-	for range 2 {
+	for range 3 {
 		select {
 		case <-through:
 		case <-time.After(stagingLimit):
 			require.FailNow(t, "the open gate still stops")
 		}
 	}
+	g.pass(t.Context(), "here", "one")
 }

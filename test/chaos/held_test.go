@@ -203,22 +203,22 @@ func (c *court) stage(h *heldRun) {
 		policy = c.hold(prefix, 3600)
 	}
 	if h.fate == fateAsked || h.fate == fateExpired {
-		c.gate.arm(h.point, 1)
+		c.gate.arm(h.point, h.id)
 		go c.callHeld(h.id)
-		c.gate.await(c.t, h.point, 1)
+		c.gate.await(c.t, h.point, h.id)
 		return
 	}
 	c.callHeld(h.id)
 	approval := c.waitsFor(h.id)
 	require.NotEmpty(c.t, approval, "%s is held", h.id)
-	c.gate.arm(h.point, 1)
+	c.gate.arm(h.point, h.id)
 	if policy != "" {
 		a := c.tenant.User.ReplacePolicy(policy, holding(prefix, 1800))
 		require.Equal(c.t, http.StatusOK, a.Status, "%s", a.Body)
 	} else {
 		go c.decide(h, approval)
 	}
-	c.gate.await(c.t, h.point, 1)
+	c.gate.await(c.t, h.point, h.id)
 }
 
 func (c *court) callHeld(id string) rig.Answer {

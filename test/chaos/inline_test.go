@@ -79,9 +79,8 @@ func newInlineCourt(t *testing.T) *inlineCourt {
 	return c
 }
 
-// start begins the workflow with the step that is to meet the kill first.
-func (c *inlineCourt) start(step, point string) *inlineRun {
-	c.t.Helper()
+// prepare says which calls the workflow makes, that which is to meet the kill first.
+func (c *inlineCourt) prepare(step, point string) (*inlineRun, inlineInput) {
 	c.serial++
 	r := &inlineRun{workflow: fmt.Sprintf("inline-%d-%s-%s", c.serial, step, point), step: step, point: point}
 	verbs := map[string]string{inlineWrite: verbWrite, inlineKeyed: verbKeyed, inlineHeld: verbWrite}
@@ -105,26 +104,26 @@ func (c *inlineCourt) start(step, point string) *inlineRun {
 		r.ids = append(r.ids, id)
 		in.Calls = append(in.Calls, inlineCall{Verb: verbs[kind], Args: map[string]string{"id": id, "filler": "x"}})
 	}
-	_, err := c.own.ExecuteWorkflow(c.t.Context(), client.StartWorkflowOptions{ID: r.workflow, TaskQueue: flow.QueueActions}, "InlineSteps", in)
-	require.NoError(c.t, err)
-	return r
+	return r, in
 }
 
 // stageInline brings the workflow to its point and has it held there.
 func (c *inlineCourt) stageInline(step, point string) *inlineRun {
 	c.t.Helper()
 	late := step == inlineHeld && !slices.Contains([]string{"after_claim", "before_hold", "after_hold", "before_hand_over", "after_hand_over"}, point)
+	r, in := c.prepare(step, point)
 	if !late {
-		c.gate.arm(point, 1)
+		c.gate.arm(point, r.workflow)
 	}
-	r := c.start(step, point)
+	_, err := c.own.ExecuteWorkflow(c.t.Context(), client.StartWorkflowOptions{ID: r.workflow, TaskQueue: flow.QueueActions}, "InlineSteps", in)
+	require.NoError(c.t, err)
 	if late {
 		approval := ""
 		require.Eventually(c.t, func() bool { approval = c.pendingOf(r); return approval != "" }, stagingLimit, callPause, "%s is held", r)
-		c.gate.arm(point, 1)
+		c.gate.arm(point, r.workflow)
 		go c.tenant.User.Decide(approval, "approve", nil)
 	}
-	c.gate.await(c.t, point, 1)
+	c.gate.await(c.t, point, r.workflow)
 	return r
 }
 
@@ -186,7 +185,7 @@ func (c *inlineCourt) inlineViolations(r *inlineRun, f oracle.Facts) []string {
 		unknown := i == 0 && r.step != inlineKeyed && inFlight && r.states[i] == flow.StateOutcomeUnknown
 		switch {
 		case r.states[i] != flow.StateExecuted && !unknown:
-			report("%s ended as %s", id, r.states[i])
+			report("%s ended as %s with %d effects", id, r.states[i], effects)
 		case effects != 1 && (!unknown || effects > 1):
 			report("%s had %d effects", id, effects)
 		}

@@ -92,7 +92,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.CopyN(io.Discard, r.Body, r.ContentLength/2); err != nil {
 		return
 	}
-	p.gate.pass(r.Context(), inRequest)
+	p.gate.pass(r.Context(), inRequest, r.PathValue("id"))
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return // it never arrived whole: no effect
 	}
@@ -101,7 +101,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	half := len(text) / 2
 	_, _ = io.WriteString(w, text[:half])
 	_ = http.NewResponseController(w).Flush()
-	p.gate.pass(r.Context(), inResponse)
+	p.gate.pass(r.Context(), inResponse, r.PathValue("id"))
 	_, _ = io.WriteString(w, text[half:])
 }
 

@@ -23,7 +23,7 @@ func (j *journey) grants() {
 	// One that will be over and one that is narrow, neither for the calls below.
 	brief := give(object{"verb": "gated:list", "expires_at": in(100 * time.Millisecond)})
 	narrow := give(object{
-		"key_id": j.keyID, "agent_id": "a", "customer_id": "c", "max_uses": 100000,
+		"api_key_id": j.keyID, "agent_id": "a", "customer_id": "c", "max_uses": 100000,
 		"conditions": []object{condition("args.amount", "less", 1000), {"field": "args.note", "operator": "exists"}},
 	})
 	for _, more := range []object{
@@ -32,8 +32,8 @@ func (j *journey) grants() {
 		{"reason": ""},
 		{"expires_at": "tomorrow"},
 		{"expires_at": in(-time.Hour)},
-		{"key_id": nobodys},
-		{"key_id": "none"},
+		{"api_key_id": nobodys},
+		{"api_key_id": "none"},
 		{"conditions": []object{condition("args.amount", "bigger", 1)}},
 		{"until": in(time.Hour)},
 	} {
@@ -56,6 +56,10 @@ func (j *journey) grants() {
 	j.post(j.user, 200, "/v1/executions/granted-2/cancel", nil)
 	j.drop(gate)
 
+	j.call(j.approver, 200, http.MethodPatch, narrow, object{"max_uses": 1})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, narrow, object{"max_uses": 2})
+	j.refused(j.user, 404, "GRANT_NOT_FOUND", http.MethodPatch, grants+"/none", object{})
+	j.refused(j.user, 409, "CONFLICT", http.MethodPatch, used, object{})
 	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodDelete, narrow, nil)
 	j.call(j.approver, 200, http.MethodDelete, narrow, nil)
 	j.refused(j.approver, 404, "GRANT_NOT_FOUND", http.MethodDelete, narrow, nil)

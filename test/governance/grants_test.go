@@ -39,7 +39,7 @@ func TestGrantLetsMatchingCallsThrough(t *testing.T) {
 	w.gate(slug + ":high_*")
 	other, otherID := w.key("actions:run")
 	grant := w.grant(m{"conditions": small(100), "max_uses": 3})
-	w.grant(m{"verb": highOther, "key_id": otherID})
+	w.grant(m{"verb": highOther, "api_key_id": otherID})
 
 	// A call is held unless the conditions are certainly true.
 	for name, args := range map[string]string{

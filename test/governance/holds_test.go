@@ -155,6 +155,17 @@ func TestProviderChangeSupersedesApproval(t *testing.T) {
 			a := w.User.Do(http.MethodPost, "/v1/providers", body)
 			require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
 		}},
+		{"another address, by PATCH", func(w *world) {
+			elsewhere := newBank()
+			w.t.Cleanup(elsewhere.srv.Close)
+			a := w.User.Do(http.MethodPatch, "/v1/providers/"+slug, m{"base_url": elsewhere.srv.URL})
+			require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
+			w.t.Cleanup(func() { require.Zero(w.t, elsewhere.effects()) })
+		}},
+		{"another place for the credential, by PATCH", func(w *world) {
+			a := w.User.Do(http.MethodPatch, "/v1/providers/"+slug, m{"auth": m{"type": "api_key", "in": "header", "name": "X-Key"}})
+			require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
+		}},
 		{"the verb is gone", func(w *world) {
 			paths := bankPaths()
 			delete(paths, "/high_write")

@@ -157,6 +157,12 @@ func TestSecretIsSentToNoHostThatAKeyChose(t *testing.T) {
 		"import at another host": func(th *thief) {
 			needsUser(th.t, th.imports(th.providers, th.evil, shopPaths(nil)), "base_url")
 		},
+		"another base URL by PATCH": func(th *thief) {
+			for _, patch := range []m{{"base_url": th.evil.url}, {"auth": m{"type": "none"}}} {
+				refused(th.t, th.providers.Do(http.MethodPatch, "/v1/providers/shop", patch), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
+			}
+			require.Equal(th.t, http.StatusOK, th.providers.Do(http.MethodPatch, "/v1/providers/shop", m{"name": "Evil"}).Status)
+		},
 		"an operation with a server of its own": func(th *thief) {
 			stolen := op("steal", nil)
 			stolen["servers"] = []m{{"url": th.evil.url}}
@@ -227,9 +233,26 @@ func TestKeyCannotUnmaskAnArgument(t *testing.T) {
 // A user may move the provider; the secret follows once a user has confirmed its origin.
 func TestSecretFollowsAMovedProviderOnceAUserConfirms(t *testing.T) {
 	t.Parallel()
-	th := newThief(t)
+	t.Run("by an import", func(t *testing.T) {
+		t.Parallel()
+		th := newThief(t)
+		th.follows("provider.imported", func() rig.Answer { return th.imports(th.User, th.evil, shopPaths(nil)) })
+	})
+	t.Run("by PATCH", func(t *testing.T) {
+		t.Parallel()
+		th := newThief(t)
+		th.follows("provider.updated", func() rig.Answer {
+			return th.User.Do(http.MethodPatch, "/v1/providers/shop", m{"base_url": th.evil.url})
+		})
+	})
+}
+
+// follows checks where the secret goes while a user moves the provider, which the action records.
+func (th *thief) follows(action string, move func() rig.Answer) {
+	t := th.t
+	t.Helper()
 	credential := th.connected()
-	require.Equal(t, http.StatusOK, th.imports(th.User, th.evil, shopPaths(nil)).Status)
+	require.Equal(t, http.StatusOK, move().Status)
 	e := refused(t, th.run(), http.StatusUnprocessableEntity, "URL_NOT_ALLOWED")
 	require.Contains(t, e.Error.Message, th.good.url)
 	rotated := th.User.Do(http.MethodPost, credential+"/rotate", m{"data": m{"token": token}})
@@ -241,7 +264,7 @@ func TestSecretFollowsAMovedProviderOnceAUserConfirms(t *testing.T) {
 	succeeded(t, th.run())
 	require.Equal(t, []string{"GET Bearer " + token}, th.evil.calls())
 
-	imported := th.audit("action=provider.imported")
+	imported := th.audit("action=" + action)
 	details := string(imported[len(imported)-1].Details)
 	require.Contains(t, details, `"base_url_before":"`+th.good.url+`"`)
 	require.Contains(t, details, `"base_url":"`+th.evil.url+`"`)
@@ -255,6 +278,8 @@ func TestSecretBeforeItsProviderWaitsForAUser(t *testing.T) {
 	th := newThief(t)
 	th.stores()
 	require.Equal(t, http.StatusCreated, th.imports(th.providers, th.evil, shopPaths(nil)).Status)
+	refused(t, th.run(), http.StatusUnprocessableEntity, "URL_NOT_ALLOWED")
+	require.Equal(t, http.StatusOK, th.User.Do(http.MethodPatch, "/v1/providers/shop", m{"domain": "d"}).Status, "it confirms no base URL")
 	refused(t, th.run(), http.StatusUnprocessableEntity, "URL_NOT_ALLOWED")
 	require.Equal(t, http.StatusOK, th.imports(th.User, th.good, shopPaths(nil)).Status)
 	succeeded(t, th.run())

@@ -88,6 +88,9 @@ func ApprovalsRecorded(f Facts) []string {
 	return found
 }
 
+// cancelledRun is why an approval is closed whose run was cancelled by people.
+const cancelledRun = "The execution was cancelled."
+
 func (f Facts) approvalRecorded(a Approval, found *findings) {
 	var execution string
 	for _, r := range f.Runs {
@@ -103,15 +106,21 @@ func (f Facts) approvalRecorded(a Approval, found *findings) {
 			var d struct {
 				ApprovalID string `json:"approval_id"`
 			}
-			return r.Action == action && r.ExecutionID == execution && (json.Unmarshal(r.Details, &d) == nil && d.ApprovalID == a.ID || action == "run.cancelled")
+			return r.Action == action && r.ExecutionID == execution && json.Unmarshal(r.Details, &d) == nil && d.ApprovalID == a.ID
 		}))
+	}
+	// People cancel the run, at most once. What ends an approval alone frees the id, and that may
+	// be held again.
+	cancelled := n("approval.cancelled")
+	if a.ClosedReason == cancelledRun {
+		cancelled = len(f.records(func(r Record) bool { return r.Action == "run.cancelled" && r.ExecutionID == execution }))
 	}
 	asked := n("run.held") + n("run.intercepted") + len(f.records(func(r Record) bool {
 		return r.Action == "approval.edited" && strings.Contains(string(r.Details), `"superseded_by":"`+a.ID)
 	}))
 	ended := map[string]int{
 		"pending": 1, "approved": n("approval.approved"), "rejected": n("approval.rejected"), "expired": n("approval.expired"),
-		"cancelled": n("approval.cancelled") + about("run.cancelled"), "superseded": n("approval.superseded") + n("approval.edited"),
+		"cancelled": cancelled, "superseded": n("approval.superseded") + n("approval.edited"),
 		"blocked": about("run.blocked"),
 	}[a.Status]
 	switch {

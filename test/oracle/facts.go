@@ -63,6 +63,7 @@ type Approval struct {
 	EscalatedAt  *time.Time
 	ExpiresAt    *time.Time
 	Recheck      bool
+	ClosedReason string
 }
 
 // Decision is a row of approval_decisions.
@@ -169,8 +170,8 @@ func read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error
 		return err
 	})
 	read(func() (err error) {
-		f.Approvals, err = rows[Approval](ctx, tx, tenantID, `SELECT id, run_id, status, requirements, edited_by, escalated_at, expires_at, recheck
-			FROM approvals WHERE tenant_id = $1 ORDER BY id`)
+		f.Approvals, err = rows[Approval](ctx, tx, tenantID, `SELECT id, run_id, status, requirements, edited_by, escalated_at, expires_at, recheck,
+			closed_reason FROM approvals WHERE tenant_id = $1 ORDER BY id`)
 		return err
 	})
 	read(func() (err error) {
@@ -226,6 +227,41 @@ func (f Facts) Of(executionID string) (of Facts) {
 	}
 	of.Grants = f.Grants
 	return of
+}
+
+// ByExecution returns the facts of every execution that has a run: what Of returns for each,
+// in one pass and without the grants.
+func (f Facts) ByExecution() map[string]Facts {
+	all, ofRun, ofApproval := map[string]Facts{}, map[uuid.UUID]string{}, map[string]string{}
+	add := func(id string, change func(*Facts)) {
+		if id == "" {
+			return
+		}
+		of := all[id]
+		change(&of)
+		all[id] = of
+	}
+	for _, r := range f.Runs {
+		ofRun[r.ID] = r.ExecutionID
+		add(r.ExecutionID, func(of *Facts) { of.Runs = append(of.Runs, r) })
+	}
+	for _, a := range f.Approvals {
+		ofApproval[a.ID] = ofRun[a.RunID]
+		add(ofRun[a.RunID], func(of *Facts) { of.Approvals = append(of.Approvals, a) })
+	}
+	for _, d := range f.Decisions {
+		add(ofApproval[d.ApprovalID], func(of *Facts) { of.Decisions = append(of.Decisions, d) })
+	}
+	for _, r := range f.Records {
+		id := r.ExecutionID
+		if of, about := ofApproval[r.SubjectID]; about {
+			id = of
+		}
+		if _, ran := all[id]; ran {
+			add(id, func(of *Facts) { of.Records = append(of.Records, r) })
+		}
+	}
+	return all
 }
 
 // records lists the audit records that which selects.

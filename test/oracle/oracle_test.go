@@ -227,4 +227,5 @@ func TestFactsOfOneExecutionLeaveOthersOut(t *testing.T) {
 	require.Len(t, of.Approvals, 1)
 	require.Len(t, of.Decisions, 2)
 	require.Len(t, of.Records, 4)
+	require.Equal(t, map[string]oracle.Facts{"run-1": of, "run-2": f.Of("run-2")}, f.ByExecution())
 }

@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +20,45 @@ import (
 func (p *Process) PeakResident(tb testing.TB) int64 {
 	tb.Helper()
 	return statusValue(tb, p.Pid(), "VmHWM")
+}
+
+// Resident returns the memory in bytes that the process itself has resident now (VmRSS), 0
+// once it has ended.
+func (p *Process) Resident(tb testing.TB) int64 {
+	tb.Helper()
+	return statusValue(tb, p.Pid(), "VmRSS")
+}
+
+// Connections returns how many TCP connections over IPv4 the process has to the address,
+// host:port of this machine; 0 once it has ended.
+func (p *Process) Connections(tb testing.TB, address string) int {
+	tb.Helper()
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(tb, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(tb, err)
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid()))
+	require.NoError(tb, err)
+	own := map[string]bool{}
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil { // it may be closed by now
+			own[target] = true
+		}
+	}
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", p.Pid()))
+	if err != nil {
+		return 0
+	}
+	// A line is "n: local:port remote:port state … inode", the tenth field, in hexadecimal.
+	const established = "01"
+	n := 0
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		if len(f) > 9 && f[3] == established && strings.HasSuffix(f[2], fmt.Sprintf(":%04X", number)) && own["socket:["+f[9]+"]"] {
+			n++
+		}
+	}
+	return n
 }
 
 // CPUTime returns the CPU time that the process itself, without its children, has used

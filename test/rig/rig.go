@@ -171,6 +171,19 @@ func (p *Process) signal(pid int, sig syscall.Signal) {
 	}
 }
 
+// Terminate asks the process to end with SIGTERM and waits until it has, at most stopWait.
+// It reports whether the process ended by itself.
+func (p *Process) Terminate() bool {
+	p.signal(p.Pid(), syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(stopWait):
+		p.Kill()
+		return false
+	}
+}
+
 // stopWait is how long an orderly end may take.
 const stopWait = 20 * time.Second
 

@@ -3,6 +3,7 @@ package rig
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,15 +46,38 @@ func (s *Stack) For(tb testing.TB) *Stack {
 	return &own
 }
 
+// Temporal starts a Temporal server alone and returns its address.
+func Temporal(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	file := filepath.Join(dir, "ready.json")
+	var ready Ready
+	Start(tb, "temporal", Binary(tb, Build{Command: "agentruntime-dev"}), []string{"LOG_FORMAT=json"},
+		"temporal", "--data", dir, "--ready-file", file, "--temporal", "127.0.0.1:0").await(tb, file, &ready)
+	return ready.TemporalAddress
+}
+
 // Dev starts everything in one process tree, the eager lane.
 func Dev(tb testing.TB, env ...string) *Stack {
 	tb.Helper()
+	return devStack(tb, Build{Command: "agentruntime-dev"}, env, "--temporal", "127.0.0.1:0", "--temporal-ui", "127.0.0.1:0")
+}
+
+// DevExternal starts everything but Temporal in one process tree, on a Temporal server
+// that runs already.
+func DevExternal(tb testing.TB, temporal string) *Stack {
+	tb.Helper()
+	return devStack(tb, Build{Command: "agentruntime-dev", Tags: "external"}, nil, "--temporal", temporal)
+}
+
+func devStack(tb testing.TB, build Build, env []string, flags ...string) *Stack {
+	tb.Helper()
 	s := &Stack{t: tb, Dir: tb.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
-	binary := Binary(tb, Build{Command: "agentruntime-dev"})
+	binary := Binary(tb, build)
 	s.start["dev"] = func() {
 		file := filepath.Join(s.Dir, "ready.json")
-		p := Start(tb, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...), "--data", filepath.Join(s.Dir, "data"), "--ready-file", file,
-			"--listen", orFree(tb, s.APIURL), "--temporal", "127.0.0.1:0", "--temporal-ui", "127.0.0.1:0")
+		p := Start(tb, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...),
+			append([]string{"--data", filepath.Join(s.Dir, "data"), "--ready-file", file, "--listen", orFree(tb, s.APIURL)}, flags...)...)
 		s.Parts["dev"] = p
 		p.await(tb, file, &s.Ready)
 	}
@@ -75,6 +99,8 @@ type SplitOptions struct {
 	Race bool
 	// Env is added to that of API and worker.
 	Env []string
+	// Workers is how many worker processes there are, "worker", "worker-2" and so on; 0 means one.
+	Workers int
 }
 
 // Split starts Postgres, Temporal, API and worker as processes of their own, the
@@ -110,9 +136,17 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 		}, s.keysEnv...), o.Env...)
 		return Start(tb, name, product, env, command)
 	}
-	s.start["worker"] = func() { s.Parts["worker"] = s.service(tb, "worker", "worker", api) }
+	order := []string{"postgres", "temporal", "worker", "api"}
 	s.start["api"] = func() { s.Parts["api"] = s.service(tb, "api", "api", api) }
-	for _, name := range []string{"postgres", "temporal", "worker", "api"} {
+	for n := 1; n <= max(1, o.Workers); n++ {
+		name := "worker"
+		if n > 1 {
+			name = fmt.Sprintf("worker-%d", n)
+			order = append(order, name)
+		}
+		s.start[name] = func() { s.Parts[name] = s.service(tb, name, "worker", api) }
+	}
+	for _, name := range order {
 		s.start[name]()
 	}
 	s.APIURL = "http://" + api

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )
@@ -22,7 +23,8 @@ import (
 // Input is a decision that a user wants to make.
 type Input struct {
 	Approve bool
-	Reason  string
+	// Reason is stored without what looks like a secret in it.
+	Reason string
 	// EditedArgs replace the call's arguments; nil leaves them as they are.
 	EditedArgs json.RawMessage
 }
@@ -72,7 +74,11 @@ func (s *Desk) noteRefusal(ctx context.Context, who actor.Actor, a Approval, in 
 
 func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in Input) (out Detailed, err error) {
 	vote := governance.Vote{Voter: a.asked.Voter(who.ID, who.Role), Approve: in.Approve, Reason: in.Reason}
-	if code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code != "" {
+	switch code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code {
+	case "":
+	case fault.CodeApproverNotEligible:
+		return Detailed{}, notEligible(a.asked.Asking, vote.Voter)
+	default:
 		return Detailed{}, s.refusal(a.Approval, code)
 	}
 	if len([]rune(in.Reason)) > reasonMost {
@@ -83,7 +89,7 @@ func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in 
 		return Detailed{}, fmt.Errorf("desk: no domain decides subjects of type %q", a.SubjectType)
 	}
 	p := approval.Proposal{
-		ID: uuid.Must(uuid.NewV7()), ApprovalID: a.ID, By: who, Approve: in.Approve, Reason: in.Reason,
+		ID: uuid.Must(uuid.NewV7()), ApprovalID: a.ID, By: who, Approve: in.Approve, Reason: redact.Text(in.Reason),
 	}
 	if in.EditedArgs != nil {
 		if p.EditedArgs, err = subjects.SealEdit(ctx, who.TenantID, a.SubjectID, in.EditedArgs); err != nil {
@@ -215,6 +221,16 @@ func (s *Desk) refusal(a Approval, code fault.Code) error {
 	default:
 		return fault.New(code, "")
 	}
+}
+
+// notEligible returns the fault that tells the user why they may not decide, and who may.
+func notEligible(a governance.Asking, v governance.Voter) error {
+	own := v.Self
+	v.Self = false
+	if own && v.Role.Valid() && governance.MayDecide(a.Requirements, v, a.Escalated) {
+		return fault.New(fault.CodeApproverNotEligible, "You asked for this call or edited its arguments, so another user must decide it. Its policies do not allow self_approval. An owner, admin or approver can cancel its execution instead.")
+	}
+	return fault.New(fault.CodeApproverNotEligible, "You may not decide this approval. Its requirements list the roles and users who may.")
 }
 
 // shownStatus returns the status as users see it. An approval whose time is over is shown as

@@ -16,6 +16,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -45,7 +46,7 @@ type Approval struct {
 	// Request is the request that would be sent, masked; nil for a block.
 	Request      json.RawMessage
 	Requirements []governance.Requirement
-	Requester    *uuid.UUID // the API key or user that called
+	Requester    *actor.Caller // nil where neither a key nor a user called
 	EditedFrom   *string
 	EditedBy     *uuid.UUID
 	SupersededBy *string
@@ -59,6 +60,8 @@ type Approval struct {
 	// RunState is the present state of the run, "" where the run has another approval now or
 	// the approval is not about a run.
 	RunState flow.State
+	// voted: the voter of the list's filter has approved it.
+	voted bool
 }
 
 // Decision is a counted decision about an approval.
@@ -183,8 +186,18 @@ type Filter struct {
 	RiskLevel   string
 	PolicyID    *uuid.UUID
 	ExecutionID string
-	Since       *time.Time
-	Until       *time.Time
+	// Requester is the key or the user that called.
+	Requester *actor.Caller
+	// CustomerID is the customer that the call named.
+	CustomerID string
+	// voter is the user of whom voted tells.
+	voter *uuid.UUID
+	// bare leaves the arguments and the run's state out.
+	bare bool
+	// only selects the approvals of these ids; nil selects all.
+	only  *[]string
+	Since *time.Time
+	Until *time.Time
 	// Before continues after the approval with this id.
 	Before string
 	Limit  int
@@ -226,27 +239,38 @@ func (s *Desk) rows(ctx context.Context, tenant uuid.UUID, f Filter) ([]dbsqlc.L
 		return out, err
 	}
 	low, high := approval.IDsOf(f.Since, f.Until)
+	var ids []string
+	if f.only != nil {
+		ids = *f.only
+	}
+	var requester *uuid.UUID
+	var kind *string
+	if f.Requester != nil {
+		requester, kind = &f.Requester.ID, db.Optional(string(f.Requester.Kind))
+	}
 	return s.q.ListApprovals(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListApprovalsParams{
 		Low: low, High: high,
 		TenantID: tenant, Before: db.Optional(f.Before), Status: db.Optional(string(f.Status)), Kind: db.Optional(string(f.Kind)),
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), RiskLevel: db.Optional(f.RiskLevel), PolicyID: f.PolicyID,
-		ExecutionID: db.Optional(f.ExecutionID), Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,
+		ExecutionID: db.Optional(f.ExecutionID), Requester: requester, RequesterKind: kind, Customer: db.Optional(f.CustomerID), Voter: f.voter, Bare: f.bare, Ids: ids, Since: f.Since, Until: f.Until, Most: int32(f.Limit + 1), Bytes: pageBytes,
 	})
 }
 
 // fromListed is fromRow for the columns of a list.
 func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
-	return fromRow(dbsqlc.GetApprovalRow{
+	a, err := fromRow(dbsqlc.GetApprovalRow{
 		Approval: dbsqlc.Approval{
 			ID: r.ID, Kind: r.Kind, ExecutionID: r.ExecutionID, SubjectType: r.SubjectType, SubjectID: r.SubjectID, WorkflowID: r.WorkflowID,
 			RunID: r.RunID, Status: r.Status, Provider: r.Provider, Verb: r.Verb,
-			Args: r.Args, RiskLevel: r.RiskLevel, PolicyName: r.PolicyName, Reason: r.Reason, Requester: r.Requester,
+			Args: r.Args, RiskLevel: r.RiskLevel, PolicyName: r.PolicyName, Reason: r.Reason, Requester: r.Requester, RequesterKind: r.RequesterKind,
 			Requirements: r.Requirements, EditedFrom: r.EditedFrom, EditedBy: r.EditedBy, ClosedReason: r.ClosedReason,
 			DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt, EscalatedAt: r.EscalatedAt,
 			Attempt: r.Attempt,
 		},
 		RunState: r.RunState, RunAttempt: r.RunAttempt, RunApprovalID: r.RunApprovalID,
 	})
+	a.voted = r.Voted
+	return a, err
 }
 
 // Counts returns how many approvals of each status the tenant has. Every status is in the
@@ -272,7 +296,7 @@ func fromRow(row dbsqlc.GetApprovalRow) (Approval, error) {
 		ID: r.ID, Kind: governance.ApprovalKind(r.Kind), ExecutionID: r.ExecutionID, SubjectType: approval.SubjectType(r.SubjectType),
 		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Status: governance.ApprovalStatus(r.Status),
 		Provider: r.Provider, Verb: r.Verb, Args: json.RawMessage(r.Args), RiskLevel: r.RiskLevel, PolicyName: r.PolicyName,
-		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Requester: r.Requester, EditedFrom: r.EditedFrom,
+		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Requester: approval.RequesterOf(r), EditedFrom: r.EditedFrom,
 		EditedBy: r.EditedBy, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),
 		ExpiresAt: db.UTC(r.ExpiresAt), DecidedAt: db.UTC(r.DecidedAt), EscalatedAt: db.UTC(r.EscalatedAt),
 	}

@@ -14,8 +14,10 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 )
 
@@ -102,7 +104,11 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 		return Grant{}, fault.Invalid("/conditions", "maxLength", "The conditions of a grant have at most 8 KiB.")
 	}
 	var row dbsqlc.Grant
+	id := uuid.Must(uuid.NewV7())
 	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := idempotency.Write(ctx, tx, id.String()); err != nil {
+			return err
+		}
 		if _, err := s.q.GetVerbMeta(ctx, tx, dbsqlc.GetVerbMetaParams{TenantID: who.TenantID, Provider: name.Provider, Name: name.Verb}); err != nil {
 			if db.IsNoRows(err) {
 				return fault.New(fault.CodeVerbNotFound, "")
@@ -114,8 +120,8 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 		}
 		var err error
 		row, err = s.q.InsertGrant(ctx, tx, dbsqlc.InsertGrantParams{
-			ID: uuid.Must(uuid.NewV7()), TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
-			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: in.Reason, CreatedBy: who.ID,
+			ID: id, TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
+			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: redact.Text(in.Reason), CreatedBy: who.ID,
 			ExpiresAt: in.ExpiresAt, MaxUses: in.MaxUses,
 		})
 		if err != nil {
@@ -139,7 +145,7 @@ func (s *Desk) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uu
 	}
 	active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *id})
 	if err == nil && !active {
-		return fault.Invalid("/key_id", "reference", "key_id must be the id of an active API key.")
+		return fault.Invalid("/api_key_id", "reference", "api_key_id must be the id of an active API key.")
 	}
 	return err
 }
@@ -172,7 +178,7 @@ func grantRecord(who actor.Actor, action audit.Action, g dbsqlc.Grant) audit.Rec
 	// The texts and the conditions are recorded as the giver wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
 		"conditions": json.RawMessage(g.Conditions), "expires_at": g.ExpiresAt.UTC(), "max_uses": g.MaxUses, "uses": g.Uses,
-		"key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
+		"api_key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
 	})
 	return rec
 }
@@ -219,16 +225,100 @@ func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (pag
 	return page, more, nil
 }
 
-// RevokeGrant ends a grant at once and returns it. A call that is not marked as sending by
-// then no longer runs under it. Any owner, admin or approver may revoke; others get
-// APPROVER_NOT_ELIGIBLE. The error is GRANT_NOT_FOUND for any other id, and where the grant
-// was revoked before.
-func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (Grant, error) {
-	if !mayGrant(who.Role) {
-		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are revoked by owners, admins and approvers.")
+// GrantPatch narrows a grant. What is nil stays as it is.
+type GrantPatch struct {
+	ExpiresAt *time.Time
+	MaxUses   *int32
+	// Expect is asked about the grant before the change.
+	Expect fault.Expect[Grant]
+}
+
+// check returns the grant's new end and number of uses, or why they are no narrower.
+func (p GrantPatch) check(g dbsqlc.Grant, now time.Time) (expiresAt time.Time, maxUses int32, err error) {
+	expiresAt, maxUses = g.ExpiresAt, g.MaxUses
+	if p.ExpiresAt != nil {
+		if expiresAt = *p.ExpiresAt; expiresAt.After(g.ExpiresAt) || !expiresAt.After(now) {
+			return expiresAt, maxUses, fault.Invalid("/expires_at", "range", "expires_at must be in the future, and not later than it is. A longer grant is a new one.")
+		}
 	}
-	var row dbsqlc.Grant
-	err := s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+	if p.MaxUses != nil {
+		if maxUses = *p.MaxUses; maxUses < 1 || maxUses > g.MaxUses {
+			return expiresAt, maxUses, fault.Invalid("/max_uses", "range", fmt.Sprintf("max_uses must be from 1 to %d, which it is. A wider grant is a new one.", g.MaxUses))
+		}
+	}
+	return expiresAt, maxUses, nil
+}
+
+// NarrowGrant lets a grant end earlier or for fewer uses, and returns it. Calls that were let
+// through already keep their use. It refuses with APPROVER_NOT_ELIGIBLE (the role),
+// GRANT_NOT_FOUND, VALIDATION_ERROR for what would widen the grant, and CONFLICT for a grant
+// that has ended.
+func (s *Desk) NarrowGrant(ctx context.Context, who actor.Actor, id uuid.UUID, p GrantPatch) (Grant, error) {
+	if !mayGrant(who.Role) {
+		return Grant{}, fault.New(fault.CodeApproverNotEligible, "Grants are changed by owners, admins and approvers.")
+	}
+	var g Grant
+	err := s.changeGrant(ctx, who, id, p.Expect, func(tx pgx.Tx, old Grant, row dbsqlc.Grant) error {
+		now := s.d.Now()
+		if status := old.Status(now); status != "active" {
+			return fault.Newf(fault.CodeConflict, "The grant is %s, and stays so.", status)
+		}
+		expiresAt, maxUses, err := p.check(row, now)
+		if err != nil {
+			return err
+		}
+		row, err = s.q.NarrowGrant(ctx, tx, dbsqlc.NarrowGrantParams{TenantID: who.TenantID, ID: id, ExpiresAt: expiresAt, MaxUses: maxUses})
+		if err != nil {
+			return err
+		}
+		if g, err = grantOf(row); err != nil {
+			return err
+		}
+		rec := grantRecord(who, audit.GrantUpdated, row)
+		return audit.Append(ctx, tx, rec.With(map[string]any{
+			"expires_at": g.ExpiresAt, "expires_at_before": old.ExpiresAt, "max_uses": g.MaxUses, "max_uses_before": old.MaxUses, "uses": g.Uses,
+		}))
+	})
+	if err != nil {
+		return Grant{}, fmt.Errorf("desk: narrow a grant: %w", err)
+	}
+	return g, nil
+}
+
+// changeGrant runs change on a grant that no other transaction changes meanwhile, and waits
+// for the calls that are beginning. GRANT_NOT_FOUND for an id that the tenant does not have.
+func (s *Desk) changeGrant(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[Grant], change func(pgx.Tx, Grant, dbsqlc.Grant) error) error {
+	return s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		row, err := s.q.LockGrant(ctx, tx, dbsqlc.LockGrantParams{TenantID: who.TenantID, ID: id})
+		if db.IsNoRows(err) {
+			return fault.New(fault.CodeGrantNotFound, "")
+		}
+		if err != nil {
+			return err
+		}
+		old, err := grantOf(row)
+		if err != nil {
+			return err
+		}
+		if err := expect.Check(old); err != nil {
+			return err
+		}
+		if err := change(tx, old, row); err != nil {
+			return err
+		}
+		return s.q.CloseGate(ctx, tx, who.TenantID.String())
+	})
+}
+
+// RevokeGrant ends a grant at once. A call that is not marked as sending by then no longer
+// runs under it. Any owner, admin or approver may revoke; others get APPROVER_NOT_ELIGIBLE. The
+// error is GRANT_NOT_FOUND for any other id, and where the grant was revoked before. expect is
+// asked about the grant before.
+func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[Grant]) error {
+	if !mayGrant(who.Role) {
+		return fault.New(fault.CodeApproverNotEligible, "Grants are revoked by owners, admins and approvers.")
+	}
+	err := s.changeGrant(ctx, who, id, expect, func(tx pgx.Tx, _ Grant, _ dbsqlc.Grant) error {
 		rows, err := s.q.RevokeGrant(ctx, tx, dbsqlc.RevokeGrantParams{RevokedBy: who.UserID(), TenantID: who.TenantID, ID: id})
 		switch {
 		case err != nil:
@@ -236,16 +326,12 @@ func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID) (
 		case len(rows) == 0:
 			return fault.New(fault.CodeGrantNotFound, "")
 		}
-		row = rows[0]
-		if err := audit.Append(ctx, tx, grantRecord(who, audit.GrantRevoked, row)); err != nil {
-			return err
-		}
-		return s.q.CloseGate(ctx, tx, who.TenantID.String())
+		return audit.Append(ctx, tx, grantRecord(who, audit.GrantRevoked, rows[0]))
 	})
 	if err != nil {
-		return Grant{}, fmt.Errorf("desk: revoke a grant: %w", err)
+		return fmt.Errorf("desk: revoke a grant: %w", err)
 	}
-	return grantOf(row)
+	return nil
 }
 
 func grantOf(r dbsqlc.Grant) (Grant, error) {

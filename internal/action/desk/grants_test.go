@@ -96,9 +96,9 @@ func TestCreateGrantChecksGiverVerbAndLimits(t *testing.T) {
 		"an approver":  {func(w *actor.Actor, _ *desk.NewGrant) { w.Role = "approver" }, "", ""},
 		"a member":     {func(w *actor.Actor, _ *desk.NewGrant) { w.Role = "member" }, fault.CodeApproverNotEligible, ""},
 		"another tenant's key": {
-			func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.others }, fault.CodeValidation, "/key_id",
+			func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.others }, fault.CodeValidation, "/api_key_id",
 		},
-		"a revoked key": {func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.revoked }, fault.CodeValidation, "/key_id"},
+		"a revoked key": {func(_ *actor.Actor, g *desk.NewGrant) { g.KeyID = &o.revoked }, fault.CodeValidation, "/api_key_id"},
 		"an unknown verb": {
 			func(_ *actor.Actor, g *desk.NewGrant) { g.Verb = "shop:none" }, fault.CodeVerbNotFound, "",
 		},
@@ -142,12 +142,13 @@ func TestGrantEndsByUseTimeOrRevocation(t *testing.T) {
 	}
 	o.exec(`UPDATE grants SET uses = 1 WHERE id = $1`, ids[0])
 	o.exec(`UPDATE grants SET expires_at = now() WHERE id = $1`, ids[1])
-	g, err := o.RevokeGrant(t.Context(), o.who, ids[2])
+	require.NoError(t, o.RevokeGrant(t.Context(), o.who, ids[2], nil))
+	g, err := o.GetGrant(t.Context(), o.who.TenantID, ids[2])
 	require.NoError(t, err)
 	require.Equal(t, o.who.ID, *g.RevokedBy)
-	_, err = o.RevokeGrant(t.Context(), o.who, ids[2])
+	err = o.RevokeGrant(t.Context(), o.who, ids[2], nil)
 	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "a second time")
-	_, err = o.RevokeGrant(t.Context(), o.foreign, ids[3])
+	err = o.RevokeGrant(t.Context(), o.foreign, ids[3], nil)
 	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "another tenant's")
 	_, err = o.GetGrant(t.Context(), o.foreign.TenantID, ids[3])
 	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "another tenant's")
@@ -170,4 +171,49 @@ func TestGrantEndsByUseTimeOrRevocation(t *testing.T) {
 		}
 		require.Equal(t, tc.want, got)
 	}
+}
+
+func TestGrantPatchOnlyNarrows(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	in := good()
+	in.MaxUses = 5
+	g, err := o.CreateGrant(t.Context(), o.who, in)
+	require.NoError(t, err)
+	narrow := func(p desk.GrantPatch) (desk.Grant, error) { return o.NarrowGrant(t.Context(), o.who, g.ID, p) }
+	sooner := g.ExpiresAt.Add(-time.Minute)
+	got, err := narrow(desk.GrantPatch{ExpiresAt: &sooner, MaxUses: new(int32(3))})
+	require.NoError(t, err)
+	require.Equal(t, sooner, got.ExpiresAt)
+	require.EqualValues(t, 3, got.MaxUses)
+	same, err := narrow(desk.GrantPatch{})
+	require.NoError(t, err)
+	require.Equal(t, got, same)
+	require.Equal(t, "5 to 3", o.text(`SELECT (details->>'max_uses_before') || ' to ' || (details->>'max_uses') FROM audit_records WHERE action = 'grant.updated' ORDER BY id LIMIT 1`))
+
+	past := time.Now().Add(-time.Second)
+	for name, tc := range map[string]struct {
+		patch desk.GrantPatch
+		path  string
+	}{
+		"later":     {desk.GrantPatch{ExpiresAt: new(sooner.Add(time.Second))}, "/expires_at"},
+		"the past":  {desk.GrantPatch{ExpiresAt: &past}, "/expires_at"},
+		"more uses": {desk.GrantPatch{MaxUses: new(int32(4))}, "/max_uses"},
+		"no use":    {desk.GrantPatch{MaxUses: new(int32(0))}, "/max_uses"},
+	} {
+		_, err := narrow(tc.patch)
+		f := fault.As(err)
+		require.NotNil(t, f, name)
+		require.Equal(t, fault.CodeValidation, f.Code, name)
+		require.Equal(t, tc.path, f.Details[0].Path, name)
+	}
+	_, err = o.NarrowGrant(t.Context(), o.foreign, g.ID, desk.GrantPatch{})
+	require.True(t, fault.HasCode(err, fault.CodeGrantNotFound), "another tenant's")
+	member := o.who
+	member.Role = actor.RoleMember
+	_, err = o.NarrowGrant(t.Context(), member, g.ID, desk.GrantPatch{})
+	require.True(t, fault.HasCode(err, fault.CodeApproverNotEligible), "a member")
+	require.NoError(t, o.RevokeGrant(t.Context(), o.who, g.ID, nil))
+	_, err = narrow(desk.GrantPatch{MaxUses: new(int32(1))})
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "a revoked grant")
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -84,4 +87,82 @@ func TestPageOfApprovalsReadsItsTenantsOnly(t *testing.T) {
 	o.exec(`ANALYZE approvals`)
 	plan := o.text(`EXPLAIN (FORMAT JSON) SELECT id FROM approvals WHERE tenant_id = '` + o.who.TenantID.String() + `' ORDER BY id DESC LIMIT 101`)
 	require.Contains(t, plan, `"Index Cond": "(tenant_id = `)
+}
+
+func TestMineListsWhatWaitsForTheUser(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.approvals(4, 64)
+	o.exec(`UPDATE approvals SET requirements = '[{"policy_id":"00000000-0000-0000-0000-000000000000","version":1,"policy_name":"p","rule":{"required":1,"approvers":[{"type":"role","value":"owner"}],"self_approval":false,"timeout":60,"on_timeout":"reject"}}]'`)
+	o.exec(`UPDATE approvals SET requester = $1, requester_kind = 'user' WHERE id = 'appr_000'`, o.who.ID)
+	o.exec(`UPDATE approvals SET expires_at = now() WHERE id = 'appr_001'`)
+	o.exec(`INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, request_id, source_addr, counted_at)
+	        VALUES (gen_random_uuid(), $1, 'appr_002', $2, 'approve', '', '', '', now())`, o.who.TenantID, o.who.ID)
+	page, next, err := o.Mine(t.Context(), o.who, desk.Filter{Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, next)
+	require.Len(t, page, 1)
+	require.Equal(t, "appr_003", page[0].ID)
+
+	member := o.who
+	member.ID, member.Role = uuid.New(), actor.RoleMember
+	key := actor.Actor{Kind: actor.Key, TenantID: o.who.TenantID, ID: o.key}
+	page, _, err = o.Mine(t.Context(), member, desk.Filter{Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, page)
+	_, _, err = o.Mine(t.Context(), key, desk.Filter{Limit: 10})
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+
+	for kind, want := range map[actor.Kind]int{actor.User: 1, actor.Key: 0} {
+		list, _, err := o.List(t.Context(), o.who.TenantID, desk.Filter{Requester: &actor.Caller{Kind: kind, ID: o.who.ID}, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, list, want, kind)
+	}
+	o.exec(`UPDATE runs SET metadata = '{"customer_id":"c-1"}'`)
+	for customer, want := range map[string]int{"c-1": 4, "c-2": 0} {
+		list, _, err := o.List(t.Context(), o.who.TenantID, desk.Filter{CustomerID: customer, Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, list, want)
+	}
+}
+
+// A user who may approve few of many asks for them again and again. One call reads a bounded part
+// of what waits, and no arguments but those that it shows.
+func TestMineIsBoundedAmongThousandsThatWaitForOthers(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	o := officeOver(t, d)
+	pool, reads := testkit.Watched(t, d)
+	const pending, mine, argsBytes = 5_000, 30, 20_000
+	o.exec(`INSERT INTO approvals (id, tenant_id, subject_type, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, kind, expires_at, requirements)
+		SELECT 'appr_' || lpad(n::text, 5, '0'), $1::uuid, 'changes', 'c' || n, '', 'pending', 'shop', 'pay', to_json(repeat(md5(n::text), $3 / 32))::text, 'high', '', '', 'hold',
+		       now() + interval '1 day', json_build_array(json_build_object('policy_id', '00000000-0000-0000-0000-000000000000', 'version', 1, 'policy_name', 'p', 'rule',
+		         json_build_object('required', 1, 'approvers', json_build_array(json_build_object('type', 'role', 'value', CASE WHEN n <= $4 THEN 'owner' ELSE 'admin' END)),
+		                           'self_approval', false, 'timeout', 60, 'on_timeout', 'reject')))
+		  FROM generate_series(1, $2::integer) n`, o.who.TenantID, pending, argsBytes, mine)
+	o.exec("ANALYZE approvals")
+	d.Pool = pool
+	s := officeOver(t, d)
+	var seen []string
+	calls := 0
+	for before := ""; ; {
+		page, next, err := s.Mine(t.Context(), o.who, desk.Filter{Limit: 10, Before: before})
+		require.NoError(t, err)
+		blocks, plan := reads.Blocks(t, o.who.TenantID.String())
+		require.LessOrEqual(t, blocks, 1200, plan)
+		for _, a := range page {
+			seen = append(seen, a.ID)
+			require.Greater(t, len(a.Args), argsBytes-40, "what is shown has its arguments")
+		}
+		calls++
+		if next == "" {
+			break
+		}
+		require.NotEqual(t, before, next)
+		before = next
+	}
+	require.Len(t, seen, mine)
+	require.Equal(t, "appr_00030", seen[0])
+	require.LessOrEqual(t, calls, 7)
+	require.Greater(t, calls, 3, "one call looked at all that wait")
 }

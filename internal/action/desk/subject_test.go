@@ -115,10 +115,17 @@ func newSubjects(t *testing.T) *subjects {
 // ask asks for the approval of a set of changes that a workflow waits for; "" for none.
 func (s *subjects) ask(t *testing.T, workflowID string, required int32, expires time.Time) string {
 	t.Helper()
+	return s.askBy(t, nil, workflowID, required, expires)
+}
+
+// askBy is ask for a requester.
+func (s *subjects) askBy(t *testing.T, requester *actor.Caller, workflowID string, required int32, expires time.Time) string {
+	t.Helper()
 	rule := governance.DefaultApproval()
 	rule.Required = required
 	n := approval.New{
-		ID: approval.NewID(), Kind: governance.ApprovalOfHold, Reason: "It changes three records.", Args: json.RawMessage(`{}`),
+		Requester: requester,
+		ID:        approval.NewID(), Kind: governance.ApprovalOfHold, Reason: "It changes three records.", Args: json.RawMessage(`{}`),
 		Subject: approval.Subject{
 			TenantID: s.owner.TenantID, Type: changeSet, ID: "exec_1/changes", Attempt: 1, ExecutionID: "exec_1", WorkflowID: workflowID,
 		},
@@ -182,6 +189,23 @@ func TestSubjectWithoutAWorkflowNeedsItsQuorum(t *testing.T) {
 	require.Equal(t, governance.ApprovalRejected, a.Status)
 }
 
+// Reasons go into rows and the audit trail, which nobody can change later.
+func TestSecretInAReasonIsNotStored(t *testing.T) {
+	t.Parallel()
+	s := newSubjects(t)
+	const told = "I tried with password: hunter2-canary."
+	for _, approve := range []bool{true, false} {
+		a, err := s.desk.Decide(t.Context(), s.owner, s.ask(t, "", 1, time.Now().Add(time.Hour)), desk.Input{Approve: approve, Reason: told})
+		require.NoError(t, err)
+		require.Equal(t, "I tried with password: [masked]", a.Decisions[0].Reason)
+	}
+	require.NoError(t, s.journal.Flush(t.Context()))
+	for _, table := range []string{"approvals", "approval_decisions", "audit_records"} {
+		require.Equal(t, "0", s.text(`SELECT count(*)::text FROM `+table+` r WHERE r::text LIKE '%canary%'`), table)
+	}
+	require.NotEqual(t, "0", s.text(`SELECT count(*)::text FROM approval_decisions r WHERE r::text LIKE '%[masked]%'`))
+}
+
 // An approval without a workflow waits for people only. It does not look abandoned.
 func TestSweeperLeavesASubjectWithoutAWorkflowAlone(t *testing.T) {
 	t.Parallel()
@@ -235,4 +259,25 @@ func TestRefusedDecisionsAreRecorded(t *testing.T) {
 	require.Equal(t, "approve APPROVER_NOT_ELIGIBLE 1, approve CONFLICT 1, reject APPROVAL_NOT_PENDING 1, approve APPROVER_NOT_ELIGIBLE 1", s.text(
 		`SELECT string_agg(concat_ws(' ', details->>'decision', details->>'code', details->>'count'), ', ' ORDER BY id)
 		   FROM audit_records WHERE action = 'approval.refused' AND subject_id = '`+id+`' AND actor_type = 'user'`))
+}
+
+func TestWhoMayNotDecideIsToldWhy(t *testing.T) {
+	t.Parallel()
+	s := newSubjects(t)
+	member := s.owner
+	member.Role = actor.RoleMember
+	for name, c := range map[string]struct {
+		requester *actor.Caller
+		who       actor.Actor
+		says      string
+	}{
+		"an owner's own call": {actor.CallerOf(nil, &s.owner.ID), s.owner, "another user must decide it"},
+		"a member":            {nil, member, "requirements list the roles and users"},
+		"a member's own call": {actor.CallerOf(nil, &member.ID), member, "requirements list the roles and users"},
+	} {
+		id := s.askBy(t, c.requester, "", 1, time.Now().Add(time.Hour))
+		_, err := s.desk.Decide(t.Context(), c.who, id, desk.Input{Approve: true})
+		require.True(t, fault.HasCode(err, fault.CodeApproverNotEligible), "%s: %v", name, err)
+		require.Contains(t, fault.As(err).Message, c.says, name)
+	}
 }

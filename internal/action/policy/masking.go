@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
@@ -163,8 +164,9 @@ func (s *Service) Masking(ctx context.Context, tenant uuid.UUID) ([]MaskPath, er
 }
 
 // SetMasking replaces the tenant's masks. They apply to what is shown and stored from
-// now on. Audit records and approvals that exist stay as they are.
-func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskPath) ([]MaskPath, error) {
+// now on. Audit records and approvals that exist stay as they are. expect is asked about the
+// masks that are replaced.
+func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskPath, expect fault.Expect[[]MaskPath]) ([]MaskPath, error) {
 	if paths == nil {
 		paths = []MaskPath{}
 	}
@@ -176,6 +178,9 @@ func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskP
 		return nil, fmt.Errorf("policy: encode masks: %w", err)
 	}
 	err = s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := s.expectMasks(ctx, tx, who.TenantID, expect); err != nil {
+			return err
+		}
 		if _, err := s.q.SetMaskPaths(ctx, tx, dbsqlc.SetMaskPathsParams{TenantID: who.TenantID, MaskPaths: raw}); err != nil {
 			return fmt.Errorf("policy: store masks: %w", err)
 		}
@@ -187,4 +192,23 @@ func (s *Service) SetMasking(ctx context.Context, who actor.Actor, paths []MaskP
 		return nil, err
 	}
 	return paths, nil
+}
+
+// expectMasks asks expect about the masks that stand, and keeps them until the transaction ends.
+func (s *Service) expectMasks(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, expect fault.Expect[[]MaskPath]) error {
+	if expect == nil {
+		return nil
+	}
+	if _, err := s.q.BumpPolicySet(ctx, tx, tenant); err != nil {
+		return fmt.Errorf("policy: take turns: %w", err)
+	}
+	rows, err := s.q.GetMaskPaths(ctx, tx, tenant)
+	if err != nil {
+		return fmt.Errorf("policy: read masks: %w", err)
+	}
+	masks := Masks{}
+	if len(rows) > 0 {
+		masks = readMasks(rows[0])
+	}
+	return expect.Check(masks)
 }

@@ -40,9 +40,10 @@ type Change string
 
 // Changes.
 const (
-	Created Change = "created"
-	Updated Change = "updated"
-	Deleted Change = "deleted"
+	Created  Change = "created"
+	Updated  Change = "updated"
+	Deleted  Change = "deleted"
+	Restored Change = "restored"
 )
 
 // action is the change as the audit trail names it.
@@ -52,6 +53,8 @@ func (c Change) action() audit.Action {
 		return audit.PolicyCreated
 	case Updated:
 		return audit.PolicyUpdated
+	case Restored:
+		return audit.PolicyRestored
 	default:
 		return audit.PolicyDeleted
 	}

@@ -111,11 +111,16 @@ func TestConcurrentPolicyChangesOfOneVersionSucceedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.create(t, block("One", "*"))
-	first := p.Version
+	first := func(version int32) error {
+		if version != p.Version {
+			return fault.New(fault.CodePreconditionFailed, "")
+		}
+		return nil
+	}
 	var wg sync.WaitGroup
 	results := make([]error, 8)
 	for i := range results {
-		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), by(b.ours), p.ID, block("Other", "*"), &first) })
+		wg.Go(func() { _, _, results[i] = b.Replace(t.Context(), by(b.ours), p.ID, block("Other", "*"), first) })
 	}
 	wg.Wait()
 	won := 0
@@ -124,10 +129,10 @@ func TestConcurrentPolicyChangesOfOneVersionSucceedOnce(t *testing.T) {
 			won++
 			continue
 		}
-		require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+		require.True(t, fault.HasCode(err, fault.CodePreconditionFailed), "%v", err)
 	}
 	require.Equal(t, 1, won)
-	require.True(t, fault.HasCode(b.Delete(t.Context(), by(b.ours), p.ID, &first), fault.CodeConflict))
+	require.True(t, fault.HasCode(b.Delete(t.Context(), by(b.ours), p.ID, first), fault.CodePreconditionFailed))
 
 	// Without a version none is lost: each is a version of its own.
 	for i := range results {
@@ -182,6 +187,14 @@ func TestPolicyChangeWaitsForCallsThatAreBeginning(t *testing.T) {
 		},
 		"replace": func(uuid.UUID) error {
 			_, _, err := impatient.Replace(t.Context(), by(b.ours), p.ID, block("Less", "x:*"), nil)
+			return err
+		},
+		"change": func(uuid.UUID) error {
+			_, _, err := impatient.Change(t.Context(), by(b.ours), p.ID, policy.Patch{Enabled: new(false)}, nil)
+			return err
+		},
+		"restore": func(uuid.UUID) error {
+			_, _, err := impatient.Restore(t.Context(), by(b.ours), p.ID, 1)
 			return err
 		},
 		"delete": func(uuid.UUID) error { return impatient.Delete(t.Context(), by(b.ours), p.ID, nil) },

@@ -204,7 +204,7 @@ func TestMasking(t *testing.T) {
 	require.JSONEq(t, args, mask("shop:create_order", args))
 
 	set := []policy.MaskPath{{Verb: "shop:create_*", Path: "args.amount"}, {Verb: "*", Path: "args.items.note"}, {Verb: "shop:create_order", Path: `args.a\.b`}}
-	got, err := b.SetMasking(t.Context(), by(b.ours), set)
+	got, err := b.SetMasking(t.Context(), by(b.ours), set, nil)
 	require.NoError(t, err)
 	require.Equal(t, set, got)
 	got, err = b.Masking(t.Context(), b.ours)
@@ -250,7 +250,7 @@ func TestMaskingOfMetadataAndResults(t *testing.T) {
 	b := newBench(t)
 	_, err := b.SetMasking(t.Context(), by(b.ours), []policy.MaskPath{
 		{Verb: "*", Path: "metadata.patient.*"}, {Verb: "shop:get_*", Path: "result.order.note"}, {Verb: "*", Path: "args.n"},
-	})
+	}, nil)
 	require.NoError(t, err)
 	texts := run.Texts{
 		Args:     json.RawMessage(`{"n":1}`),
@@ -281,7 +281,7 @@ func TestMaskingRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = policy.MaskPath{Verb: "*", Path: fmt.Sprintf("args.a%d", i)}
 	}
-	_, err := b.SetMasking(t.Context(), by(b.ours), many[:100])
+	_, err := b.SetMasking(t.Context(), by(b.ours), many[:100], nil)
 	require.NoError(t, err)
 	tests := map[string]struct {
 		paths []policy.MaskPath
@@ -301,7 +301,7 @@ func TestMaskingRefuses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := b.SetMasking(t.Context(), by(b.ours), tt.paths)
+			_, err := b.SetMasking(t.Context(), by(b.ours), tt.paths, nil)
 			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
 			require.Equal(t, tt.path, fault.As(err).Details[0].Path)
 		})

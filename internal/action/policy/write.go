@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -13,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 )
 
@@ -30,6 +30,9 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 	p.CreatedAt, p.CreatedBy = s.now(), who.String()
 	p.UpdatedAt, p.UpdatedBy = p.CreatedAt, p.CreatedBy
 	err = s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := idempotency.Write(ctx, tx, p.ID.String()); err != nil {
+			return err
+		}
 		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
 		}
@@ -41,7 +44,7 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 				return err
 			}
 		}
-		if err := s.record(ctx, tx, who, p, Created); err != nil {
+		if err := s.record(ctx, tx, who, p, Created, 0); err != nil {
 			return err
 		}
 		return s.closeGate(ctx, tx, who.TenantID)
@@ -68,9 +71,9 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p Pol
 	return nil
 }
 
-// Replace puts the draft in the place of a policy; POLICY_NOT_FOUND. With expect the
-// policy must be in that version, else CONFLICT.
-func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d Draft, expect *int32) (Policy, []Warning, error) {
+// Replace puts the draft in the place of a policy; POLICY_NOT_FOUND. expect is asked about the
+// version that the policy is in.
+func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d Draft, expect fault.Expect[int32]) (Policy, []Warning, error) {
 	p, err := s.check(ctx, who.TenantID, d)
 	if err != nil {
 		return Policy{}, nil, err
@@ -95,14 +98,13 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 		if p, err = fromRow(row); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, who, p, Updated)
+		return s.record(ctx, tx, who, p, Updated, 0)
 	})
 	return s.warned(ctx, who.TenantID, p, err)
 }
 
-// Delete ends a policy; its versions stay. POLICY_NOT_FOUND, and CONFLICT as for
-// Replace.
-func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32) error {
+// Delete ends a policy; its versions stay. POLICY_NOT_FOUND. expect is asked as for Replace.
+func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error {
 	return s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
 		at := s.now()
 		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: who.TenantID, ID: id, ChangedAt: &at, ChangedBy: who.String()})
@@ -110,23 +112,23 @@ func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 			return fmt.Errorf("policy: delete: %w", err)
 		}
 		// A document that cannot be read must not keep its policy from being deleted.
-		return s.recordDocument(ctx, tx, who, row, Deleted)
+		return s.recordDocument(ctx, tx, who, row, Deleted, 0)
 	})
 }
 
 // change runs fn while no other change of the tenant's policies runs, after it has checked
 // that the policy exists in the version that the caller expects.
-func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect *int32, fn func(pgx.Tx) error) error {
+func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32], fn func(pgx.Tx) error) error {
 	return s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
 		}
 		row, err := s.q.GetPolicy(ctx, tx, dbsqlc.GetPolicyParams{TenantID: who.TenantID, ID: id})
-		switch {
-		case err != nil:
+		if err != nil {
 			return readError(err)
-		case expect != nil && *expect != row.Version:
-			return fault.Newf(fault.CodeConflict, "The policy is in version %d by now, which is not what If-Match names. Read it again.", row.Version)
+		}
+		if err := expect.Check(row.Version); err != nil {
+			return err
 		}
 		if err := fn(tx); err != nil {
 			return err
@@ -144,8 +146,9 @@ func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) er
 	return nil
 }
 
-// record keeps the version and says in the audit record who made it.
-func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change) error {
+// record keeps the version and says in the audit record who made it. from is the version that
+// was restored, 0 where none was.
+func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change, from int32) error {
 	doc, err := encode(p)
 	if err != nil {
 		return err
@@ -153,10 +156,10 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Poli
 	return s.recordDocument(ctx, tx, who, dbsqlc.Policy{
 		ID: p.ID, Version: p.Version, Name: p.Name, Enabled: p.Enabled, Mode: string(p.Mode), Action: string(p.Action),
 		Document: doc, UpdatedAt: p.UpdatedAt, UpdatedBy: p.UpdatedBy,
-	}, c)
+	}, c, from)
 }
 
-func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change) error {
+func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change, from int32) error {
 	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
 		TenantID: who.TenantID, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
 		ChangedBy: row.UpdatedBy, ChangedAt: row.UpdatedAt,
@@ -165,13 +168,11 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 		return fmt.Errorf("policy: keep the version: %w", err)
 	}
 	rec := audit.Change(who, c.action(), audit.SubjectPolicy, row.ID.String())
-	rec.Details, err = json.Marshal(map[string]any{
-		"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action,
-	})
-	if err != nil {
-		return fmt.Errorf("policy: encode a record: %w", err)
+	details := map[string]any{"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action}
+	if from != 0 {
+		details["restored_version"] = from
 	}
-	return audit.Append(ctx, tx, rec)
+	return audit.Append(ctx, tx, rec.With(details))
 }
 
 // check reads a draft and checks that the users it names are the tenant's.

@@ -8,6 +8,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -47,10 +48,11 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	rec.Outcome, rec.SubjectType, rec.SubjectID = string(state), audit.SubjectApproval, a.ID
 	rec.Details = p.explained(map[string]any{"approval_id": a.ID})
 	audit.Queue(b, rec)
+	p.emitAsked(b, a)
 	s.d.Quotas.Queue(b, p.run.TenantID, counted)
-	failpoint.Hit("before_hold")
+	failpoint.Hit("before_hold", p.run.ID)
 	done, found, err := s.apply(ctx, p.run, b, changed)
-	failpoint.Hit("after_hold")
+	failpoint.Hit("after_hold", p.run.ID)
 	switch {
 	case fault.HasCode(err, fault.CodeQuotaExceeded):
 		return s.refuse(ctx, p, fault.As(err))
@@ -61,13 +63,17 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	}
 	s.carried.forget(p.run.ref())
 	s.ended(done)
-	return waiting(done, a.ID, a.ExpiresAt, s.d.Now()), nil
+	return s.waiting(done, a.ID, governance.Asking{ExpiresAt: a.ExpiresAt, Requirements: a.Requirements}), nil
 }
 
-// waiting returns the step of a run that waits for an approval until the given time.
-func waiting(r Run, approvalID string, until, now time.Time) flow.Step {
+// waiting returns the step of a run that waits for an approval.
+func (s *Service) waiting(r Run, approvalID string, a governance.Asking) flow.Step {
+	details := flow.HoldDetails(flow.Hold{
+		Verb: r.Verb.String(), Risk: string(r.Risk), ApprovalID: approvalID, Who: a.InWords(), Until: a.ExpiresAt, PublicURL: s.cfg.PublicURL,
+	})
 	// A little later than the row says: the clocks of Temporal and Postgres may differ.
-	return flow.Step{State: r.State, ApprovalID: approvalID, After: max(time.Second, until.Sub(now)+100*time.Millisecond)}
+	after := max(time.Second, a.ExpiresAt.Sub(s.d.Now())+100*time.Millisecond)
+	return flow.Step{State: r.State, ApprovalID: approvalID, After: after, Details: details}
 }
 
 // requirements returns the approvals that the call needs: those of the policies. A dry run
@@ -83,14 +89,10 @@ func (p prepared) requirements() []governance.Requirement {
 // approval returns the record of a block, or the common part of the record of an asking.
 func (p prepared) approval(id string, kind governance.ApprovalKind) approval.New {
 	r := p.run
-	requester := r.KeyID
-	if requester == nil {
-		requester = r.UserID
-	}
 	return approval.New{
 		ID: id, Subject: r.subject(), Kind: kind, Provider: r.Verb.Provider, Verb: r.Verb.Verb,
 		Args: p.target.Mask(r.Effective()), RiskLevel: string(r.Risk), PolicyName: r.PolicyName, Reason: r.Reason,
-		Matches: p.verdict.Shown(), Requester: requester,
+		Matches: p.verdict.Shown(), Requester: actor.CallerOf(r.KeyID, r.UserID),
 	}
 }
 

@@ -1,6 +1,9 @@
 package run
 
 import (
+	"encoding/json"
+	"time"
+
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -13,13 +16,34 @@ import (
 // statement that writes compares the state in the row. A lost entry costs a read.
 type carried struct {
 	// claims are rows as their claim left them, for Govern.
-	claims *lru.Cache[flow.RunRef, Run]
+	claims *lru.Cache[flow.RunRef, claimedRun]
 	// judgements are rows with their verb and verdict, for Send.
 	judgements *lru.Cache[flow.RunRef, prepared]
 	// unsent are runs that this process may have marked as sending without knowing it.
 	// Provably none of the attempt's bytes left.
 	unsent *lru.Cache[flow.RunRef, lostMark]
+	// pauses are those that a step of this process waits for; see pauseOf.
+	pauses *lru.Cache[flow.RunRef, seenPause]
 }
+
+// seenPause is the end of the pause after so many sends, by the clock of this process.
+type seenPause struct {
+	sends int32
+	until time.Time
+}
+
+// claimedRun is a row, and what was read for its call in the same transaction; read is nil
+// where nothing was.
+type claimedRun struct {
+	run  Run
+	read json.RawMessage
+	at   time.Time
+}
+
+// readKept is how long a call is judged by the verb, the credential and the policies that were
+// read with the row. The gate of MarkSending compares them, so an older read would only be
+// refused there. A run that waits longer for its workflow reads them again.
+const readKept = 5 * time.Second
 
 // lostMark is a mark whose answer was lost. Another process may make the mark of the same
 // number, where this one was not made. So the audit record of the same transaction tells
@@ -37,7 +61,7 @@ const (
 )
 
 func newCarried() *carried {
-	return &carried{claims: cacheOf[Run](), judgements: cacheOf[prepared](), unsent: cacheOf[lostMark]()}
+	return &carried{claims: cacheOf[claimedRun](), judgements: cacheOf[prepared](), unsent: cacheOf[lostMark](), pauses: cacheOf[seenPause]()}
 }
 
 func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
@@ -49,14 +73,14 @@ func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
 }
 
 // addClaim hands a claimed row to Govern.
-func (c *carried) addClaim(r Run) {
-	if len(r.Args) <= carriedArgs {
-		c.claims.Add(r.ref(), r)
+func (c *carried) addClaim(r claimedRun) {
+	if len(r.run.Args) <= carriedArgs {
+		c.claims.Add(r.run.ref(), r)
 	}
 }
 
 // takeClaim returns the row that a claim left, once: a step that is repeated reads the row.
-func (c *carried) takeClaim(ref flow.RunRef) (Run, bool) {
+func (c *carried) takeClaim(ref flow.RunRef) (claimedRun, bool) {
 	r, known := c.claims.Get(ref)
 	if known {
 		c.claims.Remove(ref)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -127,6 +128,8 @@ type Claimed struct {
 	// req is the call, print its fingerprint.
 	req   Request
 	print []byte
+	// read is what the claim read for the call, nil where it did not.
+	read json.RawMessage
 }
 
 // Ref returns the claim by which the driving workflow names the run.
@@ -134,9 +137,13 @@ func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
 
 // answer returns how the run answers the call. An answer belongs to one attempt: where
 // another call has claimed the id since, this call only reads that call's run. The error is
-// IDEMPOTENCY_KEY_REUSED where the caller takes no run with other arguments.
+// IDEMPOTENCY_KEY_REUSED where the caller takes no run with other arguments, and
+// EXECUTION_UNREADABLE where what answers the call does not open.
 func (c Claimed) answer(r Run) (Outcome, error) {
 	out := Outcome{Run: r, Cached: !c.Fresh || r.Attempt != c.Run.Attempt}
+	if slices.Contains(r.Unreadable, unreadableResult) || r.Unreadable != nil && !bytes.Equal(r.Fingerprint, c.print) {
+		return Outcome{}, r.unreadable()
+	}
 	if out.Cached {
 		out.ArgsDiffer = argsDiffer(r, c.req.Args, c.print)
 	}
@@ -241,21 +248,34 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	}
 	now := s.d.Now()
 	c := Claimed{giveUp: now.Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
+	if r, answers, err := s.repeated(ctx, key, who.TenantID, keys, name, req); err != nil || answers {
+		if err == nil {
+			c.Run = r
+			c.Outcome, err = c.answer(r)
+		}
+		return c, err
+	}
 	call := claimedCall{
 		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
 		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: c.giveUp,
 		Exact:     req.KeyByHeader,
 		ExpiresAt: expiresAt(now, req.ExpiresIn), ExpiresIn: seconds(req.ExpiresIn),
 	}
-	outcome, r, err := s.claimRow(ctx, key, call, req.Args, dbsqlc.ClaimRunParams{
+	p := dbsqlc.ClaimRunParams{
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
-		Fingerprint: print, Metadata: req.Metadata,
-	})
-	if err != nil {
-		return Claimed{}, err
+		Fingerprint: print, Metadata: req.Metadata, Digests: [][]byte{},
 	}
-	c.Run = r
-	switch outcome {
+	if s.cfg.OneProcess {
+		// The run is governed in this process within milliseconds.
+		p.Ask, p.Digests = true, s.d.Targets.Digests(key, req.Args)
+		p.Customer = Run{Origin: call.Origin, Metadata: req.Metadata}.about().CustomerID
+	}
+	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p)
+	if err != nil {
+		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: who.TenantID, key: key}, err)
+	}
+	c.Run, c.read = r, claimed.Target
+	switch claimed.Outcome {
 	case claimUnknownVerb:
 		return Claimed{}, fault.New(fault.CodeVerbNotFound, "No such verb in your catalog. GET /v1/runtime/actions/catalog lists the verbs that it has.")
 	case claimConflict:
@@ -264,8 +284,9 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 		return Claimed{}, reused(r, "another verb, or a dry run against a real one")
 	case claimFresh, claimReclaimed:
 		c.Fresh = true
-		failpoint.Hit("after_claim")
+		failpoint.Hit("after_claim", r.ID)
 	}
+	s.before.add(who.TenantID, keys)
 	c.Outcome, err = c.answer(r)
 	return c, err
 }
@@ -336,32 +357,38 @@ func reused(r Run, how string) *fault.Error {
 // keys is made again too.
 func (s *Service) claimRow(
 	ctx context.Context, key *datakey.Key, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams,
-) (outcome string, r Run, err error) {
+) (claimed dbsqlc.ClaimRunRow, r Run, err error) {
 	for range claimTries {
 		p.Call = string(mustJSON(call))
 		p.Args = Run{ID: call.ID, TenantID: p.TenantID, key: key}.seal(datakey.RunArgs, args)
-		outcome, r, err = s.claimOnce(ctx, key, p)
+		claimed, r, err = s.claimOnce(ctx, key, p)
 		switch {
 		case db.IsRaced(err):
-		case err != nil || outcome != claimReseal:
-			return outcome, r, err
+		case err != nil || claimed.Outcome != claimReseal:
+			return claimed, r, err
 		default:
 			call.ID = r.ID
 		}
 	}
-	return "", Run{}, errors.New("run: claim: the keys name another run each time")
+	return claimed, Run{}, errors.New("run: claim: the keys name another run each time")
 }
 
-func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams) (outcome string, r Run, err error) {
+// claimOnce is one try of claimRow. A run that is larger than the arguments of the call, which
+// are in memory already, is read apart; see WithRoom.
+func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams) (_ dbsqlc.ClaimRunRow, r Run, err error) {
 	b := &db.Batch{}
 	claimed := db.Queue(b, s.q.ClaimRun, p)
-	rows := db.Queue(b, s.q.RunByKeys, dbsqlc.RunByKeysParams{TenantID: p.TenantID, Keys: p.Keys})
+	rows := db.Queue(b, s.q.RunByKeys, dbsqlc.RunByKeysParams{TenantID: p.TenantID, Keys: p.Keys, Most: int64(smallRun + len(p.Args))})
 	if err := s.d.DB.Send(ctx, p.TenantID, b); err != nil {
-		return "", Run{}, fmt.Errorf("run: claim: %w", err)
+		return claimed.Value, Run{}, fmt.Errorf("run: claim: %w", err)
 	}
-	if r, _, err = oneOf(key, rows.Value); err != nil {
-		return "", Run{}, err
+	found := rows.Value
+	if outcome := claimed.Value.Outcome; len(found) == 0 && outcome != claimUnknownVerb && outcome != claimConflict {
+		if found, err = s.large(ctx, p.TenantID, p.Keys); err != nil {
+			return claimed.Value, Run{}, err
+		}
 	}
+	r, _ = oneOf(key, found)
 	return claimed.Value, r, nil
 }
 
@@ -370,7 +397,7 @@ func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.Clai
 func (s *Service) startAndWait(ctx context.Context, c Claimed, w waiter) (Run, error) {
 	r := c.Run
 	if s.cfg.OneProcess {
-		s.carried.addClaim(r)
+		s.carried.addClaim(claimedRun{run: r, read: c.read, at: s.d.Now()})
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -391,11 +418,11 @@ func (s *Service) startAndWait(ctx context.Context, c Claimed, w waiter) (Run, e
 		return r, nil
 	case <-time.After(s.cfg.PollEvery):
 	}
-	r, err := s.await(ctx, r, w, failed, c.giveUp)
+	ended, err := s.await(ctx, r, w, failed, c.giveUp) // the start may still read r
 	if f, yes := errors.AsType[startError](err); yes {
 		return s.notStarted(ctx, c, w, f.cause)
 	}
-	return r, err
+	return ended, err
 }
 
 // startError says that the run's workflow was not started.
@@ -449,7 +476,7 @@ func (s *Service) withdraw(ctx context.Context, r Run) (bool, error) {
 
 func (s *Service) start(ctx context.Context, r Run) error {
 	in := flow.ActionRunInput{RunRef: r.ref()}
-	return s.d.Engine.StartRun(ctx, in, r.WorkflowID, flow.RunSummary(r.Verb.String(), string(r.Risk)))
+	return s.d.Engine.StartRun(ctx, in, r.WorkflowID, s.listing(r))
 }
 
 // graceForStarter is how long a claim may have no workflow while its caller's process
@@ -488,7 +515,7 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, failed <-chan erro
 		case cause := <-failed:
 			return r, startError{cause}
 		case <-poll.C:
-			now, err := s.get(ctx, r.TenantID, r.ID)
+			now, err := s.read(ctx, r.TenantID, r.ID)
 			switch {
 			case err == nil && now.State.Answers():
 				return now, nil
@@ -508,7 +535,18 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, failed <-chan erro
 	}
 }
 
+// get returns the run. The error is EXECUTION_UNREADABLE where its arguments or its result do
+// not open.
 func (s *Service) get(ctx context.Context, tenant, id uuid.UUID) (Run, error) {
+	r, err := s.read(ctx, tenant, id)
+	if err == nil && r.Unreadable != nil {
+		return Run{}, r.unreadable()
+	}
+	return r, err
+}
+
+// read returns the run with what of it opens.
+func (s *Service) read(ctx context.Context, tenant, id uuid.UUID) (Run, error) {
 	row, err := s.q.GetRun(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetRunParams{TenantID: tenant, ID: id})
 	if err != nil {
 		return Run{}, fmt.Errorf("run: get: %w", err)

@@ -66,6 +66,40 @@ func (r Run) span(now time.Time) span {
 	return span{left: r.ExpiresAt.Sub(now), nobodyWaits: true}
 }
 
+// pauseLeast is the shortest rest of a pause that is waited for. Workflows wait for the pause
+// themselves, so usually none is left. The clocks of Postgres and of this process may differ
+// a little, and each wait costs two writes of Temporal.
+const pauseLeast = 100 * time.Millisecond
+
+// paused returns how long the run must still not be sent, 0 where it may be. The step that
+// told its workflow of the pause may have been lost.
+func (r Run) paused(now time.Time) time.Duration {
+	rest := min(r.RetryAfter, r.UpdatedAt.Add(r.RetryAfter).Sub(now))
+	if r.State != StateClaimed || r.Sends == 0 || rest < pauseLeast {
+		return 0
+	}
+	return rest
+}
+
+// pauseOf returns how long this process must still not send the run, 0 where it may. A clock
+// that is behind that of Postgres sees the pause begin in the future, again and again. So the
+// process remembers when the pause that it has seen is over.
+func (s *Service) pauseOf(r Run) time.Duration {
+	now := s.d.Now()
+	rest := r.paused(now)
+	if rest == 0 {
+		return 0
+	}
+	if seen, known := s.carried.pauses.Get(r.ref()); known && seen.sends == r.Sends {
+		if rest = min(rest, seen.until.Sub(now)); rest < pauseLeast {
+			return 0
+		}
+		return rest
+	}
+	s.carried.pauses.Add(r.ref(), seenPause{sends: r.Sends, until: now.Add(rest)})
+	return rest
+}
+
 // expire ends a run whose time is over. It is refused where nothing was sent. Otherwise its
 // outcome is unknown.
 func (s *Service) expire(ctx context.Context, p prepared) (flow.Step, error) {

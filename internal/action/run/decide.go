@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -24,32 +25,22 @@ import (
 // rows as they are now decide, not what the approver saw. The code in the result says why
 // a decision does not count. An error means that the call should be repeated.
 func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUID) (flow.Decided, error) {
-	edited, err := s.readEdit(ctx, ref, decision)
-	var key *datakey.Key
+	// It is read before the transaction, which must not wait for another connection.
+	key, err := s.keyOf(ctx, ref.TenantID)
+	var out flow.Decided
+	var done *Run
 	if err == nil {
-		// It is read before the transaction, which must not wait for another connection.
-		key, err = s.d.Keys.Key(ctx, ref.TenantID)
+		out, done, err = s.count(ctx, key, ref, decision)
+	}
+	if errors.Is(err, errEdits) {
+		out, err = s.countEdit(ctx, key, ref, decision)
 	}
 	if err == nil {
-		var out flow.Decided
-		var done *Run
-		failpoint.Hit("before_count")
-		err = s.d.DB.InTenant(ctx, ref.TenantID, func(tx pgx.Tx) error {
-			d, err := s.open(ctx, tx, key, ref, decision)
-			if err != nil {
-				return err
-			}
-			d.edited = edited
-			out, done, err = d.count(ctx, tx)
-			return err
-		})
-		if err == nil {
-			failpoint.Hit("after_count")
-			if done != nil {
-				s.ended(*done)
-			}
-			return out, nil
+		failpoint.Hit("after_count", ref.RunID)
+		if done != nil {
+			s.ended(*done)
 		}
+		return out, nil
 	}
 	f := fault.As(err)
 	switch {
@@ -60,6 +51,80 @@ func (s *Service) Decide(ctx context.Context, ref flow.RunRef, decision uuid.UUI
 		return flow.Decided{Code: f.Code}, nil
 	}
 	return flow.Decided{}, fmt.Errorf("run: decide: %w", err)
+}
+
+// errEdits says that a decision edits the arguments, so that more is needed to count it.
+var errEdits = errors.New("run: the decision edits the arguments")
+
+// count counts a decision in a transaction of two round trips. It returns the run where the
+// decision ended it, otherwise nil.
+func (s *Service) count(ctx context.Context, key *datakey.Key, ref flow.RunRef, decision uuid.UUID) (out flow.Decided, done *Run, err error) {
+	failpoint.Hit("before_count", ref.RunID)
+	read := &db.Batch{}
+	row := db.Queue(read, s.q.LockRun, dbsqlc.LockRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+	opening := approval.QueueOpen(read, ref.TenantID, decision)
+	var closed *db.Answer[[]dbsqlc.Run]
+	err = s.d.DB.ReadAndWrite(ctx, ref.TenantID, read, func() (*db.Batch, error) {
+		d, err := s.deciding(opening, key, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		var counts bool
+		if out, counts = d.counts(); !counts {
+			return nil, nil //nolint:nilnil // nothing to write is a value here
+		}
+		if d.Decision.EditedArgs != "" {
+			return nil, errEdits
+		}
+		b := &db.Batch{}
+		d.QueueTake(b)
+		failpoint.Hit("in_count", ref.RunID)
+		if d.Decision.Approve {
+			out.Closed = d.queueApproval(b)
+		} else {
+			out.Closed, closed = true, d.queueRejection(b)
+		}
+		return b, nil
+	})
+	if err != nil || closed == nil {
+		return out, nil, err
+	}
+	ended, _ := oneOf(key, closed.Value)
+	return out, &ended, nil
+}
+
+// countEdit counts a decision that edits the arguments. The edited call is judged before the
+// transaction, which must not wait for another connection.
+func (s *Service) countEdit(ctx context.Context, key *datakey.Key, ref flow.RunRef, decision uuid.UUID) (out flow.Decided, err error) {
+	edited, err := s.readEdit(ctx, ref, decision)
+	if err != nil {
+		return flow.Decided{}, err
+	}
+	err = s.d.DB.InTenant(ctx, ref.TenantID, func(tx pgx.Tx) error {
+		read := &db.Batch{}
+		row := db.Queue(read, s.q.LockRun, dbsqlc.LockRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+		opening := approval.QueueOpen(read, ref.TenantID, decision)
+		if err := read.SendIn(ctx, tx); err != nil {
+			return err
+		}
+		d, err := s.deciding(opening, key, row.Value)
+		if err != nil {
+			return err
+		}
+		var counts bool
+		if out, counts = d.counts(); !counts {
+			return nil
+		}
+		taken, err := d.Take(ctx, tx)
+		if err != nil || !taken {
+			out.Code = fault.CodeApprovalNotPending
+			return err
+		}
+		failpoint.Hit("in_count", ref.RunID)
+		out.Closed = true
+		return d.edit(ctx, tx, edited)
+	})
+	return out, err
 }
 
 // Count implements desk.Subjects: it counts a decision about a run whose workflow was not
@@ -87,60 +152,38 @@ type deciding struct {
 	*approval.Counting
 	s *Service
 	p prepared
-	// edited is nil where the decision edits nothing.
-	edited *editedCall
 }
 
-func (s *Service) open(ctx context.Context, tx pgx.Tx, key *datakey.Key, ref flow.RunRef, decision uuid.UUID) (*deciding, error) {
-	row, err := s.q.LockRun(ctx, tx, dbsqlc.LockRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+func (s *Service) deciding(opening approval.Opening, key *datakey.Key, row dbsqlc.Run) (*deciding, error) {
+	c, err := opening.Counting()
 	if err != nil {
 		return nil, err
 	}
-	r, err := opened(key, row)
-	if err != nil {
-		return nil, err
-	}
-	c, err := approval.Open(ctx, tx, ref.TenantID, decision)
-	if err != nil {
-		return nil, err
-	}
-	return &deciding{Counting: c, s: s, p: prepared{run: r}}, nil
+	return &deciding{Counting: c, s: s, p: prepared{run: opened(key, row)}}, nil
 }
 
-// count applies the decision. It returns the run where the decision ended it, otherwise nil.
-func (d *deciding) count(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
-	closed := d.Asked.Status != governance.ApprovalPending
+// counts reports whether the decision counts now. Where it does not, the result says why, or
+// that it was counted before.
+func (d *deciding) counts() (flow.Decided, bool) {
+	out := flow.Decided{Closed: d.Asked.Status != governance.ApprovalPending}
 	if d.Decision.Counted {
 		// It was counted before a crash.
-		return flow.Decided{Closed: closed}, nil, nil
+		return out, false
 	}
-	code := d.Refusal(d.s.d.Now())
-	if current := d.p.run.ApprovalID; code == "" && (current == nil || *current != d.Asked.ID) {
-		code = fault.CodeApprovalNotPending
+	out.Code = d.Refusal(d.s.d.Now())
+	if current := d.p.run.ApprovalID; out.Code == "" && (current == nil || *current != d.Asked.ID) {
+		out.Code = fault.CodeApprovalNotPending
 	}
-	if code != "" {
-		return flow.Decided{Code: code, Closed: closed}, nil, nil
+	if out.Code == "" && d.Decision.Approve && (d.p.run.Unreadable != nil || d.p.run.key == nil) {
+		// It could not be sent: a rejection is all that helps.
+		out.Code = fault.CodeExecutionUnreadable
 	}
-	taken, err := d.Take(ctx, tx)
-	if err != nil || !taken {
-		return flow.Decided{Code: fault.CodeApprovalNotPending}, nil, err
-	}
-	failpoint.Hit("in_count")
-	switch {
-	case !d.Decision.Approve:
-		done, err := d.reject(ctx, tx)
-		return flow.Decided{Closed: true}, done, err
-	case d.edited != nil:
-		return d.edit(ctx, tx)
-	default:
-		closed, err := d.approve(ctx, tx)
-		return flow.Decided{Closed: closed}, nil, err
-	}
+	return out, out.Code == ""
 }
 
-// note writes the record of what the approver did.
-func (d *deciding) note(ctx context.Context, tx pgx.Tx, action audit.Action, outcome governance.ApprovalStatus, details map[string]any) error {
-	return audit.Append(ctx, tx, d.record(action, outcome, details))
+// queueNote queues the record of what the approver did.
+func (d *deciding) queueNote(b *db.Batch, action audit.Action, outcome governance.ApprovalStatus, details map[string]any) {
+	audit.Queue(b, d.record(action, outcome, details))
 }
 
 func (d *deciding) record(action audit.Action, outcome governance.ApprovalStatus, details map[string]any) audit.Record {
@@ -151,65 +194,48 @@ func (d *deciding) record(action audit.Action, outcome governance.ApprovalStatus
 	return rec
 }
 
-func (d *deciding) reject(ctx context.Context, tx pgx.Tx) (*Run, error) {
+// queueRejection queues the end of the run, which the answer returns.
+func (d *deciding) queueRejection(b *db.Batch) *db.Answer[[]dbsqlc.Run] {
 	reason := d.Decision.Reason
 	// The row has the reason alone; Run.Fault makes the message of it.
-	rows, err := d.s.q.CloseHeldRun(ctx, tx, closeParams(d.p.run, StateRejected, fault.CodeGovernanceBlocked, reason))
-	if err != nil {
-		return nil, err
-	}
-	done, found, err := oneOf(d.p.run.key, rows)
-	if err == nil && !found {
-		err = db.ErrNotChanged
-	}
-	if err != nil {
-		return nil, err
-	}
+	done := db.Queue(b, d.s.q.CloseHeldRun, closeParams(d.p.run, StateRejected, fault.CodeGovernanceBlocked, reason))
+	d.s.requireChanged(b, d.p.run)
 	// After a crash here the workflow would not hear of the decision: the sweeper tells it too.
-	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalRejected, Reason: reason, Tell: true}); err != nil {
-		return nil, err
-	}
-	return &done, d.note(ctx, tx, audit.ApprovalRejected, governance.ApprovalRejected, map[string]any{"reason": reason})
+	d.queueClose(b, approval.Closing{Status: governance.ApprovalRejected, Reason: reason, Tell: true})
+	d.queueNote(b, audit.ApprovalRejected, governance.ApprovalRejected, map[string]any{"reason": reason})
+	d.emit(b, governance.ApprovalRejected, reason)
+	return done
 }
 
-func (d *deciding) close(ctx context.Context, tx pgx.Tx, c approval.Closing) error {
+func (d *deciding) queueClose(b *db.Batch, c approval.Closing) {
 	c.By = d.Decision.By.UserID()
-	return approval.CloseIn(ctx, tx, d.p.run.TenantID, d.Asked.ID, c)
+	approval.Close(b, d.p.run.TenantID, d.Asked.ID, c)
 }
 
-// approve does what follows from an approval that was counted. With the last one that is
-// needed the run continues, and closed is true.
-func (d *deciding) approve(ctx context.Context, tx pgx.Tx) (closed bool, err error) {
+// queueApproval queues what follows from an approval that was counted. With the last one that
+// is needed the run continues, and closed is true. The run has as much time from now as a fresh
+// call, unless its caller has set the time.
+func (d *deciding) queueApproval(b *db.Batch) (closed bool) {
 	tally, enough := d.Asked.Tally()
 	details := map[string]any{"reason": d.Decision.Reason, "have": tally.Have, "need": tally.Need}
 	if !enough {
-		return false, d.note(ctx, tx, audit.ApprovalVoted, "", details)
+		d.queueNote(b, audit.ApprovalVoted, "", details)
+		return false
 	}
-	if err := d.release(ctx, tx); err != nil {
-		return false, err
-	}
-	return true, d.note(ctx, tx, audit.ApprovalApproved, governance.ApprovalApproved, details)
-}
-
-// release hands the run to the send step. The run has as much time from now as a fresh call,
-// unless its caller has set the time.
-func (d *deciding) release(ctx context.Context, tx pgx.Tx) error {
-	rows, err := d.s.q.ReleaseRun(ctx, tx, d.p.releaseParams(&d.Asked.ID, d.s.d.Now()))
-	if err == nil && len(rows) == 0 {
-		err = db.ErrNotChanged
-	}
-	if err != nil {
-		return err
-	}
+	db.Queue(b, d.s.q.ReleaseRun, d.p.releaseParams(&d.Asked.ID, d.s.d.Now()))
+	d.s.requireChanged(b, d.p.run)
 	// An ActionRun counts its decisions itself; another workflow must be told.
 	tell := !flow.IsActionRun(d.p.run.WorkflowID)
-	return d.close(ctx, tx, approval.Closing{Status: governance.ApprovalApproved, Tell: tell})
+	d.queueClose(b, approval.Closing{Status: governance.ApprovalApproved, Tell: tell})
+	d.queueNote(b, audit.ApprovalApproved, governance.ApprovalApproved, details)
+	d.emit(b, governance.ApprovalApproved, d.Decision.Reason)
+	return true
 }
 
 // RejectByOperator ends a held run for an operator who sent a signal in the Temporal UI. The
 // signal does not say which operator. Where the run no longer waits it changes nothing.
 func (s *Service) RejectByOperator(ctx context.Context, ref flow.RunRef) error {
-	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	switch {
 	case isMissing(err):
 		return nil // the step that follows says so

@@ -29,8 +29,11 @@ type editedCall struct {
 // SealEdit implements desk.Subjects. The fault says what is wrong with the arguments.
 func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) (string, error) {
 	r, err := s.ofSubject(ctx, tenant, subjectID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case r.Unreadable != nil:
+		return "", r.unreadable()
 	}
 	if args, err = s.restored(ctx, r, args); err != nil {
 		return "", err
@@ -66,7 +69,7 @@ func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subjectID str
 	if err != nil {
 		return Run{}, fmt.Errorf("run: subject of an approval: %w", err)
 	}
-	return s.get(ctx, tenant, id)
+	return s.read(ctx, tenant, id)
 }
 
 // readEdit prepares the edit of a decision; nil where the decision edits nothing. It runs
@@ -130,16 +133,13 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 // edit replaces the arguments that the approval is about. A new approval of the edited call
 // supersedes the old one. The edit counts as its author's approval where the policies let
 // them approve what they edited.
-func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, error) {
-	edited, state := d.edited.next, d.p.run.State
+func (d *deciding) edit(ctx context.Context, tx pgx.Tx, to *editedCall) error {
+	edited, state := to.next, d.p.run.State
 	// The run may have been handed over since the edit was read; the locked row counts.
 	edited.run.WorkflowID = d.p.run.WorkflowID
-	superseded := flow.Decided{Closed: true}
-	if err := d.close(ctx, tx, approval.Closing{Status: governance.ApprovalSuperseded, Reason: "An approver edited the arguments."}); err != nil {
-		return superseded, nil, err
-	}
-	a := edited.asking(approval.NewID(), state, d.edited.preview, d.s.d.Now())
+	a := edited.asking(approval.NewID(), state, to.preview, d.s.d.Now())
 	b := &db.Batch{}
+	d.queueClose(b, approval.Closing{Status: governance.ApprovalSuperseded, Reason: "An approver edited the arguments."})
 	db.Queue(b, d.s.q.ReleaseRun, edited.releaseParams(nil, d.s.d.Now()))
 	d.s.requireChanged(b, edited.run)
 	edited.queueHold(b, a, state)
@@ -149,13 +149,15 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (flow.Decided, *Run, err
 	})
 	rec.Input = edited.target.Mask(edited.run.EditedArgs)
 	audit.Queue(b, rec)
+	d.emit(b, governance.ApprovalSuperseded, d.Decision.Reason)
+	edited.emitRequested(b, a)
 	// The workflow waits for the old approval until it hears of the edit. After a crash it
 	// would not hear of it: the sweeper tells it too.
 	approval.Recheck(b, a.TenantID, a.ID)
 	if err := b.SendIn(ctx, tx); err != nil {
-		return superseded, nil, err
+		return err
 	}
-	return superseded, nil, d.carryVote(ctx, tx, a.ID)
+	return d.carryVote(ctx, tx, a.ID)
 }
 
 // carryVote counts the edit as an approval of the edited call, where its author may approve
@@ -169,11 +171,8 @@ func (d *deciding) carryVote(ctx context.Context, tx pgx.Tx, approvalID string) 
 	if err != nil {
 		return err
 	}
-	r, err := opened(d.p.run.key, row)
-	if err != nil {
-		return err
-	}
-	carried := deciding{Counting: counting, s: d.s, p: prepared{run: r}}
-	_, err = carried.approve(ctx, tx)
-	return err
+	carried := deciding{Counting: counting, s: d.s, p: prepared{run: opened(d.p.run.key, row)}}
+	b := &db.Batch{}
+	carried.queueApproval(b)
+	return b.SendIn(ctx, tx)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -27,11 +28,13 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 		return Evaluation{}, err
 	}
 	about := governance.ContextOf(metadata)
-	// Governance asks for no credential, so the customer's does not matter.
-	t, err := s.d.Targets.Target(ctx, tenant, name, "", args)
+	t, err := s.d.Targets.Target(ctx, tenant, name, db.Text(about.CustomerID), args)
 	if err != nil {
 		return Evaluation{}, err
 	}
 	v, err := t.Judge(ctx, args, about)
+	if stopped := t.StoppedBy(about); stopped != nil {
+		v = stopped.Verdict()
+	}
 	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: v}, err
 }

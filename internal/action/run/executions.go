@@ -1,9 +1,11 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +17,10 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
 )
 
 // sees reports whether the actor may see the run. A key sees its own runs, a user all runs of
@@ -26,26 +30,19 @@ func sees(who actor.Actor, r Run) bool {
 	return key == nil || r.KeyID != nil && *r.KeyID == *key
 }
 
-// Get returns an execution by its execution_id or by any key that names it. The error is
+// Get returns an execution by its execution_id or by any key that names it, with what of it
+// opens, see Run.Unreadable. The error is
 // EXECUTION_NOT_FOUND where there is none, where the actor may not see it, and for a key of
-// a step.
+// a step; and that of WithRoom.
 func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Run, error) {
 	if strings.HasPrefix(executionID, stepPrefix) {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
-	rows, err := s.q.RunByKey(ctx, s.d.DB.Tenant(who.TenantID),
-		dbsqlc.RunByKeyParams{TenantID: who.TenantID, Key: executionID})
-	if err != nil {
-		return Run{}, fmt.Errorf("run: get: %w", err)
-	}
-	if len(rows) == 0 {
-		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
-	}
-	r, err := s.fromRow(ctx, rows[0])
+	r, found, err := s.toShow(ctx, who.TenantID, executionID)
 	if err != nil {
 		return Run{}, err
 	}
-	if !sees(who, r) {
+	if !found || !sees(who, r) {
 		return Run{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
 	return r, nil
@@ -57,8 +54,20 @@ type Filter struct {
 	Provider  string
 	Verb      string // provider:verb_name, checked by the caller
 	SessionID string
-	Since     *time.Time
-	Until     *time.Time
+	DryRun    *bool
+	// CustomerID is the customer that the call named.
+	CustomerID string
+	Decision   string
+	RiskLevel  string
+	// KeyID selects the runs of one key.
+	KeyID *uuid.UUID
+	// PolicyID selects the runs that a policy matched, ApprovalID the run that an approval is
+	// about, and GrantID the runs that a grant let through.
+	PolicyID   *uuid.UUID
+	ApprovalID string
+	GrantID    *uuid.UUID
+	Since      *time.Time
+	Until      *time.Time
 	// Before continues a list after the run with this id; nil for the first page.
 	Before *uuid.UUID
 	// Limit is the most runs of a page.
@@ -68,30 +77,82 @@ type Filter struct {
 // List returns the newest executions first, without their arguments and results and with
 // their metadata masked, and whether there are more.
 func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []Run, more bool, err error) {
+	if own := who.KeyID(); own != nil {
+		if f.KeyID != nil && *f.KeyID != *own {
+			return nil, false, nil
+		}
+		f.KeyID = own
+	}
 	p := dbsqlc.ListRunsParams{
-		TenantID: who.TenantID, KeyID: who.KeyID(), Before: f.Before, Since: f.Since, Until: f.Until,
+		DryRun: f.DryRun, Customer: db.Optional(f.CustomerID), Decision: db.Optional(f.Decision), RiskLevel: db.Optional(f.RiskLevel),
+		PolicyID: f.PolicyID, ApprovalID: db.Optional(f.ApprovalID), GrantID: f.GrantID,
+		TenantID: who.TenantID, KeyID: f.KeyID, Before: f.Before, Since: f.Since, Until: f.Until,
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}
-	rows, err := s.q.ListRuns(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
-	if err != nil {
-		return nil, false, fmt.Errorf("run: list: %w", err)
+	if f.PolicyID != nil {
+		if p.Among, err = s.ofPolicy(ctx, p, f); err != nil {
+			return nil, false, err
+		}
 	}
-	key, err := s.d.Keys.Key(ctx, who.TenantID)
+	rows, err := s.listed(ctx, p)
 	if err != nil {
 		return nil, false, fmt.Errorf("run: list: %w", err)
 	}
 	rows, more = db.Page(rows, f.Limit)
 	mask := s.d.Targets.MaskMetadata(ctx, who.TenantID)
 	for _, row := range rows {
-		r := fromListed(key, row)
+		r := fromListed(row)
 		r.Metadata = mask(r.Verb, r.Metadata)
 		runs = append(runs, r)
 	}
 	return runs, more, nil
+}
+
+// listed returns the rows of a page. A customer has several names: each is a list of its own in
+// the order of an index, and the page is merged of them.
+func (s *Service) listed(ctx context.Context, p dbsqlc.ListRunsParams) ([]dbsqlc.ListRunsRow, error) {
+	reading := s.d.DB.Reading(p.TenantID, db.ListLimit)
+	if p.Customer == nil {
+		return s.q.ListRuns(ctx, reading, p)
+	}
+	names, err := s.q.CustomerNames(ctx, reading, dbsqlc.CustomerNamesParams{TenantID: p.TenantID, Reference: *p.Customer})
+	if err != nil {
+		return nil, err
+	}
+	var rows []dbsqlc.ListRunsRow
+	for _, name := range names {
+		p.Customer = &name
+		more, err := s.q.ListRuns(ctx, reading, p)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	slices.SortFunc(rows, func(a, b dbsqlc.ListRunsRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	return rows[:min(len(rows), int(p.Most))], nil
+}
+
+// fewMatches is up to how many runs of a policy are looked up one by one. Of a policy that
+// matched more, a page is soon found in the order of the list.
+const fewMatches = 1000
+
+// ofPolicy returns the runs that the policy of the filter matched and among which the page is,
+// nil where they are too many.
+func (s *Service) ofPolicy(ctx context.Context, p dbsqlc.ListRunsParams, f Filter) ([]uuid.UUID, error) {
+	ids, err := s.q.RunsOfPolicy(ctx, s.d.DB.Reading(p.TenantID, db.ListLimit), dbsqlc.RunsOfPolicyParams{
+		TenantID: p.TenantID, PolicyID: *f.PolicyID, Before: p.Before, Low: p.Low, High: p.High, Most: fewMatches + 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run: list those of a policy: %w", err)
+	}
+	if len(ids) > fewMatches {
+		return nil, nil
+	}
+	return append([]uuid.UUID{}, ids...), nil
 }
 
 // Cancel ends a run that was not sent, also one that waits for approval, and cancels its
@@ -103,12 +164,16 @@ func (s *Service) Cancel(ctx context.Context, who actor.Actor, executionID strin
 		return Run{}, err
 	}
 	b := &db.Batch{}
+	db.QueueExec(b, s.q.AwaitRun, dbsqlc.AwaitRunParams{TenantID: r.TenantID, ID: r.ID})
 	changed := db.Queue(b, s.q.RequestCancel, dbsqlc.RequestCancelParams{TenantID: r.TenantID, ID: r.ID})
 	s.requireChanged(b, r)
 	approval.CloseOf(b, r.subject(), approval.Closing{
 		Status: governance.ApprovalCancelled, Reason: "The execution was cancelled.", By: who.UserID(),
 	})
 	audit.Queue(b, recordBy(who, r, audit.RunCancelled, StateCancelled))
+	if r.ApprovalID != nil && (r.State == StatePending || r.State == StateIntercepted) {
+		r.emitDecided(b, event.Decided{ApprovalID: *r.ApprovalID, Status: string(governance.ApprovalCancelled), DecidedBy: who.String(), Reason: "The execution was cancelled."})
+	}
 	done, found, err := s.change(ctx, r, b, changed)
 	if err == nil && !found {
 		f := fault.Newf(fault.CodeConflict, "The execution can no longer be cancelled: its status is %s.", s.statusNow(ctx, r))
@@ -125,7 +190,7 @@ type Resolution struct {
 	// Executed: the call had its effect. Otherwise the run is settled as failed.
 	Executed bool
 	Result   json.RawMessage // the provider's object, where known
-	Reason   string
+	Reason   string          // stored without what looks like a secret in it
 }
 
 // Resolve settles a run in outcome_unknown. The error is CONFLICT for a run in any other
@@ -135,6 +200,7 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 	if err != nil {
 		return Run{}, err
 	}
+	res.Reason = redact.Text(res.Reason)
 	p := dbsqlc.ResolveRunParams{
 		TenantID: r.TenantID, ID: r.ID, State: string(StateExecuted), ResolveReason: res.Reason, ResolvedBy: who.UserID(),
 	}
@@ -142,10 +208,13 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 	case !res.Executed:
 		p.State, p.ErrorCode = string(StateFailed), string(fault.CodeProviderError)
 		p.ErrorMessage = "An operator settled this run as failed: " + res.Reason
+	case res.Result != nil && r.key == nil:
+		return Run{}, r.unreadable()
 	case res.Result != nil:
 		p.Result = r.sealOptional(datakey.RunResult, res.Result)
 	default:
-		p.Result = r.sealOptional(datakey.RunResult, []byte("{}"))
+		// It tells nothing, so it needs no seal, and no key that opens.
+		p.Result = new("{}")
 	}
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.ResolveRun, p)
@@ -153,6 +222,7 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 	rec := recordBy(who, r, audit.RunResolved, State(p.State))
 	rec.Details = mustJSON(map[string]string{"reason": res.Reason})
 	audit.Queue(b, rec)
+	s.emitResolved(ctx, b, r, p, res.Result)
 	done, found, err := s.change(ctx, r, b, changed)
 	if err == nil && !found {
 		f := fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))
@@ -170,7 +240,7 @@ func (s *Service) change(ctx context.Context, r Run, b *db.Batch, changed *db.An
 }
 
 func (s *Service) statusNow(ctx context.Context, r Run) string {
-	if now, err := s.get(ctx, r.TenantID, r.ID); err == nil {
+	if now, err := s.glance(ctx, r.TenantID, r.ID); err == nil {
 		r = now
 	}
 	return r.State.Status()
@@ -188,7 +258,16 @@ func recordBy(who actor.Actor, r Run, action audit.Action, outcome State) audit.
 // Shown returns the run as others than its caller may see it: the arguments that are sent, the
 // metadata and the result are masked.
 func (s *Service) Shown(ctx context.Context, r Run) Run {
-	t := s.d.Targets.Mask(ctx, r.TenantID, r.Verb, Texts{Args: r.Effective(), Metadata: r.Metadata, Result: r.Result})
+	args := r.Effective()
+	if len(args) == 0 {
+		args = nil // what does not open is not masked
+	}
+	t := Texts{Args: args, Metadata: r.Metadata, Result: r.Result}
+	if r.masking != nil {
+		t = s.d.Targets.MaskRead(ctx, r.TenantID, r.Verb, r.customer(), t, r.masking)
+	} else {
+		t = s.d.Targets.Mask(ctx, r.TenantID, r.Verb, t)
+	}
 	r.Args, r.Metadata, r.Result = t.Args, t.Metadata, t.Result
 	if r.EditedArgs != nil {
 		r.EditedArgs = t.Args

@@ -12,5 +12,14 @@ func (s *Service) LoseMark(ref flow.RunRef, sends int32, record uuid.UUID) {
 	s.carried.notSent(ref, lostMark{sends: sends, record: record})
 }
 
+// Awaited reports whether a call waits for the run in this process.
+func (s *Service) Awaited(run uuid.UUID) bool { return s.hub.awaited(run) }
+
 // Forget makes the next step read the run.
 func (s *Service) Forget(ref flow.RunRef) { s.carried.forgetJudgement(ref) }
+
+// WithoutKey returns the run as one whose key, and what masks its texts, were not read.
+func (r Run) WithoutKey() Run {
+	r.key, r.masking = nil, nil
+	return r
+}

@@ -33,6 +33,8 @@ type ending struct {
 	approvalID *string
 	// fromSending: a refusal of a call that had moved to sending and had no effect.
 	fromSending bool
+	// resolved: the outcome was unknown before.
+	resolved bool
 	// lost: nothing was heard of the call. It counts as lost only after lostAfter.
 	lost bool
 }
@@ -64,6 +66,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 		queue(b)
 	}
 	p.note(b, action, string(e.state), p.endDetails(e))
+	p.emitEnd(b, e, s.d.Now())
 	done, found, err := s.apply(ctx, p.run, b, changed)
 	if err != nil {
 		return flow.Step{}, err
@@ -139,7 +142,8 @@ func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Ans
 	case err != nil:
 		return Run{}, false, fmt.Errorf("run: change: %w", err)
 	}
-	return oneOf(r.key, changed.Value)
+	done, found = oneOf(r.key, changed.Value)
+	return done, found, nil
 }
 
 // movedOn returns the step of a run that another process or a person changed first. A run
@@ -147,7 +151,7 @@ func (s *Service) apply(ctx context.Context, r Run, b *db.Batch, changed *db.Ans
 // if the workflow ended here, nothing would wait for the run's approval.
 func (s *Service) movedOn(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	s.carried.forget(ref)
-	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	if err != nil {
 		return flow.Step{}, err
 	}

@@ -109,10 +109,12 @@ func TestCallIsNotRepeatedWithAnotherRequestThanTheApprovedOne(t *testing.T) {
 	step, err := r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
 	require.Equal(t, run.StateClaimed, step.State)
+	r.ahead.Add(int64(step.After))
 	step, err = r.Send(t.Context(), ref(x))
 	require.NoError(t, err)
 	require.Equal(t, run.StateClaimed, step.State, "as it was approved it is repeated")
 	require.EqualValues(t, 2, r.provider.effects.Load())
+	r.ahead.Add(int64(step.After))
 
 	hash := "another base address"
 	r.targets.schema.Store(&hash)
@@ -157,4 +159,46 @@ func TestCallThatMeetsAChangeOfPoliciesIsJudgedAgain(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, flow.Step{State: run.StateBlocked, Done: true}, <-sent)
 	require.Zero(t, r.provider.effects.Load())
+}
+
+// A change of what a call is made of waits for the runs that are between their last check and
+// the commit of their mark, and so it acts on every run after it.
+func TestChangeOfAProviderWaitsForRunsAtTheGate(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"the tenant's":   `UPDATE providers SET updated_at = now() WHERE slug = 'shop'`,
+		"the platform's": `UPDATE platform_providers SET updated_at = now() WHERE slug = 'shop'`,
+		"deleted":        `DELETE FROM platform_providers WHERE slug = 'shop'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.admin(`INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at)
+			         VALUES ('shop', 'Shop', 'shop', 'http://shop', 'none', '{"type":"none"}', '\x00', 1, '[]', '[]', now(), now())`)
+			changed := make(chan error, 1)
+			require.NoError(t, r.db.InTenant(t.Context(), r.tenant, func(tx pgx.Tx) error {
+				gate := dbsqlc.EnterGateParams{TenantID: r.tenant.String(), Provider: "shop"}
+				require.NoError(t, dbsqlc.New().EnterGate(t.Context(), tx, gate))
+				go func() { changed <- r.execute(change) }()
+				require.Eventually(t, func() bool {
+					return len(changed) > 0 || r.count(`SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'
+					                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 1
+				}, time.Minute, time.Millisecond)
+				require.Empty(t, changed, "the change did not wait")
+				return nil
+			}))
+			require.NoError(t, <-changed)
+		})
+	}
+}
+
+// execute is admin for another goroutine than the test's.
+func (r *rig) execute(sql string) error {
+	conn, err := pgx.Connect(r.t.Context(), r.db.AdminURL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(r.t.Context()))
+	_, err = conn.Exec(r.t.Context(), sql)
+	return err
 }

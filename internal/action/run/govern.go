@@ -2,7 +2,10 @@ package run
 
 import (
 	"context"
+	"fmt"
 
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -15,6 +18,8 @@ type prepared struct {
 	run     Run
 	target  Target
 	verdict governance.Verdict
+	// stopped is the kill switch that covers the call; nil where none does.
+	stopped *governance.KillSwitch
 	// edit says who edited the arguments; nil where no approver did.
 	edit *approval.Edit
 }
@@ -48,15 +53,16 @@ func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error
 // load reads the run and its verb and judges the call. Where the row has ended or belongs
 // to another attempt, there is nothing to do and mine is false.
 func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine bool, err error) {
-	r, err := s.claimed(ctx, ref)
+	c, err := s.claimed(ctx, ref)
 	if err != nil {
 		return prepared{}, false, err
 	}
+	r := c.run
 	// A dry run has ended for its caller and may still wait for approval.
 	if r.Attempt != ref.Attempt || r.State.Ended() && r.State != StateIntercepted {
 		return prepared{run: r}, false, nil
 	}
-	t, err := s.d.Targets.Target(ctx, ref.TenantID, r.Verb, r.customer(), r.Effective())
+	t, err := s.target(ctx, c)
 	if err != nil {
 		return prepared{run: r}, true, err
 	}
@@ -70,18 +76,50 @@ func (p *prepared) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.verdict = v
+	p.stopped = p.target.StoppedBy(p.run.about())
 	p.run.Risk, p.run.Operation = p.target.Risk(), p.target.Operation()
-	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName
+	p.setVerdict(v)
 	return nil
 }
 
-// claimed returns the run as its claim left it in this process, otherwise as its row is.
-func (s *Service) claimed(ctx context.Context, ref flow.RunRef) (Run, error) {
-	if r, known := s.carried.takeClaim(ref); known {
-		return r, nil
+func (p *prepared) setVerdict(v governance.Verdict) {
+	p.verdict = v
+	p.run.Decision, p.run.Reason, p.run.PolicyName = string(v.Decision), v.Reason, v.PolicyName
+}
+
+// target returns the verb of the run, as it was read with the row or as it is now.
+func (s *Service) target(ctx context.Context, c claimedRun) (Target, error) {
+	r := c.run
+	if c.read == nil || s.d.Now().Sub(c.at) > readKept {
+		return s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
 	}
-	return s.get(ctx, ref.TenantID, ref.RunID)
+	return s.d.Targets.TargetRead(ctx, r.TenantID, r.Verb, r.customer(), r.Effective(), c.read)
+}
+
+// claimed returns the run as its claim left it in this process, otherwise as its row is, with
+// what its call needs. The error is as for get.
+func (s *Service) claimed(ctx context.Context, ref flow.RunRef) (claimedRun, error) {
+	if c, known := s.carried.takeClaim(ref); known {
+		return c, nil
+	}
+	b := &db.Batch{}
+	row := db.Queue(b, s.q.GetRun, dbsqlc.GetRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+	read := db.Queue(b, s.q.TargetOfRun, dbsqlc.TargetOfRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+	if err := s.d.DB.Send(ctx, ref.TenantID, b); err != nil {
+		return claimedRun{}, fmt.Errorf("run: get: %w", err)
+	}
+	r, err := s.fromRow(ctx, row.Value)
+	switch {
+	case err != nil:
+		return claimedRun{}, err
+	case r.Unreadable != nil:
+		return claimedRun{}, r.unreadable()
+	}
+	c := claimedRun{run: r, at: s.d.Now()}
+	if len(read.Value) > 0 {
+		c.read = read.Value[0]
+	}
+	return c, nil
 }
 
 // admit reads the run and judges it.
@@ -123,8 +161,12 @@ func (s *Service) verbGone(ctx context.Context, p prepared) (flow.Step, error) {
 
 // clear judges a run that waits for no approval, in this order: is it blocked, do the
 // arguments fit, is the provider connected, is it a dry run of a write, is it held. A
-// refusal ends the row.
+// refusal ends the row. A kill switch blocks a call that people were not asked about; one that
+// they were is held again.
 func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
+	if p.stopped != nil && !p.run.Held {
+		p.setVerdict(p.stopped.Verdict())
+	}
 	if p.verdict.Decision == governance.Block {
 		return stop(s.block(ctx, p))
 	}
@@ -140,11 +182,14 @@ func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
 	case p.run.DryRun && p.target.Operation() == verb.Write:
 		return stop(s.hold(ctx, p, StateIntercepted))
 	case p.run.Held, p.verdict.ApprovalRequired():
-		granted, err := s.useGrant(ctx, &p)
-		switch {
-		case err != nil:
-			return next{}, err
-		case granted:
+		granted := false
+		if p.stopped == nil {
+			var err error
+			if granted, err = s.useGrant(ctx, &p); err != nil {
+				return next{}, err
+			}
+		}
+		if granted {
 			return next{send: &p}, nil
 		}
 		return stop(s.hold(ctx, p, StatePending))

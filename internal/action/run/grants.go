@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,7 +29,7 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	}
 	about := r.about()
 	grants, err := dbsqlc.New().UsableGrants(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.UsableGrantsParams{
-		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.AgentID, CustomerID: about.CustomerID,
+		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.AgentID, CustomerNames: append([]string{}, p.target.CustomerNames()...),
 	})
 	if err != nil {
 		return false, fmt.Errorf("run: grants: %w", err)
@@ -49,7 +50,7 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 // customer, its conditions are true, and its giver alone could approve the call.
 func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	about := p.run.about()
-	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || !fits(g.CustomerID, about.CustomerID) {
+	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || g.CustomerID != nil && !slices.Contains(p.target.CustomerNames(), *g.CustomerID) {
 		return false
 	}
 	var list []governance.Condition

@@ -17,7 +17,7 @@ import (
 // only looks at the run. If it governs or sends once more after a crash, the fence makes sure
 // that the call has one effect.
 func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) (flow.Step, error) {
-	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	switch {
 	case isMissing(err):
 		return s.rowMissing(ctx, ref), nil
@@ -33,9 +33,9 @@ func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) 
 	})
 	s.requireChanged(b, r)
 	approval.HandOver(b, r.subject(), own)
-	failpoint.Hit("before_hand_over")
+	failpoint.Hit("before_hand_over", r.ID)
 	now, found, err := s.apply(ctx, r, b, changed)
-	failpoint.Hit("after_hand_over")
+	failpoint.Hit("after_hand_over", r.ID)
 	s.carried.forget(ref)
 	switch {
 	case err != nil:
@@ -44,7 +44,7 @@ func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) 
 		return s.LookAt(ctx, ref)
 	}
 	in := flow.ActionRunInput{RunRef: ref, Parent: parent}
-	if err := s.d.Engine.StartRun(ctx, in, own, flow.RunSummary(r.Verb.String(), string(r.Risk))); err != nil {
+	if err := s.d.Engine.StartRun(ctx, in, own, s.listing(r)); err != nil {
 		return flow.Step{}, err
 	}
 	return flow.Step{State: now.State, Done: now.State.Ended()}, nil
@@ -52,7 +52,7 @@ func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) 
 
 // LookAt returns how far a run is that another workflow drives. It changes nothing.
 func (s *Service) LookAt(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
-	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
 	switch {
 	case isMissing(err):
 		return s.rowMissing(ctx, ref), nil

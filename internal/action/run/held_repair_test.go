@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
@@ -141,18 +142,16 @@ func TestSweeperDoesNotChangeARejectedDryRun(t *testing.T) {
 	require.Equal(t, "rejected", r.status(*x.ApprovalID))
 }
 
-// While a run is being cancelled, an edit replaces its approval.
-func TestCancelCancelsTheApprovalThatTheRunHasThen(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.policies(rule(governance.ActionRequireApproval, "refund"))
-	x := r.held("refund", "a", `{}`)
+// cancelBehind cancels a run while a transaction of a decision has locked it. The cancellation
+// waits, the decision changes rows and commits. The error is that of the cancellation.
+func (r *rig) cancelBehind(t *testing.T, x run.Run, changes ...string) error {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), r.db.AdminURL)
 	require.NoError(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	edit, err := conn.Begin(t.Context())
+	decision, err := conn.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = edit.Exec(t.Context(), `SELECT FROM runs WHERE id = $1 FOR UPDATE`, x.ID)
+	_, err = decision.Exec(t.Context(), `SELECT FROM runs WHERE id = $1 FOR UPDATE`, x.ID)
 	require.NoError(t, err)
 	cancelled := make(chan error, 1)
 	go func() {
@@ -161,20 +160,40 @@ func TestCancelCancelsTheApprovalThatTheRunHasThen(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the edit")
-	for _, sql := range []string{
-		`UPDATE approvals SET status = 'superseded', decided_at = now()`,
+	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the decision")
+	for _, sql := range changes {
+		_, err = decision.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	require.NoError(t, decision.Commit(t.Context()))
+	return <-cancelled
+}
+
+// While a run is being cancelled, an edit replaces its approval.
+func TestCancelCancelsTheApprovalThatTheRunHasThen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	x := r.held("refund", "a", `{}`)
+	require.NoError(t, r.cancelBehind(
+		t, x, `UPDATE approvals SET status = 'superseded', decided_at = now()`,
 		`INSERT INTO approvals (id, tenant_id, run_id, subject_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, expires_at, kind)
 		 SELECT 'appr_next', tenant_id, run_id, subject_id, execution_id, 'pending', provider, verb, args, risk_level, policy_name, reason, expires_at, kind FROM approvals`,
 		`UPDATE runs SET approval_id = 'appr_next'`,
-	} {
-		_, err = edit.Exec(t.Context(), sql)
-		require.NoError(t, err)
-	}
-	require.NoError(t, edit.Commit(t.Context()))
-	require.NoError(t, <-cancelled)
+	))
 	require.Equal(t, run.StateCancelled, r.read(x).State)
 	require.Equal(t, "cancelled", r.status("appr_next"))
+}
+
+// While a dry run is being cancelled, a person rejects it.
+func TestCancelDoesNotUndoARejection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	x := r.held("pay", "a", `{}`, func(q *run.Request) { q.DryRun = true })
+	err := r.cancelBehind(t, x, `UPDATE approvals SET status = 'rejected', decided_at = now()`, `UPDATE runs SET updated_at = now()`)
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	require.Equal(t, run.StateIntercepted, r.read(x).State)
+	require.Equal(t, "rejected", r.status(*x.ApprovalID))
 }
 
 // Something else changes while the sweeper tells a workflow of a first change. The workflow

@@ -110,8 +110,12 @@ const announceEvery = 25 * time.Millisecond
 // once, other processes by a notice after the commit, many runs in one. The notice is not
 // part of the run's transaction: NOTIFY takes a lock until its commit is on disk, so all
 // commits of the database would wait for each other.
+//
+// A run that was changed without its key does not open. Those who wait read it themselves.
 func (s *Service) ended(r Run) {
-	s.hub.deliver(r)
+	if r.key != nil {
+		s.hub.deliver(r)
+	}
 	s.hub.announce(r.TenantID, r.ID)
 }
 
@@ -174,7 +178,7 @@ func (s *Service) hear(ctx context.Context, notice string) {
 	if !ok || !s.hub.awaited(id) {
 		return
 	}
-	r, err := s.get(ctx, tenant, id)
+	r, err := s.read(ctx, tenant, id)
 	if err == nil && r.State.Answers() {
 		s.hub.deliver(r)
 	}

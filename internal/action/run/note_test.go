@@ -126,10 +126,12 @@ func TestResolutionKeepsWhyGovernanceDecided(t *testing.T) {
 	require.Nil(t, out.Run.ResolvedAt)
 
 	owner := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: r.tenant, Role: actor.RoleOwner}
-	done, err := r.Resolve(t.Context(), owner, "x", run.Resolution{Executed: true, Reason: "the order is there"})
+	done, err := r.Resolve(t.Context(), owner, "x", run.Resolution{Executed: true, Reason: "the order is there, token=canary"})
 	require.NoError(t, err)
 	require.Equal(t, out.Run.Reason, done.Reason, "why governance decided")
-	require.Equal(t, "the order is there", done.ResolveReason)
+	require.Equal(t, "the order is there, token=[masked]", done.ResolveReason)
+	require.Equal(t, "0", r.text(`SELECT count(*)::text FROM audit_records a WHERE a::text LIKE '%canary%'`))
+	require.Equal(t, "0", r.text(`SELECT count(*)::text FROM runs a WHERE a::text LIKE '%canary%'`))
 	require.Equal(t, r.tenant, *done.ResolvedBy)
 	require.Equal(t, *done.FinishedAt, *done.ResolvedAt)
 }

@@ -105,7 +105,8 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 
 // readBack makes the declared read, with the credential of a call of that verb. It returns
 // its result where that proves the effect, otherwise nil. The read is not made where the
-// tenant's policies would not let it through at once, or where the caller's key was revoked.
+// tenant's policies would not let it through at once, where a kill switch covers it, or where the
+// caller's key was revoked.
 func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
 	defer cancel()
@@ -135,6 +136,9 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if off, err := s.isSwitchedOff(ctx, r, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}); err != nil || off {
+		return nil, err
+	}
 	a := call.Send(ctx, "", func() bool { return true })
 	defer a.free()
 	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil && declared.Match.Matches(a.Result) {
@@ -157,5 +161,6 @@ func (s *Service) proven(ctx context.Context, p prepared, result []byte) (done R
 	rec.ActorType, rec.ActorID, rec.Outcome = actor.System, "", string(StateExecuted)
 	rec.Details = mustJSON(map[string]string{"resolved_by": "read_back", "verb": read})
 	audit.Queue(b, rec)
+	p.emitEnd(b, ending{state: StateExecuted, result: result, resolved: true}, s.d.Now())
 	return s.apply(ctx, p.run, b, changed)
 }

@@ -153,3 +153,57 @@ func TestReadBackDoesNotOverruleAPerson(t *testing.T) {
 	require.Equal(t, "failed", r.text(`SELECT state FROM runs`))
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.resolved'`))
 }
+
+// Nothing is left of the run but its row: the process that sent it and its workflow are gone.
+func TestSweeperReadsBackAWriteWhoseWorkflowIsGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from  int64 // the call from which the payment is found
+		state run.State
+	}{
+		"it took effect": {1, run.StateExecuted},
+		"not found":      {1000, run.StateOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.declares("read")
+			r.provider.replies(func(n int64) run.Answer {
+				if n < c.from {
+					return run.Answer{Phase: attempt.Answered, Status: 404, Complete: true, Result: json.RawMessage(`{}`)}
+				}
+				return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{"id":"p1"}`)}
+			})
+			r.engine.dead.Store(true)
+			none := time.Duration(0)
+			out := r.must(r.do("pay", "one", `{"id":"p1"}`, func(q *run.Request) { q.Wait = &none }))
+			r.admin(`UPDATE runs SET state = 'sending', operation_type = 'write', sends = 1, sent_at = now(), updated_at = now() - interval '1 minute'`)
+			require.NoError(t, r.Sweep(t.Context()))
+			r.Drain(t.Context())
+			require.Equal(t, c.state, r.read(out.Run).State)
+			require.EqualValues(t, 1, r.provider.effects.Load(), "one look, and nothing is sent again")
+			require.JSONEq(t, `{"id":"p1"}`, r.provider.last())
+		})
+	}
+}
+
+// What the read-back needs cannot be read for a moment. The run is not given up for that.
+func TestSweeperWaitsForWhatAReadBackNeeds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.declares("read")
+	r.provider.replies(func(int64) run.Answer {
+		return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{"id":"p1"}`)}
+	})
+	r.engine.dead.Store(true)
+	out := r.must(r.do("pay", "one", `{"id":"p1"}`, noWait))
+	r.admin(`UPDATE runs SET state = 'sending', operation_type = 'write', sends = 1, sent_at = now(), updated_at = now() - interval '20 seconds'`)
+	away := error(fault.New(fault.CodeServiceUnavailable, ""))
+	r.keys.away.Store(&away)
+	require.NoError(t, r.Sweep(t.Context()))
+	r.keys.away.Store(nil)
+	require.Equal(t, run.StateSending, r.read(out.Run).State)
+	require.NoError(t, r.Sweep(t.Context()))
+	r.Drain(t.Context())
+	require.Equal(t, run.StateExecuted, r.read(out.Run).State)
+}

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
 )
 
 // recheck returns what follows from the approval that the run has. The run may be sent, or
@@ -55,19 +56,21 @@ func (s *Service) recheck(ctx context.Context, p prepared) (next, error) {
 	}
 	_, enough := a.Tally()
 	switch {
+	case a.Status == governance.ApprovalApproved && p.run.State == StateClaimed && enough && p.stopped != nil:
+		return stop(s.switchedOff(p.run), nil)
 	case a.Status == governance.ApprovalApproved && p.run.State == StateClaimed && enough:
 		return next{send: &p}, nil
 	case a.Status == governance.ApprovalApproved:
 		return s.supersede(ctx, p, a.ID, "A user who approved may no longer approve.")
 	case s.d.Now().Before(a.ExpiresAt):
-		return stop(waiting(p.run, a.ID, a.ExpiresAt, s.d.Now()), nil)
+		return stop(s.waiting(p.run, a.ID, a.Asking), nil)
 	}
 	return stop(s.timeOut(ctx, p, a))
 }
 
 // moved reports whether the held run's row has changed since it was read.
 func (s *Service) moved(ctx context.Context, r Run) (bool, error) {
-	now, err := s.get(ctx, r.TenantID, r.ID)
+	now, err := s.glance(ctx, r.TenantID, r.ID)
 	if err != nil {
 		return false, err
 	}
@@ -140,9 +143,10 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 	s.requireChanged(b, p.run)
 	approval.Close(b, p.run.TenantID, id, approval.Closing{Status: governance.ApprovalSuperseded, Reason: why})
 	p.noteApproval(b, audit.ApprovalSuperseded, id, string(governance.ApprovalSuperseded), map[string]any{"reason": why})
-	failpoint.Hit("before_supersede")
+	p.run.emitDecided(b, event.Decided{ApprovalID: id, Status: string(governance.ApprovalSuperseded), Reason: why})
+	failpoint.Hit("before_supersede", p.run.ID)
 	done, found, err := s.apply(ctx, p.run, b, changed)
-	failpoint.Hit("after_supersede")
+	failpoint.Hit("after_supersede", p.run.ID)
 	switch {
 	case err != nil:
 		return next{}, err
@@ -182,12 +186,18 @@ func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (fl
 		if err != nil || !escalated {
 			return err
 		}
-		return audit.Append(ctx, tx, p.approvalRecord(audit.ApprovalEscalated, a.ID, "", map[string]any{"expires_at": until.UTC()}))
+		b := &db.Batch{}
+		p.noteApproval(b, audit.ApprovalEscalated, a.ID, "", map[string]any{"expires_at": until.UTC()})
+		p.run.emitEscalated(b, event.Escalated{
+			Kind: "approval_timeout", Reason: expiredReason + " Owners and admins may decide too.", ApprovalID: a.ID, ExpiresAt: until.UTC(),
+		})
+		return b.SendIn(ctx, tx)
 	})
 	if err != nil {
 		return flow.Step{}, fmt.Errorf("run: escalate: %w", err)
 	}
-	return waiting(p.run, a.ID, until, s.d.Now()), nil
+	a.ExpiresAt, a.Escalated = until, true
+	return s.waiting(p.run, a.ID, a.Asking), nil
 }
 
 // closing is how a held run ends without being sent.
@@ -216,9 +226,10 @@ func (s *Service) closeHeld(ctx context.Context, p prepared, c closing) (flow.St
 	s.requireChanged(b, r)
 	approval.Close(b, r.TenantID, *r.ApprovalID, end)
 	p.noteApproval(b, closedAction(c.status), *r.ApprovalID, string(c.status), map[string]any{"reason": c.reason})
-	failpoint.Hit("before_close")
+	r.emitDecided(b, event.Decided{ApprovalID: *r.ApprovalID, Status: string(c.status), Reason: c.reason})
+	failpoint.Hit("before_close", r.ID)
 	done, found, err := s.apply(ctx, r, b, changed)
-	failpoint.Hit("after_close")
+	failpoint.Hit("after_close", r.ID)
 	if err != nil {
 		return flow.Step{}, err
 	}

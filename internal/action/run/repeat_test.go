@@ -237,7 +237,7 @@ func TestClaimThatLosesOneOfTwoKeysFindsTheWinner(t *testing.T) {
 // An engine that cannot be reached.
 type away struct{ *engine }
 
-func (away) StartRun(context.Context, flow.ActionRunInput, string, string) error {
+func (away) StartRun(context.Context, flow.ActionRunInput, string, flow.Listing) error {
 	return errors.New("connection refused")
 }
 
@@ -277,8 +277,8 @@ type lossy struct {
 	released chan struct{}
 }
 
-func (e lossy) StartRun(ctx context.Context, in flow.ActionRunInput, id, summary string) error {
-	_ = e.engine.StartRun(ctx, in, id, summary)
+func (e lossy) StartRun(ctx context.Context, in flow.ActionRunInput, id string, listing flow.Listing) error {
+	_ = e.engine.StartRun(ctx, in, id, listing)
 	<-e.released
 	return errors.New("connection reset")
 }

@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -39,12 +40,13 @@ type rig struct {
 	targets   *targets
 	engine    *engine
 	provider  *provider
+	keys      *keys
 	ahead     atomic.Int64 // how far the service's clock is ahead of ours, in nanoseconds
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), key: uuid.New(), provider: &provider{}}
+	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), key: uuid.New(), provider: &provider{}, keys: &keys{}}
 	r.targets = &targets{provider: r.provider}
 	r.engine = &engine{}
 	r.admin(`INSERT INTO tenants (id, name) VALUES ($1, 'test')`, r.tenant)
@@ -82,7 +84,7 @@ func (r *rig) process(e run.Engine, more ...func(*run.Config)) (*run.Service, *a
 	r.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet(), Now: r.now})
 	require.NoError(r.t, err)
 	s, err := run.New(cfg, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Journal: r.journal, Keys: testkit.Keys{}, Log: testkit.Quiet(), Now: r.now,
+		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Journal: r.journal, Keys: r.keys, Log: testkit.Quiet(), Now: r.now,
 	})
 	require.NoError(r.t, err)
 	sweeper.Own(approval.SubjectRun, s)
@@ -162,7 +164,7 @@ type engine struct {
 	telling atomic.Pointer[func()]
 }
 
-func (e *engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, _ string) error {
+func (e *engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID string, _ flow.Listing) error {
 	if e.dead.Load() {
 		return nil
 	}
@@ -243,8 +245,12 @@ type targets struct {
 	meanwhile atomic.Pointer[func()]
 	// credential is what calls are sent with; nil means that none is needed.
 	credential atomic.Pointer[uuid.UUID]
+	// switches are the kill switches that are set, as the verb is read.
+	switches atomic.Pointer[[]governance.KillSwitch]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
+	// taken counts the calls that were judged by what was read with their row.
+	taken atomic.Int64
 }
 
 func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, customer string, _ json.RawMessage) (run.Target, error) {
@@ -258,7 +264,20 @@ func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, custome
 	return t.target(name), nil
 }
 
+// TargetRead is Target as it is now, not as it was read.
+func (t *targets) TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, _ json.RawMessage) (run.Target, error) {
+	t.taken.Add(1)
+	return t.Target(ctx, tenant, name, customer, args)
+}
+
+func (t *targets) Digests(*datakey.Key, json.RawMessage) [][]byte { return [][]byte{} }
+
 func (t *targets) Mask(_ context.Context, _ uuid.UUID, _ verb.Name, texts run.Texts) run.Texts {
+	return texts
+}
+
+func (t *targets) MaskRead(_ context.Context, _ uuid.UUID, _ verb.Name, _ string, texts run.Texts, _ json.RawMessage) run.Texts {
+	t.taken.Add(1)
 	return texts
 }
 
@@ -267,7 +286,11 @@ func (t *targets) MaskMetadata(context.Context, uuid.UUID) func(verb.Name, json.
 }
 
 func (t *targets) target(name verb.Name) target {
-	out := target{provider: t.provider, credential: t.credential.Load(), read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	var names []string
+	if c := t.customer.Load(); c != nil && *c != "" {
+		names = []string{*c}
+	}
+	out := target{provider: t.provider, switches: t.switches.Load(), customerNames: names, credential: t.credential.Load(), read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -289,16 +312,18 @@ func (t *targets) target(name verb.Name) target {
 }
 
 type target struct {
-	provider   *provider
-	credential *uuid.UUID
-	policies   *governance.Set
-	schema     string
-	readBack   *verb.ReadBack
-	read       *run.Read
-	name       verb.Name
-	risk       verb.Risk
-	op         verb.Operation
-	idem       verb.Idempotency
+	provider      *provider
+	switches      *[]governance.KillSwitch
+	credential    *uuid.UUID
+	customerNames []string
+	policies      *governance.Set
+	schema        string
+	readBack      *verb.ReadBack
+	read          *run.Read
+	name          verb.Name
+	risk          verb.Risk
+	op            verb.Operation
+	idem          verb.Idempotency
 }
 
 func (t target) Risk() verb.Risk               { return t.risk }
@@ -308,11 +333,14 @@ func (t target) ReadBack() *verb.ReadBack      { return t.readBack }
 func (t target) SchemaHash() []byte            { return []byte(t.schema) }
 func (t target) PolicyVersion() int64          { return t.policies.Version() }
 func (t target) Connected() *fault.Error       { return nil }
+func (t target) CustomerNames() []string       { return t.customerNames }
 func (t target) CredentialID() *uuid.UUID      { return t.credential }
 
 func (t target) CredentialName() (kind, label string) { return "bearer", "the shop's" }
 
 func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
+
+func (t target) MaskResult(result json.RawMessage) json.RawMessage { return result }
 
 func (t target) Read() run.Read {
 	if t.read == nil {
@@ -323,6 +351,13 @@ func (t target) Read() run.Read {
 
 func (t target) Judge(_ context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
 	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about}), nil
+}
+
+func (t target) StoppedBy(about governance.Context) *governance.KillSwitch {
+	if t.switches == nil {
+		return nil
+	}
+	return governance.StoppedBy(*t.switches, t.name, about.AgentID)
 }
 
 func (t target) Meets([]governance.Condition, json.RawMessage, governance.Context) bool { return true }

@@ -110,18 +110,25 @@ type Run struct {
 	ErrorMessage   string
 	ErrorDetails   []fault.Detail
 	Retryable      bool
-	RetryAfter     time.Duration
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	SentAt         *time.Time
-	FinishedAt     *time.Time
+	// RetryAfter is how long the caller should wait, of a run that has ended. Of one that is
+	// claimed it is the pause that follows its last attempt, from UpdatedAt on.
+	RetryAfter time.Duration
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	SentAt     *time.Time
+	FinishedAt *time.Time
 	// ResolvedAt is when an unknown outcome became known, nil for any other run. ResolvedBy is
 	// the user who said so, with ResolveReason; nil where the provider's answer did.
 	ResolvedAt    *time.Time
 	ResolvedBy    *uuid.UUID
 	ResolveReason string
-	// key seals what is written to the row.
+	// Unreadable names what is stored and does not open: "args", the edited ones included, and
+	// "result". The run has none of it then, and is not sent.
+	Unreadable []string
+	// key seals what is written to the row; nil where it was not read or does not open.
 	key *datakey.Key
+	// masking is what masking the texts takes; nil where it was not read with the row.
+	masking json.RawMessage
 }
 
 func (r Run) ref() flow.RunRef {
@@ -131,6 +138,18 @@ func (r Run) ref() flow.RunRef {
 // ownWorkflow returns the id of the ActionRun workflow that drives the run where no other
 // workflow does.
 func (r Run) ownWorkflow() string { return flow.RunWorkflowID(r.TenantID, r.ClaimKey) }
+
+// listing returns what operators find the run's workflow by, and read of it.
+func (s *Service) listing(r Run) flow.Listing {
+	l := flow.Listing{
+		Kind: flow.KindAction, Tenant: r.TenantID, Verb: r.Verb.String(), Risk: string(r.Risk), Execution: r.ExecutionID,
+		Details: flow.ExecutionDetails(s.cfg.PublicURL, r.ExecutionID),
+	}
+	if r.AgentID != nil {
+		l.Subject = r.AgentID.String()
+	}
+	return l
+}
 
 // subject returns the run as the subject of an approval.
 func (r Run) subject() approval.Subject {
@@ -220,7 +239,7 @@ func withoutTexts(r dbsqlc.Run) Run {
 
 // fromListed turns a row of a list into a Run. The arguments and the result of a listed run
 // are empty. EditedArgs is not nil where the run has some.
-func fromListed(key *datakey.Key, r dbsqlc.ListRunsRow) Run {
+func fromListed(r dbsqlc.ListRunsRow) Run {
 	var row dbsqlc.Run
 	to := reflect.ValueOf(&row).Elem()
 	from := reflect.ValueOf(r)
@@ -230,7 +249,7 @@ func fromListed(key *datakey.Key, r dbsqlc.ListRunsRow) Run {
 		}
 	}
 	out := withoutTexts(row)
-	out.key, out.Args = key, json.RawMessage{}
+	out.Args = json.RawMessage{}
 	if r.Edited {
 		out.EditedArgs = json.RawMessage{}
 	}

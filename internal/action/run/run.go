@@ -17,6 +17,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -107,6 +108,11 @@ type Target interface {
 	// Judge decides about a call of the verb by the policies of PolicyVersion. The error is
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
+	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.
+	StoppedBy(about governance.Context) *governance.KillSwitch
+	// CustomerNames returns the texts that name the customer that the target was read for: ids
+	// and external ids of one record, or the one text that names no record.
+	CustomerNames() []string
 	// Meets reports whether the conditions of a grant are true for a call; one that
 	// cannot be judged is not.
 	Meets(conditions []governance.Condition, args json.RawMessage, about governance.Context) bool
@@ -119,6 +125,8 @@ type Target interface {
 	Check(args json.RawMessage) []fault.Detail
 	// Mask returns the arguments as they may be shown and stored.
 	Mask(args json.RawMessage) json.RawMessage
+	// MaskResult returns a result as others than the caller may see it.
+	MaskResult(result json.RawMessage) json.RawMessage
 	// Prepare builds the request and opens the credential. A fault refuses the call, except
 	// SERVICE_UNAVAILABLE, after which the step is repeated.
 	Prepare(ctx context.Context, args json.RawMessage) (Call, error)
@@ -145,9 +153,18 @@ type Targets interface {
 	// that the tenant has stored. The error is the fault VERB_NOT_FOUND where the tenant has
 	// no such verb.
 	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (Target, error)
+	// TargetRead is Target without the read: read is what the SQL function call_target
+	// returned for the call a moment ago.
+	TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, read json.RawMessage) (Target, error)
+	// Digests returns what call_target compares with the secrets that the tenant has stored:
+	// the digests of the values in the arguments that may be one.
+	Digests(key *datakey.Key, args json.RawMessage) [][]byte
 	// Mask returns the texts of a run as others than its caller may see them, also those of
 	// a verb that the tenant no longer has. A text that is nil stays nil.
 	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts Texts) Texts
+	// MaskRead is Mask with what the SQL function call_target has returned for the run's verb and
+	// customer a moment ago.
+	MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, texts Texts, read json.RawMessage) Texts
 	// MaskMetadata is Mask for the metadata of many runs. It reads once what they have in
 	// common.
 	MaskMetadata(ctx context.Context, tenant uuid.UUID) func(name verb.Name, metadata json.RawMessage) json.RawMessage
@@ -159,8 +176,8 @@ type Texts struct{ Args, Metadata, Result json.RawMessage }
 // Engine runs workflows. They are named by their ids.
 type Engine interface {
 	// StartRun starts a workflow for the claim. A start that was made before is not an
-	// error. Operators read summary.
-	StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error
+	// error. Operators find the workflow by listing.
+	StartRun(ctx context.Context, in flow.ActionRunInput, workflowID string, listing flow.Listing) error
 	// IsOpen reports whether the workflow is open. found is false where the engine does not
 	// know the workflow.
 	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
@@ -182,6 +199,8 @@ type Config struct {
 	// OneProcess: callers wait, and workflows run, in this process. Then a claim hands its
 	// row to the workflow, and notices to other processes are gathered.
 	OneProcess bool
+	// PublicURL is the address of the API for people, "" where it is not known.
+	PublicURL string
 	// Sends is how many calls to providers this process makes at once (DefaultSends).
 	Sends int
 	// Patience is how long a step waits for its call before it is said to be under way (1 s).
@@ -237,6 +256,8 @@ type Service struct {
 	sends    *share.Pool
 	underway *underway
 	sweeping *sweeping
+	before   *claimedBefore
+	polled   *polled
 }
 
 // New checks the collaborators.
@@ -250,6 +271,6 @@ func New(cfg Config, d Deps) (*Service, error) {
 	cfg = cfg.withDefaults()
 	return &Service{
 		d: d, q: dbsqlc.New(), cfg: cfg, hub: newHub(), carried: newCarried(),
-		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(), sweeping: newSweeping(),
+		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(), sweeping: newSweeping(), before: newClaimedBefore(), polled: newPolled(),
 	}, nil
 }

@@ -14,8 +14,10 @@ import (
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
 )
 
 // sendOnce makes one attempt at the provider. The row moves to sending, and that commits,
@@ -45,6 +47,12 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
 		return step, err
 	}
+	if p.stopped != nil && mayResend(p.target) {
+		return s.switchedOff(p.run), nil
+	}
+	if wait := s.pauseOf(p.run); wait > 0 {
+		return flow.Step{State: p.run.State, After: wait}, nil
+	}
 	once := natureOf(p.target)
 	call, err := p.target.Prepare(ctx, p.run.Effective())
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable {
@@ -64,10 +72,10 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	p.run.Sends = sends
 	alive := s.keepAlive(ctx, p.run, began)
 	defer alive.stop()
-	failpoint.Hit("after_sending")
+	failpoint.Hit("after_sending", p.run.ID)
 	answer := call.Send(ctx, providerKey(p.run), alive.mayBegin)
 	defer answer.free()
-	failpoint.Hit("after_response")
+	failpoint.Hit("after_response", p.run.ID)
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
 	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), before, p.run.span(s.d.Now())))
@@ -107,10 +115,10 @@ func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (f
 // sent, this time included, and what is known of the earlier attempts. With 0 the run must
 // not be sent.
 func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, before history, err error) {
-	failpoint.Hit("before_sending")
+	failpoint.Hit("before_sending", p.run.ID)
 	r := p.run
 	b := &db.Batch{}
-	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String()}
+	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider}
 	if r.KeyID != nil {
 		text := r.KeyID.String()
 		gate.KeyID = &text
@@ -121,7 +129,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
-		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(),
+		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
 	})
 	s.requireChanged(b, r)
 	action := audit.RunAllowed
@@ -131,6 +139,9 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	rec := p.record(action)
 	rec.ID, rec.Details = uuid.Must(uuid.NewV7()), p.letThroughBy()
 	audit.Queue(b, rec)
+	if p.verdict.Notify && r.Sends == 0 { // the tenant is told once, however many attempts follow
+		r.emit(b, event.Notified{Call: r.eventCall(), PolicyName: r.PolicyName, Reason: r.Reason, Args: rec.Input}, r.releasedBy()...)
+	}
 	p.queueMatches(b)
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
@@ -168,7 +179,8 @@ func (s *Service) takeBack(ctx context.Context, p prepared, m lostMark) (flow.St
 const lookAgain = 50 * time.Millisecond
 
 // notSendable returns what follows where the gate was closed. The run has ended meanwhile, a
-// crash left it in sending, its key was revoked, or policies or approvals have changed.
+// crash left it in sending, its key was revoked, a kill switch covers it, or policies or
+// approvals have changed.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// This comes first, so that a repeat of this step reads everything again.
 	s.carried.forgetJudgement(ref)
@@ -204,6 +216,10 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 		return s.expire(ctx, p)
 	}
 	if p.run.State == StateSending || p.run.MaybeSent {
+		if p.stopped != nil && mayResend(p.target) {
+			// The next step looks at everything else that a repeat depends on.
+			return flow.Step{State: p.run.State, After: lookAgain}, nil
+		}
 		if p.run.Held || p.run.GrantID != nil || p.run.expired(s.d.Now()) || p.mayRepeat() != "" || !mayResend(p.target) {
 			return s.giveUpUnknown(ctx, p)
 		}
@@ -211,7 +227,7 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	}
 	step, err := s.Govern(ctx, ref)
 	if !step.Done && step.State == StateClaimed {
-		step.After = lookAgain
+		step.After = max(step.After, lookAgain)
 	}
 	return step, err
 }
@@ -239,11 +255,11 @@ const recordEvery = 250 * time.Millisecond
 // recordAnswer commits what follows from the answer. It tries again until that succeeds or
 // the step's time is over.
 func (s *Service) recordAnswer(ctx context.Context, p prepared, st settlement) (flow.Step, error) {
-	failpoint.Hit("before_record")
+	failpoint.Hit("before_record", p.run.ID)
 	for {
 		step, err := s.recordOnce(ctx, p, st)
 		if err == nil {
-			failpoint.Hit("after_record")
+			failpoint.Hit("after_record", p.run.ID)
 			return step, nil
 		}
 		s.d.Log.WarnContext(ctx, "recording a provider's answer failed, trying again", "run_id", p.run.ID, "error", err)
@@ -262,7 +278,7 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	r := p.run
 	maybeSent := !st.harmless && p.target.Operation() == verb.Write
 	b := &db.Batch{}
-	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost})
+	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost, PauseMs: st.after.Milliseconds()})
 	s.requireChanged(b, r)
 	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
 	err := s.d.DB.Send(ctx, r.TenantID, b)

@@ -326,6 +326,7 @@ func TestRunThatMayHaveBeenSentIsNotCancelledOrRefused(t *testing.T) {
 	_, err = r.Cancel(t.Context(), who, "e1")
 	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
 	r.admin(`UPDATE api_keys SET revoked_at = now()`)
+	r.ahead.Add(int64(step.After))
 	_, err = r.Send(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, run.StateOutcomeUnknown, (<-answered).Run.State)

@@ -68,5 +68,9 @@ func moves() []move {
 		{"FinishRun", []State{StateSending, StateClaimed}, []State{StateOutcomeUnknown}},
 		{"HandOverRun", []State{StateClaimed, StateSending, StatePending, StateIntercepted}, nil},
 		{"MarkAlive", []State{StateSending}, nil},
+		// What a customer's calls contain is erased when they have ended.
+		{"EraseRuns", []State{
+			StateBlocked, StateRefused, StateRejected, StateExpired, StateCancelled, StateIntercepted, StateExecuted, StateFailed, StateOutcomeUnknown,
+		}, nil},
 	}
 }

@@ -79,7 +79,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	repaired, of := 0, map[uuid.UUID]int{}
 	for range sweepPages {
 		rows, err := s.q.UnfinishedRuns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnfinishedRunsParams{
-			Before: now.Add(-s.cfg.SweepAfter), AfterAt: w.from.UpdatedAt, AfterID: w.from.ID, Most: sweepPage,
+			Before: now.Add(-s.cfg.SweepAfter), AfterTenant: w.from.TenantID, AfterID: w.from.ID, Most: sweepPage,
 		})
 		if err != nil {
 			return fmt.Errorf("run: sweep: %w", err)
@@ -133,14 +133,68 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 		return nil
 	case r.State == StateSending || r.MaybeSent && (found || !own):
 		// There is no workflow left that could know the outcome of the call.
-		_, err = s.giveUpUnknown(ctx, prepared{run: r})
-		return err
+		return s.lose(ctx, r)
 	case !own:
 		return s.abandon(ctx, r)
 	case !found || r.Attempt > 1 && s.d.Now().Sub(r.UpdatedAt) < s.cfg.SweepAfter*abandonAfter:
 		return s.start(ctx, r)
 	default:
 		return s.abandon(ctx, r)
+	}
+}
+
+// looksWithin is how long a lost run waits for its read-back.
+const looksWithin = time.Minute
+
+// lose ends a run that may have been sent and whose workflow is gone. Where its verb declares
+// a read-back, the provider is asked once, apart from the pass: it may be slow. That takes a
+// place of a call. Where none is free, or what the read needs cannot be read now, the next pass
+// tries again.
+func (s *Service) lose(ctx context.Context, r Run) error {
+	p, err := s.lost(ctx, r)
+	later := fault.HasCode(err, fault.CodeServiceUnavailable)
+	if err == nil && p.target.ReadBack() != nil {
+		release, free := s.sends.Try(r.TenantID.String(), r.Verb.Provider)
+		if free {
+			s.underway.wg.Go(func() {
+				defer release()
+				s.loseApart(context.WithoutCancel(ctx), p)
+			})
+			return nil
+		}
+		later = true
+	}
+	if later && s.d.Now().Sub(r.UpdatedAt) < looksWithin {
+		return nil
+	}
+	_, err = s.giveUpUnknown(ctx, prepared{run: r})
+	return err
+}
+
+// lost returns a lost run with its verb.
+func (s *Service) lost(ctx context.Context, r Run) (p prepared, err error) {
+	if p.run, err = s.get(ctx, r.TenantID, r.ID); err != nil {
+		return prepared{}, err
+	}
+	p.target, err = s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), p.run.Effective())
+	return p, err
+}
+
+// loseApart is lose for a run with a read-back. A panic is logged, as one of a send is.
+func (s *Service) loseApart(ctx context.Context, p prepared) {
+	defer s.recovered(ctx, p.run.ID)
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	if _, err := s.giveUpUnknown(ctx, p); err != nil {
+		s.d.Log.WarnContext(ctx, "run not repaired", "run_id", p.run.ID, "error", err)
+	}
+}
+
+// recovered logs a panic and ends it.
+func (s *Service) recovered(ctx context.Context, run uuid.UUID) {
+	if v := recover(); v != nil {
+		// The value of a panic may quote what it failed on.
+		s.d.Log.ErrorContext(ctx, "a read-back panicked", "run_id", run, "panic", fmt.Sprintf("%T", v))
 	}
 }
 

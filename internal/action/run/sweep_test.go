@@ -26,8 +26,10 @@ func TestStuckRunsOfATenantDoNotFillTheSweeper(t *testing.T) {
 	other, id := uuid.New(), uuid.New()
 	r.admin(`INSERT INTO tenants (id, name) VALUES ($1, 'other')`, other)
 	workflow := flow.RunWorkflowID(other, "last")
-	r.admin(`INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', $2::text, 'tenant_id', $1::text,
-	         'claim_key', 'last', 'execution_id', 'last', 'workflow_id', $3::text, 'updated_at', now()))).* FROM runs r LIMIT 1`,
+	r.admin(`INSERT INTO runs (tenant_id, id, workflow_id, claim_key, execution_id, provider, verb, args, fingerprint, dry_run, metadata,
+	                           request_id, source_addr, give_up_at, expires_at)
+	         SELECT $1, $2, $3, 'last', 'last', provider, verb, args, fingerprint, dry_run, metadata, request_id, source_addr, give_up_at, expires_at
+	           FROM runs LIMIT 1`,
 		other, id, workflow)
 	r.engine.dead.Store(false)
 	r.ahead.Store(int64(time.Minute))

@@ -58,9 +58,6 @@ type underwayCall struct {
 	done chan struct{}
 	step flow.Step
 	err  error
-	// kept: no step waited at the end, at, and a pause has to follow.
-	kept bool
-	at   time.Time
 	// queued is closed when the attempt has to wait for its turn.
 	queued chan struct{}
 	// left: no step waits any longer, so the workflow is told of the end.
@@ -104,11 +101,7 @@ func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) 
 		if u.calls[ref] == c {
 			delete(u.calls, ref)
 		}
-		step := c.step
-		if c.kept {
-			step.After = max(step.After-s.d.Now().Sub(c.at), time.Millisecond)
-		}
-		return step, c.err
+		return c.step, c.err
 	default:
 		c.left = true
 		return flow.Step{State: StateSending, After: underWayAfter, UnderWay: true}, nil
@@ -143,15 +136,10 @@ func (s *Service) sendApart(ctx context.Context, ref flow.RunRef, c *underwayCal
 	defer u.wg.Done()
 	step, err := s.sendSafely(ctx, ref, c)
 	u.mu.Lock()
-	c.step, c.err, c.at = step, err, s.d.Now()
+	c.step, c.err = step, err
 	tell := c.left
 	if tell {
-		// The workflow reads the row, which does not have the pause.
-		if c.kept = err == nil && !step.Done && step.After > 0 && step.ApprovalID == ""; c.kept {
-			time.AfterFunc(step.After, func() { u.forget(ref, c) })
-		} else {
-			delete(u.calls, ref)
-		}
+		delete(u.calls, ref) // the workflow reads the row
 	}
 	close(c.done)
 	u.mu.Unlock()
@@ -171,15 +159,6 @@ func (s *Service) sendSafely(ctx context.Context, ref flow.RunRef, c *underwayCa
 		}
 	}()
 	return s.sendInTurn(ctx, ref, c)
-}
-
-// forget drops an attempt that no step has asked about.
-func (u *underway) forget(ref flow.RunRef, c *underwayCall) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.calls[ref] == c {
-		delete(u.calls, ref)
-	}
 }
 
 // sendInTurn waits for the share of the run's tenant and provider, then makes the attempt.
@@ -231,7 +210,7 @@ func (s *Service) waitingRun(ctx context.Context, ref flow.RunRef) (Run, error) 
 	case isMissing(err):
 		return Run{}, nil
 	case err == nil:
-		s.carried.addClaim(r)
+		s.carried.addClaim(claimedRun{run: r})
 	}
 	return r, err
 }

@@ -73,7 +73,8 @@ func TestProviderThatHangsKeepsOnlyItsShare(t *testing.T) {
 	require.EqualValues(t, len(refs), r.provider.effects.Load())
 }
 
-// The provider asks for a pause in an answer that no step has waited for.
+// The provider asks for a pause in an answer that no step has waited for. The step that reads
+// it may be lost, and is repeated, perhaps by another process.
 func TestPauseAfterALateAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -96,11 +97,14 @@ func TestPauseAfterALateAnswerIsKept(t *testing.T) {
 	require.True(t, step.UnderWay)
 	close(goOn)
 	require.Eventually(t, func() bool { return r.engine.nudged.Load() > 0 }, 20*time.Second, 10*time.Millisecond)
-	step, err = r.Send(t.Context(), one)
-	require.NoError(t, err)
-	require.Equal(t, run.StateClaimed, step.State)
-	require.Greater(t, step.After, time.Second)
-	require.EqualValues(t, 1, r.provider.effects.Load(), "the pause was not over")
+	for _, process := range []*run.Service{r.Service, r.Service, r.another()} {
+		step, err = process.Send(t.Context(), one)
+		require.NoError(t, err)
+		require.Equal(t, run.StateClaimed, step.State)
+		require.Greater(t, step.After, time.Second)
+		require.EqualValues(t, 1, r.provider.effects.Load(), "the pause was not over")
+	}
+	r.ahead.Store(int64(20 * time.Second))
 	step, err = r.Send(t.Context(), one)
 	require.NoError(t, err)
 	require.Equal(t, flow.Step{State: run.StateExecuted, Done: true}, step)
@@ -143,4 +147,30 @@ func TestCallThatWasGivenUpMeanwhileDoesNotBegin(t *testing.T) {
 		return err == nil && step == flow.Step{State: run.StateOutcomeUnknown, Done: true}
 	}, 20*time.Second, 10*time.Millisecond)
 	require.Zero(t, r.provider.effects.Load())
+}
+
+// Another machine's clock says when the pause began. A process whose clock is behind that one
+// still waits for the pause only once.
+func TestPauseIsNotLongerWhereTheClockIsBehind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ahead.Store(-int64(time.Minute))
+	r.provider.replies(func(n int64) run.Answer {
+		if n == 1 {
+			return run.Answer{Phase: attempt.Answered, Status: 429, Complete: true, RetryAfter: 5 * time.Second}
+		}
+		return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(`{}`)}
+	})
+	one := r.claims("pay", 1)[0]
+	for range 3 {
+		step, err := r.Send(t.Context(), one)
+		require.NoError(t, err)
+		require.Equal(t, run.StateClaimed, step.State)
+		require.InDelta(t, 5*time.Second, step.After, float64(4*time.Second))
+	}
+	require.EqualValues(t, 1, r.provider.effects.Load(), "the pause was not over")
+	r.ahead.Add(int64(5 * time.Second))
+	step, err := r.Send(t.Context(), one)
+	require.NoError(t, err)
+	require.Equal(t, flow.Step{State: run.StateExecuted, Done: true}, step)
 }

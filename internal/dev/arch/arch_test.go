@@ -49,7 +49,7 @@ func sourceFiles(t *testing.T) []sourceFile {
 			return err
 		}
 		name := entry.Name()
-		if entry.IsDir() && rel != "." && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" || rel == "tools") {
+		if entry.IsDir() && rel != "." && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" || otherModule(path)) {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(name, ".go") {
@@ -69,6 +69,12 @@ func sourceFiles(t *testing.T) []sourceFile {
 	require.NoError(t, filepath.WalkDir(root, walk))
 	require.NotEmpty(t, files)
 	return files
+}
+
+// otherModule reports whether the folder has a go.mod of its own.
+func otherModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 func importPaths(t *testing.T, file *ast.File) []string {
@@ -176,6 +182,8 @@ func TestProductBinaryCarriesNoDevelopmentServer(t *testing.T) {
 		"go.temporal.io/server",
 		"github.com/temporalio/ui-server",
 		"modernc.org/sqlite",
+		"go.temporal.io/auto-scaled-workers", // these two are replaced, see internal/dev/leftout
+		"cloud.google.com/go/storage",
 		module + "/internal/dev/devserver",
 		module + "/internal/dev/testkit",
 		module + "/cmd/agentruntime-dev",
@@ -188,6 +196,32 @@ func TestProductBinaryCarriesNoDevelopmentServer(t *testing.T) {
 					t.Errorf("%s links %s, by way of %s", product, path, importer)
 				}
 			}
+		}
+	}
+}
+
+// The Temporal server can start workers in three clouds and archive into two. That is a third
+// of what it compiles, and a development server does neither; see internal/dev/leftout.
+func TestDevelopmentBinaryCarriesNoClouds(t *testing.T) {
+	t.Parallel()
+	never := []string{
+		"k8s.io", "sigs.k8s.io", "github.com/envoyproxy", "cloud.google.com/go/run", "cloud.google.com/go/monitoring",
+		"github.com/aws/aws-sdk-go-v2/service/ecs", "github.com/aws/aws-sdk-go-v2/service/lambda",
+	}
+	for _, path := range goList(t, "-deps", "./cmd/agentruntime-dev") {
+		for _, forbidden := range never {
+			require.False(t, under(path, forbidden), "cmd/agentruntime-dev compiles %s", path)
+		}
+	}
+}
+
+// The build for a Temporal server that runs already is quick to compile and small.
+func TestDevelopmentBinaryForAnotherServerContainsNone(t *testing.T) {
+	t.Parallel()
+	never := []string{"go.temporal.io/server", "github.com/temporalio/ui-server", "modernc.org/sqlite", module + "/internal/dev/bench"}
+	for _, path := range goList(t, "-deps", "-tags", "external", "./cmd/agentruntime-dev") {
+		for _, forbidden := range never {
+			require.False(t, under(path, forbidden), "cmd/agentruntime-dev with the tag external compiles %s", path)
 		}
 	}
 }
@@ -217,6 +251,8 @@ func lanePrefix(file *ast.File) string {
 			return "TestConformance"
 		case "//go:build chaos":
 			return "TestChaos"
+		case "//go:build soak":
+			return "TestSoak"
 		}
 	}
 	return ""

@@ -46,8 +46,10 @@ func layers() []layer {
 		{"db", []string{"db/dbsqlc", "internal/kernel/fault"}},
 		{"workflows", []string{kernel}},
 		{"activities", slices.Concat([]string{kernel, service, probes}, domains)},
-		{"worker", []string{"activities", "workflows", "internal/kernel/flow"}},
+		{"worker", []string{"activities", "workflows", "internal/kernel/flow", "internal/kernel/fault"}},
 		{"api", slices.Concat([]string{kernel, record, service}, domains)},
+		// The program that writes the document adds the events.
+		{"api/openapi", []string{"internal/record/event"}},
 		{"api/", []string{kernel}},
 		{"cmd/agentruntime", []string{"internal/process/cli"}},
 		// The development binary starts and measures everything, so it may see most of it.
@@ -62,9 +64,12 @@ func layers() []layer {
 
 		// Parts that must stay free of the service, so that the service can be linked without them.
 		{probes, nil},
+		{"internal/dev/mailbox", nil},
 		{"internal/dev/sandbox", nil},
+		// It is compiled before everything, and in seconds.
+		{"internal/dev/progress", nil},
 		// The benchmark fills catalogs below the API; it gets the servers from the command.
-		{"internal/dev/bench", []string{"internal/kernel/actor", "internal/kernel/verb", "internal/provider/catalog", "db"}},
+		{"internal/dev/bench", []string{"internal/kernel/actor", "internal/kernel/verb", "internal/provider/catalog", "internal/record/quota", "db"}},
 		{"internal/dev/devserver/datadir", nil},
 		{"internal/dev/devserver/port", nil},
 		{"internal/dev/devserver/postgres", []string{"internal/dev/devserver/"}},

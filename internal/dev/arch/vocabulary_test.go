@@ -115,8 +115,8 @@ func vocabularies() []struct {
 			"kinds of actors", "internal/kernel/actor",
 			text([]actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}), nil,
 		},
-		// The states of a run end in the same words.
-		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State"}},
+		// The states of a run and of a delivery end in the same words.
+		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State", "internal/kernel/flow.DeliveryState"}},
 		{"approval kinds", "internal/kernel/governance", text(governance.ApprovalKinds()), nil},
 		{
 			"credential kinds", "internal/kernel/credential",

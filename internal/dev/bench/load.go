@@ -29,7 +29,7 @@ type Sample struct {
 	Clients            int
 	Requests           int64
 	Errors             int64
-	FirstError         error
+	FirstError         error   `json:"-"`
 	Rate               float64 // requests a second
 	P50, P95, P99, Max time.Duration
 	CPU                time.Duration // per request

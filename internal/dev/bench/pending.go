@@ -158,6 +158,7 @@ func (p pendingRuns) print(w io.Writer) error {
 func (p pendingRuns) goals() []Goal {
 	return []Goal{
 		{What: "decision to recorded outcome, p99, idle, s", Ratio: p.decision.P99.Seconds(), AtMost: 0.1},
+		{What: "SQL trips of a decision", Ratio: p.decision.SQL, AtMost: 12},
 		{What: fmt.Sprintf("runs beside %d pending / without, rate at 16 clients", p.n), Ratio: p.beside.Rate / p.before.Rate, AtLeast: 0.9},
 		{What: "resident memory of a pending run, KB", Ratio: float64(p.bytes) / 1024, AtMost: 50},
 	}

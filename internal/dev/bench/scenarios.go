@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/record/quota"
 )
 
 // credential is an API key or a user's token.
@@ -103,7 +104,11 @@ func (b *benchmark) fill(ctx context.Context, tenantID uuid.UUID, n int) error {
 		return err
 	}
 	defer pool.Close()
-	c, err := catalog.New(catalog.Deps{DB: pool})
+	quotas, err := quota.New(map[string]int64{string(quota.Verbs): int64(2 * n), string(quota.Catalog): int64(2 * n)})
+	if err != nil {
+		return err
+	}
+	c, err := catalog.New(catalog.Deps{DB: pool, Quotas: quotas})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package deploycheck
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -29,6 +30,7 @@ type service struct {
 	Command     []string
 	Restart     string
 	Ports       []string
+	Profiles    []string
 	Networks    []string
 	Volumes     []string
 	Environment map[string]string
@@ -67,7 +69,7 @@ func load(t *testing.T) compose {
 }
 
 // ours are the services that run the product binary.
-func ours() []string { return []string{"api", "worker", "migrate"} }
+func ours() []string { return []string{"api", "worker", "migrate", "codec"} }
 
 func TestServices(t *testing.T) {
 	t.Parallel()
@@ -76,7 +78,7 @@ func TestServices(t *testing.T) {
 		names = append(names, name)
 	}
 	require.ElementsMatch(t, []string{
-		"postgres", "temporal-schema", "temporal", "temporal-namespace", "temporal-ui", "migrate", "api", "worker",
+		"postgres", "temporal-schema", "temporal", "temporal-namespace", "temporal-ui", "migrate", "api", "worker", "codec",
 	}, names)
 }
 
@@ -133,9 +135,10 @@ func TestDependencies(t *testing.T) {
 		"temporal":           {"temporal-schema": completed},
 		"temporal-namespace": {"temporal": healthy},
 		"temporal-ui":        {"temporal": healthy},
-		"migrate":            {"postgres": healthy},
+		"migrate":            {"postgres": healthy, "temporal-namespace": completed},
 		"api":                {"migrate": completed, "temporal-namespace": completed},
 		"worker":             {"migrate": completed, "temporal-namespace": completed},
+		"codec":              {},
 	}
 	services := load(t).Services
 	for name, s := range services {
@@ -169,13 +172,46 @@ func TestOnlyTheAPIIsReachableFromOutside(t *testing.T) {
 	require.Equal(t, []string{"${API_PORT:-8080}:8080"}, c.Services["api"].Ports)
 	require.Equal(t, []string{"127.0.0.1:${TEMPORAL_UI_PORT:-8233}:8080"}, c.Services["temporal-ui"].Ports, "it has no login")
 	for name, s := range c.Services {
-		if name == "api" || name == "temporal-ui" {
+		if name == "api" || name == "temporal-ui" || name == "codec" {
 			continue
 		}
 		require.Empty(t, s.Ports, name)
 		if name != "worker" {
 			require.Equal(t, []string{"inside"}, s.Networks, name)
 		}
+	}
+}
+
+// A profile keeps the codec, which needs an issuer, out of a plain docker compose up.
+func TestCodecIsForOperatorsOnly(t *testing.T) {
+	t.Parallel()
+	services := load(t).Services
+	for name, s := range services {
+		if name != "codec" {
+			require.Empty(t, s.Profiles, name)
+		}
+	}
+	codec, ui := services["codec"], services["temporal-ui"]
+	require.Equal(t, []string{"codec"}, codec.Profiles)
+	require.Equal(t, []string{"outside"}, codec.Networks, "it needs no database")
+	require.Equal(t, []string{"127.0.0.1:${CODEC_PORT:-8090}:8080"}, codec.Ports, "a proxy ends TLS")
+	require.Equal(t, "${TEMPORAL_CODEC_ENDPOINT:-}", ui.Environment["TEMPORAL_CODEC_ENDPOINT"])
+	require.Equal(t, "true", ui.Environment["TEMPORAL_CODEC_PASS_ACCESS_TOKEN"])
+	require.Equal(t, codec.Environment["CODEC_ISSUER"], ui.Environment["TEMPORAL_AUTH_PROVIDER_URL"], "the codec takes the tokens of the UI's login")
+	for _, name := range []string{"TEMPORAL_CODEC_KEY", "TEMPORAL_CODEC_KEY_ID"} {
+		require.Equal(t, services["worker"].Environment[name], codec.Environment[name])
+	}
+}
+
+// The web interface of Temporal ignores a variable that it does not know.
+func TestVariablesOfTheUIAreKnownToIt(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/temporalio/ui-server/v2").Output()
+	require.NoError(t, err)
+	template, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "config", "docker.yaml"))
+	require.NoError(t, err)
+	for variable := range load(t).Services["temporal-ui"].Environment {
+		require.Contains(t, string(template), `env "`+variable+`"`)
 	}
 }
 
@@ -188,15 +224,15 @@ func TestOurContainersAreHardened(t *testing.T) {
 		require.Equal(t, []string{"ALL"}, s.CapDrop, name)
 		require.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
 		require.Empty(t, s.Volumes, name)
-		// The image's probe asks the API; where there is none it must not run.
-		require.Equal(t, name != "api", s.Healthcheck.Disable, name)
+		// The image's probe asks a server; where there is none it must not run.
+		require.Equal(t, name != "api" && name != "codec", s.Healthcheck.Disable, name)
 	}
 }
 
 func TestStoppingWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
 	c := load(t)
-	for _, name := range []string{"api", "worker"} {
+	for _, name := range []string{"api", "worker", "codec"} {
 		grace, err := time.ParseDuration(c.Services[name].StopGracePeriod)
 		require.NoError(t, err)
 		drain, err := time.ParseDuration(c.Services[name].Environment["DRAIN_TIMEOUT"])
@@ -247,8 +283,12 @@ func TestEachProcessGetsOnlyItsSecrets(t *testing.T) {
 	services := load(t).Services
 	withheld := map[string][]string{
 		"api":     {"MIGRATE_DATABASE_URL"},
-		"worker":  {"MIGRATE_DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "JWT_VERIFYING_SEEDS"},
+		"worker":  {"MIGRATE_DATABASE_URL", "API_KEY_PEPPER", "SMTP_URL", "JWT_SIGNING_SEED", "JWT_VERIFYING_SEEDS"},
 		"migrate": {"DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "VAULT_KEYS", "TEMPORAL_CODEC_KEY", "AUDIT_SIGNING_KEY"},
+		"codec": {
+			"DATABASE_URL", "MIGRATE_DATABASE_URL", "API_KEY_PEPPER", "JWT_SIGNING_SEED", "JWT_VERIFYING_SEEDS", "VAULT_KEYS", "AUDIT_SIGNING_KEY",
+			"TEMPORAL_AUTH_CLIENT_SECRET",
+		},
 	}
 	for name, never := range withheld {
 		for _, variable := range never {
@@ -264,7 +304,7 @@ func TestEachProcessGetsOnlyItsSecrets(t *testing.T) {
 func TestNoSecretIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	secret := regexp.MustCompile(`PASSWORD|PWD|PEPPER|SEED$|SECRET|VAULT_KEYS|_KEY$`)
-	fromFile := regexp.MustCompile(`^\$\{[A-Z_]+:\?[^}]+\}$`)
+	fromFile := regexp.MustCompile(`^\$\{[A-Z_]+:(\?[^}]+|-)\}$`)
 	inURL := regexp.MustCompile(`://[^:/]+:([^@]*)@`)
 	for name, s := range load(t).Services {
 		for variable, value := range s.Environment {
@@ -312,20 +352,22 @@ func TestConfigurationIsComplete(t *testing.T) {
 	const key = "Lf4S1nVtZ0ahXkQ9cJ7mYw2rGdB8uEoT5pKi3NxHsRg="
 	filled := map[string]string{
 		"VAULT_KEYS": "v1:" + key, "API_KEY_PEPPER": key, "JWT_SIGNING_SEED": key, "TEMPORAL_CODEC_KEY": key,
-		"AUDIT_SIGNING_KEY": key,
+		"AUDIT_SIGNING_KEY": key, "PUBLIC_URL": "https://runtime.example.com", "SMTP_URL": "smtps://mail.example.com", "MAIL_FROM": "no-reply@example.com",
+		"CODEC_ORIGINS": "https://temporal.example.com", "CODEC_JWKS_URL": "https://id.example.com/keys", "CODEC_ISSUER": "https://id.example.com",
+		"CODEC_AUDIENCE": "temporal-codec", "CODEC_CLAIM": "groups=operators",
 	}
 	services := load(t).Services
-	for _, name := range []string{"migrate", "worker", "api"} {
+	for _, name := range ours() {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, []string{name}, services[name].Command)
 			for variable, value := range services[name].Environment {
 				t.Setenv(variable, reference.ReplaceAllStringFunc(value, func(match string) string {
 					found := reference.FindStringSubmatch(match)
-					if found[2] == ":-" {
-						return found[3]
-					}
 					if value, ok := filled[found[1]]; ok {
 						return value
+					}
+					if found[2] == ":-" {
+						return found[3]
 					}
 					return "a1b2c3d4"
 				}))

@@ -203,6 +203,18 @@ func TestUIAnswers(t *testing.T) {
 		require.NoError(t, res.Body.Close())
 		require.Contains(t, string(body), want, path)
 	}
+	// A page on the web can point a name of its own at either address.
+	for _, addr := range []string{strings.TrimPrefix(ui.URL, "http://"), ui.inner} {
+		for host, want := range map[string]int{addr: http.StatusOK, "evil.example": http.StatusForbidden} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/api/v1/namespaces/default", http.NoBody)
+			require.NoError(t, err)
+			req.Host = host
+			res, err := (&http.Client{Timeout: time.Minute}).Do(req)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, want, res.StatusCode, "%s at %s", host, addr)
+		}
+	}
 	_, err = StartUI(t.Context(), UIConfig{Addr: strings.TrimPrefix(ui.URL, "http://"), TemporalAddr: server.Addr})
 	require.ErrorContains(t, err, "choose another")
 	ui.Stop()
@@ -218,25 +230,4 @@ func TestTakenPortsSayWhatToDo(t *testing.T) {
 	_, err = StartTemporal(t.Context(), TemporalConfig{FrontendAddr: l.Addr().String(), Dir: t.TempDir(), Log: quiet()})
 	require.ErrorContains(t, err, l.Addr().String())
 	require.ErrorContains(t, err, "choose another")
-}
-
-func TestSecretsAreMadeOnce(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	first, err := LoadOrCreateSecrets(dir)
-	require.NoError(t, err)
-	again, err := LoadOrCreateSecrets(dir)
-	require.NoError(t, err)
-	require.Equal(t, first, again)
-	require.Len(t, first.KEK, 32)
-	require.NotEqual(t, first.KEK, first.Pepper)
-	require.Equal(t, "[redacted]", fmt.Sprint(first))
-	for _, name := range []string{"kek", "pepper", "jwt", "codec"} {
-		info, err := os.Stat(filepath.Join(dir, "keys", name))
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode())
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "keys", "kek"), []byte("damaged"), 0o600))
-	_, err = LoadOrCreateSecrets(dir)
-	require.ErrorContains(t, err, "restore it")
 }

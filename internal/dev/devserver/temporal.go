@@ -1,5 +1,5 @@
 // Package devserver runs, inside one process, what the product needs around it: a
-// Temporal server, its web interface, and the keys of a development installation.
+// Temporal server and its web interface.
 // Package postgres below it runs the database. It is the only package that links the
 // Temporal server (200 MB), so only cmd/agentruntime-dev and tests import it.
 package devserver

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/log"
 	"go.temporal.io/server/common/persistence/sql/sqlplugin/postgresql"
@@ -18,6 +19,8 @@ import (
 	"go.temporal.io/server/tools/common/schema"
 	sqltool "go.temporal.io/server/tools/sql"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"agentruntime/internal/kernel/flow"
 )
 
 // visibilityConns is the size of the visibility store's pool. Two cores keep no
@@ -50,7 +53,7 @@ func prepareMainStore(ctx context.Context, store *config.SQL, namespace string) 
 			return fmt.Errorf("set up the main store: %w", err)
 		}
 	}
-	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, nil)
+	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, searchAttributes())
 	if err != nil {
 		return fmt.Errorf("register namespace: %w", err)
 	}
@@ -59,6 +62,16 @@ func prepareMainStore(ctx context.Context, store *config.SQL, namespace string) 
 		return fmt.Errorf("register namespace: %w", err)
 	}
 	return nil
+}
+
+// searchAttributes are those of the service, with their types. A namespace that was made before
+// gets them by engine.Register.
+func searchAttributes() map[string]enumspb.IndexedValueType {
+	types := map[string]enumspb.IndexedValueType{}
+	for _, name := range flow.SearchAttributes() {
+		types[string(name)] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	return types
 }
 
 // prepareVisibility brings the Postgres schema to the server's version, with the
@@ -113,8 +126,9 @@ func dropIdleIndexes(conn *sqltool.Connection) error {
 }
 
 // visibilityStore turns a Postgres URL into the server's form of it. Visibility
-// is a copy for lists and searches and is written again after a crash, so its
-// sessions, and only they, commit without waiting for the disk.
+// is a copy for lists and searches, so its sessions, and only they, commit without
+// waiting for the disk. A kill of Postgres can cost the last moments: the list then
+// goes on calling a workflow running that has closed, while its history is right.
 func visibilityStore(rawURL string) (*config.SQL, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

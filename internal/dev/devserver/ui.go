@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/labstack/echo/v4"
 	"github.com/temporalio/ui-server/v2/server"
+	"github.com/temporalio/ui-server/v2/server/api"
 	"github.com/temporalio/ui-server/v2/server/config"
 	"github.com/temporalio/ui-server/v2/server/server_options"
 
@@ -28,14 +31,18 @@ type UIConfig struct {
 	TemporalAddr string
 	// Namespace is the one that is shown first.
 	Namespace string
+	// CodecURL is the endpoint that decodes payloads; "" for none.
+	CodecURL string
 }
 
-// UI is Temporal's web interface.
+// UI is Temporal's web interface, behind a front on the same origin (ui_front.go).
 type UI struct {
 	// URL is its address for a browser.
 	URL string
 
 	server   *server.Server
+	front    *http.Server
+	inner    string // where the interface itself listens
 	done     chan struct{}
 	stopOnce sync.Once
 }
@@ -43,18 +50,24 @@ type UI struct {
 // StartUI returns once the web interface answers.
 func StartUI(ctx context.Context, cfg UIConfig) (*UI, error) {
 	// Its Start ends the whole process when the port is taken, so ask before.
-	addr, err := port.Resolve("temporal ui", cfg.Addr)
+	inner, err := port.Resolve("temporal ui", port.Loopback+":0")
 	if err != nil {
 		return nil, err
 	}
-	host, number, err := port.Split(addr)
+	host, number, err := port.Split(inner)
+	if err != nil {
+		return nil, fmt.Errorf("temporal ui: %w", err)
+	}
+	front, addr, err := startFront(ctx, cfg, inner)
 	if err != nil {
 		return nil, fmt.Errorf("temporal ui: %w", err)
 	}
 	u := &UI{
-		URL:  "http://" + addr,
-		done: make(chan struct{}),
-		server: server.NewServer(server_options.WithConfigProvider(&config.Config{
+		URL:   "http://" + addr,
+		front: front,
+		inner: inner,
+		done:  make(chan struct{}),
+		server: server.NewServer(server_options.WithAPIMiddleware([]api.Middleware{localNames}), server_options.WithConfigProvider(&config.Config{
 			Host:                host,
 			Port:                number,
 			TemporalGRPCAddress: cfg.TemporalAddr,
@@ -63,6 +76,7 @@ func StartUI(ctx context.Context, cfg UIConfig) (*UI, error) {
 			HideLogs:            true,
 			DisableNewsFetch:    true, // development works offline
 			CORS:                config.CORS{CookieInsecure: true},
+			Codec:               config.Codec{Endpoint: cfg.CodecURL, DefaultErrorMessage: "The codec endpoint of agentruntime-dev did not answer."},
 		})),
 	}
 	go func() {
@@ -74,6 +88,20 @@ func StartUI(ctx context.Context, cfg UIConfig) (*UI, error) {
 		return nil, fmt.Errorf("temporal ui: %w", err)
 	}
 	return u, nil
+}
+
+// localNames is port.LocalNames for the interface itself. It listens on the loopback interface
+// at a port of its own, which a page on the web can reach without the front.
+func localNames(echo.Context) runtime.ServeMuxOption {
+	return runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+			if !port.IsLocalName(r.Host) {
+				http.Error(w, "This server is for this machine.", http.StatusForbidden) //nolint:forbidigo // no part of the API
+				return
+			}
+			next(w, r, params)
+		}
+	})
 }
 
 func (u *UI) awaitReady(ctx context.Context) error {
@@ -88,7 +116,11 @@ func (u *UI) awaitReady(ctx context.Context) error {
 		}
 		res, err := transport.RoundTrip(req)
 		if err == nil {
-			return res.Body.Close()
+			res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("HTTP %d", res.StatusCode)
 		}
 		select {
 		case <-ctx.Done():
@@ -101,6 +133,7 @@ func (u *UI) awaitReady(ctx context.Context) error {
 // Stop ends the web interface and waits for it. Calling it again does nothing.
 func (u *UI) Stop() {
 	u.stopOnce.Do(func() {
+		_ = u.front.Close()
 		u.server.Stop()
 		<-u.done
 	})

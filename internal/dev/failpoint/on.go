@@ -10,16 +10,18 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+
+	"github.com/google/uuid"
 )
 
-// Hit tells the rig at AGENTRUNTIME_FAILPOINT_URL that the place was reached and
-// goes on when it has answered. Without the variable it does nothing.
-func Hit(point string) {
+// Hit tells the rig at AGENTRUNTIME_FAILPOINT_URL which run reached the place, and goes
+// on when it has answered. Without the variable it does nothing.
+func Hit(point string, run uuid.UUID) {
 	base := os.Getenv("AGENTRUNTIME_FAILPOINT_URL")
 	if base == "" {
 		return
 	}
-	resp, err := http.Get(base + "?point=" + url.QueryEscape(point)) //nolint:gosec,noctx // the rig's own address, in test builds only
+	resp, err := http.Get(base + "?point=" + url.QueryEscape(point) + "&run=" + run.String()) //nolint:gosec,noctx // the rig's own address, in test builds only
 	if err != nil {
 		return // the rig is gone: go on
 	}

@@ -38,9 +38,11 @@ type server struct {
 //nolint:gochecknoglobals // one Postgres per test binary, stopped by Main
 var shared server
 
-// Main runs the tests and stops the Postgres that they started. A package that
+// Main runs the tests and stops the Postgres that they started. It compares the events that
+// they emit with the schemas. A package that
 // uses Database calls it from TestMain.
 func Main(m *testing.M) {
+	checkEvents()
 	code := m.Run()
 	if shared.pg != nil {
 		if err := shared.pg.Stop(); err != nil {

@@ -11,6 +11,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/proto"
+
+	"agentruntime/internal/kernel/flow"
 )
 
 // Metadata of an encrypted payload.
@@ -24,6 +26,8 @@ const (
 type codec struct {
 	id   string
 	aead cipher.AEAD
+	// summaries are those that are always the same, as JSON.
+	summaries map[string]bool
 }
 
 func newCodec(id string, key []byte) (*codec, error) {
@@ -38,14 +42,18 @@ func newCodec(id string, key []byte) (*codec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: codec: %w", err)
 	}
-	return &codec{id: id, aead: aead}, nil
+	summaries := map[string]bool{}
+	for _, text := range flow.Summaries() {
+		summaries[`"`+text+`"`] = true
+	}
+	return &codec{id: id, aead: aead, summaries: summaries}, nil
 }
 
 // Encode implements converter.PayloadCodec.
 func (c *codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
-		if readable(p) {
+		if c.readable(p) {
 			out[i] = p
 			continue
 		}
@@ -93,17 +101,16 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// summaryPattern matches what flow.RunSummary and flow.HoldSummary write: names from the
-// catalog and a risk level, or an approval's id, nothing of a call. Without a key, operators
-// can read only these in Temporal's UI.
+// summaryPattern matches the summaries of flow that name something: verb and risk level, or
+// an approval. Without a key, operators can read only these and the fixed ones.
 var summaryPattern = regexp.MustCompile(`^"(?:[a-z0-9_-]+:[a-z0-9_-]+ · (?:low|medium|high)?` +
 	`|waits for appr_[0-9a-f-]{36} · decide it at /v1/approvals/appr_[0-9a-f-]{36} · the signal reject stops the call)"$`)
 
 // readable reports whether a payload is a summary. Inputs and results of workflows and
 // activities are structs, never a bare text, so none of them can look like one.
-func readable(p *commonpb.Payload) bool {
+func (c *codec) readable(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[encodingKey]) == converter.MetadataEncodingJSON && len(p.GetData()) < 400 &&
-		summaryPattern.Match(p.GetData())
+		(c.summaries[string(p.GetData())] || summaryPattern.Match(p.GetData()))
 }
 
 func newConverter(c *codec) converter.DataConverter {

@@ -39,9 +39,9 @@ func TestCodecLeavesTheSummaryReadable(t *testing.T) {
 	t.Parallel()
 	dc, err := engine.Converter("k1", bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)
-	for _, summary := range []string{
-		flow.RunSummary("sandbox:create_refund", "high"), flow.HoldSummary("appr_01a1ffa9-5306-7d20-b393-62e994a7d6d4"),
-	} {
+	for _, summary := range append(flow.Summaries(),
+		flow.Listing{Verb: "sandbox:create_refund", Risk: "high"}.Summary(), flow.HoldSummary("appr_01a1ffa9-5306-7d20-b393-62e994a7d6d4"),
+	) {
 		p, err := dc.ToPayload(summary)
 		require.NoError(t, err)
 		require.Equal(t, `"`+summary+`"`, string(p.GetData()))

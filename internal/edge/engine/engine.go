@@ -46,8 +46,11 @@ type Config struct {
 
 // Engine starts workflows, sends to them, and asks about them.
 type Engine struct {
-	client client.Client
-	lane   Lane
+	client    client.Client
+	namespace string
+	lane      Lane
+	// attributes are the search attributes that starts may set.
+	attributes attributes
 }
 
 // Dial returns the engine without waiting for Temporal: a service that starts before
@@ -77,7 +80,7 @@ func Dial(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: dial: %w", err)
 	}
-	return &Engine{client: c, lane: cfg.Lane}, nil
+	return &Engine{client: c, namespace: cfg.Namespace, lane: cfg.Lane}, nil
 }
 
 // Client returns the client for the worker of this process. Nothing else may use it.
@@ -96,10 +99,15 @@ func Converter(id string, key []byte) (converter.DataConverter, error) {
 // Close closes the connection.
 func (e *Engine) Close() { e.client.Close() }
 
-// Ready returns nil where Temporal answers.
+// Ready returns nil where Temporal answers. The first time that it does, Ready looks for the
+// search attributes too: a process that is ready starts its workflows with them.
 func (e *Engine) Ready(ctx context.Context) error {
 	if _, err := e.client.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return fmt.Errorf("engine: temporal: %w", err)
+	}
+	if e.attributes.found.Load() == nil {
+		// Temporal may refuse to tell; Warnings says so.
+		_ = e.Look(ctx)
 	}
 	return nil
 }
@@ -107,16 +115,19 @@ func (e *Engine) Ready(ctx context.Context) error {
 // readyPoll is how often AwaitReady asks.
 const readyPoll = 200 * time.Millisecond
 
-// AwaitReady returns when Temporal answers, or with ctx's error.
+// AwaitReady returns when Temporal answers, or with ctx's error and the last reason.
 func (e *Engine) AwaitReady(ctx context.Context) error {
-	for e.Ready(ctx) != nil {
+	for {
+		err := e.Ready(ctx)
+		if err == nil {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(readyPoll):
 		}
 	}
-	return nil
 }
 
 // A refused id starts again only when its older workflow has closed, a few milliseconds after
@@ -130,22 +141,29 @@ const (
 // its workflow closed. For a later attempt the fence found that nothing was sent, so it may
 // follow a closed workflow. A start that was made before is no error. The error is the fault
 // SERVICE_UNAVAILABLE.
-func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID, summary string) error {
+func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID string, listing flow.Listing) error {
 	opts := client.StartWorkflowOptions{
 		ID:                       workflowID,
 		TaskQueue:                flow.QueueActions,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		StaticSummary:            summary,
+		StaticSummary:            listing.Summary(),
+		StaticDetails:            listing.Details,
 		// Without this a start that was made before would look like a new one.
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 	if in.Attempt > 1 {
 		opts.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
+	opts.TypedSearchAttributes, in.ShowsState = e.attributes.of(listing)
 	until := time.Now().Add(closingWait)
 	for {
 		err := e.start(ctx, opts, in)
+		if _, invalid := errors.AsType[*serviceerror.InvalidArgument](err); invalid && e.attributes.drop() {
+			// An attribute was removed since the last look. No run fails because of that.
+			opts.TypedSearchAttributes, in.ShowsState = temporal.SearchAttributes{}, false
+			err = e.start(ctx, opts, in)
+		}
 		if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !already {
 			return unavailable(err)
 		}

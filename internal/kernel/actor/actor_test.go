@@ -27,6 +27,21 @@ func TestActorIsWrittenWithItsIDWhereItHasOne(t *testing.T) {
 	require.Nil(t, user.KeyID())
 }
 
+func TestCallerIsReadInTheFormThatItIsShownIn(t *testing.T) {
+	t.Parallel()
+	id := uuid.New()
+	for _, c := range []*actor.Caller{actor.CallerOf(&id, nil), actor.CallerOf(nil, &id)} {
+		read, is := actor.ParseCaller(c.String())
+		require.True(t, is)
+		require.Equal(t, *c, read)
+	}
+	require.Nil(t, actor.CallerOf(nil, nil))
+	for _, text := range []string{"", "key", "key:", id.String(), "map:" + id.String(), "Key:" + id.String(), "key:{" + id.String() + "}", "key:" + id.String() + ":1"} {
+		_, is := actor.ParseCaller(text)
+		require.False(t, is, text)
+	}
+}
+
 // Rows and audit records store these texts.
 func TestKindsAndRolesStayTheSame(t *testing.T) {
 	t.Parallel()

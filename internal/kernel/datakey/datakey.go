@@ -1,7 +1,7 @@
 // Package datakey encrypts the texts of a tenant's rows under the tenant's data key.
 // internal/provider/vault makes and opens the key. internal/action/run seals and opens rows
-// with it, and internal/action/policy opens them. The package reads no database and never
-// logs.
+// with it, internal/action/policy opens them, and internal/record/event and internal/tenant/webhook
+// seal and open their bodies and secrets. The package reads no database and never logs.
 package datakey
 
 import (
@@ -61,6 +61,9 @@ const (
 	RunArgs       Field = "runs.args"
 	RunEditedArgs Field = "runs.edited_args"
 	RunResult     Field = "runs.result"
+	EventBody     Field = "events.body"
+	WebhookSecret Field = "webhooks.secret"
+	WebhookAnswer Field = "webhook_attempts.answer"
 )
 
 // info encodes the place: the field has its length before it, and the ids have fixed lengths.

@@ -31,6 +31,9 @@ type Error struct {
 	Message string
 	Details []Detail
 
+	// Suggestions are names that the caller may mean instead of an unknown one; nil where there
+	// is none.
+	Suggestions []string
 	// ApprovalID is the approval that the call waits for, or the record of its block; ""
 	// where there is none.
 	ApprovalID string
@@ -51,6 +54,8 @@ type Error struct {
 	// nil where the call is no repeat. ArgsDiffer has the JSON Pointers of those that are not.
 	ArgsMatch  *bool
 	ArgsDiffer []string
+	// CustomerIDs are the customers that the refusal is about; nil where there are none.
+	CustomerIDs []string
 	// ProviderStatus is the HTTP status of the provider's answer; 0 where there was none.
 	ProviderStatus int
 	// ProviderError is what the provider answered, without secrets; nil where it is not known

@@ -18,6 +18,12 @@ import (
 // QueueActions is the task queue of action runs.
 const QueueActions = "actions"
 
+// QueueDeliveries is the task queue of webhook deliveries whose first attempt has failed.
+const QueueDeliveries = "deliveries"
+
+// QueueCustomers is the task queue of erasures.
+const QueueCustomers = "customers"
+
 // CachedWorkflows is how many workflows a process keeps in memory between their tasks,
 // about 20 KB each. Far fewer runs are under way at once. Most runs that wait for approval
 // leave the cache: the decision reads them from their history again, in a few milliseconds.
@@ -50,6 +56,16 @@ const (
 	// LookAtRun reads how far a run is that another workflow drives.
 	LookAtRun Activity[RunRef, Step] = "LookAtRun"
 
+	// WorkflowDelivery attempts one delivery again, by the schedule of webhooks, to its end.
+	WorkflowDelivery = "Delivery"
+	// AttemptDelivery makes one attempt. While more follow, it fails with an error that says when
+	// the next one is due, so Temporal shows the schedule.
+	AttemptDelivery Activity[DeliveryRef, DeliveryResult] = "AttemptDelivery"
+
+	// WorkflowEraseCustomer erases what is stored about a customer, and EraseNext is its step.
+	WorkflowEraseCustomer                                  = "EraseCustomer"
+	EraseNext             Activity[CustomerRef, EraseStep] = "EraseNext"
+
 	// UpdateAdmit is only accepted and does nothing. It is sent because Update-with-Start
 	// hands the first workflow task straight to a worker.
 	UpdateAdmit = "admit"
@@ -75,11 +91,34 @@ type RunRef struct {
 	Attempt  int32     `json:"attempt"`
 }
 
+// CustomerRef names a customer that is erased.
+type CustomerRef struct {
+	TenantID   uuid.UUID `json:"tenant_id"`
+	CustomerID uuid.UUID `json:"customer_id"`
+}
+
+// EraseStep is the result of erasing a batch.
+type EraseStep struct {
+	// Done: nothing is left.
+	Done bool `json:"done"`
+	// Waits: what is left cannot be erased yet, such as a call under way.
+	Waits bool `json:"waits,omitempty"`
+}
+
+// ErasureWorkflowID returns the id of the workflow that erases the customer.
+func ErasureWorkflowID(ref CustomerRef) string {
+	return "erase-customer:" + ref.TenantID.String() + ":" + ref.CustomerID.String()
+}
+
 // ActionRunInput starts an ActionRun workflow.
 type ActionRunInput struct {
 	RunRef
 	// Parent is the workflow to signal when the run has ended; "" where nobody waits.
 	Parent string `json:"parent,omitempty"`
+	// ShowsState: AttributeState is registered, so the workflow may set it. To set one that
+	// is not registered would fail the workflow's task. Histories of earlier releases do not
+	// have the member, so their workflows do not set the attribute.
+	ShowsState bool `json:"shows_state,omitempty"`
 }
 
 // HandOver gives a run to an ActionRun workflow.
@@ -103,6 +142,9 @@ type Step struct {
 	// UnderWay: a call is at the provider or waits for its turn. SignalRecheck says that it
 	// has ended.
 	UnderWay bool `json:"under_way,omitempty"`
+	// Details tell operators who can decide, where and until when, for a run that waits for
+	// approval. HoldDetails writes them.
+	Details string `json:"details,omitempty"`
 }
 
 // Decision names a decision about an approval. The decision's row has what the approver
@@ -137,16 +179,6 @@ func RunWorkflowID(tenant uuid.UUID, key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return runPrefix + tenant.String() + ":" + hex.EncodeToString(sum[:])
 }
-
-// HoldSummary returns the text that operators read at a timer that waits for approval. It
-// says where to decide, and what operators can do themselves.
-func HoldSummary(approvalID string) string {
-	return "waits for " + approvalID + " · decide it at /v1/approvals/" + approvalID + " · the signal " + SignalReject + " stops the call"
-}
-
-// RunSummary returns the line that operators read in the list of workflows:
-// "provider:verb · risk".
-func RunSummary(verb, risk string) string { return verb + " · " + risk }
 
 // runPrefix begins the ids of ActionRun workflows, and of no other workflows.
 const runPrefix = "run:"

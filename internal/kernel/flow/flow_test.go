@@ -27,17 +27,24 @@ func TestPayloadsKeepTheirMembers(t *testing.T) {
 	}{
 		{flow.ActionRunInput{RunRef: ref}, `{` + refMembers + `}`},
 		{flow.ActionRunInput{RunRef: ref, Parent: "wf"}, `{` + refMembers + `,"parent":"wf"}`},
+		{flow.ActionRunInput{RunRef: ref, ShowsState: true}, `{` + refMembers + `,"shows_state":true}`},
 		{flow.HandOver{RunRef: ref, Parent: "wf"}, `{` + refMembers + `,"parent":"wf"}`},
 		{
 			flow.Step{State: flow.StatePending, After: time.Second, ApprovalID: "appr_1"},
 			`{"state":"pending_approval","done":false,"after":1000000000,"approval_id":"appr_1"}`,
 		},
+		{flow.Step{State: flow.StatePending, Details: "x"}, `{"state":"pending_approval","done":false,"after":0,"details":"x"}`},
 		{flow.Step{State: flow.StateExecuted, Done: true}, `{"state":"executed","done":true,"after":0}`},
 		{decision, decisionJSON},
 		{flow.DecisionInput{Run: ref, Decision: decision}, `{"run":{` + refMembers + `},"decision":` + decisionJSON + `}`},
 		{flow.Decided{Closed: true}, `{"closed":true}`},
 		{flow.Decided{Code: fault.CodeConflict}, `{"code":"CONFLICT","closed":false}`},
 		{flow.RunResult{State: flow.StateFailed}, `{"state":"failed"}`},
+		{
+			flow.DeliveryInput{DeliveryRef: flow.DeliveryRef{TenantID: id, WebhookID: id, EventID: id, Round: 2}, ShowsState: true},
+			`{"tenant_id":"` + id.String() + `","webhook_id":"` + id.String() + `","event_id":"` + id.String() + `","round":2,"shows_state":true}`,
+		},
+		{flow.DeliveryResult{State: flow.DeliveryFailed}, `{"state":"failed"}`},
 	} {
 		raw, err := json.Marshal(c.value)
 		require.NoError(t, err)

@@ -30,6 +30,7 @@ type operand struct {
 type condition struct {
 	source Condition
 	args   bool // the field is args.<path>; otherwise source.Field is one of the context's
+	record bool // the field is of the customer's record, at path
 	path   []segment
 	list   []operand // one, except for in and not_in
 	re     *pattern.Pattern
@@ -55,14 +56,34 @@ func compileCondition(source Condition) (*condition, *problem) {
 			return nil, &problem{"field", "field", err.Error()}
 		}
 		c.args = true
+	case strings.HasPrefix(source.Field, customerPrefix):
+		var err error
+		if c.path, err = parsePath(source.Field[len(customerPrefix):]); err == nil && !ofCustomer(c.path) {
+			err = errPath
+		}
+		if err != nil {
+			return nil, &problem{"field", "field", err.Error()}
+		}
+		c.record = true
 	case source.Field != fieldAgentID && source.Field != fieldCustomerID && source.Field != fieldTainted:
 		return nil, &problem{"field", "field", errPath.Error()}
 	}
 	if p := c.readValue(); p != nil {
 		return nil, p
 	}
-	c.secret = c.args && c.looksSecret()
+	c.secret = (c.args || c.record) && c.looksSecret()
 	return c, nil
+}
+
+// ofCustomer reports whether conditions can ask about this place of a customer's record.
+func ofCustomer(path []segment) bool {
+	switch path[0].name {
+	case "id", "external_id", "tags":
+		return len(path) == 1
+	case "metadata":
+		return len(path) > 1
+	}
+	return false
 }
 
 // readValue reads the value as the operator needs it.

@@ -43,6 +43,7 @@ const maxWork = 20_000_000
 type evaluation struct {
 	call    Call
 	args    document  // its work is that of the whole evaluation
+	record  document  // of the customer
 	masked  *document // nil until it is asked for
 	matched []matched
 	unsure  []doubt // of the policy that is being judged
@@ -76,6 +77,9 @@ func (m matched) why(condition int) string {
 // condition is true, or which cannot be judged; why then says so. For a policy that allows,
 // the condition must be true for every value.
 func (c *condition) isMet(e *evaluation, strict bool) (ok bool, why string) {
+	if c.record {
+		return c.ofRecord(e, strict)
+	}
 	if !c.args {
 		f, why := c.context(e)
 		return f == met || (f == unsure && strict), why
@@ -125,6 +129,50 @@ func (c *condition) context(e *evaluation) (finding, string) {
 			}
 		}
 	}
+	return c.contextual(e, v)
+}
+
+// ofRecord is isMet for a field of the customer's record. A field that the record lacks is null,
+// and so are those of a call without a customer.
+func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, why string) {
+	d := &e.record
+	if d.data == nil {
+		d.data = e.call.Context.Customer
+	}
+	d.left = e.args.left
+	defer func() { e.args.left = d.left }()
+	if !d.load() {
+		return strict, whyUnreadable
+	}
+	ok = !strict
+	d.each(0, c.path, func(i uint32, found bool) bool {
+		var f finding
+		var reason string
+		if found && d.value(i).kind != kindNull {
+			f, reason = c.at(d, i, true, false, kindAny)
+		} else {
+			f, reason = c.contextual(e, value{kind: kindNull, text: []byte("null")})
+		}
+		switch {
+		case !strict:
+			ok = f == met
+			return ok
+		case f == met:
+			ok, why = true, ""
+			return false
+		case f == unsure && !ok:
+			ok, why = true, reason
+		}
+		return true
+	})
+	if d.left < 0 && (!ok || !strict) {
+		return strict, whyWork
+	}
+	return ok, why
+}
+
+// contextual judges a value that is not of the arguments, null where there is none.
+func (c *condition) contextual(e *evaluation, v value) (finding, string) {
 	absent := v.kind == kindNull
 	switch c.source.Operator {
 	case OpExists:

@@ -91,7 +91,8 @@ const (
 
 // Condition compares one field of a call with a value.
 type Condition struct {
-	// Field is args.<path>, agent_id, customer_id or session.tainted.
+	// Field is args.<path>, agent_id, customer_id, session.tainted, customer.id,
+	// customer.external_id, customer.tags or customer.metadata.<path>.
 	Field    string          `json:"field"`
 	Operator Operator        `json:"operator"`
 	Value    json.RawMessage `json:"value,omitempty"` // absent for exists and not_exists
@@ -176,7 +177,10 @@ const MaxRequirements = 100
 type Context struct {
 	AgentID    *string
 	CustomerID *string
-	Tainted    *bool // session.tainted
+	// Customer is the record of the customer that CustomerID names: an object with id,
+	// external_id, tags and metadata; nil where the tenant has no such customer.
+	Customer json.RawMessage
+	Tainted  *bool // session.tainted
 }
 
 // Match is a policy that matched a call, in either mode.

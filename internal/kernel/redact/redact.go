@@ -3,7 +3,7 @@
 // A Scrubber removes secret values that are known, in any encoding: a credential that a
 // provider echoes. A Masker hides values that look secret by their schema, name or form:
 // arguments in audit records and approvals. The same names look secret in headers, URLs
-// and log attributes.
+// and log attributes. Text does so with what people write, such as reasons.
 //
 // The package does no I/O and returns no errors.
 package redact

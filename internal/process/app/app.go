@@ -22,10 +22,12 @@ import (
 	"agentruntime/api"
 	"agentruntime/db"
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"
@@ -33,11 +35,17 @@ import (
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
+	"agentruntime/internal/service/mailing"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
+	"agentruntime/internal/tenant/customer"
+	"agentruntime/internal/tenant/limits"
+	"agentruntime/internal/tenant/webhook"
 	"agentruntime/worker"
 )
 
@@ -47,6 +55,9 @@ type Roles struct {
 	Worker bool
 	// Tracer sees every statement to Postgres; nil means none.
 	Tracer pgx.QueryTracer
+	// Front wraps the handler of the API, for what only a development server has; nil means
+	// nothing.
+	Front func(http.Handler) http.Handler
 }
 
 // App is one process of the service.
@@ -59,18 +70,24 @@ type App struct {
 
 	pool        *db.Pool
 	quotas      quota.Limits
+	plan        rate.Plan
+	limits      *limits.Service
 	engine      *engine.Engine
 	runs        *run.Service
 	approvals   *approval.Sweeper
 	policies    *policy.Service
+	customers   *customer.Service
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
 	trail       *audit.Trail
+	events      *event.Events
 	journal     *audit.Journal
+	webhooks    *webhook.Service
 	handler     http.Handler
 	writes      trial
 	proxies     []netip.Prefix
+	sender      *mailing.Sender // nil without a mail server
 }
 
 // New builds the parts. It needs neither Postgres nor Temporal: a process that comes up
@@ -95,6 +112,12 @@ func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) 
 		return nil, err
 	}
 	a.onClose(a.pool.Close)
+	if a.plan, err = cfg.Plan(); err != nil {
+		return nil, fmt.Errorf("app: %w", err)
+	}
+	if a.limits, err = limits.New(a.plan, limits.Deps{DB: a.pool}); err != nil {
+		return nil, err
+	}
 	if err := a.buildEngine(); err != nil {
 		return nil, err
 	}
@@ -169,13 +192,37 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager)},
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL},
 		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Journal: a.journal, Keys: a.vault, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err
 	}
 	a.approvals.Own(approval.SubjectRun, a.runs)
-	return nil
+	a.events, err = event.New(event.Deps{DB: a.pool, Keys: a.vault, Log: a.log, Quotas: a.quotas})
+	if err != nil {
+		return err
+	}
+	reach := egress.Config{AllowLoopback: a.cfg.AllowLoopback}
+	a.webhooks, err = webhook.New(webhook.Config{PublicURL: a.cfg.PublicURL, Quotas: a.quotas}, webhook.Deps{
+		DB: a.pool, Keys: a.vault, CheckURL: reach.CheckURL, Client: egress.NewClient(reach), Refused: egress.ErrRefused, Workflows: a.engine, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	return a.buildCustomers()
+}
+
+func (a *App) buildCustomers() (err error) {
+	a.customers, err = customer.New(customer.Deps{
+		DB: a.pool, Quotas: a.quotas, Workflows: a.engine, Log: a.log,
+		Holders: []customer.Held{
+			{Kind: "executions", Holder: a.runs},
+			{Kind: "credentials", Holder: a.vault},
+			{Kind: "grants", Holder: desk.GrantEraser{}},
+			{Kind: "events", Holder: event.Eraser{}},
+		},
+	})
+	return err
 }
 
 func (a *App) buildAPI() error {
@@ -183,7 +230,7 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	authenticator, err := auth.NewAuthenticator(auth.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	authenticator, err := auth.NewAuthenticator(auth.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens, Plan: a.plan})
 	if err != nil {
 		return err
 	}
@@ -191,8 +238,17 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	accounts, err := account.New(account.Config{Permissions: auth.Permissions(), Quotas: a.quotas}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	var mails account.MailBounds
+	if a.cfg.Env == "development" {
+		mails.Source = 1_000_000 // all callers have one network address there
+	}
+	accounts, err := account.New(account.Config{
+		Mails: mails, Permissions: auth.Permissions(), Quotas: a.quotas, PublicURL: a.cfg.PublicURL, RequireVerifiedEmail: a.cfg.RequireVerifiedEmail,
+	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
 	if err != nil {
+		return err
+	}
+	if err := a.buildSender(accounts); err != nil {
 		return err
 	}
 	approvals, err := desk.New(desk.Deps{
@@ -208,12 +264,37 @@ func (a *App) buildAPI() error {
 	if a.proxies, err = config.Networks(a.cfg.TrustedProxies); err != nil {
 		return fmt.Errorf("app: trusted proxies: %w", err)
 	}
+	switches, err := killswitch.New(killswitch.Deps{DB: a.pool, Quotas: a.quotas})
+	if err != nil {
+		return err
+	}
+	creations, err := a.buildCreations()
+	if err != nil {
+		return err
+	}
+	addresses, err := rate.NewAddresses(a.cfg.Addresses())
+	if err != nil {
+		return fmt.Errorf("app: %w", err)
+	}
 	a.handler, err = api.New(api.Deps{
-		Proxies: a.proxies, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
+		Proxies: a.proxies, Addresses: addresses, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
-		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail,
+		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
+		Customers:  a.customers,
+		RateLimits: a.limits, KillSwitches: switches,
 	})
+	if err == nil && a.roles.Front != nil {
+		a.handler = a.roles.Front(a.handler)
+	}
 	return err
+}
+
+func (a *App) buildCreations() (*idempotency.Keys, error) {
+	pepper, err := config.Key(a.cfg.KeyPepper)
+	if err != nil {
+		return nil, fmt.Errorf("app: API key pepper: %w", err)
+	}
+	return idempotency.New(idempotency.Config{Pepper: pepper, Most: a.quotas.Most(quota.Creations)}, idempotency.Deps{DB: a.pool})
 }
 
 func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
@@ -241,14 +322,22 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 }
 
 // ready reports what is missing for the process to do its work: Postgres must take a write,
-// and Temporal must answer.
-func (a *App) ready(ctx context.Context) error {
+// and Temporal must answer. Where the process can work and operators should do something, it
+// returns what, in words.
+func (a *App) ready(ctx context.Context) (warnings []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	if err := a.writes.try(ctx, a.pool.TryWrite); err != nil {
-		return err
+		return nil, err
 	}
-	return a.engine.Ready(ctx)
+	if err := a.engine.Ready(ctx); err != nil {
+		return nil, err
+	}
+	warnings = a.engine.Warnings()
+	if a.sender != nil {
+		warnings = append(warnings, a.sender.Warnings()...)
+	}
+	return warnings, nil
 }
 
 // triedEvery is how often readyz tries a write; in between it answers by the last result.
@@ -291,6 +380,10 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 	defer stop()
 
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		a.repeat(ctx, job{"look for search attributes", a.engine.LookEvery(), a.engine.Look})
+		return nil
+	})
 	if a.roles.API {
 		a.serve(ctx, g, l)
 	}
@@ -304,6 +397,7 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 		for _, j := range a.workerJobs() {
 			g.Go(func() error { a.repeat(ctx, j); return nil })
 		}
+		g.Go(func() error { a.webhooks.Dispatch(ctx, a.cfg.DrainTimeout); return nil })
 		return a.work(ctx)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -318,7 +412,15 @@ func (a *App) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, DrainTimeout: a.cfg.DrainTimeout})
+	deliveries, err := activities.NewDelivery(a.webhooks)
+	if err != nil {
+		return err
+	}
+	erasing, err := activities.NewCustomers(a.customers)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, Delivery: deliveries, Customers: erasing, DrainTimeout: a.cfg.DrainTimeout})
 	if err != nil {
 		return err
 	}
@@ -358,6 +460,12 @@ func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { a.runs.Listen(lasting); return nil })
 	g.Go(func() error { a.journal.Run(lasting); return nil })
+	g.Go(func() error { a.events.Listen(lasting); return nil })
+	g.Go(func() error { a.events.Poll(lasting); return nil })
+	srv.RegisterOnShutdown(a.events.EndStreams) // they would not end by themselves
+	if a.sender != nil {
+		g.Go(func() error { a.sender.Run(ctx); return nil })
+	}
 	g.Go(func() error {
 		if err := a.revocations.Listen(lasting); lasting.Err() == nil {
 			return err

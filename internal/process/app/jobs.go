@@ -3,6 +3,12 @@ package app
 import (
 	"context"
 	"time"
+
+	"agentruntime/internal/record/event"
+	"agentruntime/internal/record/idempotency"
+	"agentruntime/internal/record/mail"
+	"agentruntime/internal/tenant/customer"
+	"agentruntime/internal/tenant/limits"
 )
 
 // A job is work that a process repeats for as long as it runs. Any number of processes may
@@ -23,6 +29,12 @@ func (a *App) workerJobs() []job {
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},
+		{"forget idempotency keys", idempotency.ForgetEvery, func(ctx context.Context) error { return idempotency.Forget(ctx, a.pool, time.Now()) }},
+		{"forget events", event.ForgetEvery, func(ctx context.Context) error { return event.Forget(ctx, a.pool, time.Now()) }},
+		{"forget counters of requests", limits.ForgetEvery, a.limits.Forget},
+		{"forget mail", mail.ForgetEvery, func(ctx context.Context) error { return mail.Forget(ctx, a.pool, time.Now()) }},
+		{"forget webhook deliveries", event.ForgetEvery, a.webhooks.Forget},
+		{"start erasures of customers", customer.ErasuresEvery, a.customers.StartErasures},
 		{"seal the audit trail", a.trail.SealEvery(), a.trail.SealDue},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -13,7 +14,7 @@ import (
 )
 
 // Log returns the log of the process. Attributes whose names look secret are masked in
-// all of it.
+// all of it. Text has colors on a terminal only, and not where NO_COLOR is set.
 func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
@@ -24,9 +25,19 @@ func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
 	case "json":
 		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	case "text":
-		h = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly})
+		h = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !colored(w)})
 	default:
 		return nil, fmt.Errorf("app: LOG_FORMAT must be json or text, not %q", cfg.LogFormat)
 	}
 	return slog.New(redact.NewLogHandler(h)), nil
+}
+
+// colored reports whether w shows colors. NO_COLOR is the convention of no-color.org.
+func colored(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

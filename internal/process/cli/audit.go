@@ -24,7 +24,12 @@ func auditCommand() *cobra.Command {
 records, its checkpoints, and the signature under all of it. FILE may be - for the
 standard input. KEYS.json is the answer of GET /v1/audit/keys, kept from a time when
 it was trusted. It needs neither a database nor the network.`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("name one export, or - for the standard input: %s", cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return verifyExport(cmd.InOrStdin(), cmd.OutOrStdout(), args[0], keyFile)
 		},

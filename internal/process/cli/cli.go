@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/config"
+	"agentruntime/internal/process/memory"
 )
 
 // New returns the root command with all subcommands.
@@ -39,6 +41,7 @@ func Commands() []*cobra.Command {
 		migrateCommand(),
 		auditCommand(),
 		vaultCommand(),
+		codecCommand(),
 		healthCommand(),
 	}
 }
@@ -51,11 +54,13 @@ func Needs(command string) []config.Need {
 	case "worker":
 		return worker
 	case "api", "all":
-		return append(worker, config.NeedAuth)
+		return append(worker, config.NeedAuth, config.NeedMail)
 	case "migrate":
 		return []config.Need{config.NeedMigrate}
 	case "vault":
 		return []config.Need{config.NeedDatabase, config.NeedVault}
+	case "codec":
+		return []config.Need{config.NeedTemporal, config.NeedCodec}
 	default:
 		return nil
 	}
@@ -79,6 +84,7 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles) error {
 	if err != nil {
 		return err
 	}
+	memory.Tune(log)
 	var l net.Listener
 	if roles.API {
 		if l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
@@ -99,14 +105,37 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles) error {
 
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "migrate", Short: "Bring the database to the newest schema", Args: cobra.NoArgs,
+		Use: "migrate", Short: "Bring the database to the newest schema, and register search attributes in Temporal", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(Needs(cmd.Name())...)
 			if err != nil {
 				return err
 			}
-			return db.Migrate(cmd.Context(), cfg.MigrateURL)
+			if err := db.Migrate(cmd.Context(), cfg.MigrateURL); err != nil {
+				return err
+			}
+			registerAttributes(cmd.Context(), cmd.OutOrStdout(), cfg)
+			return nil
 		},
+	}
+}
+
+// registerLimit bounds the registering of search attributes, the wait for Temporal included.
+const registerLimit = 20 * time.Second
+
+// registerAttributes registers the search attributes and says what came of it. The service
+// works without them, so a Temporal that refuses them does not fail a migration.
+func registerAttributes(ctx context.Context, out io.Writer, cfg config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, registerLimit)
+	defer cancel()
+	added, err := app.RegisterAttributes(ctx, cfg)
+	switch {
+	case err != nil:
+		fmt.Fprintf(out, "The database is migrated. Search attributes are not registered in the namespace %s: %v\n"+
+			"Calls are served without them. Operators cannot find their workflows by tenant, verb, risk or state. "+
+			"Run migrate again with TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and the right to change the namespace.\n", cfg.TemporalNamespace, err)
+	case len(added) > 0:
+		fmt.Fprintf(out, "registered search attributes in the namespace %s: %s\n", cfg.TemporalNamespace, strings.Join(added, ", "))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,13 +21,21 @@ type Config struct {
 	// Env is "production" or "development"; production refuses unsafe values.
 	Env string `env:"ENV" envDefault:"production"`
 
-	// Listen is where the API listens, host:port.
+	// Listen is where the API, or the codec endpoint, listens, host:port.
 	Listen string `env:"LISTEN" envDefault:":8080"`
 	// TrustedProxies are the networks of the proxies that are believed about the address of
 	// a caller, as CIDR or as single addresses, separated by commas.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// MaxConnections is the most connections of callers at once; one address has a quarter.
 	MaxConnections int `env:"MAX_CONNECTIONS" envDefault:"4096"`
+	// PublicURL is the address of the API for people, for example https://runtime.example.com.
+	// Links in mail begin with it, and those that operators read in the Temporal UI.
+	PublicURL string `env:"PUBLIC_URL"`
+	// SMTPURL is the server that sends mail, MailFrom the sender. Package smtp says their forms.
+	SMTPURL  string `env:"SMTP_URL"`
+	MailFrom string `env:"MAIL_FROM"`
+	// RequireVerifiedEmail refuses logins to users who have not verified their address.
+	RequireVerifiedEmail bool `env:"REQUIRE_VERIFIED_EMAIL"`
 	// TokenIssuer is issuer and audience of the tokens that login gives.
 	TokenIssuer string `env:"TOKEN_ISSUER" envDefault:"agentruntime"`
 
@@ -56,6 +65,15 @@ type Config struct {
 	CodecKey    string   `env:"TEMPORAL_CODEC_KEY"`
 	CodecKeyID  string   `env:"TEMPORAL_CODEC_KEY_ID" envDefault:"codec-1"`
 
+	// CodecOrigins are those of the Temporal UIs that may call the codec endpoint, separated by
+	// commas. It accepts tokens of CodecIssuer for CodecAudience, signed by a key of
+	// CodecKeysURL, that have CodecClaim, name=value.
+	CodecOrigins  []string `env:"CODEC_ORIGINS"`
+	CodecKeysURL  string   `env:"CODEC_JWKS_URL"`
+	CodecIssuer   string   `env:"CODEC_ISSUER"`
+	CodecAudience string   `env:"CODEC_AUDIENCE"`
+	CodecClaim    string   `env:"CODEC_CLAIM"`
+
 	// AuditSeed signs the audit trail's checkpoints and exports (Ed25519); AuditOldKeys,
 	// base64 of public keys separated by commas, still verify those of keys before it.
 	AuditSeed    string   `env:"AUDIT_SIGNING_KEY"`
@@ -68,6 +86,13 @@ type Config struct {
 	// Quotas raises or lowers what a tenant may create, by resource: providers=200,keys=500.
 	// internal/record/quota has the resources and the defaults.
 	Quotas map[string]int64 `env:"QUOTAS" envKeyValSeparator:"="`
+	// RateLimits are the requests that each tenant may make where it has set no limits, and
+	// RateLimitCeilings the most that it may set: minute=600,hour=20000,day=200000.
+	RateLimits        map[string]int64 `env:"RATE_LIMITS" envKeyValSeparator:"="`
+	RateLimitCeilings map[string]int64 `env:"RATE_LIMIT_CEILINGS" envKeyValSeparator:"="`
+	// AddressRateLimit is how many requests without a valid credential one address may make in
+	// a minute.
+	AddressRateLimit int32 `env:"ADDRESS_RATE_LIMIT" envDefault:"600"`
 	// LogFormat is json or text; LogLevel debug, info, warn or error.
 	LogFormat string `env:"LOG_FORMAT" envDefault:"json"`
 	LogLevel  string `env:"LOG_LEVEL" envDefault:"info"`
@@ -100,6 +125,8 @@ const (
 	NeedVault    Need = "vault"
 	NeedAuth     Need = "auth"
 	NeedAudit    Need = "audit"
+	NeedCodec    Need = "codec"
+	NeedMail     Need = "mail"
 )
 
 // Check reports everything that is missing, malformed or unsafe, all at once.
@@ -112,11 +139,20 @@ func (c Config) Check(need ...Need) error {
 	for _, n := range need {
 		c.checkPart(n, bad)
 	}
+	if err := checkPublicURL(c.PublicURL); err != nil {
+		bad("PUBLIC_URL: %w", err)
+	}
 	if _, err := Networks(c.TrustedProxies); err != nil {
 		bad("TRUSTED_PROXIES: %w", err)
 	}
 	if c.MaxConnections < 16 {
 		bad("MAX_CONNECTIONS must be at least 16")
+	}
+	if _, err := c.Plan(); err != nil {
+		bad("%w", err)
+	}
+	if c.AddressRateLimit < 1 {
+		bad("ADDRESS_RATE_LIMIT must be at least 1")
 	}
 	if c.StartLane != "eager" && c.StartLane != "split" {
 		bad("START_LANE must be eager or split, not %q", c.StartLane)
@@ -168,6 +204,10 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 		}
 	case NeedAudit:
 		c.checkAudit(bad)
+	case NeedCodec:
+		c.checkCodec(bad)
+	case NeedMail:
+		c.checkMail(bad)
 	}
 }
 
@@ -232,6 +272,20 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 		out = append(out, network.Masked())
 	}
 	return out, nil
+}
+
+// checkPublicURL refuses an address that links cannot begin with.
+func checkPublicURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "":
+		return errors.New("must be an address such as https://runtime.example.com")
+	case u.User != nil, u.RawQuery != "", u.Fragment != "", strings.ContainsAny(text, "?#"), strings.HasSuffix(text, "/"):
+		return errors.New("must end with the host or a path, without credentials, query, fragment and final slash")
+	}
+	return nil
 }
 
 // Key decodes a key: base64 of 32 bytes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/process/config"
 )
 
@@ -19,7 +20,7 @@ const key = "Lf4S1nVtZ0ahXkQ9cJ7mYw2rGdB8uEoT5pKi3NxHsRg="
 // allNeeds is every part that a process can need.
 func allNeeds() []config.Need {
 	return []config.Need{
-		config.NeedDatabase, config.NeedMigrate, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit,
+		config.NeedDatabase, config.NeedMigrate, config.NeedTemporal, config.NeedVault, config.NeedAuth, config.NeedAudit, config.NeedCodec, config.NeedMail,
 	}
 }
 
@@ -27,8 +28,11 @@ func allNeeds() []config.Need {
 func complete() config.Config {
 	return config.Config{
 		Env: "production", DatabaseURL: "postgres://app@db/agentruntime", MigrateURL: "postgres://owner@db/agentruntime",
-		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second, MaxConnections: 16,
+		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second, MaxConnections: 16, AddressRateLimit: 1,
 		VaultKeys: "v1:" + key, KeyPepper: key, JWTSeed: key, CodecKey: key, AuditSeed: key,
+		CodecOrigins: []string{"https://temporal.example.com"}, CodecKeysURL: "https://id.example.com/keys", CodecIssuer: "https://id.example.com",
+		CodecAudience: "codec", CodecClaim: "groups=operators",
+		SMTPURL: "smtps://user:secret@mail.example.com", MailFrom: "Agent Runtime <no-reply@example.com>", PublicURL: "https://runtime.example.com", RequireVerifiedEmail: true,
 		JWTOldSeeds: []string{key}, AuditOldKeys: []string{key},
 	}
 }
@@ -67,11 +71,45 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"provider timeout low":  {func(c *config.Config) { c.ProviderTimeout = time.Second - 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 		"provider timeout high": {func(c *config.Config) { c.ProviderTimeout = time.Minute + 1 }, "PROVIDER_TIMEOUT must be between 1s and 60s"},
 
+		"public address without a scheme": {func(c *config.Config) { c.PublicURL = "runtime.example.com" }, "PUBLIC_URL: must be an address"},
+		"public address of a file":        {func(c *config.Config) { c.PublicURL = "file:///etc" }, "PUBLIC_URL: must be an address"},
+		"public address with a user":      {func(c *config.Config) { c.PublicURL = "https://u:p@runtime.example.com" }, "PUBLIC_URL: must end with"},
+		"public address with a query":     {func(c *config.Config) { c.PublicURL = "https://runtime.example.com?a" }, "PUBLIC_URL: must end with"},
+		"public address with a slash":     {func(c *config.Config) { c.PublicURL = "https://runtime.example.com/" }, "PUBLIC_URL: must end with"},
+
+		"no mail server":                 {func(c *config.Config) { c.SMTPURL, c.RequireVerifiedEmail = "", false }, "SMTP_URL is required"},
+		"verified without mail":          {func(c *config.Config) { c.Env, c.SMTPURL = "development", "" }, "REQUIRE_VERIFIED_EMAIL needs SMTP_URL"},
+		"mail over http":                 {func(c *config.Config) { c.SMTPURL = "https://mail.example.com" }, "SMTP_URL must be smtps://"},
+		"mail server without a host":     {func(c *config.Config) { c.SMTPURL = "smtp://" }, "SMTP_URL must be smtps://"},
+		"mail in the clear":              {func(c *config.Config) { c.SMTPURL = "smtp://mail.example.com?tls=none" }, "SMTP_URL must not say tls=none"},
+		"mail to port 0":                 {func(c *config.Config) { c.SMTPURL = "smtp://mail.example.com:0" }, "SMTP_URL has a port"},
+		"mail with a misspelt parameter": {func(c *config.Config) { c.SMTPURL = "smtp://mail.example.com?tls=non" }, "SMTP_URL takes no parameter"},
+		"no sender":                      {func(c *config.Config) { c.MailFrom = "" }, "MAIL_FROM is required"},
+		"two senders":                    {func(c *config.Config) { c.MailFrom = "a@example.com, b@example.com" }, "MAIL_FROM must be an address"},
+		"a sender with a line break":     {func(c *config.Config) { c.MailFrom = "a@example.com\r\nBcc: b@example.com" }, "MAIL_FROM must be an address"},
+		"links to nowhere":               {func(c *config.Config) { c.PublicURL = "" }, "PUBLIC_URL is required with SMTP_URL"},
+		"links in the clear":             {func(c *config.Config) { c.PublicURL = "http://runtime.example.com" }, "PUBLIC_URL must begin with https://"},
+
+		"codec for no UI":        {func(c *config.Config) { c.CodecOrigins = nil }, "CODEC_ORIGINS is required"},
+		"codec for any UI":       {func(c *config.Config) { c.CodecOrigins = []string{"*"} }, `CODEC_ORIGINS: "*" is not an origin`},
+		"codec for a UI's page":  {func(c *config.Config) { c.CodecOrigins = []string{"https://temporal.example.com/"} }, "is not an origin"},
+		"codec without keys":     {func(c *config.Config) { c.CodecKeysURL = "" }, "CODEC_JWKS_URL is required"},
+		"codec of any issuer":    {func(c *config.Config) { c.CodecIssuer = "" }, "CODEC_ISSUER is required"},
+		"codec for any audience": {func(c *config.Config) { c.CodecAudience = "" }, "CODEC_AUDIENCE is required"},
+		"codec for everybody":    {func(c *config.Config) { c.CodecClaim = "" }, "CODEC_CLAIM must be name=value"},
+		"codec for any group":    {func(c *config.Config) { c.CodecClaim = "groups=" }, "CODEC_CLAIM must be name=value"},
+
 		"few connections":  {func(c *config.Config) { c.MaxConnections = 15 }, "MAX_CONNECTIONS must be at least 16"},
 		"a name as proxy":  {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1", "proxy"} }, `TRUSTED_PROXIES: "proxy" is not a network`},
 		"a range as proxy": {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1-9"} }, `TRUSTED_PROXIES: "10.0.0.1-9" is not a network`},
 		"every address":    {func(c *config.Config) { c.TrustedProxies = []string{"0.0.0.0/0"} }, `TRUSTED_PROXIES: "0.0.0.0/0" contains every address`},
 		"every mapped one": {func(c *config.Config) { c.TrustedProxies = []string{"::ffff:0:0/96"} }, `TRUSTED_PROXIES: "::ffff:0:0/96" contains every address`},
+
+		"no window":          {func(c *config.Config) { c.RateLimits = map[string]int64{"week": 1} }, `RATE_LIMITS: there is no window "week"`},
+		"no requests":        {func(c *config.Config) { c.RateLimits = map[string]int64{"minute": 0} }, "RATE_LIMITS: minute must be a number from 1"},
+		"too many requests":  {func(c *config.Config) { c.RateLimitCeilings = map[string]int64{"day": 1 << 31} }, "RATE_LIMIT_CEILINGS: day must be a number from 1"},
+		"a ceiling below":    {func(c *config.Config) { c.RateLimitCeilings = map[string]int64{"hour": 19_999} }, "RATE_LIMIT_CEILINGS must not be below RATE_LIMITS"},
+		"no request unknown": {func(c *config.Config) { c.AddressRateLimit = 0 }, "ADDRESS_RATE_LIMIT must be at least 1"},
 
 		"no database":         {func(c *config.Config) { c.DatabaseURL = "" }, "DATABASE_URL is required"},
 		"no owner's database": {func(c *config.Config) { c.MigrateURL = "" }, "MIGRATE_DATABASE_URL is required"},
@@ -132,9 +170,25 @@ func TestConfigurationAtTheBoundsPasses(t *testing.T) {
 	}
 }
 
+func TestConfigurationOfRateLimits(t *testing.T) {
+	t.Parallel()
+	plan, err := config.Config{Env: "production", RateLimits: map[string]int64{"hour": 5000}, RateLimitCeilings: map[string]int64{"day": 300_000}}.Plan()
+	require.NoError(t, err)
+	require.Equal(t, rate.Plan{
+		Default: rate.Limits{Minute: 600, Hour: 5000, Day: 200_000}, Ceiling: rate.Limits{Minute: 6000, Hour: 50_000, Day: 300_000},
+	}, plan)
+	plan, err = config.Config{Env: "development", RateLimits: map[string]int64{"minute": 1 << 30}}.Plan()
+	require.NoError(t, err)
+	require.Equal(t, rate.Limits{Minute: 1 << 30, Hour: 1_000_000, Day: 1_000_000}, plan.Default)
+	require.Equal(t, rate.Limits{Minute: rate.Most, Hour: 10_000_000, Day: 10_000_000}, plan.Ceiling)
+
+	require.Equal(t, rate.AddressConfig{PerMinute: 7, Loopback: 7}, config.Config{Env: "production", AddressRateLimit: 7}.Addresses())
+	require.Equal(t, rate.AddressConfig{PerMinute: 7, Loopback: 1_000_000}, config.Config{Env: "development", AddressRateLimit: 7}.Addresses())
+}
+
 func TestConfigurationOfUnusedPartsIsNotRequired(t *testing.T) {
 	t.Parallel()
-	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second, MaxConnections: 16}
+	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second, MaxConnections: 16, AddressRateLimit: 1}
 	require.NoError(t, bare.Check())
 	for _, need := range allNeeds() {
 		require.Error(t, bare.Check(need), need)

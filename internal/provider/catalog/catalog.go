@@ -57,6 +57,9 @@ type Verb struct {
 	SchemaHash  Hash
 	Schema      json.RawMessage // JSON Schema of the arguments
 	Connected   bool            // the tenant has the provider connected
+	// Method and Path are what a call sends, the path with its {names}. They are "" where a list
+	// was not asked for them, and where the verb is no HTTP call.
+	Method, Path string
 }
 
 // Provider is an imported provider.
@@ -74,7 +77,7 @@ type Provider struct {
 	Connected    bool
 	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time
-	UpdatedAt    time.Time // of the last import
+	UpdatedAt    time.Time // of the last change
 }
 
 // Hash is a SHA-256.

@@ -323,9 +323,9 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 func TestDeletedProviderLeavesPagesAndCounts(t *testing.T) {
 	t.Parallel()
 	r := shelf(t)
-	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"))
-	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"), fault.CodeProviderNotFound)
-	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "a\x00"), fault.CodeProviderNotFound)
+	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop", nil))
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop", nil), fault.CodeProviderNotFound)
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "a\x00", nil), fault.CodeProviderNotFound)
 	_, err := r.Provider(t.Context(), r.tenant, "shop")
 	requireCode(t, err, fault.CodeProviderNotFound)
 	page := r.list(t, catalog.Filter{})
@@ -404,7 +404,7 @@ func TestConcurrentImportsLeaveTheVerbsOfOne(t *testing.T) {
 				t.Errorf("import %d: %v", i, err)
 			}
 			if i == 5 {
-				if err := r.DeleteProvider(t.Context(), by(r.tenant), "mail"); err != nil && !fault.HasCode(err, fault.CodeProviderNotFound) {
+				if err := r.DeleteProvider(t.Context(), by(r.tenant), "mail", nil); err != nil && !fault.HasCode(err, fault.CodeProviderNotFound) {
 					t.Errorf("delete: %v", err)
 				}
 			}

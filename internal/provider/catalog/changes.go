@@ -38,6 +38,12 @@ type knownVerb struct {
 	places map[string]argPlace
 	// schema is nil where places is.
 	schema json.RawMessage
+	// form tells whether the arguments are the same, where places and schema are not known. It
+	// is nil for verbs that were removed before it was stored.
+	form []byte
+	// description and plan are of a verb that the provider has.
+	description string
+	plan        Hash
 }
 
 // known is what a provider was before an import.
@@ -51,11 +57,14 @@ type known struct {
 	// platform says that the platform offers a provider under the slug, which one of the
 	// tenant would hide.
 	platform bool
+	// keeps says that the provider has its document stored, with the hash document.
+	keeps    bool
+	document Hash
 }
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, server, platform, removed, renamed, argument, mask, method,
+	// What is base_url, auth, domain, server, platform, removed, renamed, argument, arguments, mask, method,
 	// risk_level, operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
@@ -79,6 +88,8 @@ func (c change) message() string {
 		return where + "the verb was " + c.Before + "."
 	case "argument":
 		return where + "an argument would go to another place of the request."
+	case "arguments":
+		return where + "the operation was removed, and its arguments were others."
 	case "mask":
 		return where + "a value that is masked would be shown."
 	case "method":
@@ -159,6 +170,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
 			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
+			form: formOf(d.Schema, d.Plan),
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
@@ -234,6 +246,9 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	}
 	if moves(was.places, v.places) {
 		c.add("argument", v, "", "", true)
+	}
+	if was.removed && was.form != nil && !bytes.Equal(was.form, v.form) {
+		c.add("arguments", v, "", "", true)
 	}
 	c.mask(v, was.schema)
 	c.method(v, was.places)

@@ -10,7 +10,16 @@ import (
 
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/record/idempotency"
 )
+
+// beginImport remembers the import for repeats of the call, and waits like lockImport.
+func (c *Catalog) beginImport(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) error {
+	if err := idempotency.Write(ctx, tx, slug); err != nil {
+		return err
+	}
+	return c.lockImport(ctx, tx, tenant, slug)
+}
 
 // lockImport waits for other imports and deletions of the provider, until the transaction ends.
 func (c *Catalog) lockImport(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string) error {
@@ -34,6 +43,8 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 	} else {
 		p := providers[0]
 		was.exists, was.baseURL, was.auth, was.domain = true, p.BaseUrl, p.Auth, p.Domain
+		was.keeps = p.DocumentSize != nil
+		was.document = storedHash(p.DocumentHash)
 	}
 	if was.verbs, err = c.presentVerbs(ctx, tx, tenant, slug); err != nil {
 		return known{}, err
@@ -45,7 +56,7 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 	for _, r := range removed {
 		was.verbs = append(was.verbs, knownVerb{
 			name: r.Name, route: route(r.Route), domain: r.Domain, risk: verb.Risk(r.RiskLevel), operation: verb.Operation(r.OperationType),
-			idempotency: verb.Idempotency(r.Idempotency), removed: true,
+			idempotency: verb.Idempotency(r.Idempotency), form: r.Form, removed: true,
 		})
 	}
 	return was, nil
@@ -63,6 +74,7 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
 			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)),
 			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
+			form: formOf(json.RawMessage(r.Schema), json.RawMessage(r.Plan)), description: r.Description, plan: storedHash(r.PlanHash),
 		}
 	}
 	return list, nil
@@ -89,6 +101,7 @@ func (c *Catalog) remember(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slu
 		arg.Routes, arg.Names = append(arg.Routes, string(k.route)), append(arg.Names, k.name)
 		arg.Domains, arg.RiskLevels = append(arg.Domains, k.domain), append(arg.RiskLevels, string(k.risk))
 		arg.OperationTypes, arg.Idempotencies = append(arg.OperationTypes, string(k.operation)), append(arg.Idempotencies, string(k.idempotency))
+		arg.Forms = append(arg.Forms, k.form)
 	}
 	if removed {
 		if err := c.q.RememberVerbs(ctx, tx, arg); err != nil {

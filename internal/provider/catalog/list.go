@@ -20,7 +20,10 @@ type Filter struct {
 	Provider      string
 	Domain        string
 	Risk          verb.Risk
+	Operation     verb.Operation
 	ConnectedOnly bool
+	// Routes reads the method and the path of each verb too.
+	Routes bool
 	// Q has words that must all occur in a verb's name or description, in any case.
 	Q      string
 	Limit  int
@@ -43,8 +46,8 @@ const (
 
 // List returns a page and its total. It costs one round trip, and one more for a tenant that
 // has enabled providers of the platform. The total comes from summary counts and the page from an index that fits each single filter, so both
-// take as long in a large catalog as in a small one; only a search (Q) reads
-// through the verbs that the tenant can call.
+// take as long in a large catalog as in a small one; only a search (Q) and a filter by operation
+// type read through the verbs that the tenant can call.
 func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
@@ -98,7 +101,7 @@ func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error)
 		var v Verb
 		var hash []byte
 		if err := rows.Scan(&v.Name.Provider, &v.Name.Verb, &v.Domain, &v.Description, &v.Risk, &v.Operation,
-			&v.Idempotency, &hash, (*[]byte)(&v.Schema)); err != nil {
+			&v.Idempotency, &hash, (*[]byte)(&v.Schema), &v.Method, &v.Path); err != nil {
 			return nil, err
 		}
 		v.SchemaHash = storedHash(hash)

@@ -61,6 +61,32 @@ func (c *Catalog) Meta(ctx context.Context, tenant uuid.UUID, name verb.Name) (M
 	return metaOf(row), nil
 }
 
+// ReadMeta reads the part "verb" of what the SQL function call_target returned for a verb. found
+// is false where the tenant has no such verb of its own.
+func ReadMeta(name verb.Name, part json.RawMessage) (m Meta, found bool, err error) {
+	var r *struct {
+		Domain        string          `json:"domain"`
+		RiskLevel     string          `json:"risk_level"`
+		OperationType string          `json:"operation_type"`
+		Idempotency   string          `json:"idempotency"`
+		SchemaHash    []byte          `json:"schema_hash"`
+		PlanHash      []byte          `json:"plan_hash"`
+		BaseURL       string          `json:"base_url"`
+		Auth          json.RawMessage `json:"auth"`
+		ProviderAt    time.Time       `json:"provider_at"`
+	}
+	if err := json.Unmarshal(part, &r); err != nil {
+		return Meta{}, false, fmt.Errorf("catalog: read a verb: %w", err)
+	}
+	if r == nil {
+		return Meta{}, false, nil
+	}
+	return metaOf(dbsqlc.GetVerbMetaRow{
+		Provider: name.Provider, Name: name.Verb, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
+		Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseURL, Auth: r.Auth, UpdatedAt: r.ProviderAt,
+	}), true, nil
+}
+
 func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 	return Meta{
 		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),

@@ -58,7 +58,17 @@ const (
 const enabledSlugs = `(SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1
 	AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = e.slug)) e`
 
-const verbColumns = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
+// columns are those of a verb. A plan is long, so it is read only where it is asked for.
+func (f Filter) columns() string {
+	const all = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
+	if f.Routes {
+		return all + ", coalesce(v.plan::json ->> 'method', '') AS method, coalesce(v.plan::json ->> 'path', '') AS path"
+	}
+	return all + ", '' AS method, '' AS path"
+}
+
+// scans reports whether the filter has a part that the summary counts do not know.
+func (f Filter) scans() bool { return f.words() != nil || f.Operation != "" }
 
 // order is that of the pages. Where there is only one provider, its slug is left out: with it,
 // Postgres sorts what an index has in order.
@@ -90,6 +100,9 @@ func (f Filter) verbClauses(tenant uuid.UUID) clauses {
 	if f.Risk != "" {
 		c.add("v.risk_level = %s", string(f.Risk))
 	}
+	if f.Operation != "" {
+		c.add("v.operation_type = %s", string(f.Operation))
+	}
 	if words := f.words(); words != nil {
 		c.add("v.search LIKE ALL (%s)", words)
 	}
@@ -117,12 +130,12 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 	page := order + " LIMIT " + limit + " OFFSET " + offset
 	head := " LIMIT " + limit + " + " + offset
 	fromOwn, fromShared := f.from()
-	if !withShared && (f.words() != nil || f.Offset < deepOffset) {
-		return statement{"SELECT " + verbColumns + fromOwn + where + page, c.args}
+	if !withShared && (f.scans() || f.Offset < deepOffset) {
+		return statement{"SELECT " + f.columns() + fromOwn + where + page, c.args}
 	}
-	own := "(SELECT " + verbColumns + fromOwn + where + order + head + ")"
-	if f.words() != nil {
-		shared := "(SELECT " + verbColumns + fromShared + where + order + head + ")"
+	own := "(SELECT " + f.columns() + fromOwn + where + order + head + ")"
+	if f.scans() {
+		shared := "(SELECT " + f.columns() + fromShared + where + order + head + ")"
 		return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 	}
 	ownCounts, sharedCounts := f.countsSQL(&c)
@@ -130,12 +143,12 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 		parts := parts(ownCounts+" UNION ALL "+sharedCounts, offset, limit+" + "+offset)
 		part := stretch(where, offset, limit+" + "+offset)
 		return statement{"SELECT v.* FROM " + parts + " CROSS JOIN LATERAL (" +
-			"(SELECT " + verbColumns + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + part + ") UNION ALL " +
-			"(SELECT " + verbColumns + " FROM platform_verbs v WHERE part.shared" + part + ")) v" + order + " LIMIT " + limit, c.args}
+			"(SELECT " + f.columns() + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + part + ") UNION ALL " +
+			"(SELECT " + f.columns() + " FROM platform_verbs v WHERE part.shared" + part + ")) v" + order + " LIMIT " + limit, c.args}
 	}
 	// Both halves are in the order of the page, so that they are merged and not sorted.
 	shared := "(SELECT v.* FROM " + parts(sharedCounts, "0::bigint", limit+" + "+offset) + " CROSS JOIN LATERAL (" +
-		"SELECT " + verbColumns + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
+		"SELECT " + f.columns() + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
 	return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 }
 
@@ -155,7 +168,7 @@ func stretch(where, from, to string) string {
 
 // totalSQL counts the verbs of the filter: the tenant's own, or the shared ones too.
 func (f Filter) totalSQL(tenant uuid.UUID, withShared bool) statement {
-	if f.words() != nil {
+	if f.scans() {
 		c := f.verbClauses(tenant)
 		fromOwn, fromShared := f.from()
 		if !withShared {

@@ -166,9 +166,9 @@ func TestOwnProviderHidesTheSharedOne(t *testing.T) {
 	// An own provider without verbs hides it too; once it is deleted, the shared one is back.
 	r.replace(t, r.tenant, provider("crm", credential.None))
 	require.Empty(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs)
-	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm"))
+	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm", nil))
 	require.Len(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs, 3)
-	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm"), fault.CodeProviderNotFound)
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm", nil), fault.CodeProviderNotFound)
 }
 
 func TestSharedVerbIsFoundForARun(t *testing.T) {
@@ -371,10 +371,10 @@ func TestPlatformTablesHaveTheTenantsColumns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, table := range []string{"providers", "verbs", "verb_counts"} {
-		// verb_bytes is for the quota of a tenant, and the platform has none.
+		// verb_bytes is for the quota of a tenant, and the platform has none. It keeps no documents.
 		columns := func(table string) []string {
 			rows, err := r.admin.Query(t.Context(), `SELECT column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '')
-				FROM information_schema.columns WHERE table_name = $1 AND column_name NOT IN ('tenant_id', 'verb_bytes') ORDER BY 1`, table)
+				FROM information_schema.columns WHERE table_name = $1 AND column_name NOT IN ('tenant_id', 'verb_bytes', 'document_size', 'import_settings') ORDER BY 1`, table)
 			require.NoError(t, err)
 			out, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)

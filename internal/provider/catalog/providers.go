@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -20,7 +21,23 @@ func (c *Catalog) Provider(ctx context.Context, tenant uuid.UUID, slug string) (
 	if !verb.ValidSlug(slug) {
 		return Provider{}, fault.New(fault.CodeProviderNotFound, "")
 	}
-	row, err := c.q.GetProvider(ctx, c.db.Tenant(tenant), dbsqlc.GetProviderParams{TenantID: tenant, Slug: slug})
+	return c.provider(ctx, c.db.Tenant(tenant), tenant, slug)
+}
+
+// expect asks about the provider as the transaction sees it.
+func (c *Catalog) expect(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, expect fault.Expect[Provider]) error {
+	if expect == nil {
+		return nil
+	}
+	p, err := c.provider(ctx, tx, tenant, slug)
+	if err != nil {
+		return err
+	}
+	return expect.Check(p)
+}
+
+func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, slug string) (Provider, error) {
+	row, err := c.q.GetProvider(ctx, on, dbsqlc.GetProviderParams{TenantID: tenant, Slug: slug})
 	switch {
 	case db.IsNoRows(err):
 		return Provider{}, fault.New(fault.CodeProviderNotFound, "")

@@ -2,8 +2,10 @@ package catalog_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/fault"
@@ -41,8 +43,39 @@ func TestQuotaOfVerbBytesCountsAllProviders(t *testing.T) {
 	require.Contains(t, err.Error(), "quota verb_bytes: at most ")
 	_, err = c.Replace(t.Context(), by(r.other), provider("shop", "bearer"), []verb.Definition{larger})
 	require.NoError(t, err, "another tenant has a quota of its own")
-	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail"))
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail", nil))
 	require.NoError(t, imports("shop", larger))
+}
+
+// A document counts with the bytes that it has, not with those that are stored of it.
+func TestQuotaOfDocumentBytesCountsAllProviders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.limited(t, map[string]int64{"document_bytes": 100})
+	imports := func(tenant uuid.UUID, slug string, size int) error {
+		p := provider(slug, "bearer")
+		document := []byte(strings.Repeat(" ", size))
+		p.DocumentHash = catalog.HashOf(document)
+		_, err := c.Import(t.Context(), by(tenant), catalog.Import{Provider: p, Source: &catalog.Source{Document: document}})
+		return err
+	}
+	require.NoError(t, imports(r.tenant, "shop", 60))
+	require.NoError(t, imports(r.tenant, "mail", 40))
+	require.NoError(t, imports(r.tenant, "shop", 59), "what is replaced does not count")
+	err := imports(r.tenant, "shop", 61)
+	requireCode(t, err, fault.CodeQuotaExceeded)
+	require.Contains(t, err.Error(), "quota document_bytes: at most 100 ")
+	d, err := c.Document(t.Context(), r.tenant, "shop")
+	require.NoError(t, err)
+	require.EqualValues(t, 59, d.Size, "the refused import has replaced nothing")
+	require.NoError(t, imports(r.other, "shop", 100), "another tenant has a quota of its own")
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail", nil))
+	require.NoError(t, imports(r.tenant, "shop", 100))
+	_, err = c.Replace(t.Context(), by(r.tenant), provider("shop", "bearer"), nil)
+	require.NoError(t, err)
+	_, err = c.Document(t.Context(), r.tenant, "shop")
+	requireCode(t, err, fault.CodeDocumentNotFound)
+	require.NoError(t, imports(r.tenant, "mail", 100), "a provider without a document counts nothing")
 }
 
 // What is removed is not forgotten for what is removed later, so the import that would make it
@@ -61,7 +94,7 @@ func TestQuotaOfCatalogEntriesCountsWhatWasRemoved(t *testing.T) {
 	}
 	require.NoError(t, imports("shop", "a", "b"))
 	require.NoError(t, imports("mail", "c", "d"))
-	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail"))
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "mail", nil))
 	require.NoError(t, imports("shop", "a"), "a removal adds nothing")
 	err := imports("shop", "a", "e")
 	requireCode(t, err, fault.CodeQuotaExceeded)
@@ -69,7 +102,7 @@ func TestQuotaOfCatalogEntriesCountsWhatWasRemoved(t *testing.T) {
 	requireCode(t, imports("third"), fault.CodeQuotaExceeded)
 	require.NoError(t, imports("shop", "a", "b"), "it is there again instead")
 	require.NoError(t, imports("mail", "c", "d"))
-	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "shop"))
+	require.NoError(t, c.DeleteProvider(t.Context(), by(r.tenant), "shop", nil))
 	_, err = c.Replace(t.Context(), by(r.other), provider("shop", "bearer"), []verb.Definition{newVerb("a", "d", verb.RiskHigh)})
 	require.NoError(t, err, "another tenant has a quota of its own")
 	var removed int

@@ -21,8 +21,8 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	p.Degraded, p.Rejected = []verb.Report{{Operation: "a", Reason: "b"}}, []verb.Report{{}, {}}
 	_, err := r.Replace(ctx, who, p, []verb.Definition{newVerb("b", "one", verb.RiskLow)})
 	require.NoError(t, err)
-	require.NoError(t, r.DeleteProvider(ctx, who, "shop"))
-	require.True(t, fault.HasCode(r.DeleteProvider(ctx, who, "shop"), fault.CodeProviderNotFound))
+	require.NoError(t, r.DeleteProvider(ctx, who, "shop", nil))
+	require.True(t, fault.HasCode(r.DeleteProvider(ctx, who, "shop", nil), fault.CodeProviderNotFound))
 	_, err = r.Replace(ctx, who, provider("tool", "bearer"), nil)
 	require.Error(t, err)
 
@@ -49,7 +49,7 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Replace(t.Context(), by(r.tenant), provider("shop", "none"), nil)
 	require.ErrorContains(t, err, "no_room")
-	require.ErrorContains(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop"), "no_room")
+	require.ErrorContains(t, r.DeleteProvider(t.Context(), by(r.tenant), "shop", nil), "no_room")
 	is, err := r.Provider(t.Context(), r.tenant, "shop")
 	require.NoError(t, err)
 	require.Equal(t, was.AuthType, is.AuthType)

@@ -27,63 +27,137 @@ const insertRows = 1000
 // anyKey stands for "any" in verb_counts, so it is no verb's domain.
 const anyKey = "*"
 
-// Replace stores a provider with exactly these verbs, whatever was under its slug
-// before, in one transaction: a reader sees the old catalog or the new one. Imports
+// Import is a provider to be stored with exactly these verbs.
+type Import struct {
+	Provider Provider
+	Verbs    []verb.Definition
+	// Source is what the provider was imported from; nil where it comes of no document.
+	Source *Source
+	// Also is done in the transaction that stores the provider, after it; nil where nothing is.
+	Also func(ctx context.Context, tx pgx.Tx) error
+	// Update is set where the import reads the document again that the provider has.
+	Update *Update
+}
+
+// Update is a change of the settings of an import.
+type Update struct {
+	// Of is the document as it was read. CONFLICT where the provider was changed since.
+	Of Kept
+	// Fields are the members that are changed, for the record.
+	Fields []string
+	Expect fault.Expect[Provider]
+}
+
+// Replace is Import for a provider that comes of no document.
+func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []verb.Definition) (Provider, error) {
+	return c.Import(ctx, who, Import{Provider: p, Verbs: verbs})
+}
+
+// Import stores a provider with exactly these verbs and its document, whatever was under its
+// slug before, in one transaction: a reader sees the old catalog or the new one. Imports
 // of one slug take their turn. It returns the provider as stored; CreatedAt is that
 // of the first import. It refuses with QUOTA_EXCEEDED, and with INSUFFICIENT_PERMISSIONS an
 // import by which no user but a key would change what governs calls; see compare.
-func (c *Catalog) Replace(ctx context.Context, who actor.Actor, p Provider, verbs []verb.Definition) (Provider, error) {
-	if err := p.check(verbs); err != nil {
-		return Provider{}, err
-	}
-	p.Imported = len(verbs)
-	arg, err := p.row(who.TenantID, c.now())
+func (c *Catalog) Import(ctx context.Context, who actor.Actor, in Import) (Provider, error) {
+	st, err := c.storing(who, in)
 	if err != nil {
 		return Provider{}, err
 	}
-	arg.VerbBytes = bytesOf(verbs)
 	err = c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
-		if err := c.lockImport(ctx, tx, who.TenantID, p.Slug); err != nil {
-			return err
-		}
-		was, err := c.known(ctx, tx, who.TenantID, p.Slug)
+		was, changes, err := c.replace(ctx, tx, who, st)
 		if err != nil {
 			return err
 		}
-		changes := compare(was, p, verbs)
-		if who.Kind != actor.User {
-			if err := refused(changes); err != nil {
+		if in.Also != nil {
+			if err := in.Also(ctx, tx); err != nil {
 				return err
 			}
 		}
-		stored, err := c.q.UpsertProvider(ctx, tx, arg)
-		if err != nil {
-			return fmt.Errorf("catalog: store a provider: %w", err)
+		action, details := audit.ProviderImported, map[string]any{
+			"imported": st.Imported, "degraded": len(st.Degraded), "rejected": len(st.Rejected), "document_hash": hex.EncodeToString(st.DocumentHash[:]),
+			"base_url": st.BaseURL, "base_url_before": was.baseURL, "changes": append([]change{}, changes[:min(len(changes), maxChangesTold)]...), "changes_total": len(changes),
 		}
-		p.CreatedAt, p.UpdatedAt, p.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
-		if err := c.replaceVerbs(ctx, tx, who.TenantID, p.Slug, verbs); err != nil {
-			return err
+		if in.Update != nil {
+			action, details["fields"] = audit.ProviderUpdated, in.Update.Fields
 		}
-		if err := c.remember(ctx, tx, who.TenantID, p.Slug, was.verbs, verbs); err != nil {
-			return err
-		}
-		if err := c.q.ForgetRemovedProvider(ctx, tx, dbsqlc.ForgetRemovedProviderParams{TenantID: who.TenantID, Slug: p.Slug}); err != nil {
-			return fmt.Errorf("catalog: forget a removed provider: %w", err)
-		}
-		for _, r := range []quota.Resource{quota.Providers, quota.Verbs, quota.Catalog, quota.VerbBytes} {
-			if err := c.quotas.Require(ctx, tx, who.TenantID, r); err != nil {
-				return err
-			}
-		}
-		return audit.Append(ctx, tx, changed(who, audit.ProviderImported, p.Slug).With(map[string]any{
-			"imported": p.Imported, "degraded": len(p.Degraded), "rejected": len(p.Rejected), "document_hash": hex.EncodeToString(p.DocumentHash[:]),
-			"base_url": p.BaseURL, "base_url_before": was.baseURL, "changes": append([]change{}, changes[:min(len(changes), maxChangesTold)]...), "changes_total": len(changes),
-		}))
+		return audit.Append(ctx, tx, changed(who, action, st.Slug).With(details))
 	})
 	if err != nil {
 		return Provider{}, err
 	}
-	return p, nil
+	return st.Provider, nil
+}
+
+// replace stores the import in the transaction if the actor may make it. It returns what the
+// provider was, and what has changed.
+func (c *Catalog) replace(ctx context.Context, tx pgx.Tx, who actor.Actor, st *storing) (was known, changes []change, err error) {
+	if err := c.beginImport(ctx, tx, who.TenantID, st.Slug); err != nil {
+		return known{}, nil, err
+	}
+	if err := c.stillKept(ctx, tx, st); err != nil {
+		return known{}, nil, err
+	}
+	if was, err = c.known(ctx, tx, who.TenantID, st.Slug); err != nil {
+		return known{}, nil, err
+	}
+	changes = compare(was, st.Provider, st.verbs)
+	if who.Kind != actor.User {
+		if err := refused(changes); err != nil {
+			return known{}, nil, err
+		}
+	}
+	return was, changes, c.store(ctx, tx, st, was)
+}
+
+// storing is an import on its way into the database.
+type storing struct {
+	Provider
+	tenant uuid.UUID
+	verbs  []verb.Definition
+	row    dbsqlc.UpsertProviderParams
+	parts  [][]byte // of the document
+	update *Update
+}
+
+// storing checks and encodes all of an import before its transaction begins.
+func (c *Catalog) storing(who actor.Actor, in Import) (*storing, error) {
+	st := &storing{Provider: in.Provider, tenant: who.TenantID, verbs: in.Verbs, update: in.Update}
+	if err := st.check(in.Verbs); err != nil {
+		return nil, err
+	}
+	st.Imported = len(in.Verbs)
+	var err error
+	if st.row, err = st.Provider.row(who.TenantID, c.now()); err != nil {
+		return nil, err
+	}
+	st.row.VerbBytes = bytesOf(in.Verbs)
+	st.parts, err = in.Source.row(&st.row)
+	return st, err
+}
+
+// store writes the provider, its verbs and its document in place of what was there, and counts
+// them. It sets what the database says of the provider.
+func (c *Catalog) store(ctx context.Context, tx pgx.Tx, st *storing, was known) error {
+	stored, err := c.q.UpsertProvider(ctx, tx, st.row)
+	if err != nil {
+		return fmt.Errorf("catalog: store a provider: %w", err)
+	}
+	st.CreatedAt, st.UpdatedAt, st.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
+	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs); err != nil {
+		return err
+	}
+	if err := c.remember(ctx, tx, st.tenant, st.Slug, was.verbs, st.verbs); err != nil {
+		return err
+	}
+	if err := c.q.ForgetRemovedProvider(ctx, tx, dbsqlc.ForgetRemovedProviderParams{TenantID: st.tenant, Slug: st.Slug}); err != nil {
+		return fmt.Errorf("catalog: forget a removed provider: %w", err)
+	}
+	for _, r := range []quota.Resource{quota.Providers, quota.Verbs, quota.Catalog, quota.VerbBytes, quota.Documents} {
+		if err := c.quotas.Require(ctx, tx, st.tenant, r); err != nil {
+			return err
+		}
+	}
+	return c.keepDocument(ctx, tx, st, was)
 }
 
 // check refuses what no provider can have.
@@ -119,13 +193,16 @@ func inPageOrder(verbs []verb.Definition) []verb.Definition {
 
 // DeleteProvider removes a tenant's own provider and its verbs; its credentials stay. A
 // provider of the platform that it hid is visible again. What it was stays known to compare
-// imports by keys with. PROVIDER_NOT_FOUND.
-func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string) error {
+// imports by keys with. PROVIDER_NOT_FOUND. expect is asked about the provider before.
+func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string, expect fault.Expect[Provider]) error {
 	if !verb.ValidSlug(slug) {
 		return fault.New(fault.CodeProviderNotFound, "")
 	}
 	return c.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if err := c.lockImport(ctx, tx, who.TenantID, slug); err != nil {
+			return err
+		}
+		if err := c.expect(ctx, tx, who.TenantID, slug, expect); err != nil {
 			return err
 		}
 		verbs, err := c.presentVerbs(ctx, tx, who.TenantID, slug)

@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -144,4 +146,11 @@ func readBackOf(plan json.RawMessage) string {
 		return ""
 	}
 	return string(raw)
+}
+
+// formOf returns a digest of what a verb's arguments are and where they go.
+func formOf(schema, plan json.RawMessage) []byte {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%d %s%s", len(schema), schema, plan) // a hash takes all
+	return h.Sum(nil)
 }

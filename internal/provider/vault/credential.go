@@ -64,6 +64,8 @@ type Patch struct {
 	Origin       *string
 	AllowedHosts *[]string
 	Status       *string // active or revoked, read without regard to case
+	// Expect is asked about the credential before the change.
+	Expect fault.Expect[Credential]
 }
 
 // Filter selects credentials of a tenant for a list.

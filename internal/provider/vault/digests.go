@@ -1,9 +1,11 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -86,26 +88,32 @@ func (v *Vault) replaceDigests(ctx context.Context, tx dbsqlc.DBTX, tenant, id u
 // tenant. Once the batch was sent, the function returned reports whether a value is one. The
 // key is the tenant's data key.
 func QueueOwn(b *db.Batch, tenant uuid.UUID, key *datakey.Key, values []string) func() map[string]bool {
-	byDigest := make(map[string]string, len(values))
-	digests := make([][]byte, 0, len(values))
-	for _, value := range values {
-		digest := key.Digest([]byte(value))
-		if _, known := byDigest[string(digest)]; !known {
-			byDigest[string(digest)] = value
-			digests = append(digests, digest)
+	answer := db.Queue(b, dbsqlc.New().OwnDigests, dbsqlc.OwnDigestsParams{TenantID: tenant, Digests: Digests(key, values)})
+	return func() map[string]bool { return OwnOf(key, values, answer.Value) }
+}
+
+// Digests returns the digests of values under the tenant's data key.
+func Digests(key *datakey.Key, values []string) [][]byte {
+	out := make([][]byte, len(values))
+	for i, value := range values {
+		out[i] = key.Digest([]byte(value))
+	}
+	return out
+}
+
+// OwnOf returns which of the values are secrets of the tenant: those whose digests were found
+// among the tenant's; nil for none.
+func OwnOf(key *datakey.Key, values []string, found [][]byte) map[string]bool {
+	if len(found) == 0 {
+		return nil
+	}
+	own := map[string]bool{}
+	for i, digest := range Digests(key, values) {
+		if slices.ContainsFunc(found, func(f []byte) bool { return bytes.Equal(f, digest) }) {
+			own[values[i]] = true
 		}
 	}
-	answer := db.Queue(b, dbsqlc.New().OwnDigests, dbsqlc.OwnDigestsParams{TenantID: tenant, Digests: digests})
-	return func() map[string]bool {
-		var own map[string]bool
-		for _, digest := range answer.Value {
-			if own == nil {
-				own = map[string]bool{}
-			}
-			own[byDigest[string(digest)]] = true
-		}
-		return own
-	}
+	return own
 }
 
 // digestBatch is how many credentials are read at once.

@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
+
+	"agentruntime/internal/kernel/fault"
 )
 
 // KMS wraps and unwraps data keys under key-encryption keys that never leave it.
 // The additional data must be the same in both calls. Implementations are safe
-// for concurrent use.
+// for concurrent use. An error that wraps ErrNotOpened is for good. Any other error says that
+// the KMS cannot be reached now, and callers of the vault get SERVICE_UNAVAILABLE.
 type KMS interface {
 	// Current returns the id of the key that Wrap uses now.
 	Current() string
@@ -28,8 +31,34 @@ const keyBytes = 32
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// ErrNotOpened says that a data key does not open, however often it is tried.
+var ErrNotOpened = errors.New("vault: the data key does not open")
+
 // errUnknownKey says that a row was sealed under a key that is not configured.
-var errUnknownKey = errors.New("vault: the key-encryption key is not configured")
+var errUnknownKey = fmt.Errorf("%w: the key-encryption key is not configured", ErrNotOpened)
+
+// remote is a KMS whose outages are faults of their own.
+type remote struct{ KMS }
+
+func (k remote) Wrap(ctx context.Context, dataKey, additionalData []byte) (keyID string, wrapped []byte, err error) {
+	keyID, wrapped, err = k.KMS.Wrap(ctx, dataKey, additionalData)
+	return keyID, wrapped, away(err)
+}
+
+func (k remote) Unwrap(ctx context.Context, keyID string, wrapped, additionalData []byte) ([]byte, error) {
+	dataKey, err := k.KMS.Unwrap(ctx, keyID, wrapped, additionalData)
+	return dataKey, away(err)
+}
+
+// away returns SERVICE_UNAVAILABLE for an error of a KMS that may be gone the next time.
+func away(err error) error {
+	if err == nil || errors.Is(err, ErrNotOpened) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	f := fault.New(fault.CodeServiceUnavailable, "The key management service cannot be reached. Repeat the call.").Because(err)
+	f.Retryable = true
+	return f
+}
 
 // LocalKMS keeps its key-encryption keys in memory, for a machine without a cloud KMS.
 // The first key seals; every key opens.
@@ -102,7 +131,7 @@ func (k *LocalKMS) Unwrap(_ context.Context, keyID string, wrapped, additionalDa
 	}
 	dataKey, err := cipher.Decrypt(wrapped, additionalData)
 	if err != nil {
-		return nil, fmt.Errorf("vault: unwrap a data key: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrNotOpened, err)
 	}
 	return dataKey, nil
 }

@@ -67,7 +67,7 @@ func TestCredentialStaysWhereItIsBound(t *testing.T) {
 	r.provider(t, r.tenant, "shop", "https://evil.test/v1")
 	_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(`{"key":"k2"}`))
 	require.NoError(t, err)
-	require.NoError(t, r.Bind(t.Context(), by(r.tenant), "shop", "https://evil.test/v1"))
+	require.NoError(t, r.bind(t, r.tenant, "shop", "https://evil.test/v1"))
 
 	sealed, err := r.newest(t, "")
 	require.NoError(t, err)
@@ -111,9 +111,9 @@ func TestCredentialBeforeItsProviderIsNotSentUntilAUserImports(t *testing.T) {
 	requireCode(t, err, fault.CodeURLNotAllowed)
 	require.Contains(t, fault.As(err).Message, "not bound to an origin yet")
 
-	require.NoError(t, r.Bind(t.Context(), by(r.other), "shop", "https://evil.test"))
-	require.NoError(t, r.Bind(t.Context(), by(r.tenant), "other", "https://evil.test"))
-	require.NoError(t, r.Bind(t.Context(), by(r.tenant), "shop", "https://api.shop.test/v1"))
+	require.NoError(t, r.bind(t, r.other, "shop", "https://evil.test"))
+	require.NoError(t, r.bind(t, r.tenant, "other", "https://evil.test"))
+	require.NoError(t, r.bind(t, r.tenant, "shop", "https://api.shop.test/v1"))
 	sealed, err = r.newest(t, "")
 	require.NoError(t, err)
 	require.NoError(t, sealed.MaySend(to))

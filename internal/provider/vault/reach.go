@@ -1,10 +1,14 @@
 package vault
 
 import (
+	"cmp"
+	"context"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
@@ -101,4 +105,47 @@ func (v *Vault) checkHosts(hosts []string) error {
 		}
 	}
 	return nil
+}
+
+// Bounds of Unreached.
+const (
+	unreachedCredentials = 100
+	unreachedOrigins     = maxHosts // the most that a credential can allow
+)
+
+// Unreached is a credential that may not be sent to all servers of its provider.
+type Unreached struct {
+	ID         uuid.UUID
+	Label      string
+	CustomerID string   // "" is the tenant's own
+	Origins    []string // those to which it may not be sent, at most 20
+}
+
+// Unreached returns which of the provider's newest 100 active credentials may not be sent to all
+// of the servers. A credential without an origin counts as bound to that of bound, and where
+// bound is "" as not to be sent at all.
+func (v *Vault) Unreached(ctx context.Context, tenant uuid.UUID, provider, bound string, servers []string) ([]Unreached, error) {
+	page, _, err := v.List(ctx, tenant, Filter{Provider: provider, Status: string(StatusActive), Limit: unreachedCredentials})
+	if err != nil {
+		return nil, err
+	}
+	var out []Unreached
+	for _, c := range page {
+		u := Unreached{ID: c.ID, Label: c.Label, CustomerID: c.CustomerID}
+		r := reach{origin: cmp.Or(c.Origin, credential.OriginOf(bound)), hosts: c.AllowedHosts}
+		for _, server := range servers {
+			target, err := url.Parse(server)
+			origin := credential.OriginOf(server)
+			if err != nil || r.maySend(target) || slices.Contains(u.Origins, origin) {
+				continue
+			}
+			if u.Origins = append(u.Origins, origin); len(u.Origins) == unreachedOrigins {
+				break
+			}
+		}
+		if len(u.Origins) > 0 {
+			out = append(out, u)
+		}
+	}
+	return out, nil
 }

@@ -37,7 +37,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Rotate(ctx, who, c.ID, data)
 	require.NoError(t, err)
-	require.NoError(t, r.Delete(ctx, who, c.ID))
+	require.NoError(t, r.Delete(ctx, who, c.ID, nil))
 	line := func(action, provider, details string) string {
 		return "user " + who.IDText() + " " + action + " " + provider + " credential " + c.ID.String() + " req-1 192.0.2.1" + details
 	}
@@ -54,7 +54,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	requireCode(t, err, fault.CodeCredentialNotFound)
 	_, err = r.Rotate(ctx, who, c.ID, data)
 	requireCode(t, err, fault.CodeCredentialNotFound)
-	requireCode(t, r.Delete(ctx, who, c.ID), fault.CodeCredentialNotFound)
+	requireCode(t, r.Delete(ctx, who, c.ID, nil), fault.CodeCredentialNotFound)
 	require.Equal(t, want, r.records(t))
 	for _, l := range want {
 		require.NotContains(t, l, canary)
@@ -79,7 +79,7 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 			return err
 		},
 		"rotate": func() error { _, err := r.Rotate(t.Context(), by(r.tenant), c.ID, data); return err },
-		"delete": func() error { return r.Delete(t.Context(), by(r.tenant), c.ID) },
+		"delete": func() error { return r.Delete(t.Context(), by(r.tenant), c.ID, nil) },
 	} {
 		require.ErrorContains(t, change(), "no_room", name)
 		page, _, err := r.List(t.Context(), r.tenant, vault.Filter{Limit: 10})

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"sync"
@@ -57,6 +58,30 @@ func QueueNewest(b *db.Batch, tenant uuid.UUID, provider, customerID string) fun
 	return func() (Sealed, error) { return sealed(answer.Value) }
 }
 
+// ReadNewest reads the part "credential" of what the SQL function call_target returned. Its
+// refusals are those of QueueNewest. Any other error says that the part cannot be read.
+func ReadNewest(part json.RawMessage) (Sealed, error) {
+	var r *struct {
+		ID           uuid.UUID `json:"id"`
+		Provider     string    `json:"provider"`
+		Type         string    `json:"type"`
+		Label        string    `json:"label"`
+		CustomerID   *string   `json:"customer_id"`
+		Origin       *string   `json:"origin"`
+		AllowedHosts []string  `json:"allowed_hosts"`
+		Status       string    `json:"status"`
+		Version      int32     `json:"version"`
+		KekID        string    `json:"kek_id"`
+		WrappedKey   []byte    `json:"wrapped_key"`
+		Ciphertext   []byte    `json:"ciphertext"`
+		UpdatedAt    time.Time `json:"updated_at"`
+	}
+	if err := json.Unmarshal(part, &r); err != nil {
+		return Sealed{}, fmt.Errorf("vault: read a credential: %w", err)
+	}
+	return sealed((*dbsqlc.NewestCredentialRow)(r))
+}
+
 func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 	switch {
 	case row == nil:
@@ -72,8 +97,8 @@ func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
 }
 
 // Resolve opens a credential for the tenant in whose call it is used. A row of
-// another tenant does not open, wherever it was read. The error is not a fault:
-// a credential that does not open is ours to repair.
+// another tenant does not open, wherever it was read. The error is SERVICE_UNAVAILABLE where
+// the KMS cannot be reached. A credential that does not open is ours to repair, and no fault.
 func (v *Vault) Resolve(ctx context.Context, tenant uuid.UUID, s Sealed) (credential.Secret, error) {
 	b := binding{tenant: tenant, credential: s.ID, field: fieldData, version: int32(s.Version)}
 	plaintext, err := open(ctx, v.kms, b, s.envelope)

@@ -34,8 +34,8 @@ func tenantKeyBinding(tenant uuid.UUID) binding {
 
 // Key returns the data key under which the rows of a tenant are sealed. The first call for a
 // tenant makes the key. A process reads each key once, and a key never changes, so the cache
-// needs no notice of changes. The error is not a fault: a key that does not open is ours to
-// repair.
+// needs no notice of changes. The error is SERVICE_UNAVAILABLE where the database or the KMS
+// cannot be reached. A key that does not open is ours to repair, and no fault.
 func (v *Vault) Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error) {
 	if key, known := v.tenantKeys.Get(tenant); known {
 		return key, nil

@@ -1,16 +1,20 @@
 package vault_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -112,4 +116,74 @@ func TestRewrapLeavesTheOldKeyWithoutUse(t *testing.T) {
 	require.Zero(t, done)
 	_, err = r.process(t, "k1").Key(t.Context(), r.tenant)
 	require.Error(t, err)
+}
+
+// awayKMS is a KMS that cannot be reached while away is set.
+type awayKMS struct {
+	vault.KMS
+
+	away atomic.Bool
+}
+
+var errAway = errors.New("dial tcp: connection refused")
+
+func (k *awayKMS) Wrap(ctx context.Context, key, data []byte) (string, []byte, error) {
+	if k.away.Load() {
+		return "", nil, errAway
+	}
+	return k.KMS.Wrap(ctx, key, data)
+}
+
+func (k *awayKMS) Unwrap(ctx context.Context, id string, wrapped, data []byte) ([]byte, error) {
+	if k.away.Load() {
+		return nil, errAway
+	}
+	return k.KMS.Unwrap(ctx, id, wrapped, data)
+}
+
+func TestUnreachableKMSIsUnavailable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	local, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	require.NoError(t, err)
+	kms := &awayKMS{KMS: local}
+	open := func() *vault.Vault {
+		v, err := vault.Open(vault.Deps{DB: r.db.Pool, KMS: kms, CheckURL: r.checkURL})
+		require.NoError(t, err)
+		return v
+	}
+	unavailable := func(err error) {
+		t.Helper()
+		f := fault.As(err)
+		require.NotNil(t, f, "%v", err)
+		require.Equal(t, fault.CodeServiceUnavailable, f.Code)
+		require.True(t, f.Retryable)
+		require.NotContains(t, f.Message, "dial")
+	}
+	kms.away.Store(true)
+	cold := open()
+	_, err = cold.Key(t.Context(), r.tenant)
+	unavailable(err)
+	kms.away.Store(false)
+	first, err := cold.Key(t.Context(), r.tenant)
+	require.NoError(t, err)
+	kms.away.Store(true)
+	_, err = cold.Key(t.Context(), r.tenant)
+	require.NoError(t, err, "a key that was read stays open")
+	_, err = open().Key(t.Context(), r.tenant)
+	unavailable(err)
+	kms.away.Store(false)
+	again, err := open().Key(t.Context(), r.tenant)
+	require.NoError(t, err)
+	require.Equal(t, digestOf(first), digestOf(again))
+}
+
+func TestKeyUnderAMissingKeyEncryptionKeyIsNoOutage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, err := r.process(t, "k1").Key(t.Context(), r.tenant)
+	require.NoError(t, err)
+	_, err = r.process(t, "z2").Key(t.Context(), r.tenant)
+	require.ErrorIs(t, err, vault.ErrNotOpened)
+	require.Nil(t, fault.As(err))
 }

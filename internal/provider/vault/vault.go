@@ -18,6 +18,7 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 )
 
@@ -51,7 +52,7 @@ func Open(d Deps) (*Vault, error) {
 		return nil, errors.New("vault: database, KMS and a check of addresses are required")
 	}
 	return &Vault{
-		db: d.DB, kms: d.KMS, checkURL: d.CheckURL, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas, tenantKeys: newTenantKeys(),
+		db: d.DB, kms: remote{d.KMS}, checkURL: d.CheckURL, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas, tenantKeys: newTenantKeys(),
 	}, nil
 }
 
@@ -92,6 +93,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 		return Credential{}, err
 	}
 	b := &db.Batch{}
+	idempotency.Queue(ctx, b, id.String())
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
 		ID: id, TenantID: who.TenantID, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
 		Origin: db.Optional(c.Origin), AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
@@ -184,24 +186,23 @@ func (v *Vault) newReach(ctx context.Context, who actor.Actor, n New, hosts []st
 }
 
 // Bind gives the credentials of a provider that were stored before it the origin of its base
-// URL. The caller does so after an import by a user, who thereby says where the provider is.
-func (v *Vault) Bind(ctx context.Context, who actor.Actor, provider, baseURL string) error {
+// URL. The caller does so in the transaction of an import by a user, who thereby says where the
+// provider is.
+func (v *Vault) Bind(ctx context.Context, tx pgx.Tx, who actor.Actor, provider, baseURL string) error {
 	origin := credential.OriginOf(baseURL)
-	return v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
-		ids, err := v.q.BindCredentials(ctx, tx, dbsqlc.BindCredentialsParams{
-			Origin: db.Optional(origin), Now: v.now(), TenantID: who.TenantID, Provider: provider,
-		})
-		if err != nil {
-			return fmt.Errorf("vault: bind credentials: %w", err)
-		}
-		for _, id := range ids {
-			rec := changed(who, audit.CredentialUpdated, Credential{ID: id, Provider: provider})
-			if err := audit.Append(ctx, tx, rec.With(map[string]any{"fields": []string{"origin"}, "origin_before": "", "origin": origin})); err != nil {
-				return err
-			}
-		}
-		return nil
+	ids, err := v.q.BindCredentials(ctx, tx, dbsqlc.BindCredentialsParams{
+		Origin: db.Optional(origin), Now: v.now(), TenantID: who.TenantID, Provider: provider,
 	})
+	if err != nil {
+		return fmt.Errorf("vault: bind credentials: %w", err)
+	}
+	for _, id := range ids {
+		rec := changed(who, audit.CredentialUpdated, Credential{ID: id, Provider: provider})
+		if err := audit.Append(ctx, tx, rec.With(map[string]any{"fields": []string{"origin"}, "origin_before": "", "origin": origin})); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Update changes label, origin, allowed hosts or status. CREDENTIAL_NOT_FOUND. Only a user may
@@ -241,6 +242,9 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 	var c Credential
 	err := v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		old, err := v.q.LockCredential(ctx, tx, dbsqlc.LockCredentialParams{TenantID: who.TenantID, ID: id})
+		if err == nil {
+			err = p.Expect.Check(shown(old))
+		}
 		if err == nil {
 			err = widens(who, old, arg)
 		}
@@ -347,15 +351,21 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 }
 
 // Delete removes the row and with it the ciphertext; a second time is
-// CREDENTIAL_NOT_FOUND.
-func (v *Vault) Delete(ctx context.Context, who actor.Actor, id uuid.UUID) error {
+// CREDENTIAL_NOT_FOUND. expect is asked about the credential before.
+func (v *Vault) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[Credential]) error {
 	return v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
-		n, err := v.q.DeleteCredential(ctx, tx, dbsqlc.DeleteCredentialParams{TenantID: who.TenantID, ID: id})
+		old, err := v.q.LockCredential(ctx, tx, dbsqlc.LockCredentialParams{TenantID: who.TenantID, ID: id})
 		switch {
-		case err != nil:
-			return fmt.Errorf("vault: delete a credential: %w", err)
-		case n == 0:
+		case db.IsNoRows(err):
 			return notFound()
+		case err != nil:
+			return fmt.Errorf("vault: read a credential: %w", err)
+		}
+		if err := expect.Check(shown(old)); err != nil {
+			return err
+		}
+		if _, err := v.q.DeleteCredential(ctx, tx, dbsqlc.DeleteCredentialParams{TenantID: who.TenantID, ID: id}); err != nil {
+			return fmt.Errorf("vault: delete a credential: %w", err)
 		}
 		return audit.Append(ctx, tx, changed(who, audit.CredentialDeleted, Credential{ID: id}))
 	})

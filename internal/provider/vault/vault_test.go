@@ -54,6 +54,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// bind is Bind by a user in a transaction of its own.
+func (r *rig) bind(t *testing.T, tenant uuid.UUID, provider, baseURL string) error {
+	t.Helper()
+	return r.db.InTenant(t.Context(), tenant, func(tx pgx.Tx) error { return r.Bind(t.Context(), tx, by(tenant), provider, baseURL) })
+}
+
 // checkURL stands for the rules of outbound calls.
 func (r *rig) checkURL(url string) error {
 	if strings.Contains(url, "private") {
@@ -142,11 +148,11 @@ func TestCredentialLife(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, usable)
 
-	require.NoError(t, r.Delete(ctx, by(r.tenant), c.ID))
+	require.NoError(t, r.Delete(ctx, by(r.tenant), c.ID, nil))
 	var rows int
 	require.NoError(t, r.admin.QueryRow(ctx, "select count(*) from credentials").Scan(&rows))
 	require.Zero(t, rows)
-	requireCode(t, r.Delete(ctx, by(r.tenant), c.ID), fault.CodeCredentialNotFound)
+	requireCode(t, r.Delete(ctx, by(r.tenant), c.ID, nil), fault.CodeCredentialNotFound)
 	_, err = r.Get(ctx, r.tenant, c.ID)
 	requireCode(t, err, fault.CodeCredentialNotFound)
 }
@@ -281,7 +287,7 @@ func TestRowsNeverCrossTenants(t *testing.T) {
 		requireCode(t, err, fault.CodeCredentialNotFound)
 		_, _, err = r.Validate(ctx, r.other, c.ID)
 		requireCode(t, err, fault.CodeCredentialNotFound)
-		requireCode(t, r.Delete(ctx, by(r.other), c.ID), fault.CodeCredentialNotFound)
+		requireCode(t, r.Delete(ctx, by(r.other), c.ID, nil), fault.CodeCredentialNotFound)
 		page, _, err := r.List(ctx, r.other, vault.Filter{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, page)

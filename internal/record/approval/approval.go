@@ -83,8 +83,8 @@ type New struct {
 	// Args and Request are masked. Request is what would be sent, nil for a block.
 	Args, Request json.RawMessage
 	Matches       []governance.Match
-	// Requester is the id of the key or the user that called, nil where neither did.
-	Requester    *uuid.UUID
+	// Requester is the key or the user that called, nil where neither did.
+	Requester    *actor.Caller
 	Requirements []governance.Requirement
 	Bound        Binding
 	Edited       *Edit
@@ -121,10 +121,13 @@ func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
 	p := dbsqlc.InsertApprovalParams{
 		ID: n.ID, TenantID: n.TenantID, SubjectType: string(n.Type), SubjectID: n.Subject.ID, WorkflowID: n.WorkflowID, RunID: n.RunID,
 		ExecutionID: n.ExecutionID, Status: string(status), Kind: string(n.Kind), Attempt: n.Attempt, Provider: n.Provider, Verb: n.Verb,
-		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, Requester: n.Requester,
+		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, RequesterKind: string(actor.Key),
 		Explanation: encode(n.Matches), Request: n.Request, Requirements: encode(n.Requirements), PolicyIds: []uuid.UUID{},
 		CallHash: n.Bound.CallHash, SchemaHash: n.Bound.SchemaHash, CredentialID: n.Bound.CredentialID,
 		OperationType: db.Optional(string(n.Bound.Operation)), Idempotency: db.Optional(string(n.Bound.Idempotency)),
+	}
+	if n.Requester != nil {
+		p.Requester, p.RequesterKind = &n.Requester.ID, string(n.Requester.Kind)
 	}
 	if !n.ExpiresAt.IsZero() {
 		p.ExpiresAt = &n.ExpiresAt
@@ -164,15 +167,23 @@ type Asked struct {
 	Args  json.RawMessage // masked
 	Bound Binding
 	// Requester is the key or the user that called, nil where neither did.
-	Requester *uuid.UUID
+	Requester *actor.Caller
 	Edited    *Edit
+}
+
+// RequesterOf returns the requester in an approval's row, nil where it has none.
+func RequesterOf(row dbsqlc.Approval) *actor.Caller {
+	if row.Requester == nil {
+		return nil
+	}
+	return &actor.Caller{Kind: actor.Kind(row.RequesterKind), ID: *row.Requester}
 }
 
 // Voter returns the user as a voter on this approval. A user who made the call with their
 // own token, or edited its arguments, is marked as self. The owner of a key did not make
 // the key's calls.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
-	self := a.Edited != nil && a.Edited.By == user || a.Requester != nil && *a.Requester == user
+	self := a.Edited != nil && a.Edited.By == user || a.Requester != nil && a.Requester.ID == user
 	return governance.Voter{UserID: user, Role: role, Self: self}
 }
 
@@ -196,7 +207,7 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
-		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: row.Requester,
+		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: RequesterOf(row),
 		Bound: Binding{
 			CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID, Risk: verb.Risk(row.RiskLevel),
 			Operation: verb.Operation(db.Text(row.OperationType)), Idempotency: verb.Idempotency(db.Text(row.Idempotency)),

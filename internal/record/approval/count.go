@@ -3,9 +3,11 @@ package approval
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -71,6 +73,10 @@ func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (De
 	if err != nil {
 		return Decision{}, err
 	}
+	return decisionOf(tenant, row), nil
+}
+
+func decisionOf(tenant uuid.UUID, row dbsqlc.ApprovalDecision) Decision {
 	d := Decision{Counted: row.CountedAt != nil}
 	d.ID, d.ApprovalID, d.Approve, d.Reason = row.ID, row.ApprovalID, row.Decision == decidedApprove, row.Reason
 	d.By = actor.Actor{Kind: actor.Operator, TenantID: tenant, RequestID: row.RequestID, SourceAddr: row.SourceAddr}
@@ -78,7 +84,7 @@ func ReadDecision(ctx context.Context, tx dbsqlc.DBTX, tenant, id uuid.UUID) (De
 		d.By.Kind, d.By.ID = actor.User, *row.UserID
 	}
 	d.EditedArgs = db.Text(row.EditedArgs)
-	return d, nil
+	return d
 }
 
 // Counting is a decision that is being counted, with its approval.
@@ -88,29 +94,55 @@ type Counting struct {
 	Voter    governance.Voter
 }
 
-// Open reads a decision and locks its approval. The transaction must have locked the subject
-// before: every change of both takes the two locks in this order. The error is as for
-// ReadDecision.
-func Open(ctx context.Context, tx dbsqlc.DBTX, tenant, decision uuid.UUID) (*Counting, error) {
-	d, err := ReadDecision(ctx, tx, tenant, decision)
-	if err != nil {
+// Opening is a decision that a batch reads, with its approval.
+type Opening struct {
+	tenant   uuid.UUID
+	decision *db.Answer[dbsqlc.ApprovalDecision]
+	rows     *db.Answer[dbsqlc.Approval]
+	votes    *db.Answer[[]dbsqlc.VotesWithRow]
+	roles    *db.Answer[[]string]
+}
+
+// QueueOpen adds statements to a batch that read a decision and lock its approval. The
+// transaction must have locked the subject before: every change of both takes the two locks in
+// this order. Where the decision was withdrawn, db.IsNoRows is true for the error of the batch.
+func QueueOpen(b *db.Batch, tenant, decision uuid.UUID) Opening {
+	q := dbsqlc.New()
+	return Opening{
+		tenant:   tenant,
+		decision: db.Queue(b, q.GetDecision, dbsqlc.GetDecisionParams{TenantID: tenant, ID: decision}),
+		rows:     db.Queue(b, q.LockApprovalOf, dbsqlc.LockApprovalOfParams{TenantID: tenant, Decision: decision}),
+		votes:    db.Queue(b, q.VotesWith, dbsqlc.VotesWithParams{TenantID: tenant, Decision: decision}),
+		roles:    db.Queue(b, q.RoleOfDecider, dbsqlc.RoleOfDeciderParams{TenantID: tenant, Decision: decision}),
+	}
+}
+
+// Counting returns what the batch read, once it was sent.
+func (o Opening) Counting() (*Counting, error) {
+	c := &Counting{Decision: decisionOf(o.tenant, o.decision.Value)}
+	votes := make([]dbsqlc.VotesRow, len(o.votes.Value))
+	for i, v := range o.votes.Value {
+		votes[i] = dbsqlc.VotesRow(v)
+	}
+	var err error
+	if c.Asked, err = asked(o.rows.Value, votes); err != nil {
 		return nil, err
 	}
-	c := &Counting{Decision: d}
-	if c.Asked, err = lock(ctx, tx, tenant, d.ApprovalID); err != nil {
-		return nil, err
+	if user := c.Decision.By.UserID(); user != nil {
+		// A user who was removed has no role, and so no vote.
+		c.Voter = c.Asked.Voter(*user, actor.Role(strings.Join(o.roles.Value, "")))
 	}
-	user := d.By.UserID()
-	if user == nil {
-		return c, nil
-	}
-	role, err := dbsqlc.New().RoleOf(ctx, tx, dbsqlc.RoleOfParams{TenantID: tenant, ID: *user})
-	if err != nil && !db.IsNoRows(err) {
-		return nil, err
-	}
-	// A user who was removed has no role, and so no vote.
-	c.Voter = c.Asked.Voter(*user, actor.Role(role))
 	return c, nil
+}
+
+// Open is QueueOpen in a transaction that is open already.
+func Open(ctx context.Context, tx pgx.Tx, tenant, decision uuid.UUID) (*Counting, error) {
+	b := &db.Batch{}
+	opening := QueueOpen(b, tenant, decision)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return nil, err
+	}
+	return opening.Counting()
 }
 
 func lock(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID, id string) (Asked, error) {
@@ -139,10 +171,23 @@ func (c *Counting) Take(ctx context.Context, tx dbsqlc.DBTX) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
+	c.vote()
+	return true, nil
+}
+
+// QueueTake is Take in a batch. Where the decision was counted before, or withdrawn, the whole
+// transaction is undone; see db.IsNotChanged.
+func (c *Counting) QueueTake(b *db.Batch) {
+	q, tenant := dbsqlc.New(), c.Decision.By.TenantID
+	db.Queue(b, q.CountDecision, dbsqlc.CountDecisionParams{TenantID: tenant, ID: c.Decision.ID})
+	db.Queue(b, q.RequireDecisionCounted, dbsqlc.RequireDecisionCountedParams{TenantID: tenant, ID: c.Decision.ID})
+	c.vote()
+}
+
+func (c *Counting) vote() {
 	if c.Decision.Approve {
 		c.Asked.Votes = append(c.Asked.Votes, c.Voter)
 	}
-	return true, nil
 }
 
 // Carry counts an approval of another asking by the same user: the author of an edit

@@ -23,6 +23,8 @@ type Filter struct {
 	ActorID     string
 	SubjectType string
 	SubjectID   string
+	RequestID   string
+	SourceAddr  string
 }
 
 // texts are the filters that compare a column with a text, named as in the API, in the
@@ -39,6 +41,8 @@ func (f Filter) texts() []struct{ name, column, value string } {
 		{"actor", "actor_id", f.ActorID},
 		{"subject_type", "subject_type", f.SubjectType},
 		{"subject", "subject_id", f.SubjectID},
+		{"request_id", "request_id", f.RequestID},
+		{"source_addr", "source_addr", f.SourceAddr},
 	}
 }
 
@@ -68,6 +72,9 @@ func (f Filter) where(args *[]any) string {
 	// Their indexes are of the rows that have one.
 	if f.ExecutionID != "" {
 		b.WriteString(" AND r.execution_id <> ''")
+	}
+	if f.Decision != "" && f.Decision != "allow" {
+		b.WriteString(" AND r.decision NOT IN ('', 'allow')")
 	}
 	return b.String()
 }

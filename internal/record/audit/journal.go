@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,6 +97,8 @@ type Journal struct {
 	wake  chan struct{}
 	// writing is locked by who writes.
 	writing sync.Mutex
+	// lost counts the records whose content Postgres refused.
+	lost atomic.Int64
 }
 
 // backlog is what waits to be written of one tenant.

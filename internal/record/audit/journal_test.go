@@ -1,8 +1,10 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,15 +26,16 @@ type diary struct {
 	*audit.Journal
 	t    *testing.T
 	db   testkit.DB
+	log  *bytes.Buffer
 	past atomic.Int64 // what the clock has passed, in nanoseconds
 }
 
 func newDiary(t *testing.T, cfg audit.JournalConfig) *diary {
 	t.Helper()
-	d := &diary{t: t, db: testkit.Database(t)}
+	d := &diary{t: t, db: testkit.Database(t), log: &bytes.Buffer{}}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var err error
-	d.Journal, err = audit.NewJournal(cfg, audit.JournalDeps{DB: d.db.Pool, Log: testkit.Quiet(), Now: func() time.Time {
+	d.Journal, err = audit.NewJournal(cfg, audit.JournalDeps{DB: d.db.Pool, Log: slog.New(slog.NewTextHandler(d.log, nil)), Now: func() time.Time {
 		return began.Add(time.Duration(d.past.Load()))
 	}})
 	require.NoError(t, err)
@@ -224,4 +227,19 @@ func TestJournalWaitingCallsGoOn(t *testing.T) {
 	stop()
 	<-ended
 	require.Len(t, d.rows(counted), 300)
+}
+
+func TestJournalDropsWhatPostgresRefusesAndWritesTheOthers(t *testing.T) {
+	t.Parallel()
+	d, tenant, other := newDiary(t, audit.JournalConfig{}), uuid.New(), uuid.New()
+	refused := func(n *audit.Note) { n.Record.Verb = "canary\x00" }
+	d.add(repeat(tenant, "a"), repeat(tenant, "b", refused), repeat(tenant, "c"), repeat(other, "d"), repeat(other, "e", refused))
+	require.NoError(t, d.Flush(t.Context()), "nothing is left to try again")
+	require.Equal(t, []string{"a req-a 1", "c req-c 1", "d req-d 1"}, d.rows(counted))
+	require.Contains(t, d.log.String(), "sqlstate=22021")
+	require.Contains(t, d.log.String(), "lost_so_far=2")
+	require.NotContains(t, d.log.String(), "canary")
+	d.add(repeat(tenant, "f"))
+	require.NoError(t, d.Flush(t.Context()))
+	require.Equal(t, []string{"a req-a 1", "c req-c 1", "d req-d 1", "f req-f 1"}, d.rows(counted))
 }

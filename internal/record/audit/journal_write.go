@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -102,13 +103,46 @@ func (j *Journal) writeAll(ctx context.Context) error {
 		if fault.HasCode(err, fault.CodeServiceUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		for _, s := range turn {
-			if j.write(ctx, []share{s}) == nil {
-				j.written([]share{s})
-			}
+		if err := j.writeApart(ctx, turn); err != nil {
+			return err
 		}
-		return err
 	}
+}
+
+// writeApart writes each tenant's records in a transaction of their own, and where Postgres
+// refuses what one of them contains, each record. The error is the first that may be gone the
+// next time.
+func (j *Journal) writeApart(ctx context.Context, turn []share) (first error) {
+	for _, s := range turn {
+		err := j.write(ctx, []share{s})
+		switch {
+		case err == nil:
+			j.written([]share{s})
+		case db.IsDataRefused(err):
+			err = j.writeSingly(ctx, s)
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
+
+// writeSingly writes a tenant's records one by one. It drops those whose content Postgres
+// refuses: they would be refused for ever, and keep the others from being written.
+func (j *Journal) writeSingly(ctx context.Context, s share) error {
+	for _, r := range s.records {
+		one := []share{{s.tenant, []Record{r}}}
+		err := j.write(ctx, one)
+		switch {
+		case db.IsDataRefused(err):
+			// The content may be a caller's, so the log has none of it.
+			j.d.Log.ErrorContext(ctx, "a record of a repeat or refusal is lost, because Postgres refuses its content",
+				"record_id", r.ID, "tenant_id", s.tenant, "action", r.Action, "sqlstate", db.StateOf(err), "lost_so_far", j.lost.Add(1))
+		case err != nil:
+			return err
+		}
+		j.written(one)
+	}
+	return nil
 }
 
 // share are the records of one tenant in a transaction.

@@ -24,7 +24,7 @@ func TestListReadsLittleUnderEachFilter(t *testing.T) {
 		_, err := admin.Exec(t.Context(), `INSERT INTO audit_records (id, tenant_id, at, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome, subject_type, subject_id, execution_id, session_id, request_id, source_addr)
 			SELECT (lpad(to_hex((extract(epoch FROM made.at) * 1000)::bigint), 12, '0') || '7000800000000000' || lpad(to_hex(n), 4, '0'))::uuid, $1::uuid, made.at, 'user',
 			       CASE WHEN n < 20 THEN 'rare' ELSE 'usual' END, CASE WHEN n < 20 THEN 'policy.created' ELSE 'run.executed' END, CASE WHEN n < 20 THEN 'old' ELSE 'shop' END,
-			       CASE WHEN n < 20 THEN 'other' ELSE 'pay' END, '', 'allow', '', '', CASE WHEN n < 20 THEN 'rare' ELSE '' END, CASE WHEN n < 20 THEN 'rare' ELSE 'e' || n END,
+			       CASE WHEN n < 20 THEN 'other' ELSE 'pay' END, '', CASE WHEN n < 20 THEN 'block' ELSE 'allow' END, '', '', CASE WHEN n < 20 THEN 'rare' ELSE '' END, CASE WHEN n < 20 THEN 'rare' ELSE 'e' || n END,
 			       CASE WHEN n < 20 THEN 'rare' END, 'r', ''
 			  FROM (SELECT n, now() - interval '60 days' + n * interval '1 minute' AS at FROM generate_series(1, $2::integer) n) made`, of, many)
 		require.NoError(t, err)
@@ -44,6 +44,8 @@ func TestListReadsLittleUnderEachFilter(t *testing.T) {
 		{"a rare action", audit.Filter{Action: "policy.created"}, 19},
 		{"an action that no record has", audit.Filter{Action: "grant.created"}, 0},
 		{"a rare actor", audit.Filter{ActorType: "user", ActorID: "rare"}, 19},
+		{"a rare decision", audit.Filter{Decision: "block"}, 19},
+		{"a decision that no record has", audit.Filter{Decision: "require_approval"}, 0},
 		{"a subject", audit.Filter{SubjectID: "rare"}, 19},
 		{"an execution", audit.Filter{ExecutionID: "rare"}, 19},
 		{"a session", audit.Filter{SessionID: "rare"}, 19},

@@ -28,12 +28,22 @@ const (
 	Verbs       Resource = "verbs"
 	Catalog     Resource = "catalog_entries"
 	VerbBytes   Resource = "verb_bytes"
+	Documents   Resource = "document_bytes"
 	Credentials Resource = "credentials"
+	Customers   Resource = "customers"
 	Policies    Resource = "policies"
 	PolicyBytes Resource = "policy_bytes"
 	Grants      Resource = "grants"
+	Switches    Resource = "kill_switches"
 	Held        Resource = "held"
 	DryRuns     Resource = "dry_runs"
+	Webhooks    Resource = "webhooks"
+	Creations   Resource = "idempotency_keys"
+
+	CustomEvents Resource = "custom_events"
+	Streams      Resource = "streams"
+
+	Mails Resource = "mails"
 )
 
 // Spec is one row of the table.
@@ -54,7 +64,7 @@ type Spec struct {
 // Table returns all quotas, in the order of docs/configuration.md. Each default is far above
 // what a tenant needs that uses the service by hand or by program, and small enough that
 // a page, a count and a decision stay quick for a tenant that reaches it.
-func Table() []Spec {
+func Table() []Spec { //nolint:funlen // a table
 	return []Spec{
 		{
 			Keys, 500, "API keys that are not revoked", "Revoke one that is no longer used.",
@@ -89,8 +99,18 @@ func Table() []Spec {
 			"SELECT coalesce(sum(verb_bytes), 0) FROM providers WHERE tenant_id = $1",
 		},
 		{
+			// Ten documents of the largest size; an import has counted its own. Each provider has at most one.
+			Documents, 256 << 20, "bytes of the documents of these providers together", "Delete a provider, or import a document without what no verb needs.", "",
+			"SELECT coalesce(sum(document_size), 0) FROM providers WHERE tenant_id = $1",
+		},
+		{
 			Credentials, 10_000, "credentials, those of customers included", "Delete one that is no longer used.",
 			"SELECT FROM credentials WHERE tenant_id = $1", "",
+		},
+		{
+			// Searches and lists read a page by an index, so their work does not grow with it.
+			Customers, 100_000, "customers", "Erase those that are no longer served.",
+			"SELECT FROM customers WHERE tenant_id = $1", "",
 		},
 		{
 			Policies, 2_000, "policies that are not deleted", "Delete one, or say more in one.",
@@ -107,12 +127,40 @@ func Table() []Spec {
 			"SELECT FROM grants WHERE tenant_id = $1 AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses", "",
 		},
 		{
+			// Each call reads those of agents, with their reasons.
+			Switches, 100, "kill switches that are set", "Lift one, or set one that covers more.",
+			"SELECT FROM kill_switches WHERE tenant_id = $1 AND lifted_at IS NULL", "",
+		},
+		{
 			Held, 10_000, "calls that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'hold'", "",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind = 'hold'", "",
 		},
 		{
 			DryRuns, 2_000, "dry runs that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND status = 'pending' AND kind = 'dry_run'", "",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind = 'dry_run'", "",
+		},
+		{
+			Mails, 1_000, "mails to people that were not sent yet", "Wait until some were sent.",
+			"SELECT FROM mails WHERE tenant_id = $1 AND ended_at IS NULL", "",
+		},
+		{
+			// Each that wants an event adds a row to the transaction of the change.
+			Webhooks, 100, "webhooks, those that are disabled included", "Delete one that is no longer used.",
+			"SELECT FROM webhooks WHERE tenant_id = $1", "",
+		},
+		{
+			// Package idempotency counts them before the creation: concurrent ones may pass the limit.
+			Creations, 10_000, "creations with an `Idempotency-Key` in 24 hours", "", "", "",
+		},
+		{
+			// The ids begin with the time in milliseconds.
+			CustomEvents, 10_000, "events that the tenant sent in an hour", "Send fewer, or later.",
+			"SELECT FROM events WHERE tenant_id = $1 AND source_id IS NOT NULL AND id >= " +
+				"(lpad(to_hex((extract(epoch FROM now() - interval '1 hour') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid", "",
+		},
+		{
+			// Package event counts them in the process.
+			Streams, 50, "event streams that are open at once, in each process", "", "", "",
 		},
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/schemagraph"
@@ -127,49 +126,9 @@ func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Nam
 		if err := d.read(ctx, t, name, customer, args); err != nil {
 			return nil, err
 		}
-		var err error
-		if t.artefacts, err = d.compiled.Load(ctx, tenant, t.meta); errors.Is(err, catalog.ErrReplaced) {
-			continue
+		if err := t.complete(ctx); !errors.Is(err, catalog.ErrReplaced) {
+			return t, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		if t.policies, err = d.deps.Policies.Load(ctx, tenant, t.policyVersion); err != nil {
-			return nil, err
-		}
-		t.masker = t.artefacts.masker.Also(t.policies.Masks().Paths(policy.PartArgs, t.meta.Name)...)
-		return t, nil
 	}
 	return nil, fmt.Errorf("dispatch: %s is replaced over and over", name)
-}
-
-func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string, args json.RawMessage) error {
-	b := &db.Batch{}
-	own := catalog.QueueOwnMeta(b, t.tenant, name)
-	secrets, err := d.queueSecrets(ctx, b, t.tenant, args)
-	if err != nil {
-		return err
-	}
-	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
-	version := policy.QueueVersion(b, t.tenant)
-	if err := d.deps.DB.Send(ctx, t.tenant, b); err != nil {
-		return fmt.Errorf("dispatch: read %s: %w", name, err)
-	}
-	t.secrets = secrets()
-	var found bool
-	if t.meta, found = own(); !found {
-		if t.meta, err = d.deps.Catalog.Meta(ctx, t.tenant, name); err != nil {
-			return err
-		}
-	}
-	if err := json.Unmarshal(t.meta.Auth, &t.auth); err != nil {
-		return fmt.Errorf("dispatch: the provider's auth: %w", err)
-	}
-	if sealed, err := newest(); err == nil {
-		t.credential = &sealed
-	} else {
-		t.missing = fault.As(err)
-	}
-	t.policyVersion = version()
-	return nil
 }

@@ -20,8 +20,19 @@ import (
 // are masked by their names and by what the tenant wants masked. So are the arguments of a verb
 // that is gone from the catalog, because its schema is unknown.
 func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts run.Texts) run.Texts {
-	var masks policy.Masks
 	t, err := d.target(ctx, tenant, name, "", texts.Args)
+	return d.maskBy(ctx, tenant, name, texts, t, err)
+}
+
+// MaskRead implements run.Targets.
+func (d *Dispatcher) MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, texts run.Texts, read json.RawMessage) run.Texts {
+	t, err := d.targetRead(ctx, tenant, name, customer, texts.Args, read)
+	return d.maskBy(ctx, tenant, name, texts, t, err)
+}
+
+// maskBy masks the texts by their verb; err says why it could not be read.
+func (d *Dispatcher) maskBy(ctx context.Context, tenant uuid.UUID, name verb.Name, texts run.Texts, t *target, err error) run.Texts {
+	var masks policy.Masks
 	switch {
 	case err == nil:
 		masks = t.policies.Masks()

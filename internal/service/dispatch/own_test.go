@@ -10,6 +10,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/vault"
@@ -94,7 +95,7 @@ func TestOwnSecretsFollowRotationAndDeletion(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, masked("first-secret-value"))
 	require.True(t, masked("second-secret-value"))
-	require.NoError(t, w.vault.Delete(t.Context(), w.by, c.ID))
+	require.NoError(t, w.vault.Delete(t.Context(), w.by, c.ID, nil))
 	require.False(t, masked("second-secret-value"))
 }
 
@@ -132,4 +133,59 @@ func TestOwnSecretsAreJudgedInTheClear(t *testing.T) {
 	require.NoError(t, err)
 	met := []governance.Condition{{Field: "args.a", Operator: "equals", Value: json.RawMessage(`"key-of-the-tenant"`)}}
 	require.True(t, target.Meets(met, json.RawMessage(`{"a":"key-of-the-tenant"}`), governance.Context{}))
+}
+
+// asked returns what call_target returns for a call of the tenant.
+func (w *tools) asked(t *testing.T, name verb.Name, customer *string, digests [][]byte) json.RawMessage {
+	t.Helper()
+	var read json.RawMessage
+	row := w.db.Tenant(w.by.TenantID).QueryRow(t.Context(), `SELECT call_target($1, $2, $3, $4, $5)`, w.by.TenantID, name.Provider, name.Verb, customer, digests)
+	require.NoError(t, row.Scan(&read))
+	return read
+}
+
+func TestTargetReadIsTheTargetOfTheRead(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "key-of-the-tenant")
+	w.credential(t, "cus_1", "key-of-the-customer")
+	key, err := w.vault.Key(t.Context(), w.by.TenantID)
+	require.NoError(t, err)
+	args := json.RawMessage(`{"pin":"1234","a":"key-of-the-tenant","b":"nobodys-secret-value"}`)
+	name := verb.Name{Provider: "tools", Verb: "say"}
+	for _, customer := range []string{"", "cus_1", "cus_2"} {
+		want, err := w.Target(t.Context(), w.by.TenantID, name, customer, args)
+		require.NoError(t, err)
+		for _, digests := range [][][]byte{w.Digests(key, args), nil} {
+			got, err := w.TargetRead(t.Context(), w.by.TenantID, name, customer, args, w.asked(t, name, &customer, digests))
+			require.NoError(t, err)
+			require.Equal(t, want.CredentialID(), got.CredentialID())
+			require.Equal(t, want.SchemaHash(), got.SchemaHash())
+			require.Equal(t, want.PolicyVersion(), got.PolicyVersion())
+			require.True(t, want.Read().ProviderAt.Equal(*got.Read().ProviderAt))
+			require.True(t, want.Read().CredentialAt.Equal(*got.Read().CredentialAt))
+			require.JSONEq(t, `{"pin":"[masked]","a":"[masked]","b":"nobodys-secret-value"}`, string(got.Mask(args)))
+			texts := run.Texts{Args: args, Metadata: json.RawMessage(`{"token":"t"}`), Result: json.RawMessage(`{"token":"t","n":1}`)}
+			require.Equal(t, w.Mask(t.Context(), w.by.TenantID, name, texts),
+				w.MaskRead(t.Context(), w.by.TenantID, name, customer, texts, w.asked(t, name, &customer, digests)))
+			call, err := got.Prepare(t.Context(), args)
+			require.NoError(t, err)
+			require.Equal(t, 200, call.Send(t.Context(), "", nil).Status)
+		}
+	}
+	missing := verb.Name{Provider: "tools", Verb: "gone"}
+	_, err = w.TargetRead(t.Context(), w.by.TenantID, missing, "", args, w.asked(t, missing, nil, [][]byte{}))
+	require.True(t, fault.HasCode(err, fault.CodeVerbNotFound), "%v", err)
+	gone := run.Texts{Args: args}
+	require.Equal(t, w.Mask(t.Context(), w.by.TenantID, missing, gone),
+		w.MaskRead(t.Context(), w.by.TenantID, missing, "", gone, w.asked(t, missing, nil, nil)))
+}
+
+func TestTargetReadWithoutCredentialSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	name := verb.Name{Provider: "tools", Verb: "say"}
+	got, err := w.TargetRead(t.Context(), w.by.TenantID, name, "", json.RawMessage(`{}`), w.asked(t, name, nil, [][]byte{}))
+	require.NoError(t, err)
+	require.Equal(t, fault.CodeProviderNotConnected, got.Connected().Code)
 }

@@ -35,8 +35,14 @@ type target struct {
 	policyVersion int64
 	policies      *policy.Set
 	masker        *redact.Masker
+	// switches are the kill switches that may cover the call.
+	switches []governance.KillSwitch
 	// secrets are the values in the arguments of the call that the tenant has stored as secrets.
 	secrets map[string]bool
+	// customer is the record of the call's customer, and customerNames the texts that name them;
+	// nil where the call has no customer, or one that the tenant has no record of.
+	customer      json.RawMessage
+	customerNames []string
 	// grantWork is what judging the conditions of all grants may take, nil before the first.
 	grantWork *governance.Work
 }
@@ -102,8 +108,14 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 	return v, nil
 }
 
+// StoppedBy implements run.Target.
+func (t *target) StoppedBy(about governance.Context) *governance.KillSwitch {
+	return governance.StoppedBy(t.switches, t.meta.Name, about.AgentID)
+}
+
 // Call implements policy.Subject.
 func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {
+	about.Customer = t.customer
 	return governance.Call{
 		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
 		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
@@ -118,6 +130,9 @@ func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, 
 	compiled, err := governance.CompileConditions(conditions)
 	return err == nil && compiled.Met(t.Call(args, about), t.grantWork)
 }
+
+// CustomerNames implements run.Target.
+func (t *target) CustomerNames() []string { return t.customerNames }
 
 // PolicyVersion implements run.Target.
 func (t *target) PolicyVersion() int64 { return t.policies.Judge().Version() }
@@ -137,6 +152,11 @@ func (t *target) Check(args json.RawMessage) []fault.Detail { return t.artefacts
 // Mask implements run.Target.
 func (t *target) Mask(args json.RawMessage) json.RawMessage {
 	return redact.MaskValues(masked(t.masker, args), t.secrets)
+}
+
+// MaskResult implements run.Target. The importer keeps no schema of answers; see Dispatcher.Mask.
+func (t *target) MaskResult(result json.RawMessage) json.RawMessage {
+	return redact.MaskValues(byName(t.policies.Masks(), policy.PartResult, t.meta.Name, result), t.secrets)
 }
 
 // Prepare implements run.Target: it builds the request and opens the credential.

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
@@ -64,32 +66,63 @@ func newTurns() *turns.Turns {
 // VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED. Tenants take turns;
 // SERVICE_UNAVAILABLE where none comes in time, or the import takes too long.
 func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	if len(in.Document) <= openapi.MaxSmallDocument {
-		p, err := s.inTurn(ctx, s.small, who, in)
-		if !errors.Is(err, openapi.ErrNotSmall) {
-			return p, err
-		}
-	}
-	return s.inTurn(ctx, s.large, who, in)
+	return s.store(ctx, who, in, nil)
 }
 
-// inTurn waits for a turn of the lane and imports the document.
-func (s *Service) inTurn(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
+// store reads the document and stores what came of it. update is nil where the document is new.
+func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput, update *update) (p catalog.Provider, err error) {
+	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
+		read.Update = update.of()
+		if who.Kind == actor.User && update.confirms() {
+			// A repeat under the call's Idempotency-Key imports nothing, so what an import does
+			// is in one transaction.
+			read.Also = func(ctx context.Context, tx pgx.Tx) error {
+				return s.credentials.Bind(ctx, tx, who, read.Provider.Slug, read.Provider.BaseURL)
+			}
+		}
+		p, err = s.catalog.Import(ctx, who, read.Import)
+		return err
+	})
+	return p, err
+}
+
+// reading is what an import made of a document.
+type reading struct {
+	catalog.Import
+	servers []string // base URLs that a verb may call
+}
+
+// each reads the document of an import when its turn comes, and gives it to use.
+func (s *Service) each(ctx context.Context, who actor.Actor, in openapi.ImportInput, use func(context.Context, reading) error) error {
+	if len(in.Document) <= openapi.MaxSmallDocument {
+		err := s.inTurn(ctx, s.small, who, in, use)
+		if !errors.Is(err, openapi.ErrNotSmall) {
+			return err
+		}
+	}
+	return s.inTurn(ctx, s.large, who, in, use)
+}
+
+// inTurn waits for a turn of the lane, and reads and uses the document.
+func (s *Service) inTurn(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput, use func(context.Context, reading) error) error {
 	free, err := l.turns.Take(ctx, who.TenantID.String())
 	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
-		return catalog.Provider{}, later("Other imports are under way. Repeat the call later.", err)
+		return later("Other imports are under way. Repeat the call later.", err)
 	}
 	if err != nil {
-		return catalog.Provider{}, err
+		return err
 	}
 	defer free()
 	limited, stop := context.WithTimeout(ctx, l.most)
 	defer stop()
-	p, err := s.store(limited, l, who, in)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return catalog.Provider{}, later("The import took too long and stored nothing. Repeat the call later.", err)
+	read, err := s.read(limited, l, in)
+	if err == nil {
+		err = use(limited, read)
 	}
-	return p, err
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return later("The import took too long and stored nothing. Repeat the call later.", err)
+	}
+	return err
 }
 
 func later(message string, cause error) error {
@@ -98,32 +131,33 @@ func later(message string, cause error) error {
 	return f
 }
 
-// store reads the document and stores what came of it.
-func (s *Service) store(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
+// read reads the document and checks its servers.
+func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (reading, error) {
 	read, err := l.read(ctx, in)
 	if err != nil {
-		return catalog.Provider{}, err
+		return reading{}, err
 	}
 	for _, server := range read.Servers {
 		if err := s.egress.CheckURL(server); err != nil {
 			if f := fault.As(err); f != nil {
-				return catalog.Provider{}, fault.Newf(f.Code, "The server %s may not be called. %s", server, f.Message)
+				return reading{}, fault.Newf(f.Code, "The server %s may not be called. %s", server, f.Message)
 			}
-			return catalog.Provider{}, err
+			return reading{}, err
 		}
 	}
 	authentication, err := json.Marshal(read.Auth)
 	if err != nil {
-		return catalog.Provider{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
+		return reading{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
 	}
-	p, err := s.catalog.Replace(ctx, who, catalog.Provider{
-		Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
-		DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected,
-	}, read.Verbs)
-	if err == nil && who.Kind == actor.User {
-		// After a crash here the credentials stay unbound, and are not sent. The next import
-		// binds them.
-		err = s.credentials.Bind(ctx, who, p.Slug, p.BaseURL)
-	}
-	return p, err
+	return reading{servers: read.Servers, Import: catalog.Import{
+		Provider: catalog.Provider{
+			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
+			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected,
+		},
+		Verbs: read.Verbs,
+		Source: &catalog.Source{
+			Document: in.Document,
+			Settings: catalog.Settings{Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth},
+		},
+	}}, nil
 }

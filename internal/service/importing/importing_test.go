@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/service/importing"
 )
 
@@ -135,4 +136,53 @@ func TestImportEndsWithItsCaller(t *testing.T) {
 	cancel()
 	_, err := s.Import(ctx, by, document("https://api.shop.example", ""))
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What an import does is there with the memory of its Idempotency-Key, or not at all. Otherwise
+// a repeat after a crash would find that all is done, while the credentials are not bound.
+func TestImportRepeatedAfterItsEndWasLostBindsCredentials(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	s, c, who := newServiceOn(t, d)
+	who.Kind = actor.User
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	exec := func(sql string, args ...any) {
+		_, err := admin.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	exec(`INSERT INTO credentials (id, tenant_id, provider, type, label, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at)
+	      VALUES (gen_random_uuid(), $1, 'shop', 'bearer', '', '{}', 'active', 1, 'k', '', '', '', now(), now())`, who.TenantID)
+	keys, err := idempotency.New(idempotency.Config{Pepper: []byte("pepper"), Most: 10}, idempotency.Deps{DB: d.Pool})
+	require.NoError(t, err)
+	in := document("https://api.shop.example/v1", "")
+	call := idempotency.Call{Who: who, Endpoint: "POST /v1/providers", Key: "once", Body: in.Document}
+	attempt := func() (made string, err error) {
+		id, creation, err := keys.Find(t.Context(), call)
+		require.NoError(t, err)
+		if id != "" {
+			return id, nil
+		}
+		_, err = s.Import(idempotency.With(t.Context(), creation), who, in)
+		return "", err
+	}
+	// The binding does not come about, as if the process ended there.
+	exec(`CREATE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost'; END $$`)
+	exec(`CREATE TRIGGER lost BEFORE UPDATE ON credentials FOR EACH ROW EXECUTE FUNCTION lost()`)
+	_, err = attempt()
+	require.ErrorContains(t, err, "lost")
+	_, err = c.Provider(t.Context(), who.TenantID, "shop")
+	require.True(t, fault.HasCode(err, fault.CodeProviderNotFound), "%v", err)
+	exec(`DROP TRIGGER lost ON credentials`)
+
+	made, err := attempt()
+	require.NoError(t, err)
+	require.Empty(t, made, "the repeat imports")
+	var origin string
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT coalesce(origin, '') FROM credentials`).Scan(&origin))
+	require.Equal(t, "https://api.shop.example", origin)
+	made, err = attempt()
+	require.NoError(t, err)
+	require.Equal(t, "shop", made)
 }

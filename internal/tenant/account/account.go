@@ -24,7 +24,12 @@ type Secrets interface {
 	RefreshTokenHash(secret string) ([]byte, bool)
 	NewInvitationToken() (secret string, hash []byte)
 	InvitationHash(secret string) []byte
-	// Subject is what failures of a kind are counted under, a keyed hash of 32 bytes.
+	// MailToken and MailedInvitation return the token of a mail, the same each time.
+	MailToken(mail uuid.UUID) (secret string, hash []byte)
+	MailedInvitation(mail uuid.UUID) (secret string, hash []byte)
+	// MailTokenHash returns false for what cannot be a token of a mail.
+	MailTokenHash(secret string) ([]byte, bool)
+	// Subject is what failures and mails of a kind are counted under, a keyed hash of 32 bytes.
 	Subject(kind, of string) []byte
 }
 
@@ -50,6 +55,12 @@ type Config struct {
 	Permissions []string
 	// Quotas bound keys, users and sessions.
 	Quotas quota.Limits
+	// PublicURL is where links in mail begin. Without it no mail can be written.
+	PublicURL string
+	// RequireVerifiedEmail refuses sessions to users whose address is not verified.
+	RequireVerifiedEmail bool
+	// Mails bound how much mail is sent.
+	Mails MailBounds
 }
 
 func (c Config) withDefaults() Config {
@@ -63,6 +74,7 @@ func (c Config) withDefaults() Config {
 		c.InvitationLifetime = 7 * 24 * time.Hour
 	}
 	c.Throttle = c.Throttle.withDefaults()
+	c.Mails = c.Mails.withDefaults()
 	if c.Hashers == 0 {
 		c.Hashers = 2
 	}

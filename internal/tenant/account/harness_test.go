@@ -77,7 +77,7 @@ func newHouse(t *testing.T) *house {
 		Issuer: "i", Audience: "a", SigningSeed: bytes.Repeat([]byte{2}, 32), Now: h.clock,
 	})
 	require.NoError(t, err)
-	h.Service, err = New(Config{Permissions: auth.Permissions()},
+	h.Service, err = New(Config{Permissions: auth.Permissions(), PublicURL: "https://runtime.example.com"},
 		Deps{DB: h.db.Pool, Secrets: secrets, Tokens: h.tokens, Now: h.clock})
 	require.NoError(t, err)
 	h.passwords = h.work
@@ -156,7 +156,7 @@ func (h *house) setRole(ctx context.Context, who Login, id uuid.UUID, role strin
 }
 
 func (h *house) remove(ctx context.Context, who Login, id uuid.UUID) error {
-	return h.RemoveUser(ctx, as(who), id.String())
+	return h.RemoveUser(ctx, as(who), id.String(), nil)
 }
 
 // authenticate is what the API asks at every call.

@@ -13,6 +13,8 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
+	"agentruntime/internal/record/mail"
 	"agentruntime/internal/record/quota"
 )
 
@@ -42,8 +44,11 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 		}
 	}
 	out := Invited{User: User{ID: newID(), Email: email, Name: in.Name, Role: role, Status: UserInvited, CreatedAt: s.now()}}
-	hash := s.newInvitation(&out)
+	hash, m := s.newInvitation(&out, who)
 	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := idempotency.Write(ctx, tx, out.ID.String()); err != nil {
+			return err
+		}
 		by, err := s.lockAs(ctx, tx, who)
 		if err != nil {
 			return err
@@ -54,9 +59,11 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 		b := &db.Batch{}
 		db.QueueExec(b, s.q.InsertInvitedUser, dbsqlc.InsertInvitedUserParams{
 			ID: out.ID, TenantID: who.TenantID, Email: email, Name: out.Name, Role: string(role), CreatedAt: out.CreatedAt,
-			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
+			InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt, InvitationMailHash: m.hash,
 		})
+		s.queueLink(b, m.Mail)
 		s.cfg.Quotas.Queue(b, who.TenantID, quota.Users)
+		s.cfg.Quotas.Queue(b, who.TenantID, quota.Mails)
 		audit.Queue(b, aboutUser(who, audit.UserInvited, out.ID).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)
@@ -81,10 +88,14 @@ func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (
 			return User{}, fault.New(fault.CodeConflict, "The user has joined already.")
 		}
 		out = Invited{User: m.target}
-		hash, b := s.newInvitation(&out), &db.Batch{}
+		b := &db.Batch{}
+		hash, invitation := s.newInvitation(&out, who)
+		idempotency.Queue(ctx, b, out.ID.String())
 		db.QueueExec(b, s.q.RenewInvitation, dbsqlc.RenewInvitationParams{
-			TenantID: who.TenantID, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt,
+			TenantID: who.TenantID, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt, InvitationMailHash: invitation.hash,
 		})
+		s.queueLink(b, invitation.Mail)
+		s.cfg.Quotas.Queue(b, who.TenantID, quota.Mails)
 		audit.Queue(b, m.record(audit.UserInvited).With(map[string]any{"role": out.Role, "again": true}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: renew invitation: %w", err)
@@ -97,12 +108,26 @@ func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (
 	return out, nil
 }
 
-// newInvitation gives a user the token to join with, and returns its hash.
-func (s *Service) newInvitation(u *Invited) (hash []byte) {
+// invitationMail is a mail with an invitation, and the hash of its token.
+type invitationMail struct {
+	mail.Mail
+
+	hash []byte
+}
+
+// newInvitation gives a user the token to join with, and returns its hash and the mail. The token
+// of the mail is another one. Only that one shows that the address is the user's. Where addresses
+// must be verified, it is the only one that is told.
+func (s *Service) newInvitation(u *Invited, who actor.Actor) (hash []byte, m invitationMail) {
 	expires := s.now().Add(s.cfg.InvitationLifetime)
 	u.Token, hash = s.d.Secrets.NewInvitationToken()
+	if s.cfg.RequireVerifiedEmail {
+		u.Token = ""
+	}
 	u.InvitationExpiresAt = &expires
-	return hash
+	m.Mail = mail.Mail{ID: newID(), TenantID: &who.TenantID, UserID: &u.ID, Kind: MailInvitation, Address: u.Email, Data: mail.Data{By: who.ID.String()}}
+	_, m.hash = s.d.Secrets.MailedInvitation(m.ID)
+	return hash, m
 }
 
 // AcceptInput is what a person joins with.
@@ -112,12 +137,23 @@ type AcceptInput struct {
 }
 
 // AcceptInvitation makes an invited person an active user and logs them in. A malformed,
-// used or voided token is INVALID_TOKEN, an old one TOKEN_EXPIRED. Too many bad tokens from
+// used or voided token is INVALID_TOKEN, an old one TOKEN_EXPIRED. The token of the mail verifies
+// the address; where that is required, another one is EMAIL_NOT_VERIFIED. Too many bad tokens from
 // one address are LOGIN_THROTTLED until the window ends; a good token is accepted even then.
 // CONFLICT means that the address has an active user in another tenant. Only a caller with a
 // good token learns that. So it counts, for the token and for the tenant that invited, and
 // too many are LOGIN_THROTTLED.
 func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput) (Login, error) {
+	return s.acceptInvitation(ctx, who, in, true)
+}
+
+// Join is AcceptInvitation without a session, for a page.
+func (s *Service) Join(ctx context.Context, who actor.Actor, in AcceptInput) error {
+	_, err := s.acceptInvitation(ctx, who, in, false)
+	return err
+}
+
+func (s *Service) acceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput, begin bool) (Login, error) {
 	if in.Token == "" {
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
 	}
@@ -129,7 +165,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, who actor.Actor, in Acce
 	if err := checkNewPassword(in.Password); err != nil {
 		return Login{}, err
 	}
-	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), who: who, name: in.Name}
+	a := acceptance{hash: s.d.Secrets.InvitationHash(in.Token), who: who, name: in.Name, begin: begin}
 	a.token, a.source = s.d.Secrets.Subject("invitation", string(a.hash)), s.d.Secrets.Subject("invitations from", who.Network())
 	if err := s.findInvitation(ctx, &a); err != nil {
 		return Login{}, s.countRefusal(ctx, a, err)
@@ -153,6 +189,7 @@ type acceptance struct {
 	who          actor.Actor // as they called; tenant and user are those of the invitation
 	tenant, user uuid.UUID
 	email, name  string
+	begin        bool // a session
 }
 
 func (s *Service) findInvitation(ctx context.Context, a *acceptance) error {
@@ -170,6 +207,9 @@ func (s *Service) findInvitation(ctx context.Context, a *acceptance) error {
 		return throttled(found.TokenEndsAt.Sub(now))
 	case !found.InvitationExpiresAt.After(now):
 		return fault.New(fault.CodeTokenExpired, "")
+	}
+	if s.cfg.RequireVerifiedEmail && !found.ByMail {
+		return fault.New(fault.CodeEmailNotVerified, "Accept the invitation by the link in its mail. Ask for another mail where there is none.")
 	}
 	a.tenant, a.user, a.email, a.repeated = *found.TenantID, *found.UserID, *found.Email, found.TokenFailures > 0
 	if a.name == "" {
@@ -219,12 +259,12 @@ func (s *Service) countRefusal(ctx context.Context, a acceptance, err error) err
 	return err
 }
 
-// join turns the invited user into an active one with their first session.
+// join turns the invited user into an active one, with their first session where one begins.
 func (s *Service) join(ctx context.Context, a acceptance, password string) (Login, error) {
 	now, out := s.now(), Login{UserID: a.user, TenantID: a.tenant, Email: a.email}
 	err := s.d.DB.InTenant(ctx, a.tenant, func(tx pgx.Tx) error {
 		n, err := s.q.AcceptInvitation(ctx, tx, dbsqlc.AcceptInvitationParams{
-			Now: now, PasswordHash: &password, Name: a.name, TenantID: a.tenant, ID: a.user, InvitationHash: a.hash,
+			Now: now, PasswordHash: &password, Name: a.name, TenantID: a.tenant, ID: a.user, TokenHash: a.hash,
 		})
 		switch {
 		case db.IsUnique(err, "users_email"):
@@ -235,10 +275,12 @@ func (s *Service) join(ctx context.Context, a acceptance, password string) (Logi
 			return fault.New(fault.CodeInvalidToken, "")
 		}
 		b := &db.Batch{}
-		if err := s.queueSession(b, &out); err != nil {
-			return err
+		if a.begin {
+			if err := s.queueSession(b, &out); err != nil {
+				return err
+			}
+			s.queueKnown(b, out, s.attemptOf(a.who, a.email).pair)
 		}
-		s.queueKnown(b, out, s.attemptOf(a.who, a.email).pair)
 		audit.Queue(b, aboutUser(asUser(a.who, a.tenant, a.user), audit.UserJoined, a.user))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: start session: %w", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,14 +20,15 @@ const (
 	defaultIdentityMode = "identified"
 
 	maxOrigins   = 100
+	maxNetworks  = 100
 	maxOriginLen = 300 // a host name has at most 253 characters
 	maxAgentID   = 255
 )
 
 // newKey checks what a key is created with, fills in the defaults and brings
 // everything into the one form it is stored and compared in.
-func newKey(in KeyInput, known []string) (Key, error) {
-	key := Key{Name: in.Name, Status: KeyActive}
+func newKey(in KeyInput, known []string, now time.Time) (Key, error) {
+	key := Key{Name: in.Name, Status: KeyActive, Limits: in.Limits, ExpiresAt: in.ExpiresAt}
 	if err := checkName(in.Name); err != nil {
 		return Key{}, err
 	}
@@ -34,7 +36,7 @@ func newKey(in KeyInput, known []string) (Key, error) {
 	if key.Permissions, err = permissions(in.Permissions, known); err != nil {
 		return Key{}, err
 	}
-	runtime := slices.ContainsFunc(key.Permissions, func(p string) bool { return strings.HasPrefix(p, actionPermissions) })
+	runtime := isRuntime(key.Permissions)
 	if key.AgentID, err = agentID(in.AgentID, runtime); err != nil {
 		return Key{}, err
 	}
@@ -44,7 +46,23 @@ func newKey(in KeyInput, known []string) (Key, error) {
 	if key.AllowedOrigins, err = origins(in.AllowedOrigins); err != nil {
 		return Key{}, err
 	}
-	return key, nil
+	if key.AllowedIPs, err = networks(in.AllowedIPs); err != nil {
+		return Key{}, err
+	}
+	return key, checkExpiry(in.ExpiresAt, now)
+}
+
+// isRuntime reports whether a key with these permissions is a Runtime key.
+func isRuntime(permissions []string) bool {
+	return slices.ContainsFunc(permissions, func(p string) bool { return strings.HasPrefix(p, actionPermissions) })
+}
+
+// checkExpiry refuses a time that has passed. To end a key now, revoke it.
+func checkExpiry(at *time.Time, now time.Time) error {
+	if at != nil && !at.After(now) {
+		return fault.Invalid("/expires_at", "minimum", "expires_at is in the future. To end a key now, revoke it.")
+	}
+	return nil
 }
 
 func permissions(given, known []string) ([]string, error) {
@@ -142,6 +160,39 @@ func origins(given []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// networks reads addresses and networks into the form in which they are stored and shown.
+func networks(given []string) ([]string, error) {
+	if len(given) > maxNetworks {
+		return nil, fault.Invalid("/allowed_ips", "maxItems", "allowed_ips has at most 100 entries.")
+	}
+	out := make([]string, 0, len(given))
+	for i, text := range given {
+		network, ok := network(text)
+		if !ok {
+			return nil, fault.Invalid("/allowed_ips/"+strconv.Itoa(i), "format",
+				"An entry is an address or a network, for example 203.0.113.7 or 203.0.113.0/24 or 2001:db8::/32. A network has no bits behind its prefix.")
+		}
+		if !slices.Contains(out, network) {
+			out = append(out, network)
+		}
+	}
+	return out, nil
+}
+
+// network returns an address or a network in CIDR form. IPv4 has only one form: callers are
+// compared in it too.
+func network(text string) (string, bool) {
+	if address, err := netip.ParseAddr(text); err == nil {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()).String(), address.Zone() == ""
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
+		return "", false
+	}
+	return prefix.String(), true
 }
 
 // hostName is a DNS name in ASCII (xn-- for the others), as browsers send it.

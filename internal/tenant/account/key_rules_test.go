@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,9 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/tenant/auth"
 )
+
+// someday is when the keys of these tests are made.
+var someday = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestNewKeyDefaults(t *testing.T) {
 	t.Parallel()
@@ -47,6 +51,13 @@ func TestNewKeyDefaults(t *testing.T) {
 			KeyInput{Name: "n", AllowedOrigins: []string{"HTTPS://App.Example.com:443", "https://app.example.com", "http://localhost:3000"}},
 			Key{Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified"), AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000"}},
 		},
+		"networks": {
+			KeyInput{Name: "n", AllowedIPs: []string{"203.0.113.7", "10.0.0.0/8", "2001:DB8:0::/32", "::ffff:203.0.113.7"}, ExpiresAt: new(someday.Add(1))},
+			Key{
+				Name: "n", Permissions: []string{"agents:message"}, IdentityMode: new("identified"),
+				AllowedIPs: []string{"203.0.113.7/32", "10.0.0.0/8", "2001:db8::/32"}, ExpiresAt: new(someday.Add(1)),
+			},
+		},
 		"longest name": {
 			KeyInput{Name: strings.Repeat("ü", 255)},
 			Key{Name: strings.Repeat("ü", 255), Permissions: []string{"agents:message"}, IdentityMode: new("identified")},
@@ -58,7 +69,10 @@ func TestNewKeyDefaults(t *testing.T) {
 			if tc.want.AllowedOrigins == nil {
 				tc.want.AllowedOrigins = []string{}
 			}
-			got, err := newKey(tc.in, auth.Permissions())
+			if tc.want.AllowedIPs == nil {
+				tc.want.AllowedIPs = []string{}
+			}
+			got, err := newKey(tc.in, auth.Permissions(), someday)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
 		})
@@ -89,11 +103,18 @@ func TestNewKeyRefusals(t *testing.T) {
 		"unknown mode":               {KeyInput{Name: "n", IdentityMode: new("none")}, "/identity_mode", "enum"},
 		"second origin bad":          {KeyInput{Name: "n", AllowedOrigins: []string{"https://a.example", "*"}}, "/allowed_origins/1", "format"},
 		"too many origins":           {KeyInput{Name: "n", AllowedOrigins: slices.Repeat([]string{"https://a.example"}, 101)}, "/allowed_origins", "maxItems"},
+		"ends now":                   {KeyInput{Name: "n", ExpiresAt: new(someday)}, "/expires_at", "minimum"},
+		"second network bad":         {KeyInput{Name: "n", AllowedIPs: []string{"10.0.0.0/8", "10.0.0.1/8"}}, "/allowed_ips/1", "format"},
+		"network of a host name":     {KeyInput{Name: "n", AllowedIPs: []string{"localhost"}}, "/allowed_ips/0", "format"},
+		"network with a zone":        {KeyInput{Name: "n", AllowedIPs: []string{"fe80::1%eth0"}}, "/allowed_ips/0", "format"},
+		"IPv4 network in IPv6":       {KeyInput{Name: "n", AllowedIPs: []string{"::ffff:10.0.0.0/104"}}, "/allowed_ips/0", "format"},
+		"network with a port":        {KeyInput{Name: "n", AllowedIPs: []string{"10.0.0.1:80"}}, "/allowed_ips/0", "format"},
+		"too many networks":          {KeyInput{Name: "n", AllowedIPs: slices.Repeat([]string{"10.0.0.1"}, 101)}, "/allowed_ips", "maxItems"},
 		"origin of the null context": {KeyInput{Name: "n", AllowedOrigins: []string{"null"}}, "/allowed_origins/0", "format"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := newKey(tc.in, auth.Permissions())
+			_, err := newKey(tc.in, auth.Permissions(), someday)
 			f := fault.As(err)
 			require.NotNil(t, f)
 			require.Equal(t, fault.CodeValidation, f.Code)
@@ -141,7 +162,7 @@ func TestKeyPermissionsThatDoNotMix(t *testing.T) {
 	governs := []string{auth.PermProvidersManage, auth.PermPoliciesManage, auth.PermCredentialsManage}
 	for _, a := range auth.Permissions() {
 		for _, b := range auth.Permissions() {
-			_, err := newKey(KeyInput{Name: "n", Permissions: []string{a, b}}, auth.Permissions())
+			_, err := newKey(KeyInput{Name: "n", Permissions: []string{a, b}}, auth.Permissions(), someday)
 			mixed := slices.Contains(calls, a) && slices.Contains(governs, b) || slices.Contains(calls, b) && slices.Contains(governs, a)
 			require.Equal(t, mixed, err != nil, "%s with %s: %v", a, b, err)
 			if mixed {
@@ -150,5 +171,35 @@ func TestKeyPermissionsThatDoNotMix(t *testing.T) {
 				require.Contains(t, fault.As(err).Details[0].Message, b)
 			}
 		}
+	}
+}
+
+func TestKeyChangeRefusals(t *testing.T) {
+	t.Parallel()
+	past, runtime := new(someday), []string{"actions:run"}
+	for name, tc := range map[string]struct {
+		key        []string // its permissions
+		change     KeyChange
+		path, rule string
+	}{
+		"empty name":             {runtime, KeyChange{Name: new("")}, "/name", "required"},
+		"blank name":             {runtime, KeyChange{Name: new(" ")}, "/name", "length"},
+		"no permission":          {runtime, KeyChange{Permissions: []string{}}, "/permissions", "minItems"},
+		"calls and policies":     {runtime, KeyChange{Permissions: []string{"actions:run", "policies:manage"}}, "/permissions/1", "conflict"},
+		"an agent key becoming":  {[]string{"agents:message"}, KeyChange{Permissions: runtime}, "/permissions", "kind"},
+		"a Runtime key becoming": {runtime, KeyChange{Permissions: []string{"agents:message"}}, "/permissions", "kind"},
+		"bad origin":             {runtime, KeyChange{AllowedOrigins: []string{"*"}}, "/allowed_origins/0", "format"},
+		"bad network":            {runtime, KeyChange{AllowedIPs: []string{"*"}}, "/allowed_ips/0", "format"},
+		"ended already":          {runtime, KeyChange{ExpiresAt: &past}, "/expires_at", "minimum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tc.change.apply(&Key{Name: "n", Permissions: tc.key}, auth.Permissions(), someday)
+			f := fault.As(err)
+			require.NotNil(t, f)
+			require.Equal(t, fault.CodeValidation, f.Code)
+			require.Equal(t, tc.path, f.Details[0].Path)
+			require.Equal(t, tc.rule, f.Details[0].Rule)
+		})
 	}
 }

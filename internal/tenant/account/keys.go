@@ -13,18 +13,22 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 )
 
 // The states of an API key.
 const (
 	KeyActive  = "active"
+	KeyExpired = "expired" // its time is over; a later ExpiresAt makes it active again
 	KeyRevoked = "revoked"
 )
 
-// Key is an API key as it is shown: Secret is the whole of it at creation and
-// empty ever after.
+// Key is an API key as it is shown: Secret is the whole of it at creation and rotation, and
+// empty otherwise.
 type Key struct {
 	ID             uuid.UUID
 	Secret         string
@@ -35,8 +39,14 @@ type Key struct {
 	AgentID        *string
 	IdentityMode   *string // nil for Runtime keys
 	AllowedOrigins []string
+	AllowedIPs     []string // networks in CIDR form; empty means everywhere
+	Limits         rate.Own // beside the tenant's
+	CreatedBy      string   // "user:<id>"
 	CreatedAt      time.Time
 	LastUsedAt     *time.Time // to the minute
+	ExpiresAt      *time.Time // nil: never
+	RotatedAt      *time.Time
+	PreviousUntil  *time.Time // how long the secret before the last rotation is valid; nil where it is not
 	RevokedAt      *time.Time
 }
 
@@ -47,25 +57,32 @@ type KeyInput struct {
 	AgentID        *string
 	IdentityMode   *string
 	AllowedOrigins []string
+	AllowedIPs     []string
+	Limits         rate.Own
+	ExpiresAt      *time.Time
 }
 
 // CreateKey makes a key of the tenant, on behalf of a user. It refuses with VALIDATION_ERROR
 // and QUOTA_EXCEEDED.
 func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (Key, error) {
-	key, err := newKey(in, s.cfg.Permissions)
+	key, err := newKey(in, s.cfg.Permissions, s.now())
 	if err != nil {
 		return Key{}, err
 	}
 	secret, preview, hash := s.d.Secrets.NewKey()
-	key.ID, key.Secret, key.Preview, key.CreatedAt = newID(), secret, preview, s.now()
+	key.ID, key.Secret, key.Preview, key.CreatedAt, key.CreatedBy = newID(), secret, preview, s.now(), who.String()
 	b := &db.Batch{}
+	idempotency.Queue(ctx, b, key.ID.String())
 	db.QueueExec(b, s.q.InsertAPIKey, dbsqlc.InsertAPIKeyParams{
 		ID: key.ID, TenantID: who.TenantID, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
-		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, CreatedBy: who.ID, CreatedAt: key.CreatedAt,
+		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, AllowedIps: key.AllowedIPs,
+		RequestsPerMinute: key.Limits.Minute, RequestsPerHour: key.Limits.Hour, RequestsPerDay: key.Limits.Day,
+		ExpiresAt: key.ExpiresAt, CreatedBy: who.ID, CreatedAt: key.CreatedAt,
 	})
+	s.queueToOwners(b, who, MailKeyCreated, key)
 	s.cfg.Quotas.Queue(b, who.TenantID, quota.Keys)
 	audit.Queue(b, audit.Change(who, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
-		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID}))
+		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID, "expires_at": key.ExpiresAt, "limits": key.Limits.Fields()}))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Key{}, fmt.Errorf("account: insert key: %w", err)
 	}
@@ -93,30 +110,78 @@ func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string)
 	if err != nil {
 		return nil, fmt.Errorf("account: list keys: %w", err)
 	}
-	keys := make([]Key, 0, len(rows))
-	for _, row := range rows {
-		key := Key{
-			ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
-			AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins,
-			CreatedAt: row.CreatedAt.UTC(), LastUsedAt: db.UTC(row.LastUsedAt), RevokedAt: db.UTC(row.RevokedAt),
-		}
-		if row.RevokedAt != nil {
-			key.Status = KeyRevoked
-		}
-		keys = append(keys, key)
+	keys := make([]Key, len(rows))
+	for i, row := range rows {
+		keys[i] = s.shownKey(dbsqlc.GetAPIKeyRow(row))
 	}
 	return keys, nil
 }
 
-// RevokeKey ends a key for good. When it returns, the key is refused everywhere,
-// and every process has been told to cancel its requests. An unknown id, another
-// tenant's and a key that is revoked already are API_KEY_NOT_FOUND.
-func (s *Service) RevokeKey(ctx context.Context, who actor.Actor, id string) error {
+// GetKey returns a key of the tenant, a revoked one too, or API_KEY_NOT_FOUND.
+func (s *Service) GetKey(ctx context.Context, tenant uuid.UUID, id string) (Key, error) {
+	parsed, err := parseKeyID(id)
+	if err != nil {
+		return Key{}, err
+	}
+	row, err := s.q.GetAPIKey(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetAPIKeyParams{TenantID: tenant, ID: parsed})
+	switch {
+	case db.IsNoRows(err):
+		return Key{}, fault.New(fault.CodeAPIKeyNotFound, "")
+	case err != nil:
+		return Key{}, fmt.Errorf("account: read key: %w", err)
+	}
+	return s.shownKey(row), nil
+}
+
+func (s *Service) shownKey(row dbsqlc.GetAPIKeyRow) Key {
+	key := Key{
+		ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
+		AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins, AllowedIPs: row.AllowedIps,
+		Limits:    rate.Own{Minute: row.RequestsPerMinute, Hour: row.RequestsPerHour, Day: row.RequestsPerDay},
+		CreatedBy: actor.Actor{Kind: actor.User, ID: row.CreatedBy}.String(), CreatedAt: row.CreatedAt.UTC(), LastUsedAt: db.UTC(row.LastUsedAt),
+		ExpiresAt: db.UTC(row.ExpiresAt), RotatedAt: db.UTC(row.RotatedAt), RevokedAt: db.UTC(row.RevokedAt),
+	}
+	now := s.now()
+	if row.PreviousUntil != nil && row.PreviousUntil.After(now) {
+		key.PreviousUntil = db.UTC(row.PreviousUntil)
+	}
+	switch {
+	case row.RevokedAt != nil:
+		key.Status = KeyRevoked
+	case row.ExpiresAt != nil && !row.ExpiresAt.After(now):
+		key.Status = KeyExpired
+	}
+	return key
+}
+
+// parseKeyID reads an id as it is written. Every other text is an unknown key.
+func parseKeyID(id string) (uuid.UUID, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || parsed.String() != id {
-		return fault.New(fault.CodeAPIKeyNotFound, "")
+		return uuid.Nil, fault.New(fault.CodeAPIKeyNotFound, "")
+	}
+	return parsed, nil
+}
+
+// RevokeKey ends a key for good. When it returns, the key is refused everywhere,
+// and every process has been told to cancel its requests. An unknown id, another
+// tenant's and a key that is revoked already are API_KEY_NOT_FOUND. expect is asked about the key
+// before.
+func (s *Service) RevokeKey(ctx context.Context, who actor.Actor, id string, expect fault.Expect[Key]) error {
+	parsed, err := parseKeyID(id)
+	if err != nil {
+		return err
 	}
 	return s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if expect != nil {
+			key, err := s.lockKey(ctx, tx, who.TenantID, parsed)
+			if err == nil {
+				err = expect.Check(key)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		n, err := s.q.RevokeAPIKey(ctx, tx, dbsqlc.RevokeAPIKeyParams{ID: parsed, TenantID: who.TenantID, Now: s.now()})
 		switch {
 		case err != nil:
@@ -124,6 +189,9 @@ func (s *Service) RevokeKey(ctx context.Context, who actor.Actor, id string) err
 		case n == 0:
 			return fault.New(fault.CodeAPIKeyNotFound, "")
 		}
-		return audit.Append(ctx, tx, audit.Change(who, audit.APIKeyRevoked, audit.SubjectAPIKey, id))
+		b := &db.Batch{}
+		audit.Queue(b, audit.Change(who, audit.APIKeyRevoked, audit.SubjectAPIKey, id))
+		event.Queue(b, event.Event{TenantID: who.TenantID, Body: event.Revoked{APIKeyID: id, RevokedBy: who.String()}})
+		return b.SendIn(ctx, tx)
 	})
 }

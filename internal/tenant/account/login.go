@@ -32,7 +32,8 @@ type Login struct {
 
 // LogIn starts a session. An unknown address and a wrong password get the same answer,
 // INVALID_CREDENTIALS, after the same work. The error is LOGIN_THROTTLED where Throttle
-// refuses the attempt, for the right password too.
+// refuses the attempt, for the right password too. With the right password only, it is
+// EMAIL_NOT_VERIFIED where verified addresses are required.
 func (s *Service) LogIn(ctx context.Context, who actor.Actor, in LoginInput) (Login, error) {
 	email, err := presentedAddress(in.Email, in.Password)
 	if err != nil {
@@ -46,7 +47,18 @@ func (s *Service) LogIn(ctx context.Context, who actor.Actor, in LoginInput) (Lo
 	if !ok {
 		return Login{}, fault.New(fault.CodeInvalidCredentials, "")
 	}
-	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), a)
+	if err := s.requireVerified(found.EmailVerifiedAt); err != nil {
+		return Login{}, err
+	}
+	return s.startSession(ctx, asUser(who, *found.TenantID, *found.UserID), a, *found.PasswordHash)
+}
+
+// requireVerified returns EMAIL_NOT_VERIFIED where the installation requires what the user lacks.
+func (s *Service) requireVerified(at *time.Time) error {
+	if s.cfg.RequireVerifiedEmail && at == nil {
+		return fault.New(fault.CodeEmailNotVerified, "")
+	}
+	return nil
 }
 
 // attempt is a login on its way.
@@ -148,17 +160,27 @@ func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, use
 	return nil
 }
 
-func (s *Service) startSession(ctx context.Context, who actor.Actor, a attempt) (Login, error) {
+// startSession starts a session of the user whose password has the hash. Where the password was
+// changed since it was compared, it is as wrong as any other: INVALID_CREDENTIALS.
+func (s *Service) startSession(ctx context.Context, who actor.Actor, a attempt, hash string) (Login, error) {
 	out := Login{UserID: who.ID, TenantID: who.TenantID, Email: a.email}
-	b := &db.Batch{}
-	db.QueueExec(b, s.q.ForgetFailedLogins, a.pair)
-	db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: who.TenantID, UserID: who.ID, ExpiresAt: s.now()})
-	if err := s.queueSession(b, &out); err != nil {
-		return Login{}, err
-	}
-	s.queueKnown(b, out, a.pair)
-	audit.Queue(b, aboutUser(who, audit.UserLoggedIn, who.ID))
-	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
+	read := &db.Batch{}
+	still := db.Queue(read, s.q.HoldPassword, dbsqlc.HoldPasswordParams{TenantID: who.TenantID, ID: who.ID, PasswordHash: hash})
+	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, read, func() (*db.Batch, error) {
+		if len(still.Value) == 0 {
+			return nil, fault.New(fault.CodeInvalidCredentials, "")
+		}
+		b := &db.Batch{}
+		db.QueueExec(b, s.q.ForgetFailedLogins, a.pair)
+		db.QueueExec(b, s.q.DeleteEndedSessions, dbsqlc.DeleteEndedSessionsParams{TenantID: who.TenantID, UserID: who.ID, ExpiresAt: s.now()})
+		if err := s.queueSession(b, &out); err != nil {
+			return nil, err
+		}
+		s.queueKnown(b, out, a.pair)
+		audit.Queue(b, aboutUser(who, audit.UserLoggedIn, who.ID))
+		return b, nil
+	})
+	if err != nil {
 		return Login{}, fmt.Errorf("account: start session: %w", err)
 	}
 	return out, nil

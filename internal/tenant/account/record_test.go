@@ -90,10 +90,19 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	mine := by(up.UserID)
 	key, err := h.CreateKey(t.Context(), mine, KeyInput{Name: "k"})
 	require.NoError(t, err)
-	require.Equal(t, want(ada, "api_key.created", "api_key "+key.ID.String(), `{"agent_id":null,"name":"k","permissions":["agents:message"]}`), tr.next(t))
-	require.NoError(t, h.RevokeKey(t.Context(), mine, key.ID.String()))
+	require.Equal(t, want(ada, "api_key.created", "api_key "+key.ID.String(), `{"agent_id":null,"expires_at":null,"limits":{},"name":"k","permissions":["agents:message"]}`), tr.next(t))
+	_, err = h.ChangeKey(t.Context(), mine, key.ID.String(), KeyChange{AllowedIPs: []string{"10.0.0.1"}})
+	require.NoError(t, err)
+	require.Equal(t, want(ada, "api_key.updated", "api_key "+key.ID.String(), `{"allowed_ips":["10.0.0.1/32"]}`), tr.next(t))
+	_, err = h.ChangeKey(t.Context(), mine, key.ID.String(), KeyChange{Name: new("k")})
+	require.NoError(t, err)
+	require.Empty(t, tr.next(t), "nothing has changed")
+	rotated, err := h.RotateKey(t.Context(), mine, key.ID.String(), 0)
+	require.NoError(t, err)
+	require.Equal(t, want(ada, "api_key.rotated", "api_key "+key.ID.String(), `{"previous_until":"2026-01-02T03:04:05Z"}`), tr.next(t))
+	require.NoError(t, h.RevokeKey(t.Context(), mine, key.ID.String(), nil))
 	require.Equal(t, want(ada, "api_key.revoked", "api_key "+key.ID.String(), ""), tr.next(t))
-	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(t.Context(), mine, key.ID.String()))
+	requireCode(t, fault.CodeAPIKeyNotFound, h.RevokeKey(t.Context(), mine, key.ID.String(), nil))
 	require.Empty(t, tr.next(t))
 
 	in, err := h.Invite(t.Context(), mine, InviteInput{Email: "bob@example.com", Role: "member"})
@@ -123,11 +132,18 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	_, err = h.ChangeUser(t.Context(), mine, in.ID.String(), UserChange{Name: &name})
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "user.renamed", bob, ""), tr.next(t))
-	require.NoError(t, h.RemoveUser(t.Context(), mine, in.ID.String()))
+	require.NoError(t, h.RemoveUser(t.Context(), mine, in.ID.String(), nil))
 	require.Equal(t, want(ada, "user.removed", bob, `{"role":"approver","status":"active"}`), tr.next(t))
 
 	claims, err := h.tokens.Verify(me.Token)
 	require.NoError(t, err)
+	_, err = logIn(password)
+	require.NoError(t, err)
+	tr.next(t)
+	require.NoError(t, h.EndOtherSessions(t.Context(), mine, claims.SessionID))
+	require.Equal(t, want(ada, "user.sessions_ended", ada, `{"sessions":1}`), tr.next(t))
+	require.NoError(t, h.ChangePassword(t.Context(), mine, claims.SessionID, NewPassword{Current: password, New: "another horse"}))
+	require.Equal(t, want(ada, "user.password_changed", ada, `{"sessions":0}`), tr.next(t))
 	require.NoError(t, h.LogOut(t.Context(), mine, claims.SessionID))
 	require.Equal(t, want(ada, "user.logged_out", ada, ""), tr.next(t))
 	require.NoError(t, h.LogOut(t.Context(), mine, claims.SessionID))
@@ -135,7 +151,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 
 	all, err := json.Marshal((&trail{h: h}).next(t))
 	require.NoError(t, err)
-	for _, secret := range []string{password, "wrong horse", key.Secret, in.Token, me.Token, me.RefreshToken, joined.RefreshToken, "example.com"} {
+	for _, secret := range []string{password, "wrong horse", "another horse", key.Secret, rotated.Secret, in.Token, me.Token, me.RefreshToken, joined.RefreshToken, "example.com"} {
 		require.NotContains(t, string(all), secret)
 	}
 }
@@ -166,13 +182,25 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 			_, err := h.SignUp(t.Context(), from(home), SignupInput{Email: "new@example.com", Password: password})
 			return err
 		},
-		"log in":  func() error { _, err := h.logIn(t, "ada@example.com", password); return err },
-		"log out": func() error { return h.LogOut(t.Context(), as(me), claims.SessionID) },
+		"log in":      func() error { _, err := h.logIn(t, "ada@example.com", password); return err },
+		"log out":     func() error { return h.LogOut(t.Context(), as(me), claims.SessionID) },
+		"end session": func() error { return h.EndSession(t.Context(), as(me), claims.SessionID) },
+		"change password": func() error {
+			return h.ChangePassword(t.Context(), as(me), claims.SessionID, NewPassword{Current: password, New: "another horse"})
+		},
 		"create key": func() error {
 			_, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k"})
 			return err
 		},
-		"revoke key": func() error { return h.RevokeKey(t.Context(), as(me), key.ID.String()) },
+		"change key": func() error {
+			_, err := h.ChangeKey(t.Context(), as(me), key.ID.String(), KeyChange{Name: new("x")})
+			return err
+		},
+		"rotate key": func() error {
+			_, err := h.RotateKey(t.Context(), as(me), key.ID.String(), 0)
+			return err
+		},
+		"revoke key": func() error { return h.RevokeKey(t.Context(), as(me), key.ID.String(), nil) },
 		"invite": func() error {
 			_, err := h.Invite(t.Context(), as(me), InviteInput{Email: "x@example.com", Role: "member"})
 			return err

@@ -17,7 +17,7 @@ import (
 
 // Refresh trades a refresh token for the next pair. A token that is used a second
 // time was stolen, and either caller may be the thief: the whole session ends. It
-// refuses with INVALID_TOKEN or TOKEN_EXPIRED.
+// refuses with INVALID_TOKEN or TOKEN_EXPIRED, and with EMAIL_NOT_VERIFIED as LogIn does.
 func (s *Service) Refresh(ctx context.Context, who actor.Actor, secret string) (Login, error) {
 	if secret == "" {
 		return Login{}, fault.Invalid("/refresh_token", "required", "refresh_token is required.")
@@ -68,6 +68,9 @@ func (s *Service) rotate(ctx context.Context, tx pgx.Tx, who actor.Actor, hash [
 		return Login{}, fault.New(fault.CodeInvalidToken, ""), nil
 	case !found.ExpiresAt.After(now), !session.ExpiresAt.After(now):
 		return Login{}, fault.New(fault.CodeTokenExpired, ""), nil
+	}
+	if err := s.requireVerified(session.EmailVerifiedAt); err != nil {
+		return Login{}, err, nil
 	}
 	out = Login{UserID: session.UserID, TenantID: found.TenantID, Email: session.Email}
 	b := &db.Batch{}

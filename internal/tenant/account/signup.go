@@ -23,7 +23,7 @@ const (
 )
 
 // signedUp is the one answer to a sign-up, whether or not the address is known.
-const signedUp = "If the address was not in use, the account exists now: log in with the email and password."
+const signedUp = "If the address was not in use, the account exists now: log in with the email and password. A mail to the address says how to verify it."
 
 // SignupInput is what a person signs up with.
 type SignupInput struct {
@@ -39,8 +39,9 @@ type SignedUp struct {
 	Message string
 }
 
-// SignUp makes a tenant that its caller owns. A known address gets the same answer
-// after the same work and nothing changes; an invited one is free. It refuses with
+// SignUp makes a tenant that its caller owns, and mails the address a link to verify it. A known
+// address gets the same answer after the same work and nothing changes; its mail says so. An invited
+// address is free. It refuses with
 // VALIDATION_ERROR or WEAK_PASSWORD.
 func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (SignedUp, error) {
 	email, err := newAddress(in.Email)
@@ -68,16 +69,18 @@ func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (
 		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenantName,
 		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	}
-	if err := s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row) }); err != nil {
+	asked := &db.Batch{}
+	s.queueAsked(asked, who, MailSignup, email, &user)
+	if err := s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row, asked) }); err != nil {
 		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
 	}
 	return SignedUp{UserID: user, Message: signedUp}, nil
 }
 
-// makeOwner makes the tenant and its owner, or nothing where the address is taken. In both cases
-// it sends the same statements and writes the same rows, so that its time does not tell them
+// makeOwner makes the tenant and its owner, or nothing where the address is taken, and queues the
+// mail. The sender finds out which of them to tell of. In both cases it sends the same statements and writes the same rows, so that its time does not tell them
 // apart: for a taken address the rows are made with another one, and undone.
-func (s *Service) makeOwner(ctx context.Context, tx pgx.Tx, row dbsqlc.SignUpParams) error {
+func (s *Service) makeOwner(ctx context.Context, tx pgx.Tx, row dbsqlc.SignUpParams, asked *db.Batch) error {
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.PresentAddress, row.Email)
 	db.Queue(b, s.q.SignUp, row)
@@ -92,7 +95,10 @@ func (s *Service) makeOwner(ctx context.Context, tx pgx.Tx, row dbsqlc.SignUpPar
 	if _, err := s.q.SignUp(ctx, undone, row); err != nil {
 		return fmt.Errorf("write what is undone: %w", err)
 	}
-	return undone.Rollback(ctx)
+	if err := undone.Rollback(ctx); err != nil {
+		return fmt.Errorf("undo: %w", err)
+	}
+	return asked.SendIn(ctx, tx)
 }
 
 func (s *Service) hashPassword(ctx context.Context, who actor.Actor, password string) (string, error) {

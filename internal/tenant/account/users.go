@@ -45,9 +45,12 @@ type User struct {
 	JoinedAt            *time.Time
 	InvitationExpiresAt *time.Time // while the user is invited
 	RemovedAt           *time.Time
+	// EmailVerifiedAt is when the user showed that the address is theirs; nil while they have not.
+	EmailVerifiedAt *time.Time
 }
 
-// Invited is a user and the token of their invitation, which is shown this once.
+// Invited is a user and the token of their invitation, which is shown this once. It is "" where
+// only the mail may contain one.
 type Invited struct {
 	User
 	Token string
@@ -57,6 +60,7 @@ func shown(r dbsqlc.GetUserRow) User {
 	u := User{
 		ID: r.ID, Email: r.Email, Name: r.Name, Role: actor.Role(r.Role), Status: UserInvited, CreatedAt: r.CreatedAt.UTC(),
 		JoinedAt: db.UTC(r.JoinedAt), InvitationExpiresAt: db.UTC(r.InvitationExpiresAt), RemovedAt: db.UTC(r.RemovedAt),
+		EmailVerifiedAt: db.UTC(r.EmailVerifiedAt),
 	}
 	switch {
 	case r.RemovedAt != nil:
@@ -139,6 +143,8 @@ func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter)
 type UserChange struct {
 	Role *string // in any case
 	Name *string
+	// Expect is asked about the user before the change.
+	Expect fault.Expect[User]
 }
 
 // ChangeUser changes the role or the name of a user. It
@@ -159,6 +165,9 @@ func (s *Service) ChangeUser(ctx context.Context, who actor.Actor, id string, c 
 		}
 	}
 	return s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
+		if err := c.Expect.Check(m.target); err != nil {
+			return User{}, err
+		}
 		return s.changeUser(ctx, tx, m, to, c.Name)
 	})
 }
@@ -195,9 +204,12 @@ func (s *Service) changeUser(ctx context.Context, tx pgx.Tx, m managed, role *ac
 
 // RemoveUser ends a user's membership and their sessions, or withdraws an invitation. The
 // row stays; the address is free for another user. It refuses as
-// ChangeUser does; a second time is USER_NOT_FOUND.
-func (s *Service) RemoveUser(ctx context.Context, who actor.Actor, id string) error {
+// ChangeUser does; a second time is USER_NOT_FOUND. expect is asked about the user before.
+func (s *Service) RemoveUser(ctx context.Context, who actor.Actor, id string, expect fault.Expect[User]) error {
 	_, err := s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
+		if err := expect.Check(m.target); err != nil {
+			return User{}, err
+		}
 		if err := s.mayLose(ctx, tx, m, ""); err != nil {
 			return User{}, err
 		}

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 )
@@ -29,6 +30,7 @@ type house struct {
 	accounts *account.Service
 	auth     *auth.Authenticator
 	login    account.Login
+	setClock func(time.Time)
 }
 
 func newHouse(t *testing.T) *house {
@@ -86,19 +88,86 @@ func TestKeyAuthenticates(t *testing.T) {
 
 	who, err := h.auth.Key(t.Context(), key.Secret)
 	require.NoError(t, err)
+	require.Equal(t, []int64{1, 1, 1}, used(who.Rate))
+	who.Rate = rate.State{}
 	require.Equal(t, auth.Principal{
 		Kind: actor.Key, TenantID: h.login.TenantID, Name: "test", KeyID: key.ID,
 		Permissions:    []string{auth.PermActionsRun, auth.PermActionsCatalog},
-		AllowedOrigins: []string{"https://app.example.com"},
+		AllowedOrigins: []string{"https://app.example.com"}, AllowedIPs: []string{},
 	}, who)
 
 	unknown, _, _ := h.secrets.NewKey()
 	_, err = h.auth.Key(t.Context(), unknown)
 	require.Equal(t, fault.CodeInvalidAPIKey, fault.As(err).Code)
 
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String(), nil))
 	_, err = h.auth.Key(t.Context(), key.Secret)
 	require.Equal(t, fault.CodeAPIKeyRevoked, fault.As(err).Code)
+}
+
+func TestKeyExpires(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ends := h.clock.at.Add(time.Hour)
+	key, err := h.accounts.CreateKey(t.Context(), h.owner(), account.KeyInput{Name: "k", ExpiresAt: &ends})
+	require.NoError(t, err)
+	h.clock.at = ends.Add(-time.Microsecond)
+	_, err = h.auth.Key(t.Context(), key.Secret)
+	require.NoError(t, err)
+	h.clock.at = ends
+	_, err = h.auth.Key(t.Context(), key.Secret)
+	require.Equal(t, fault.CodeAPIKeyExpired, fault.As(err).Code)
+}
+
+// Both secrets are the same key during the overlap. A revocation ends both.
+func TestRotatedKeyHasTwoSecretsForTheOverlap(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := h.key(t)
+	is := func(secret string) string {
+		who, err := h.auth.Key(t.Context(), secret)
+		if err != nil {
+			return string(fault.As(err).Code)
+		}
+		require.Equal(t, key.ID, who.KeyID)
+		return "valid"
+	}
+	rotate := func(overlap time.Duration) account.Key {
+		rotated, err := h.accounts.RotateKey(t.Context(), h.owner(), key.ID.String(), overlap)
+		require.NoError(t, err)
+		return rotated
+	}
+	second := rotate(time.Minute)
+	require.NotEqual(t, key.Secret, second.Secret)
+	require.Equal(t, new(h.clock.at.Add(time.Minute)), second.PreviousUntil)
+	require.Equal(t, "valid", is(key.Secret))
+	require.Equal(t, "valid", is(second.Secret))
+	h.clock.at = h.clock.at.Add(time.Minute)
+	require.Equal(t, "API_KEY_EXPIRED", is(key.Secret))
+	require.Equal(t, "valid", is(second.Secret))
+
+	third := rotate(0)
+	require.Nil(t, third.PreviousUntil)
+	require.Equal(t, "INVALID_API_KEY", is(key.Secret))
+	require.Equal(t, "API_KEY_EXPIRED", is(second.Secret))
+	require.Equal(t, "valid", is(third.Secret))
+
+	fourth := rotate(time.Minute)
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String(), nil))
+	require.Equal(t, "API_KEY_REVOKED", is(third.Secret))
+	require.Equal(t, "API_KEY_REVOKED", is(fourth.Secret))
+}
+
+func TestKeyMayCallFromItsNetworksOnly(t *testing.T) {
+	t.Parallel()
+	p := auth.Principal{AllowedIPs: []string{"203.0.113.0/24", "2001:db8::/32", "198.51.100.7/32"}}
+	for address, want := range map[string]bool{
+		"203.0.113.255": true, "203.0.114.0": false, "2001:db8::1": true, "2001:db9::1": false, "198.51.100.7": true, "198.51.100.8": false,
+		"": false, "@": false, "203.0.113.7:80": false,
+	} {
+		require.Equal(t, want, p.MayCallFrom(address), address)
+	}
+	require.True(t, auth.Principal{}.MayCallFrom("@"), "an empty list is everywhere")
 }
 
 func TestKeyUseIsNotedOnceAMinute(t *testing.T) {
@@ -259,7 +328,7 @@ func TestRevocationReachesEveryProcess(t *testing.T) {
 	stop()
 	require.ErrorIs(t, context.Cause(released), context.Canceled)
 
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String(), nil))
 	for _, ctx := range []context.Context{first, again, elsewhere} {
 		cancelledAsRevoked(t, ctx)
 	}
@@ -303,7 +372,7 @@ func TestRevocationWhileTheListenerIsCutOff(t *testing.T) {
 	require.NoError(t, err)
 	// The notice of this revocation goes to nobody: the listener waits for a new
 	// connection until mayDial.
-	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String()))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String(), nil))
 	require.NoError(t, ctx.Err())
 	mayDial <- struct{}{}
 	cancelledAsRevoked(t, ctx)
@@ -315,4 +384,25 @@ func TestConstructorsCheckTheirDeps(t *testing.T) {
 	require.Error(t, err)
 	_, err = auth.NewRevocations(auth.RevocationsDeps{})
 	require.Error(t, err)
+}
+
+func TestCallerWhoIsLookedAtAgainIsNotCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := h.key(t, auth.PermEventsRead)
+	again := auth.Uncounted(t.Context())
+	for range 3 {
+		who, err := h.auth.Key(again, key.Secret)
+		require.NoError(t, err)
+		require.Equal(t, rate.State{}, who.Rate)
+		who, err = h.auth.Token(again, h.login.Token)
+		require.NoError(t, err)
+		require.Equal(t, rate.State{}, who.Rate)
+	}
+	who, err := h.auth.Key(t.Context(), key.Secret)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 1, 1}, used(who.Rate))
+	require.NoError(t, h.accounts.RevokeKey(t.Context(), h.owner(), key.ID.String(), nil))
+	_, err = h.auth.Key(again, key.Secret)
+	require.Equal(t, fault.CodeAPIKeyRevoked, fault.As(err).Code)
 }

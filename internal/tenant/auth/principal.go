@@ -5,11 +5,13 @@
 package auth
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/rate"
 )
 
 // Permissions of API keys. No permission allows a key to manage API keys or to decide an
@@ -20,10 +22,13 @@ const (
 	PermActionsRun        = "actions:run"
 	PermActionsCatalog    = "actions:catalog"
 	PermMapsTrigger       = "maps:trigger"
+	PermEventsSend        = "events:send"
+	PermEventsRead        = "events:read"
 	PermAgentsManage      = "agents:manage"
 	PermApprovalsManage   = "approvals:manage"
 	PermAuditManage       = "audit:manage"
 	PermCredentialsManage = "credentials:manage"
+	PermCustomersManage   = "customers:manage"
 	PermDocumentsManage   = "documents:manage"
 	PermMapsManage        = "maps:manage"
 	PermPoliciesManage    = "policies:manage"
@@ -34,8 +39,8 @@ const (
 // Permissions lists every permission that a key can be created with.
 func Permissions() []string {
 	return []string{
-		PermAgentsMessage, PermActionsRun, PermActionsCatalog, PermMapsTrigger,
-		PermAgentsManage, PermApprovalsManage, PermAuditManage, PermCredentialsManage, PermDocumentsManage,
+		PermAgentsMessage, PermActionsRun, PermActionsCatalog, PermMapsTrigger, PermEventsSend, PermEventsRead,
+		PermAgentsManage, PermApprovalsManage, PermAuditManage, PermCredentialsManage, PermCustomersManage, PermDocumentsManage,
 		PermMapsManage, PermPoliciesManage, PermProvidersManage, PermWebhooksManage,
 	}
 }
@@ -45,6 +50,8 @@ type Principal struct {
 	Kind     actor.Kind // actor.Key or actor.User
 	TenantID uuid.UUID
 	Name     string // of the key or the user
+	// Rate is what the request has found in the windows that it counts in.
+	Rate rate.State
 
 	// Of a key.
 	KeyID          uuid.UUID
@@ -52,6 +59,7 @@ type Principal struct {
 	AgentID        string // "" = not locked to an agent
 	IdentityMode   string // "" = a Runtime key, which has none
 	AllowedOrigins []string
+	AllowedIPs     []string // networks in CIDR form; empty = everywhere
 
 	// Of a user.
 	UserID    uuid.UUID
@@ -63,6 +71,22 @@ type Principal struct {
 // Has reports whether a key has the permission. Users have roles instead.
 func (p Principal) Has(permission string) bool {
 	return p.Kind == actor.Key && slices.Contains(p.Permissions, permission)
+}
+
+// MayCallFrom reports whether the key may be used from the address. A caller without an
+// address is somewhere unknown.
+func (p Principal) MayCallFrom(address string) bool {
+	if len(p.AllowedIPs) == 0 {
+		return true
+	}
+	from, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(p.AllowedIPs, func(text string) bool {
+		network, err := netip.ParsePrefix(text)
+		return err == nil && network.Contains(from)
+	})
 }
 
 // Actor returns the caller as domain methods take them. requestID and sourceAddr are those

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"hash/crc32"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 
 	invitationPrefix = "ari_"
 	invitationRandom = 32 // bytes
+
+	mailPrefix = "arm_"
+	mailLength = len(mailPrefix) + 43
 
 	// MinPepper is the least length of the pepper in bytes: that of the hash.
 	MinPepper = sha256.Size
@@ -103,7 +108,30 @@ func (s *Secrets) NewInvitationToken() (secret string, hash []byte) {
 // that cannot exist is looked up like any other.
 func (s *Secrets) InvitationHash(secret string) []byte { return s.digest("invitation", secret) }
 
-// Subject returns what failures of a kind are counted under. It is a keyed hash: what people
+// MailToken returns the token of a mail and the hash that is stored. It is the same whenever it
+// is made of the id, so a mail that is sent again has the same link. Without the pepper nobody can
+// make it.
+func (s *Secrets) MailToken(mail uuid.UUID) (secret string, hash []byte) {
+	secret = mailPrefix + base64.RawURLEncoding.EncodeToString(s.digest("token of a mail", mail.String()))
+	return secret, s.digest("mail_token", secret)
+}
+
+// MailTokenHash returns the hash to look a presented token of a mail up by, and false where its
+// form shows that it cannot exist.
+func (s *Secrets) MailTokenHash(secret string) ([]byte, bool) {
+	if len(secret) != mailLength || !strings.HasPrefix(secret, mailPrefix) {
+		return nil, false
+	}
+	return s.digest("mail_token", secret), true
+}
+
+// MailedInvitation is MailToken for an invitation. InvitationHash finds it.
+func (s *Secrets) MailedInvitation(mail uuid.UUID) (secret string, hash []byte) {
+	secret = invitationPrefix + base64.RawURLEncoding.EncodeToString(s.digest("invitation of a mail", mail.String()))
+	return secret, s.InvitationHash(secret)
+}
+
+// Subject returns what failures, and mails, of a kind are counted under. It is a keyed hash: what people
 // mistype into the field of an address, passwords too, cannot be read from it.
 func (s *Secrets) Subject(kind, of string) []byte { return s.digest("failures of "+kind, of) }
 

@@ -121,18 +121,21 @@ func (t *Tokens) Issue(userID, tenantID, sessionID uuid.UUID) (token string, lif
 	return token, TokenLifetime, nil
 }
 
+// invalidToken says what to do about a JWT that counts for nothing.
+const invalidToken = "The token is not valid. Log in again with POST /v1/auth/login."
+
 // Verify checks form, signature and claims, not the session. It refuses with
 // INVALID_TOKEN, or with TOKEN_EXPIRED where nothing else is wrong.
 func (t *Tokens) Verify(raw string) (Claims, error) {
 	if len(raw) > maxToken {
-		return Claims{}, fault.New(fault.CodeInvalidToken, "")
+		return Claims{}, fault.New(fault.CodeInvalidToken, invalidToken)
 	}
 	var c claims
 	if _, err := t.parser.ParseWithClaims(raw, &c, t.key); err != nil {
 		if onlyExpired(err) {
-			return Claims{}, fault.New(fault.CodeTokenExpired, "").Because(err)
+			return Claims{}, fault.New(fault.CodeTokenExpired, "The token has expired. Refresh it with POST /v1/auth/refresh, or log in again.").Because(err)
 		}
-		return Claims{}, fault.New(fault.CodeInvalidToken, "").Because(err)
+		return Claims{}, fault.New(fault.CodeInvalidToken, invalidToken).Because(err)
 	}
 	return c.read()
 }
@@ -158,7 +161,7 @@ func (t *Tokens) key(tok *jwt.Token) (any, error) {
 // not be longer than we give, and the ids must be ids.
 func (c claims) read() (Claims, error) {
 	if c.IssuedAt == nil || c.ExpiresAt.Sub(c.IssuedAt.Time) > TokenLifetime || c.ExpiresAt.Before(c.IssuedAt.Time) {
-		return Claims{}, fault.New(fault.CodeInvalidToken, "")
+		return Claims{}, fault.New(fault.CodeInvalidToken, invalidToken)
 	}
 	var out Claims
 	for _, id := range []struct {
@@ -167,7 +170,7 @@ func (c claims) read() (Claims, error) {
 	}{{c.Subject, &out.UserID}, {c.TenantID, &out.TenantID}, {c.SessionID, &out.SessionID}} {
 		parsed, err := uuid.Parse(id.text)
 		if err != nil || parsed == uuid.Nil {
-			return Claims{}, fault.New(fault.CodeInvalidToken, "")
+			return Claims{}, fault.New(fault.CodeInvalidToken, invalidToken)
 		}
 		*id.into = parsed
 	}

@@ -28,7 +28,7 @@ func Resolve(what, addr string) (string, error) {
 	}
 	l, err := listen(tcp)
 	if err != nil {
-		return "", fmt.Errorf("%s: cannot listen on %s: %w; stop the program that has the port, or choose another (port 0 picks a free one)",
+		return "", fmt.Errorf("%s: cannot listen on %s: %w; stop the program that has the port, or choose another, for example by make dev ARGS='--listen 127.0.0.1:0 --temporal 127.0.0.1:0 --temporal-ui 127.0.0.1:0' (port 0 picks a free one)",
 			what, tcp, err)
 	}
 	defer l.Close() // nothing was accepted on it

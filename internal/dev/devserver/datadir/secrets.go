@@ -1,10 +1,8 @@
-package devserver
+package datadir
 
 import (
 	"fmt"
 	"path/filepath"
-
-	"agentruntime/internal/dev/devserver/datadir"
 )
 
 // keyBytes is the size of every key: AES-256, HMAC-SHA-256 and an Ed25519 seed
@@ -39,7 +37,7 @@ func LoadOrCreateSecrets(dir string) (Secrets, error) {
 		{"codec", &s.Codec},
 		{"audit", &s.AuditSeed},
 	} {
-		secret, err := datadir.Secret(filepath.Join(dir, "keys", key.name), keyBytes)
+		secret, err := Secret(filepath.Join(dir, "keys", key.name), keyBytes)
 		if err != nil {
 			return Secrets{}, fmt.Errorf("development keys: %w", err)
 		}

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/record/event"
+)
+
+// Events is what the event endpoints need.
+type Events interface {
+	Before(ctx context.Context, tenant uuid.UUID, f event.Filter, at *event.Place, limit int) (page []event.Stored, more bool, err error)
+	After(ctx context.Context, tenant uuid.UUID, f event.Filter, at event.Place, limit int) (page []event.Stored, more bool, err error)
+	Get(ctx context.Context, tenant uuid.UUID, id string) (event.Stored, error)
+	Send(ctx context.Context, who actor.Actor, sent event.Sent) (out event.Stored, fresh bool, err error)
+	Stream(ctx context.Context, tenant uuid.UUID, f event.Filter, after *event.Place) (*event.Stream, error)
+}
+
+// unreadableEvent is what is shown of an event whose stored body does not open.
+type unreadableEvent struct {
+	Event      event.Type `json:"event"`
+	EventID    string     `json:"event_id"`
+	Unreadable bool       `json:"unreadable"`
+}
+
+// eventView is the body that all receivers get.
+type eventView struct{ event.Stored }
+
+// MarshalJSON implements json.Marshaler.
+func (e eventView) MarshalJSON() ([]byte, error) {
+	if e.Body == nil {
+		return json.Marshal(unreadableEvent{e.Type, event.PublicID(e.ID), true})
+	}
+	return e.Body, nil
+}
+
+func (s *Server) listEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, given, err := wire.QueryCursor(c, event.ParsePlace)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	order := wire.QueryOneOf(&v, c, "order", "desc", "asc")
+	f := eventFilter(&v, c)
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	var page []event.Stored
+	var more bool
+	switch {
+	case order == "asc":
+		page, more, err = s.deps.Events.After(ctx, c.Actor.TenantID, f, at, limit)
+	case given:
+		page, more, err = s.deps.Events.Before(ctx, c.Actor.TenantID, f, &at, limit)
+	default:
+		page, more, err = s.deps.Events.Before(ctx, c.Actor.TenantID, f, nil, limit)
+	}
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]eventView, len(page))
+	for i, e := range page {
+		views[i], at = eventView{e}, e.Place
+	}
+	next := wire.PageAfter(limit, more, at.String())
+	if order == "asc" {
+		next = wire.PageUpTo(limit, more, at.String())
+	}
+	return wire.Reply{Data: views, Page: next}, nil
+}
+
+// eventType is the form of a type, or of a family of types.
+var eventType = regexp.MustCompile(`^[a-z0-9_.-]{1,200}(\.\*)?$|^\*$`)
+
+func eventFilter(v *wire.Validation, c *wire.Call) (f event.Filter) {
+	if f.Type = v.QueryText(c, "type"); f.Type != "" && !eventType.MatchString(f.Type) {
+		v.Add("query.type", "format", "type is a type of event such as action.executed, or a family such as action.*.")
+	}
+	f.ExecutionID, f.SessionID, f.CustomerID = v.QueryText(c, "execution_id"), v.QueryText(c, "session_id"), v.QueryText(c, "customer_id")
+	f.From, f.To = v.QueryTime(c, "from"), v.QueryTime(c, "to")
+	return f
+}
+
+func (s *Server) getEvent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	e, err := s.deps.Events.Get(ctx, c.Actor.TenantID, c.Param("id"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(eventView{e}), nil
+}

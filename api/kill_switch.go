@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/action/killswitch"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+)
+
+// KillSwitches is what the kill switch endpoints need of the domain.
+type KillSwitches interface {
+	Set(ctx context.Context, who actor.Actor, in killswitch.NewSwitch) (killswitch.Switch, error)
+	Get(ctx context.Context, tenant, id uuid.UUID) (killswitch.Switch, error)
+	List(ctx context.Context, tenant uuid.UUID, f killswitch.Filter) (page []killswitch.Switch, more bool, err error)
+	Lift(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[killswitch.Switch]) error
+}
+
+// maxSwitchReason is the most characters of the reason of a kill switch: the answer to each call
+// that it stops has it.
+const maxSwitchReason = 500
+
+type killSwitchView struct {
+	ID       uuid.UUID  `json:"id"`
+	Status   string     `json:"status"`
+	Scope    string     `json:"scope"`
+	Target   *string    `json:"target"`
+	Reason   string     `json:"reason"`
+	SetBy    string     `json:"set_by"`
+	SetAt    time.Time  `json:"set_at"`
+	LiftedBy *string    `json:"lifted_by"`
+	LiftedAt *time.Time `json:"lifted_at"`
+
+	repeatMark
+}
+
+func viewKillSwitch(k killswitch.Switch) killSwitchView {
+	v := killSwitchView{
+		ID: k.ID, Status: "set", Scope: string(k.Scope), Target: k.Target, Reason: k.Reason, SetBy: *byUser(&k.SetBy), SetAt: k.SetAt,
+		LiftedBy: byUser(k.LiftedBy), LiftedAt: k.LiftedAt,
+	}
+	if k.LiftedAt != nil {
+		v.Status = "lifted"
+	}
+	return v
+}
+
+func killSwitchTag(k killswitch.Switch) string { return wire.ViewTag(viewKillSwitch(k)) }
+
+type killSwitchBody struct {
+	Scope  *string `json:"scope"`
+	Target *string `json:"target"`
+	Reason *string `json:"reason"`
+}
+
+func (s *Server) setKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b killSwitchBody
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	in := killswitch.NewSwitch{
+		Scope: strings.ToLower(v.Required("/scope", b.Scope)), Target: v.OptionalText("/target", b.Target, 1, 511), Reason: v.Text("/reason", b.Reason, maxSwitchReason),
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	k, err := s.deps.KillSwitches.Set(ctx, c.Actor, in)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Created("/v1/kill-switch/"+k.ID.String(), viewKillSwitch(k)), nil
+}
+
+func (s *Server) getKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	k, err := s.deps.KillSwitches.Get(ctx, c.Actor.TenantID, c.ID())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewKillSwitch(k)), nil
+}
+
+func (s *Server) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f := killswitch.Filter{}
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	switch status, given := c.Query("status"); {
+	case given && strings.EqualFold(status, "all"):
+		f.Lifted = true
+	case given && !strings.EqualFold(status, "set"):
+		return wire.Reply{}, fault.Invalid("query.status", "enum", "status must be set or all.")
+	}
+	page, more, err := s.deps.KillSwitches.List(ctx, c.Actor.TenantID, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]killSwitchView, len(page))
+	var last uuid.UUID
+	for i, k := range page {
+		views[i], last = viewKillSwitch(k), k.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+func (s *Server) liftKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.KillSwitches.Lift(ctx, c.Actor, c.ID(), wire.Expect(c, killSwitchTag)); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Deleted(), nil
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/service/importing"
+)
+
+type providerPatch struct {
+	Name    *string     `json:"name"`
+	Domain  *string     `json:"domain"`
+	BaseURL *string     `json:"base_url"`
+	Auth    *importAuth `json:"auth"`
+}
+
+// change checks the form of the patch.
+func (b providerPatch) change() (importing.Patch, error) {
+	var v wire.Validation
+	v.OptionalText("/name", b.Name, 1, 255)
+	v.OptionalText("/domain", b.Domain, 1, 64)
+	v.OptionalText("/base_url", b.BaseURL, 1, 2048)
+	return importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v)}, v.Err()
+}
+
+func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b providerPatch
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	change, err := b.change()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	change.Expect = wire.Expect(c, providerTag)
+	change.Room = func(size int64) error { return s.uploads.room(ctx, c, size) }
+	p, err := s.deps.Importer.Update(ctx, c.Actor, c.Param("slug"), change)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(reportProvider(p)), nil
+}

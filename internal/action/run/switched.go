@@ -1,0 +1,46 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// A run that a kill switch covers and that must not end looks again after a quarter of the time
+// that it has waited, within these bounds. So a lift is noticed soon where the switch was set for
+// moments, and a run that waits for a day adds little to its workflow's history.
+const (
+	switchedOffLeast = 2 * time.Second
+	switchedOffMost  = time.Minute
+)
+
+// switchedOff returns the step of a run that waits while a kill switch covers it: people have
+// approved it, or it may have been sent. Its own time still counts.
+func (s *Service) switchedOff(r Run) flow.Step {
+	now := s.d.Now()
+	after := min(max(now.Sub(r.UpdatedAt)/4, switchedOffLeast), switchedOffMost)
+	if r.ExpiresAt != nil {
+		after = min(after, max(r.ExpiresAt.Sub(now), lookAgain))
+	}
+	return flow.Step{State: r.State, After: after}
+}
+
+// isSwitchedOff reports whether a kill switch covers a call of the verb for the run. Like the mark
+// of a call it passes the gate, so it sees each kill switch whose caller has an answer.
+func (s *Service) isSwitchedOff(ctx context.Context, r Run, name verb.Name) (bool, error) {
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.EnterGate, dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: name.Provider})
+	off := db.Queue(b, s.q.IsSwitchedOff, dbsqlc.IsSwitchedOffParams{
+		TenantID: r.TenantID, Covers: governance.SwitchesOver(name, r.about().AgentID),
+	})
+	if err := s.d.DB.Send(ctx, r.TenantID, b); err != nil {
+		return false, fmt.Errorf("run: is a kill switch set: %w", err)
+	}
+	return off.Value, nil
+}

@@ -1,0 +1,128 @@
+package run_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+)
+
+// trips counts round trips: a statement by itself is one, and so is a batch.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// counting makes the service again, over a pool whose round trips are counted.
+func (r *rig) counting(oneProcess bool) *trips {
+	r.t.Helper()
+	count := &trips{}
+	pool, err := db.Open(r.t.Context(), db.Config{URL: r.db.AppURL, Tracer: count})
+	require.NoError(r.t, err)
+	r.t.Cleanup(pool.Close)
+	r.db.Pool = pool
+	r.Service, _ = r.process(r.engine, func(c *run.Config) { c.OneProcess, c.PollEvery = oneProcess, time.Minute })
+	r.engine.service = r.Service
+	return count
+}
+
+// The trip that authenticates the caller comes before these; see docs/costs.md.
+func TestRunTakesThreeTripsAndOneMoreApart(t *testing.T) {
+	t.Parallel()
+	for oneProcess, want := range map[bool]int64{true: 3, false: 4} {
+		r := newRig(t)
+		count := r.counting(oneProcess)
+		_, err := r.do("pay", "warm", `{}`) // connects and prepares
+		require.NoError(t, err)
+		before := count.n.Load()
+		_, err = r.do("pay", "once", `{}`)
+		require.NoError(t, err)
+		require.Equal(t, want, count.n.Load()-before, "in one process: %v", oneProcess)
+		require.EqualValues(t, 2, r.targets.taken.Load(), "judged by what was read with the row")
+		before = count.n.Load()
+		_, err = r.do("pay", "once", `{}`)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, count.n.Load()-before, "a repeat")
+		require.EqualValues(t, 2, r.targets.taken.Load(), "a repeat asks for nothing")
+	}
+}
+
+// slow starts workflows a while after the claim.
+type slow struct {
+	*engine
+
+	rig *rig
+}
+
+func (e slow) StartRun(ctx context.Context, in flow.ActionRunInput, id string, listing flow.Listing) error {
+	e.rig.ahead.Add(int64(6 * time.Second))
+	return e.engine.StartRun(ctx, in, id, listing)
+}
+
+func TestRunThatWaitedForItsWorkflowIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Service, _ = r.process(slow{r.engine, r})
+	r.engine.service = r.Service
+	out, err := r.do("pay", "late", `{}`)
+	require.NoError(t, err)
+	require.Equal(t, run.StateExecuted, out.Run.State)
+	require.Zero(t, r.targets.taken.Load())
+}
+
+// The desk adds four trips: authenticate, the approval, the proposal, and the approval again.
+// See docs/costs.md.
+func TestDecisionIsCountedAndSentInSixTrips(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	count := r.counting(true)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	user := r.user("approver")
+	for i, id := range []string{"warm", "counted"} {
+		x := r.held("pay", id, `{}`)
+		before := count.n.Load()
+		require.True(t, r.decide(x, user, "approve").Closed)
+		decided := count.n.Load()
+		r.engine.walk(t.Context(), ref(x), x.WorkflowID)
+		sent := count.n.Load()
+		require.Equal(t, run.StateExecuted, r.read(x).State)
+		if i > 0 { // the first prepares
+			require.EqualValues(t, 2+2, decided-before, "r.decide counts twice")
+			require.EqualValues(t, 4, sent-decided)
+		}
+	}
+}
+
+// The trip that authenticates the caller comes before; see docs/costs.md.
+func TestReadOfARunThatWaitsTakesOneTrip(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	count := r.counting(true)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	r.held("pay", "waits", `{}`)
+	for range 3 {
+		taken, before := r.targets.taken.Load(), count.n.Load()
+		x, err := r.Get(t.Context(), r.caller(), "waits")
+		require.NoError(t, err)
+		r.Shown(t.Context(), x)
+		require.EqualValues(t, 1, count.n.Load()-before)
+		require.EqualValues(t, 1, r.targets.taken.Load()-taken, "masked by what was read with the row")
+	}
+}

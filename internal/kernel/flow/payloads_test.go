@@ -1,0 +1,104 @@
+package flow_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+)
+
+// payloads are the types of all that workflows, steps, updates and signals take and return.
+func payloads() []reflect.Type {
+	return []reflect.Type{
+		reflect.TypeFor[flow.ActionRunInput](), reflect.TypeFor[flow.RunRef](), reflect.TypeFor[flow.HandOver](), reflect.TypeFor[flow.Step](),
+		reflect.TypeFor[flow.Decision](), reflect.TypeFor[flow.DecisionInput](), reflect.TypeFor[flow.Decided](), reflect.TypeFor[flow.RunResult](),
+		reflect.TypeFor[flow.DeliveryInput](), reflect.TypeFor[flow.DeliveryRef](), reflect.TypeFor[flow.DeliveryResult](),
+		reflect.TypeFor[flow.CustomerRef](), reflect.TypeFor[flow.EraseStep](),
+	}
+}
+
+// texts are the members that are free texts, and what makes sure that they have neither
+// arguments nor secrets.
+func texts() map[string]string {
+	return map[string]string{
+		"Step.ApprovalID":       "an id that the service makes",
+		"Decision.ApprovalID":   "an id that the service makes",
+		"HandOver.Parent":       "the id of a workflow, which is hashed where a caller had a part in it",
+		"ActionRunInput.Parent": "as HandOver.Parent",
+		"Step.Details":          "HoldDetails, of ids and words of the catalog",
+	}
+}
+
+// What operators can decode has ids, states, codes, numbers and times. A new member of
+// another type, or a new text, fails here and needs a reason.
+func TestPayloadsHaveOnlyIDsAndStates(t *testing.T) {
+	t.Parallel()
+	harmless := []reflect.Type{
+		reflect.TypeFor[uuid.UUID](), reflect.TypeFor[flow.State](), reflect.TypeFor[flow.DeliveryState](), reflect.TypeFor[fault.Code](), reflect.TypeFor[time.Duration](),
+		reflect.TypeFor[bool](), reflect.TypeFor[int32](),
+	}
+	found := map[string]string{}
+	for _, payload := range payloads() {
+		for f := range payload.Fields() {
+			name := payload.Name() + "." + f.Name
+			switch {
+			case slices.Contains(harmless, f.Type), slices.Contains(payloads(), f.Type):
+			case f.Type.Kind() == reflect.String:
+				found[name] = texts()[name]
+				require.NotEmpty(t, texts()[name], "%s is a text: why has it neither arguments nor secrets?", name)
+			default:
+				t.Errorf("%s is of the type %s, which may have anything in it", name, f.Type)
+			}
+		}
+	}
+	require.Equal(t, texts(), found)
+}
+
+// The list of payloads is complete: it has every type of the contract that steps name, and
+// every struct that is written as JSON.
+func TestPayloadsAreAllTypesOfTheContract(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, payload := range payloads() {
+		want = append(want, payload.Name())
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	named := map[string]bool{}
+	for _, file := range files {
+		// The crash rig has workflows of its own, which no product contains.
+		if strings.HasSuffix(file, "_test.go") || file == "for_tests.go" {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if s, is := n.Type.(*ast.StructType); is && slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool { return f.Tag != nil }) {
+					named[n.Name.Name] = true
+				}
+			case *ast.IndexListExpr:
+				for _, in := range n.Indices {
+					if id, is := in.(*ast.Ident); is && len(id.Name) > 1 {
+						named[id.Name] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	require.ElementsMatch(t, want, slices.Collect(maps.Keys(named)))
+}

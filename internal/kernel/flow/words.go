@@ -1,0 +1,130 @@
+package flow
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// The texts that operators read in the Temporal UI. Summaries are in the clear, so they have
+// only ids and words of the catalog. Details are encrypted, and the UI shows them as Markdown.
+
+// Summary returns the line that operators read in the list: "provider:verb · risk", or the type
+// of the event that is delivered.
+func (l Listing) Summary() string {
+	if l.Kind == KindDelivery {
+		return "delivers " + l.Event + " to a webhook"
+	}
+	return l.Verb + " · " + l.Risk
+}
+
+// DeliveryDetails returns the text below the summary of a delivery. publicURL is the address of
+// the API, "" where it is not known.
+func DeliveryDetails(publicURL string, ref DeliveryRef) string {
+	return "The deliveries are at " + publicURL + "/v1/webhooks/" + ref.WebhookID.String() + "/deliveries"
+}
+
+// ExecutionDetails returns the text below the summary. publicURL is the address of the API,
+// "" where it is not known. A caller may have chosen the id, so it is escaped.
+func ExecutionDetails(publicURL, executionID string) string {
+	return "The execution is at " + publicURL + "/v1/executions/" + url.PathEscape(executionID)
+}
+
+// HoldSummary returns the text that operators read at a timer that waits for approval. It
+// says where to decide, and what operators can do themselves.
+func HoldSummary(approvalID string) string {
+	return "waits for " + approvalID + " · decide it at /v1/approvals/" + approvalID + " · the signal " + SignalReject + " stops the call"
+}
+
+// Texts that operators read at other timers.
+const (
+	CallSummary  = "waits for the call at the provider"
+	RetrySummary = "waits before the next attempt"
+	FaultSummary = "waits after a fault of the service"
+
+	ErasureSummary = "erases a customer"
+	ErasureWaits   = "waits for calls of the customer that are under way or held"
+)
+
+// StepSummary returns the text that operators read at a step, "" for one without a text.
+func StepSummary(activity string) string {
+	switch activity {
+	case string(GovernRun):
+		return "checks policies, arguments and connection"
+	case string(SendRun):
+		return "calls the provider"
+	case string(DecideRun):
+		return "counts a decision"
+	case string(RejectRun):
+		return "rejects the call for an operator"
+	case string(HandOverRun):
+		return "gives the run to a workflow of its own"
+	case string(GiveUpRun):
+		return "looks whether the time of the run is over"
+	case string(EraseNext):
+		return "erases the next batch"
+	case string(LookAtRun):
+		return "reads how far the run is"
+	case string(AttemptDelivery):
+		return "sends the event to the webhook"
+	}
+	return ""
+}
+
+// Summaries returns all summaries that are fixed texts.
+func Summaries() []string {
+	all := []string{CallSummary, RetrySummary, FaultSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
+	for _, a := range []Activity[RunRef, Step]{GovernRun, SendRun, RejectRun, GiveUpRun, LookAtRun} {
+		all = append(all, StepSummary(string(a)))
+	}
+	return append(all, StepSummary(string(DecideRun)), StepSummary(string(HandOverRun)), StepSummary(string(AttemptDelivery)))
+}
+
+// A Hold says what a run waits for.
+type Hold struct {
+	// Verb is "provider:verb", Risk its risk level.
+	Verb, Risk string
+	ApprovalID string
+	// Who are the requirements, each in words.
+	Who   []string
+	Until time.Time
+	// PublicURL is the address of the API, "" where it is not known.
+	PublicURL string
+}
+
+// whoMost bounds the requirements that the details name.
+const whoMost = 5
+
+// HoldDetails returns in words who can decide, where and until when.
+func HoldDetails(h Hold) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**Waits for approval** of %s (risk %s).\n\n", h.Verb, h.Risk)
+	for _, who := range h.Who[:min(len(h.Who), whoMost)] {
+		b.WriteString("- Needed: " + who + ".\n")
+	}
+	if more := len(h.Who) - whoMost; more > 0 {
+		fmt.Fprintf(&b, "- Needed: %d more, which the approval lists.\n", more)
+	}
+	fmt.Fprintf(&b, "- Where: %s/v1/approvals/%s (a user who is logged in adds /approve or /reject).\n", h.PublicURL, h.ApprovalID)
+	fmt.Fprintf(&b, "- Until: %s.\n", clock(h.Until))
+	b.WriteString("- Here: the signal " + SignalReject + ", or Cancel, stops the call. Nothing here approves it.")
+	return b.String()
+}
+
+// PauseDetails returns in words what a run waits for that waits for no approval.
+func PauseDetails(step Step, now time.Time) string {
+	until := clock(now.Add(step.After))
+	if step.UnderWay {
+		return "**The call is at the provider**, or waits for its turn. The run looks at it again at " + until + "."
+	}
+	return "**Waits before the next attempt** to reach the provider, until " + until + "."
+}
+
+// FaultDetails returns in words which step fails by a fault of the service.
+func FaultDetails(activity string, tries int, next time.Time) string {
+	return fmt.Sprintf("**A fault of the service**: the step %s has failed %d times. The log of the workers says why. The next try is at %s.",
+		activity, tries, clock(next))
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,71 @@
+package flow_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/flow"
+)
+
+func TestHoldDetailsSayWhoWhereAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	text := flow.HoldDetails(flow.Hold{
+		Verb: "shop:create_refund", Risk: "high", ApprovalID: "appr_1", Who: []string{"1 of 2 approvals are there, from: role owner"},
+		Until: time.Date(2026, 3, 1, 13, 4, 5, 0, time.FixedZone("", 3600)), PublicURL: "https://runtime.example.com",
+	})
+	for _, want := range []string{
+		"shop:create_refund (risk high)", "1 of 2 approvals are there, from: role owner", "https://runtime.example.com/v1/approvals/appr_1",
+		"2026-03-01 12:04:05 UTC", "the signal reject",
+	} {
+		require.Contains(t, text, want)
+	}
+}
+
+func TestHoldDetailsOfManyRequirementsAreShort(t *testing.T) {
+	t.Parallel()
+	text := flow.HoldDetails(flow.Hold{Who: strings.Split(strings.Repeat("somebody,", 100), ",")[:100]})
+	require.Contains(t, text, "95 more, which the approval lists")
+	require.Less(t, len(text), 1000)
+}
+
+// The id is the caller's text and the UI shows Markdown: it must not become a link or an image.
+func TestExecutionDetailsEscapeTheID(t *testing.T) {
+	t.Parallel()
+	text := flow.ExecutionDetails("https://runtime.example.com", "![x](https://evil/`a`)<b>/../..?q#f")
+	require.True(t, strings.HasPrefix(text, "The execution is at https://runtime.example.com/v1/executions/%21%5Bx%5D%28https:%2F%2Fevil%2F"), text)
+	require.NotRegexp(t, "[\\[\\]()`<>?#!*]", strings.TrimPrefix(text, "The execution is at https://"))
+}
+
+func TestPauseDetailsSayWhatTheRunWaitsFor(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	require.Contains(t, flow.PauseDetails(flow.Step{After: 20 * time.Second, UnderWay: true}, now), "at the provider")
+	require.Contains(t, flow.PauseDetails(flow.Step{After: 30 * time.Second}, now), "until 2026-03-01 12:00:30 UTC")
+	require.Contains(t, flow.FaultDetails("SendRun", 3, now), "the step SendRun has failed 3 times")
+}
+
+// Every step has a text, and every text is among those that the codec leaves readable.
+func TestEveryStepHasASummary(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		string(flow.GovernRun), string(flow.SendRun), string(flow.DecideRun), string(flow.RejectRun), string(flow.HandOverRun),
+		string(flow.GiveUpRun), string(flow.LookAtRun),
+	} {
+		require.NotEmpty(t, flow.StepSummary(name), name)
+		require.Contains(t, flow.Summaries(), flow.StepSummary(name))
+	}
+	require.Empty(t, flow.StepSummary("Other"))
+}
+
+func TestListingLeavesOutWhatIsEmpty(t *testing.T) {
+	t.Parallel()
+	l := flow.Listing{Kind: flow.KindAction, Tenant: uuid.UUID{1}, Verb: "shop:pay", Execution: "order-1"}
+	require.Equal(t, map[flow.SearchAttribute]string{
+		"AgentRuntimeKind": "action", "AgentRuntimeTenant": "01000000-0000-0000-0000-000000000000",
+		"AgentRuntimeVerb": "shop:pay", "AgentRuntimeExecution": "order-1",
+	}, l.Values())
+}

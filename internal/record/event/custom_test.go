@@ -1,0 +1,81 @@
+package event_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/event"
+)
+
+func TestEventThatIsSentTwiceIsThereOnce(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, nil), uuid.New()
+	sent := event.Sent{ID: "one", Type: "custom.a", Correlate: "c", Data: json.RawMessage(`{ "n": 1, "password": "secret" }`)}
+	var racers sync.WaitGroup
+	found := make([]event.Stored, 8)
+	for i := range found {
+		racers.Go(func() {
+			var err error
+			found[i], _, err = w.Send(t.Context(), sender(tenant), sent)
+			require.NoError(t, err)
+		})
+	}
+	racers.Wait()
+	for _, e := range found {
+		require.Equal(t, found[0], e)
+	}
+	require.Equal(t, 1, w.number("SELECT count(*) FROM events"))
+	require.NotContains(t, string(found[0].Body), "secret")
+	for _, read := range []string{"one", event.PublicID(found[0].ID)} {
+		e, err := w.Get(t.Context(), tenant, read)
+		require.NoError(t, err)
+		require.Equal(t, found[0], e)
+		_, err = w.Get(t.Context(), uuid.New(), read)
+		require.True(t, fault.HasCode(err, fault.CodeEventNotFound))
+	}
+	for name, other := range map[string]event.Sent{
+		"type":      {ID: "one", Type: "custom.b", Correlate: "c", Data: sent.Data},
+		"data":      {ID: "one", Type: "custom.a", Correlate: "c", Data: json.RawMessage(`{"n":2}`)},
+		"correlate": {ID: "one", Type: "custom.a", Data: sent.Data},
+	} {
+		_, _, err := w.Send(t.Context(), sender(tenant), other)
+		require.True(t, fault.HasCode(err, fault.CodeIdempotencyKeyReused), name)
+	}
+	_, fresh, err := w.Send(t.Context(), sender(uuid.New()), sent)
+	require.NoError(t, err)
+	require.True(t, fresh, "another tenant's id")
+}
+
+func TestTenantThatSendsTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, map[string]int64{"custom_events": 3}), uuid.New()
+	send := func(id int) error {
+		_, _, err := w.Send(t.Context(), sender(tenant), event.Sent{ID: strconv.Itoa(id), Type: "custom.a", Data: json.RawMessage(`{}`)})
+		return err
+	}
+	for id := range 3 {
+		require.NoError(t, send(id))
+	}
+	require.True(t, fault.HasCode(send(3), fault.CodeQuotaExceeded))
+	require.NoError(t, send(2), "a repeat adds nothing")
+	require.Equal(t, 3, w.number("SELECT count(*) FROM events"))
+	w.admin(`UPDATE events SET id = (lpad(to_hex((extract(epoch FROM now() - interval '61 minutes') * 1000)::bigint), 12, '0') || substr(replace(id::text, '-', ''), 13))::uuid`)
+	require.NoError(t, send(3), "an hour later")
+}
+
+func TestLargestCustomEventFits(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, nil), uuid.New()
+	data, err := json.Marshal(map[string]string{"x": string(make([]byte, event.MostData/6-10))}) // each NUL is \u0000
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(data), event.MostData)
+	e, _, err := w.Send(t.Context(), sender(tenant), event.Sent{ID: "large", Type: "custom.a", Data: data})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(e.Body), event.MostBytes)
+}

@@ -1,0 +1,253 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/quota"
+)
+
+// channel is what processes notify when events may have been committed, with the tenant's id as
+// payload.
+const channel = "events"
+
+// Streams of one process. A tenant's quota bounds its own; see quota.Streams.
+const (
+	// mostStreams is the most streams of all tenants, about 100 KB each while they write.
+	mostStreams = 1000
+	// streamPage and streamBytes bound what one stream has in memory.
+	streamPage  = 100
+	streamBytes = 256 << 10
+	// pollEvery is how long an event waits at most whose notice was lost, or came before its
+	// frontier. All streams of a process share one look.
+	pollEvery = 250 * time.Millisecond
+)
+
+// streams are the open streams of this process.
+type streams struct {
+	mu   sync.Mutex
+	open map[uuid.UUID]map[*Stream]struct{}
+	n    int
+	// frontier: every event of a transaction before it is complete.
+	frontier uint64
+	// opened is told when the first stream opens; ended is closed when the process stops.
+	opened chan struct{}
+	ended  chan struct{}
+	end    sync.Once
+}
+
+func newStreams() *streams {
+	return &streams{open: map[uuid.UUID]map[*Stream]struct{}{}, opened: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+// Stream follows the events of a tenant. It is used by one goroutine.
+type Stream struct {
+	s      *Events
+	tenant uuid.UUID
+	filter Filter
+	at     Place
+	wake   chan struct{}
+}
+
+// Stream begins to follow the tenant's events after the place; nil begins with what is not
+// complete yet. The error is QUOTA_EXCEEDED where the tenant has as many streams in this process
+// as it may, and SERVICE_UNAVAILABLE where all tenants together have. Close must be called.
+func (s *Events) Stream(ctx context.Context, tenant uuid.UUID, f Filter, after *Place) (*Stream, error) {
+	st := &Stream{s: s, tenant: tenant, filter: f, wake: make(chan struct{}, 1)}
+	if err := s.streams.enter(st, s.d.Quotas.Most(quota.Streams)); err != nil {
+		return nil, err
+	}
+	if after != nil {
+		st.at = *after
+		return st, nil
+	}
+	frontier, err := s.q.EventFrontier(ctx, s.d.DB.Tenant(tenant))
+	if err != nil {
+		st.Close()
+		return nil, fmt.Errorf("event: begin a stream: %w", err)
+	}
+	st.at = Place{Xid: uint64(frontier)}
+	return st, nil
+}
+
+func (h *streams) enter(st *Stream, most int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.ended:
+		return fault.New(fault.CodeServiceUnavailable, "This process is stopping. Connect again.")
+	default:
+	}
+	of := h.open[st.tenant]
+	switch {
+	case int64(len(of)) >= most:
+		return fault.Newf(fault.CodeQuotaExceeded, "The tenant has reached its quota %s: at most %d event streams at once in one process. Close one, or read GET /v1/events.", quota.Streams, most)
+	case h.n >= mostStreams:
+		f := fault.New(fault.CodeServiceUnavailable, "This process has as many event streams as it takes. Try again, or read GET /v1/events.")
+		f.Retryable, f.RetryAfter = true, time.Second
+		return f
+	case of == nil:
+		of = map[*Stream]struct{}{}
+		h.open[st.tenant] = of
+	}
+	of[st] = struct{}{}
+	h.n++
+	select {
+	case h.opened <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Close ends the stream.
+func (st *Stream) Close() {
+	h := st.s.streams
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := h.open[st.tenant]
+	if _, open := of[st]; !open {
+		return
+	}
+	delete(of, st)
+	h.n--
+	if len(of) == 0 {
+		delete(h.open, st.tenant)
+	}
+}
+
+// Place returns the place up to which the stream has returned its events.
+func (st *Stream) Place() Place { return st.at }
+
+// Next returns the events that are complete now, at most a page of them; none where there are
+// none. more says that a second call finds more.
+func (st *Stream) Next(ctx context.Context) (page []Stored, more bool, err error) {
+	// Read before the events: all that is before it is in this page or was in an earlier one.
+	frontier := Place{Xid: st.s.streams.seen()}
+	page, more, err = st.s.after(ctx, st.tenant, st.filter, st.at, streamPage, streamBytes)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(page) > 0 {
+		st.at = page[len(page)-1].Place
+	}
+	if !more && st.at.Xid < frontier.Xid {
+		// Otherwise a stream that seldom finds something would read the same events again and again.
+		st.at = Place{Xid: frontier.Xid - 1, ID: uuid.Max}
+	}
+	return page, more, nil
+}
+
+// Wait returns when there may be new events, after the time at most, when ctx ends, or with
+// ended when the process stops.
+func (st *Stream) Wait(ctx context.Context, most time.Duration) (ended bool) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-st.wake:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-st.s.streams.ended:
+		return true
+	}
+	return false
+}
+
+func (h *streams) seen() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.frontier
+}
+
+// tenants returns those that have streams.
+func (h *streams) tenants() []uuid.UUID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]uuid.UUID, 0, len(h.open))
+	for tenant := range h.open {
+		out = append(out, tenant)
+	}
+	return out
+}
+
+// tell wakes the streams of a tenant.
+func (h *streams) tell(tenant uuid.UUID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for st := range h.open[tenant] {
+		select {
+		case st.wake <- struct{}{}:
+		default: // is awake already
+		}
+	}
+}
+
+// EndStreams ends all streams of this process, and lets none begin.
+func (s *Events) EndStreams() { s.streams.end.Do(func() { close(s.streams.ended) }) }
+
+// Listen wakes the streams of this process until ctx ends. It takes one connection, however many
+// streams there are.
+func (s *Events) Listen(ctx context.Context) {
+	listener := db.Listener{
+		Connection: db.Connection{Dial: s.d.DB.Dial, Log: s.d.Log, Purpose: "hear of events"},
+		Channel:    channel,
+		Hear: func(_ context.Context, payload string) {
+			if tenant, err := uuid.Parse(payload); err == nil {
+				s.streams.tell(tenant)
+			}
+		},
+	}
+	_ = listener.Listen(ctx) // the error is always ctx's
+}
+
+// Poll wakes the streams of this process whose events' notices were lost, or came before the
+// events were complete, until ctx ends. Without streams it asks nothing.
+func (s *Events) Poll(ctx context.Context) {
+	for {
+		if err := s.Look(ctx); err != nil && ctx.Err() == nil {
+			s.d.Log.WarnContext(ctx, "looking for events failed", "error", err)
+		}
+		pause := time.NewTimer(pollEvery)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		if len(s.streams.tenants()) > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.streams.opened:
+		}
+	}
+}
+
+// Look wakes the streams of which events have become complete since the last look.
+func (s *Events) Look(ctx context.Context) error {
+	tenants := s.streams.tenants()
+	if len(tenants) == 0 {
+		return nil
+	}
+	since := min(s.streams.seen(), math.MaxInt64)
+	found, err := s.q.EventsArrived(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.EventsArrivedParams{Tenants: tenants, Since: int64(since)})
+	if err != nil {
+		return fmt.Errorf("event: look for events: %w", err)
+	}
+	s.streams.mu.Lock()
+	s.streams.frontier = uint64(found.Frontier)
+	s.streams.mu.Unlock()
+	for _, tenant := range found.Tenants {
+		s.streams.tell(tenant)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package event
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Spec is one row of the table of types.
+type Spec struct {
+	Type Type
+	When string // for people
+	// sample is the event of the example. Its body also makes the schema.
+	sample Event
+}
+
+// Types returns the table, in the order of docs/events.md. Every type that is emitted has a row.
+func Types() []Spec {
+	call := Call{Verb: "shop:create_order", Provider: "shop", RiskLevel: "medium", OperationType: "write"}
+	about := About{ExecutionID: "order-2026-0001", SessionID: "sess_42", CustomerID: "cus_1001"}
+	args := json.RawMessage(`{"customer_id":"cus_1001","amount":1999,"currency":"eur"}`)
+	approval := "appr_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a22"
+	customer := "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a92"
+	webhook := "0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a23"
+	key := "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91"
+	until := time.Date(2026, 2, 1, 9, 0, 0, 0, time.UTC)
+	of := func(kind CauseType, id string) []Cause { return []Cause{{kind, id}} }
+	asked := []Cause{{CauseApproval, approval}, {CauseExecution, about.ExecutionID}}
+	return []Spec{
+		{ActionExecuted, "The provider did what was asked.", Event{About: about, Body: Executed{Outcome{
+			Call: call, Attempt: 1, DurationMS: 184, ProviderStatus: 201, Result: json.RawMessage(`{"id":"ord_77","total":1999}`),
+		}}}},
+		{ActionFailed, "The call failed. A call that was refused before it was sent has this event only where people had to decide about it: otherwise its caller has the answer.", Event{About: about, Body: Failed{Outcome{
+			Call: call, Attempt: 1, DurationMS: 184, ProviderStatus: 402, Error: &Problem{"PROVIDER_REJECTED", "The provider refused the call (402)."},
+			Result: json.RawMessage(`{"error":"card_declined"}`),
+		}}}},
+		{ActionOutcomeUnknown, "The call was sent and its outcome is not known. A person, or the verb's read-back, settles it; then action.executed or action.failed follows.", Event{About: about, Body: Unknown{Outcome{
+			Call: call, Attempt: 1, DurationMS: 20140, Error: &Problem{"OUTCOME_UNKNOWN", "The call was sent and the provider's answer was lost."},
+		}}}},
+		{ActionBlocked, "Governance blocked the call. Nothing was sent.", Event{About: about, Body: Blocked{
+			Call: call, ApprovalID: approval, PolicyName: "No large orders", Reason: "Blocked by the policy \"No large orders\"", Args: args,
+		}}},
+		{ActionNotified, "A call is about to be sent of which the tenant is to be told: the verb's risk is medium, or a policy says so.", Event{About: about, Body: Notified{
+			Call: call, Reason: "Medium risk: runs and notifies", Args: args,
+		}}},
+		{ApprovalRequested, "A call waits for approval, or a dry run was stopped whose request can be sent.", Event{About: about, Causes: of(CauseExecution, about.ExecutionID), Body: Requested{
+			ApprovalID: approval, Kind: "hold", Call: call, PolicyName: "Large orders", Reason: "Held by the policy \"Large orders\"", ExpiresAt: until, Args: args,
+		}}},
+		{ApprovalDecided, "An approval ended: people approved or rejected, no user decided in time, the call was cancelled, or the approval no longer fits the call.", Event{About: about, Causes: asked, Body: Decided{
+			ApprovalID: approval, Status: "approved", DecidedBy: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90", Reason: "Known customer", Verb: call.Verb, Provider: call.Provider,
+		}}},
+		{EscalationCreated, "People are asked to act: a call waits for approval, or nobody decided in time and owners and admins are asked too.", Event{About: about, Causes: asked, Body: Escalated{
+			Kind: "approval", Reason: "Held by the policy \"Large orders\"", ApprovalID: approval, Verb: call.Verb, ExpiresAt: until,
+		}}},
+		{KillSwitchSet, "A user set a kill switch: no call that it covers begins from then on.", Event{Body: SwitchedOff{Switch{
+			KillSwitchID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a94", Scope: "provider", Target: "shop", Reason: "The shop charges twice.",
+		}, "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},
+		{KillSwitchLifted, "A user lifted a kill switch.", Event{Body: SwitchedOn{Switch{
+			KillSwitchID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a94", Scope: "provider", Target: "shop", Reason: "The shop charges twice.",
+		}, "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},
+		{CustomerCreated, "A customer was created.", Event{About: About{CustomerID: customer}, Body: NewCustomer{Fields: []string{"email", "name"}}}},
+		{CustomerErased, "All that was stored about a customer is erased, but for masked audit records.", Event{About: About{CustomerID: customer}, Body: ErasedCustomer{Erased: []ErasedKind{{"executions", 3}, {"credentials", 1}}}}},
+		{CustomerMerged, "A customer was merged into another one, which the event is about.", Event{About: About{CustomerID: customer}, Body: MergedCustomer{MergedID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a93"}}},
+		{KeyRevoked, "An API key was revoked.", Event{Body: Revoked{APIKeyID: key, RevokedBy: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},
+		{LimitExceeded, "A request was refused because a window of the tenant's rate limits is full. Once for each window.", Event{Body: Exceeded{
+			Window: "minute", Callers: "keys", Limit: 600, ResetsAt: until,
+		}}},
+		{CustomAny, "Software of the tenant sent it, by `POST /v1/events`. The type begins with `custom.`, and the sender chooses the rest.", Event{Body: Custom{
+			kind: "custom.order_shipped", ID: "shipment-17", SentBy: "key:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91", Correlate: "order-2026-0001", Data: json.RawMessage(`{"order":"ord_77","carrier":"post"}`),
+		}}},
+		{WebhookDisabled, "The service disabled a webhook, because its receiver is gone or fails.", Event{Body: Disabled{WebhookID: webhook, Reason: "failing"}}},
+		{WebhookTest, "A test of a webhook. Only that webhook is told of it.", Event{Body: Test{WebhookID: webhook}}},
+	}
+}
+
+// Example returns an event of the type, as receivers get it.
+func (s Spec) Example() json.RawMessage {
+	return s.sample.encode(uuid.MustParse("0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a10"), time.Date(2026, 1, 31, 9, 0, 0, 123456000, time.UTC))
+}
+
+// Schema returns the JSON Schema (2020-12) of the type. It allows members that it does not list,
+// because later releases add some.
+func (s Spec) Schema() json.RawMessage { return encoded(schemaOf(s)) }
+
+// SchemaType returns the type whose schema an event has. All custom events share one.
+func SchemaType(t Type) Type {
+	if strings.HasPrefix(string(t), customPrefix) {
+		return CustomAny
+	}
+	return t
+}

@@ -1,0 +1,196 @@
+package event
+
+import (
+	"encoding/json"
+	"regexp"
+	"time"
+)
+
+// Type is the type of an event. Rows store it as text and receivers subscribe to it, so a value
+// is never renamed.
+type Type string
+
+// The types. Types below has what is known of each.
+const (
+	ActionExecuted       Type = "action.executed"
+	ActionFailed         Type = "action.failed"
+	ActionOutcomeUnknown Type = "action.outcome_unknown"
+	ActionBlocked        Type = "action.blocked"
+	ActionNotified       Type = "action.notified"
+	ApprovalRequested    Type = "approval.requested"
+	ApprovalDecided      Type = "approval.decided"
+	EscalationCreated    Type = "escalation.created"
+	KeyRevoked           Type = "key.revoked"
+	LimitExceeded        Type = "limit.exceeded"
+	WebhookDisabled      Type = "webhook.disabled"
+	WebhookTest          Type = "webhook.test"
+
+	// CustomAny stands in the table for all types that begin so. Senders name the rest.
+	CustomAny Type = customPrefix + "*"
+)
+
+const customPrefix = "custom."
+
+// ValidCustom reports whether senders may use the type: custom. and 1 to 100 of a-z, 0-9, dot,
+// dash and underscore.
+func (t Type) ValidCustom() bool { return customType.MatchString(string(t)) }
+
+var customType = regexp.MustCompile(`^custom\.[a-z0-9_.-]{1,100}$`)
+
+// Body has the members of one type of event. A Go type is the body of each: the JSON Schema is
+// made of its fields.
+type Body interface{ Type() Type }
+
+// Call are the members of an event about an action run.
+type Call struct {
+	Verb      string `json:"verb" about:"The verb, as provider:verb_name."`
+	Provider  string `json:"provider" about:"The slug of the provider."`
+	RiskLevel string `json:"risk_level" about:"The verb's risk. Empty where the run ended before it was known." enum:",low,medium,high"`
+	// OperationType is "" as RiskLevel.
+	OperationType string `json:"operation_type" about:"Whether the verb reads or writes. Empty where the run ended before that was known." enum:",read,write"`
+	DryRun        bool   `json:"dry_run" about:"True for a dry run. A write that a person released from a dry run is sent and has an event too."`
+}
+
+// Outcome are the members of an event about the end of an action run.
+type Outcome struct {
+	Call
+	Attempt        int             `json:"attempt" about:"How often the execution was claimed, 1 for the first time."`
+	DurationMS     int64           `json:"duration_ms" about:"Milliseconds from the call to its end."`
+	ProviderStatus int             `json:"provider_status,omitempty" about:"The provider's HTTP status. Absent where none came back."`
+	ApprovalID     string          `json:"approval_id,omitempty" about:"The approval that released the call, or that tells why it was blocked."`
+	Error          *Problem        `json:"error,omitempty" about:"What went wrong. Absent where the call was executed."`
+	Resolved       bool            `json:"resolved,omitempty" about:"True where the outcome was unknown before, and a person or a read-back settled it."`
+	Result         json.RawMessage `json:"result,omitempty" about:"The provider's answer, masked. Absent where there is none and in an event that is truncated."`
+}
+
+// Problem is why a call failed.
+type Problem struct {
+	Code    string `json:"code" about:"A code of the error reference."`
+	Message string `json:"message" about:"What went wrong, for people."`
+}
+
+func (o Outcome) weight() int { return len(o.Result) }
+
+func (o Outcome) without() Outcome {
+	o.Result = nil
+	return o
+}
+
+// Executed is the body of action.executed.
+type Executed struct{ Outcome }
+
+// Type implements Body.
+func (Executed) Type() Type    { return ActionExecuted }
+func (b Executed) small() Body { return Executed{b.without()} }
+
+// Failed is the body of action.failed.
+type Failed struct{ Outcome }
+
+// Type implements Body.
+func (Failed) Type() Type    { return ActionFailed }
+func (b Failed) small() Body { return Failed{b.without()} }
+
+// Unknown is the body of action.outcome_unknown.
+type Unknown struct{ Outcome }
+
+// Type implements Body.
+func (Unknown) Type() Type    { return ActionOutcomeUnknown }
+func (b Unknown) small() Body { return Unknown{b.without()} }
+
+// Blocked is the body of action.blocked.
+type Blocked struct {
+	Call
+	ApprovalID string          `json:"approval_id" about:"The closed approval that tells why."`
+	PolicyName string          `json:"policy_name" about:"The policy that decided. Empty where none did."`
+	Reason     string          `json:"reason" about:"Why the call was blocked."`
+	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, masked. Absent in an event that is truncated."`
+}
+
+// Type implements Body.
+func (Blocked) Type() Type    { return ActionBlocked }
+func (b Blocked) weight() int { return len(b.Args) }
+func (b Blocked) small() Body {
+	b.Args = nil
+	return b
+}
+
+// Notified is the body of action.notified.
+type Notified struct {
+	Call
+	PolicyName string          `json:"policy_name" about:"The policy that asks for the notice. Empty where the verb's risk does."`
+	Reason     string          `json:"reason" about:"Why the call is allowed."`
+	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, masked. Absent in an event that is truncated."`
+}
+
+// Type implements Body.
+func (Notified) Type() Type    { return ActionNotified }
+func (b Notified) weight() int { return len(b.Args) }
+func (b Notified) small() Body {
+	b.Args = nil
+	return b
+}
+
+// Requested is the body of approval.requested.
+type Requested struct {
+	ApprovalID string `json:"approval_id" about:"The approval that people decide about."`
+	Kind       string `json:"kind" about:"Whether a call waits, or a dry run whose request can be sent." enum:"hold,dry_run"`
+	Call
+	PolicyName string          `json:"policy_name" about:"The policy that holds the call. Empty where none does."`
+	Reason     string          `json:"reason" about:"Why the call waits."`
+	ExpiresAt  time.Time       `json:"expires_at" about:"Until when people can decide."`
+	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, masked. Absent in an event that is truncated."`
+}
+
+// Type implements Body.
+func (Requested) Type() Type    { return ApprovalRequested }
+func (b Requested) weight() int { return len(b.Args) }
+func (b Requested) small() Body {
+	b.Args = nil
+	return b
+}
+
+// Decided is the body of approval.decided.
+type Decided struct {
+	ApprovalID string `json:"approval_id" about:"The approval."`
+	Status     string `json:"status" about:"How the approval ended." enum:"approved,rejected,expired,cancelled,superseded"`
+	DecidedBy  string `json:"decided_by,omitempty" about:"The user, key or operator that ended it, as user:<id>. Absent where time or a change did."`
+	Reason     string `json:"reason" about:"The reason that was given. Empty where none was."`
+	Verb       string `json:"verb" about:"The verb, as provider:verb_name."`
+	Provider   string `json:"provider" about:"The slug of the provider."`
+	Edited     bool   `json:"edited" about:"True where an approver replaced the arguments; another approval then asks about them."`
+}
+
+// Type implements Body.
+func (Decided) Type() Type { return ApprovalDecided }
+
+// Escalated is the body of escalation.created.
+type Escalated struct {
+	Kind       string    `json:"kind" about:"Why people are asked: a call waits for approval, or the first approvers did not decide in time." enum:"approval,approval_timeout"`
+	Reason     string    `json:"reason" about:"Why people are asked, in words."`
+	ApprovalID string    `json:"approval_id,omitempty" about:"The approval that people decide about."`
+	Verb       string    `json:"verb,omitempty" about:"The verb that waits, as provider:verb_name."`
+	ExpiresAt  time.Time `json:"expires_at,omitzero" about:"Until when people can decide."`
+}
+
+// Type implements Body.
+func (Escalated) Type() Type { return EscalationCreated }
+
+// Revoked is the body of key.revoked.
+type Revoked struct {
+	APIKeyID  string `json:"api_key_id" about:"The key."`
+	RevokedBy string `json:"revoked_by,omitempty" about:"The user who revoked it, as user:<id>."`
+}
+
+// Type implements Body.
+func (Revoked) Type() Type { return KeyRevoked }
+
+// Exceeded is the body of limit.exceeded.
+type Exceeded struct {
+	Window   string    `json:"window" about:"The window that is full." enum:"minute,hour,day"`
+	Callers  string    `json:"callers" about:"Whose window: that of the tenant's keys, or that of its people." enum:"keys,people"`
+	Limit    int64     `json:"limit" about:"The most requests in the window."`
+	ResetsAt time.Time `json:"resets_at" about:"When the window ends and the next one begins."`
+}
+
+// Type implements Body.
+func (Exceeded) Type() Type { return LimitExceeded }

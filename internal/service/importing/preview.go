@@ -1,0 +1,35 @@
+package importing
+
+import (
+	"context"
+
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/vault"
+)
+
+// Preview is what an import would do.
+type Preview struct {
+	catalog.Preview
+	// Credentials are those of the provider that may not go to all of its servers.
+	Credentials []vault.Unreached
+}
+
+// Preview is Import without any change: it refuses what Import refuses, and says what the import
+// would do.
+func (s *Service) Preview(ctx context.Context, who actor.Actor, in openapi.ImportInput) (p Preview, err error) {
+	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
+		if p.Preview, err = s.catalog.Preview(ctx, who, read.Import); err != nil || p.AuthType == credential.None {
+			return err
+		}
+		bound := "" // an import by a key binds no credential
+		if who.Kind == actor.User {
+			bound = p.BaseURL
+		}
+		p.Credentials, err = s.credentials.Unreached(ctx, who.TenantID, p.Slug, bound, read.servers)
+		return err
+	})
+	return p, err
+}

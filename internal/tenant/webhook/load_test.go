@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/record/event"
+)
+
+// Half of a tenant's webhooks hang, with many deliveries each. The others get theirs meanwhile, from
+// two processes, each delivery once.
+func TestHangingWebhooksDelayNoOther(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	slow := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	good := newReceiver(t, nil)
+	for i := range 50 {
+		o.subscribe(o.who, fmt.Sprintf("%s/%d", slow.URL, i), "key.*")
+	}
+	w := o.subscribe(o.who, good.URL, "*")
+	o.run(o.Service)
+	o.run(o.another(t, o.db.Pool))
+	const events = 300
+	began := time.Now()
+	for range events {
+		b := &db.Batch{}
+		event.Queue(b, event.Event{TenantID: o.who.TenantID, Body: revoked()})
+		require.NoError(t, o.db.Send(t.Context(), o.who.TenantID, b))
+	}
+	emitted := time.Since(began)
+	require.Eventually(t, func() bool { return len(good.posts()) >= events }, time.Minute, 10*time.Millisecond)
+	t.Logf("%d events were written in %v and delivered after %v", events, emitted, time.Since(began))
+	require.Eventually(t, func() bool {
+		page, _, err := o.Deliveries(t.Context(), o.who.TenantID, w.ID, Filter{State: flow.DeliveryDelivered, Limit: 500})
+		return err == nil && len(page) == events
+	}, time.Minute, 10*time.Millisecond)
+	seen := map[string]bool{}
+	for _, p := range good.posts() {
+		require.False(t, seen[p.header.Get("Webhook-Id")])
+		seen[p.header.Get("Webhook-Id")] = true
+	}
+}
+
+// What one process has under way of a webhook that fails is one attempt.
+func TestPaceOfAWebhook(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	w := o.subscribe(o.who, "http://127.0.0.1:1", "*")
+	var mine []place
+	takeAll := func() int {
+		n := 0
+		for p, ok := o.take(o.who.TenantID, w.ID); ok; p, ok = o.take(o.who.TenantID, w.ID) {
+			mine = append(mine, p)
+			n++
+		}
+		return n
+	}
+	leaveAll := func() {
+		for _, p := range mine {
+			o.leave(p)
+		}
+		mine = nil
+	}
+	require.Equal(t, paceFirst, takeAll())
+	for range 100 {
+		o.paces.learn(mine[0].pace, true)
+	}
+	require.Equal(t, placesPerWebhook-paceFirst, takeAll())
+	o.paces.learn(mine[0].pace, false)
+	leaveAll()
+	require.Equal(t, 1, takeAll())
+	leaveAll()
+}

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"sync"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"agentruntime/internal/kernel/share"
+)
+
+// Attempts that one process makes at once. An attempt that waits for its receiver costs 30 KB
+// and no CPU.
+const (
+	placesTotal = 1024
+	// A tenant gets a quarter. That is more than twice its quota of webhooks: where all but a few of
+	// them hang, each has one attempt under way, and the others have the rest.
+	placesPerTenant = placesTotal / 4
+	// placesPerWebhook is the most of one webhook that answers well.
+	placesPerWebhook = 32
+	// paceFirst is how many a webhook has of which nothing is known.
+	paceFirst = 2
+	// pacesKept is how many webhooks' paces a process remembers, 200 bytes each.
+	pacesKept = 1 << 14
+)
+
+// limits are those of the places. Nothing waits for a place: what gets none stays in the database.
+func limits() share.Limits {
+	return share.Limits{Total: placesTotal, PerOwner: placesPerTenant, PerPart: placesPerWebhook, Waiting: 1, WaitingPerOwner: 1}
+}
+
+// pace is how many attempts at one webhook are made at once. Each success allows one more, and a
+// failure leaves one. So a webhook that hangs has one attempt under way, whatever it is sent.
+type pace struct{ allowed, underWay int }
+
+type paces struct {
+	mu sync.Mutex
+	of *lru.Cache[uuid.UUID, *pace]
+}
+
+func newPaces() *paces {
+	of, err := lru.New[uuid.UUID, *pace](pacesKept)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &paces{of: of}
+}
+
+// begin counts an attempt. It returns nil where the webhook has as many under way as it may.
+func (p *paces) begin(webhook uuid.UUID) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of, known := p.of.Get(webhook)
+	if !known {
+		of = &pace{allowed: paceFirst}
+		p.of.Add(webhook, of)
+	}
+	if of.underWay >= of.allowed {
+		return nil
+	}
+	of.underWay++
+	return of
+}
+
+// end counts an attempt as over.
+func (p *paces) end(of *pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of.underWay--
+}
+
+// learn changes the pace by the outcome of an attempt.
+func (p *paces) learn(of *pace, succeeded bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !succeeded {
+		of.allowed = 1
+	} else {
+		of.allowed = min(of.allowed+1, placesPerWebhook)
+	}
+}
+
+// place is the right to make one attempt.
+type place struct {
+	pace    *pace
+	release func()
+}
+
+// take returns the right to attempt a delivery to the webhook now, where there is one.
+func (s *Service) take(tenant, webhook uuid.UUID) (place, bool) {
+	p := s.paces.begin(webhook)
+	if p == nil {
+		return place{}, false
+	}
+	release, ok := s.places.Try(tenant.String(), webhook.String())
+	if !ok {
+		s.paces.end(p)
+		return place{}, false
+	}
+	return place{p, release}, true
+}
+
+// leave gives a place back.
+func (s *Service) leave(p place) {
+	s.paces.end(p.pace)
+	p.release()
+	s.wake()
+}

@@ -1,0 +1,101 @@
+-- name: InsertEvent :exec
+-- The event, and a delivery of it for each webhook of the tenant that wants its type. Where the
+-- service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered.
+WITH e AS (
+    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
+    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @body)
+    RETURNING id, tenant_id, type
+)
+INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
+SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
+       CASE WHEN w.enabled THEN @now::timestamptz END, @now::timestamptz
+  FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
+ WHERE w.events && @wanted_as::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > @recoverable::timestamptz);
+
+-- name: EventsBefore :many
+-- The newest complete events before a place, the newest first. It reads no body beyond @bytes.
+SELECT e.id, e.xid::text AS xid, e.type, e.body, e.found
+  FROM (SELECT l.id, l.xid, l.type, l.body, count(*) OVER () AS found,
+               sum(octet_length(l.body)) OVER (ORDER BY l.xid DESC, l.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT * FROM events e
+                 WHERE e.tenant_id = @tenant_id AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+                   AND (sqlc.narg('xid')::text IS NULL OR (e.xid, e.id) < (CAST(sqlc.narg('xid')::text AS xid8), @id::uuid))
+                   AND (sqlc.narg('type')::text IS NULL OR e.type = sqlc.narg('type'))
+                   AND (sqlc.narg('family')::text IS NULL OR starts_with(e.type, sqlc.narg('family')))
+                   AND (sqlc.narg('execution_id')::text IS NULL OR e.execution_id = sqlc.narg('execution_id'))
+                   AND (sqlc.narg('session_id')::text IS NULL OR e.session_id = sqlc.narg('session_id'))
+                   AND (sqlc.narg('customer_id')::text IS NULL OR e.customer_id = sqlc.narg('customer_id'))
+                   AND (sqlc.narg('low')::uuid IS NULL OR e.id >= sqlc.narg('low'))
+                   AND (sqlc.narg('high')::uuid IS NULL OR e.id < sqlc.narg('high'))
+                 ORDER BY e.xid DESC, e.id DESC LIMIT @most) l) e
+ WHERE coalesce(e.above, 0) < @bytes::bigint
+ ORDER BY e.xid DESC, e.id DESC;
+
+-- name: EventsAfter :many
+-- The complete events after a place, the oldest first. It reads no body beyond @bytes.
+SELECT e.id, e.xid::text AS xid, e.type, e.body, e.found
+  FROM (SELECT l.id, l.xid, l.type, l.body, count(*) OVER () AS found,
+               sum(octet_length(l.body)) OVER (ORDER BY l.xid, l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT * FROM events e
+                 WHERE e.tenant_id = @tenant_id AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+                   AND (e.xid, e.id) > (CAST(@xid::text AS xid8), @id::uuid)
+                   AND (sqlc.narg('type')::text IS NULL OR e.type = sqlc.narg('type'))
+                   AND (sqlc.narg('family')::text IS NULL OR starts_with(e.type, sqlc.narg('family')))
+                   AND (sqlc.narg('execution_id')::text IS NULL OR e.execution_id = sqlc.narg('execution_id'))
+                   AND (sqlc.narg('session_id')::text IS NULL OR e.session_id = sqlc.narg('session_id'))
+                   AND (sqlc.narg('customer_id')::text IS NULL OR e.customer_id = sqlc.narg('customer_id'))
+                   AND (sqlc.narg('low')::uuid IS NULL OR e.id >= sqlc.narg('low'))
+                   AND (sqlc.narg('high')::uuid IS NULL OR e.id < sqlc.narg('high'))
+                 ORDER BY e.xid, e.id LIMIT @most) l) e
+ WHERE coalesce(e.above, 0) < @bytes::bigint
+ ORDER BY e.xid, e.id;
+
+-- name: EventFrontier :one
+-- Every event of a transaction before this one is complete.
+SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS frontier;
+
+-- name: EventsArrived :one
+-- Those of the tenants of which events have become complete since the frontier @since, and the
+-- frontier now. One look-up in an index for each tenant.
+SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS frontier,
+       ARRAY(SELECT t FROM unnest(@tenants::uuid[]) AS t, LATERAL (
+             SELECT FROM events e WHERE e.tenant_id = t AND e.xid >= CAST((@since::bigint)::text AS xid8)
+                AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.xid LIMIT 1) AS found)::uuid[] AS tenants;
+
+-- name: InsertCustomEvent :one
+-- No row where the tenant has an event of this id of the sender. Webhooks are told as by InsertEvent.
+WITH e AS (
+    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, body)
+    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @source_id::text, @body)
+    ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
+    RETURNING id, tenant_id, xid, type, body
+), d AS (
+    INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
+    SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
+           CASE WHEN w.enabled THEN @now::timestamptz END, @now::timestamptz
+      FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
+     WHERE w.events && @wanted_as::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > @recoverable::timestamptz)
+)
+SELECT e.id, e.xid::text AS xid, e.type, e.body FROM e;
+
+-- name: EventBySource :one
+SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND source_id = @source_id::text;
+
+-- name: GetEvent :one
+SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ForgetEvents :execrows
+-- The oldest events of all tenants.
+DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.id < @before::uuid ORDER BY e.id LIMIT @most);
+
+-- name: EraseEvents :execrows
+-- Those about a customer, by any of the names that calls use.
+DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.tenant_id = @tenant_id AND e.customer_id = ANY (@customer_ids::text[]) LIMIT @most);
+
+-- name: EraseCustomerEvents :execrows
+-- Those about a customer that came before @before, by any of the names that calls use.
+DELETE FROM events AS gone WHERE gone.tenant_id = @tenant_id AND gone.id = ANY (ARRAY(
+    SELECT e.id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+        SELECT f.id FROM events f WHERE f.tenant_id = @tenant_id AND f.customer_id = named.name AND f.id < @before::uuid
+         ORDER BY f.xid, f.id LIMIT @most::bigint) AS e
+     LIMIT @most::bigint));

@@ -1,0 +1,119 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hostileTexts are names as someone may enter them who wants to harm those that show them.
+func hostileTexts() []string {
+	return []string{
+		`<img src=x onerror=alert(1)>`, `"><script>alert(1)</script>`, "\u202egnp.exe", "\u2066right\u2069 to left", "a\u200bb", `'; DROP TABLE customers; --`,
+		`{{.Secret}}`, `${jndi:ldap://x}`, `=cmd|' /C calc'!A0`, "\u0645\u0631\u062d\u0628\u0627", "\U0001F469\u200d\U0001F4BB", `%s%n`, `\u0000`, "..\\..\\x", strings.Repeat("ẞ", 255),
+	}
+}
+
+// A text is stored as it was sent, or refused by name; an answer is always JSON that a browser
+// does not take for a page.
+func TestHostileTextsOfACustomerComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	own := w.newTenant(t, "hostile-customers")
+	type record struct {
+		Name     string
+		Tags     []string
+		Metadata map[string]any
+	}
+	for i, text := range hostileTexts() {
+		sent := map[string]any{"external_id": fmt.Sprint("hostile-", i), "name": text, "metadata": map[string]any{text: []any{text}}}
+		a := own.User.Do(http.MethodPost, "/v1/customers", sent)
+		require.Equal(t, http.StatusCreated, a.Status, "%q: %s", text, a.Body)
+		require.Contains(t, a.Header.Get("Content-Type"), "application/json")
+		require.NotContains(t, string(a.Body), "<")
+		read := own.User.Do(http.MethodGet, fmt.Sprint("/v1/customers/hostile-", i), nil)
+		var got record
+		read.Data(t, &got)
+		require.Equal(t, text, got.Name)
+		require.Equal(t, map[string]any{text: []any{text}}, got.Metadata)
+	}
+	for what, body := range map[string]string{
+		"NUL in a name":            `{"external_id":"x","name":"a\u0000b"}`,
+		"NUL in metadata":          `{"external_id":"x","metadata":{"a":"\u0000"}}`,
+		"a line break in a name":   `{"external_id":"x","name":"a\nb"}`,
+		"an escape in a name":      `{"external_id":"x","name":"\u001b[31m"}`,
+		"an invisible tag":         `{"external_id":"x","tags":["\u202e"]}`,
+		"half a character":         `{"external_id":"x","name":"\ud800"}`,
+		"a member twice":           `{"external_id":"x","name":"a","NAME":"b"}`,
+		"more than 16 KiB of text": `{"external_id":"x","metadata":{"a":"` + strings.Repeat("x", 16<<10) + `"}}`,
+		"deep metadata":            `{"external_id":"x","metadata":` + strings.Repeat(`{"a":`, 70) + `1` + strings.Repeat(`}`, 70) + `}`,
+	} {
+		a := w.call(t, request{method: http.MethodPost, path: "/v1/customers", header: bearer(own.token), body: []byte(body)})
+		require.Equal(t, http.StatusBadRequest, a.Status, "%s: %s", what, clip(a.Body))
+	}
+	for _, search := range []string{"%25", "_", "%27%3B--", "%E2%80%AE", "%5C", strings.Repeat("a", 120)} {
+		a := own.User.Do(http.MethodGet, "/v1/customers?search="+search, nil)
+		require.Equal(t, http.StatusOK, a.Status, "%s: %s", search, a.Body)
+	}
+}
+
+// After an erasure no table but the audit trail has anything of the person.
+func TestErasureLeavesNothingOfAPerson(t *testing.T) {
+	t.Parallel()
+	w := theWorld(t)
+	own := w.newTenant(t, "erasing")
+	const canary = "c4n4ry-person"
+	var made struct {
+		ID string `json:"id"`
+	}
+	own.User.Do(http.MethodPost, "/v1/customers", map[string]any{
+		"external_id": canary, "email": canary + "@example.com", "name": canary + " name", "metadata": map[string]any{"note": canary}, "tags": []string{canary},
+	}).Data(t, &made)
+	own.User.Do(http.MethodPost, "/v1/credentials", map[string]any{
+		"provider": own.provider, "type": "api_key", "label": canary, "customer_id": canary, "data": map[string]string{"key": shopKey},
+	}).Data(t, &struct{}{})
+	granted := own.User.Do(http.MethodPost, "/v1/grants", map[string]any{
+		"verb": own.provider + ":create_refund", "expires_at": soon(), "max_uses": 1, "reason": canary, "customer_id": canary,
+	})
+	require.Equal(t, http.StatusCreated, granted.Status, "%s", granted.Body)
+	for i, name := range []string{canary, made.ID} {
+		ran := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+			"verb": own.provider + ":create_order", "args": map[string]any{"customer_id": canary, "amount": 1, "currency": "eur"}, "execution_id": fmt.Sprint("of-the-person-", i),
+			"metadata": map[string]string{"customer_id": name, "note": canary},
+		})
+		require.NotEqual(t, http.StatusInternalServerError, ran.Status, "%s", ran.Body)
+	}
+	held := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+		"verb": own.provider + ":create_ticket", "args": map[string]any{"customer_id": canary, "subject": canary, "body": canary}, "execution_id": "held-of-the-person",
+		"metadata": map[string]string{"customer_id": canary},
+	})
+	approval := held.Envelope(t).Error.ApprovalID
+	require.NotEmpty(t, approval, "%s", held.Body)
+	a := own.User.Decide(approval, "reject", map[string]string{"reason": "no"})
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+
+	gone := own.User.Do(http.MethodDelete, "/v1/customers/"+canary, nil)
+	require.Equal(t, http.StatusOK, gone.Status, "%s", gone.Body)
+	report := own.awaitErasure(t, made.ID)
+	require.Contains(t, string(report.Body), `{"kind":"executions","count":3}`)
+	require.Contains(t, string(report.Body), `{"kind":"credentials","count":1}`)
+	require.Contains(t, string(report.Body), `{"kind":"grants","count":1}`)
+	conn := w.admin(t)
+	for table, column := range tables(t, conn) {
+		if column == "" || table == "audit_records" {
+			continue
+		}
+		var n int
+		sql := fmt.Sprintf("SELECT count(*) FROM %s AS r WHERE r.%s = $1 AND r::text LIKE '%%' || $2::text || '%%'", quoted(table), quoted(column))
+		require.NoError(t, conn.QueryRow(context.Background(), sql, own.id, canary).Scan(&n), table)
+		require.Zero(t, n, "%s has something of the person", table)
+	}
+	again := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+		"verb": own.provider + ":create_order", "args": map[string]any{"customer_id": canary, "amount": 1, "currency": "eur"}, "execution_id": "of-the-person-0",
+	})
+	require.Contains(t, string(again.Body), `"fence_status":"cached"`)
+}

@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// notRun are the blocks of commands that say of themselves that they are not run, in the
+// order of the pages.
+var notRun = []string{
+	"README.md: it installs packages",
+	"README.md: the test of these pages has started it",
+	"docs/getting-started.md: the test of these pages has started it",
+	"docs/getting-started.md: it needs the document of Stripe",
+	"docs/getting-started.md: it needs a key of Stripe",
+	"docs/events.md: it does not end",
+	"docs/operations.md: it is for a database that was loaded into another cluster",
+	"docs/runs-and-the-fence.md: it needs a write whose answer was lost",
+	"docs/temporal-ui.md: it needs the temporal command",
+	"docs/webhooks.md: it needs a receiver",
+}
+
+// block is a block of code on a page.
+type block struct {
+	line           int
+	language, text string
+	// skip is why it is not run.
+	skip string
+	// answer is what the page says that it prints: its language and text; the language is
+	// empty where the page says nothing.
+	answerLanguage, answer string
+}
+
+// TestCommandsOfThePagesWork runs what the pages show as a newcomer would: page after
+// page, block after block, against one installation.
+//
+//nolint:paralleltest,tparallel // each page continues where the one before it ended
+func TestCommandsOfThePagesWork(t *testing.T) {
+	t.Parallel()
+	s := sharedDev().For(t)
+	dir := t.TempDir() // stands for the project's folder
+	require.NoError(t, os.Symlink(filepath.Join(s.Dir, "data"), filepath.Join(dir, ".dev")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	product := rig.Binary(t, rig.Build{Command: "agentruntime"})
+	require.NoError(t, os.Symlink(product, filepath.Join(dir, "bin", "agentruntime")))
+	var skipped []string
+	ran := 0
+	for _, page := range pagesInOrder(t) {
+		var run []block
+		for _, b := range blocks(t, page) {
+			switch {
+			case b.skip != "":
+				skipped = append(skipped, page+": "+b.skip)
+			case b.language == "sh" || b.language == "sql":
+				run = append(run, b)
+			}
+		}
+		if len(run) == 0 {
+			continue
+		}
+		ran += len(run)
+		t.Run(page, func(t *testing.T) { runPage(t, s, dir, page, run) })
+	}
+	require.Equal(t, notRun, skipped)
+	t.Logf("%d blocks of commands were run, %d were not", ran, len(skipped))
+	require.Greater(t, ran, 25)
+}
+
+// pagesInOrder lists the pages as they are read: the first two, then the others by name.
+func pagesInOrder(t *testing.T) []string {
+	t.Helper()
+	first := []string{"README.md", "docs/getting-started.md"}
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "test/*.md"} {
+		found, err := filepath.Glob(filepath.Join(rig.Root(), pattern))
+		require.NoError(t, err)
+		for _, path := range found {
+			page, err := filepath.Rel(rig.Root(), path)
+			require.NoError(t, err)
+			if !slices.Contains(first, page) {
+				pages = append(pages, page)
+			}
+		}
+	}
+	return append(first, pages...)
+}
+
+var (
+	fence = regexp.MustCompile("^( *)```(.*)$")
+	mark  = regexp.MustCompile(`^ *<!-- not run: (.+) -->$`)
+)
+
+// blocks reads the blocks of code of a page; an answer belongs to the block before it.
+func blocks(t *testing.T, page string) []block {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(rig.Root(), page))
+	require.NoError(t, err)
+	var (
+		list    []block
+		open    *block
+		indent  string
+		skip    string
+		content []string
+	)
+	for i, line := range strings.Split(string(text), "\n") {
+		m := fence.FindStringSubmatch(line)
+		switch {
+		case open == nil && m != nil:
+			open, indent, content = &block{line: i + 1, language: m[2], skip: skip}, m[1], nil
+		case open == nil:
+			skip = ""
+			if m := mark.FindStringSubmatch(line); m != nil {
+				skip = m[1]
+			}
+		case m == nil:
+			content = append(content, strings.TrimPrefix(line, indent))
+		default:
+			open.text, skip = strings.Join(content, "\n")+"\n", ""
+			if language, isAnswer := strings.CutSuffix(open.language, " answer"); isAnswer {
+				require.NotEmpty(t, list, "%s:%d: an answer to nothing", page, open.line)
+				last := &list[len(list)-1]
+				require.Equal(t, "sh", last.language, "%s:%d: an answer to no command", page, open.line)
+				last.answerLanguage, last.answer = language, open.text
+			} else {
+				list = append(list, *open)
+			}
+			open = nil
+		}
+	}
+	require.Nil(t, open, "%s: a block does not end", page)
+	return list
+}
+
+// runPage runs the blocks in one shell, as in one terminal. SQL goes to the database.
+func runPage(t *testing.T, s *rig.Stack, dir, page string, run []block) {
+	t.Helper()
+	var script strings.Builder
+	out := t.TempDir()
+	for i, b := range run {
+		if b.language == "sh" {
+			fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%s", out, i, b.text)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())
+	cmd.Dir = dir
+	said, failed := cmd.CombinedOutput()
+	for i, b := range run {
+		where := fmt.Sprintf("%s:%d", page, b.line)
+		if b.language == "sql" {
+			checkSQL(t, s, where, b.text)
+			continue
+		}
+		printed, err := os.ReadFile(filepath.Join(out, strconv.Itoa(i)))
+		require.NoError(t, err, "%s: a block before it failed: %v %s", where, failed, said)
+		checkPrinted(t, where, b, string(printed))
+	}
+	require.NoError(t, failed, "%s: the last block failed", page)
+}
+
+func checkSQL(t *testing.T, s *rig.Stack, where, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	_, err = conn.Exec(t.Context(), statement)
+	require.NoError(t, err, where)
+}
+
+// checkPrinted compares what a block printed with the page. Where the page says nothing,
+// no answer may be a refusal.
+func checkPrinted(t *testing.T, where string, b block, printed string) {
+	t.Helper()
+	if b.answerLanguage == "text" {
+		want, got := strings.Split(b.answer, "\n"), strings.Split(printed, "\n")
+		require.Len(t, got, len(want), "%s: it printed\n%s", where, printed)
+		for i, line := range want {
+			require.True(t, shows(line, got[i]), "%s: the page says %q, it printed %q", where, line, got[i])
+		}
+		return
+	}
+	answers := jsonOf(printed)
+	if b.answerLanguage == "" {
+		for _, a := range answers {
+			if object, ok := a.(map[string]any); ok {
+				require.NotEqual(t, false, object["success"], "%s: it printed\n%s", where, printed)
+			}
+		}
+		return
+	}
+	require.NotEmpty(t, answers, "%s: it printed\n%s", where, printed)
+	var want any
+	require.NoError(t, json.Unmarshal([]byte(b.answer), &want), where)
+	if path := differs(want, answers[len(answers)-1]); path != "" {
+		require.Fail(t, "the page says otherwise", "%s: at %s; it printed\n%s", where, path, printed)
+	}
+}
+
+// jsonOf reads the JSON values that a block printed, until something else comes.
+func jsonOf(printed string) (values []any) {
+	decoder := json.NewDecoder(strings.NewReader(printed))
+	for {
+		var v any
+		if err := decoder.Decode(&v); err != nil {
+			if errors.Is(err, io.EOF) {
+				return values
+			}
+			return append(values, err.Error())
+		}
+		values = append(values, v)
+	}
+}
+
+// differs returns where got is not what the page shows; "" where it is. The page may show
+// some members of an object and leave out the end of a text: "appr_…".
+func differs(want, got any) string {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			return "/"
+		}
+		for name, value := range w {
+			if path := differs(value, g[name]); path != "" {
+				return "/" + name + strings.TrimSuffix(path, "/")
+			}
+		}
+	case string:
+		if g, ok := got.(string); !ok || !shows(w, g) {
+			return "/"
+		}
+	default:
+		if fmt.Sprint(want) != fmt.Sprint(got) {
+			return "/"
+		}
+	}
+	return ""
+}
+
+// shows reports whether a text of the page, in which … stands for anything, shows got.
+func shows(want, got string) bool {
+	parts := strings.Split(want, "…")
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(part)
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(got)
+}
