@@ -51,7 +51,7 @@ const busyPause = 5 * time.Second
 func (s *Service) Attempt(ctx context.Context, ref flow.DeliveryRef) (flow.DeliveryStep, error) {
 	now := s.now()
 	sweeping := s.d.DB.Presenting(db.SettingSweep, "on")
-	p, ok := s.take(ref.TenantID, ref.WebhookID)
+	p, ok := s.take(ref.TenantID, ref.WebhookID, laterAttempt)
 	if !ok {
 		return s.early(ctx, ref, busyPause)
 	}

@@ -159,7 +159,7 @@ func (s *Service) takeFor(rows []dbsqlc.WebhooksDueRow) (_ map[uuid.UUID][]place
 	turns := slices.DeleteFunc(rows, func(r dbsqlc.WebhooksDueRow) bool { return !r.Due })
 	for taken := 0; len(turns) > 0 && taken < claimMost; {
 		turns = slices.DeleteFunc(turns, func(r dbsqlc.WebhooksDueRow) bool {
-			one, ok := s.take(r.TenantID, r.WebhookID)
+			one, ok := s.take(r.TenantID, r.WebhookID, firstAttempt)
 			if !ok {
 				waiting = true
 				return true

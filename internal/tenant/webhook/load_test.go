@@ -62,7 +62,7 @@ func TestPaceOfAWebhook(t *testing.T) {
 	var mine []place
 	takeAll := func() int {
 		n := 0
-		for p, ok := o.take(o.who.TenantID, w.ID); ok; p, ok = o.take(o.who.TenantID, w.ID) {
+		for p, ok := o.take(o.who.TenantID, w.ID, firstAttempt); ok; p, ok = o.take(o.who.TenantID, w.ID, firstAttempt) {
 			mine = append(mine, p)
 			n++
 		}
@@ -83,4 +83,32 @@ func TestPaceOfAWebhook(t *testing.T) {
 	leaveAll()
 	require.Equal(t, 1, takeAll())
 	leaveAll()
+}
+
+// A webhook that fails, and has first attempts without end, still gets to its later attempts: the
+// place that gets free is for the one that waits.
+func TestLaterAttemptComesBeforeFirstOnes(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	o.subscribe(o.who, r.URL, "*")
+	o.emit(o.who, revoked())
+	require.Equal(t, 1, o.once(o.Service))
+	ref := o.starts.all()[0]
+	o.pass(time.Minute)
+	o.emit(o.who, revoked())
+
+	busy, ok := o.take(ref.TenantID, ref.WebhookID, firstAttempt)
+	require.True(t, ok)
+	step := o.retry(o.Service, ref)
+	require.Equal(t, flow.DeliveryRetrying, step.State)
+	require.LessOrEqual(t, step.After, busyPause, "it asks again soon")
+	o.leave(busy)
+	require.Zero(t, o.once(o.Service), "the place is not for a first attempt")
+	o.pass(step.After)
+	require.Equal(t, flow.DeliveryRetrying, o.retry(o.Service, ref).State)
+	require.Len(t, r.posts(), 2)
+	o.pass(owedFor)
+	require.Equal(t, 1, o.once(o.Service), "the workflow has asked no more")
+	require.Len(t, r.posts(), 3)
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -31,7 +32,25 @@ func limits() share.Limits {
 
 // pace is how many attempts at one webhook are made at once. Each success allows one more, and a
 // failure leaves one. So a webhook that hangs has one attempt under way, whatever it is sent.
-type pace struct{ allowed, underWay int }
+//
+// Attempts of workflows come before first attempts: until owed, the places are theirs. Otherwise a
+// webhook that hangs, and is told of more and more, would never get to the last attempt of a
+// delivery, and so would never be disabled.
+type pace struct {
+	allowed, underWay int
+	owed              time.Time
+}
+
+// owedFor is longer than the pause after which the workflow that found no place asks again.
+const owedFor = 2 * busyPause
+
+// turn says what an attempt is.
+type turn int
+
+const (
+	firstAttempt turn = iota // the dispatcher makes it
+	laterAttempt             // a workflow makes it
+)
 
 type paces struct {
 	mu sync.Mutex
@@ -46,8 +65,9 @@ func newPaces() *paces {
 	return &paces{of: of}
 }
 
-// begin counts an attempt. It returns nil where the webhook has as many under way as it may.
-func (p *paces) begin(webhook uuid.UUID) *pace {
+// begin counts an attempt. It returns nil where the webhook has as many under way as it may, and for
+// a first attempt also where a later one waits for the place.
+func (p *paces) begin(webhook uuid.UUID, which turn, now time.Time) *pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, known := p.of.Get(webhook)
@@ -55,7 +75,13 @@ func (p *paces) begin(webhook uuid.UUID) *pace {
 		of = &pace{allowed: paceFirst}
 		p.of.Add(webhook, of)
 	}
-	if of.underWay >= of.allowed {
+	switch {
+	case which == firstAttempt && now.Before(of.owed):
+		return nil
+	case of.underWay >= of.allowed && which == laterAttempt:
+		of.owed = now.Add(owedFor)
+		return nil
+	case of.underWay >= of.allowed:
 		return nil
 	}
 	of.underWay++
@@ -87,8 +113,8 @@ type place struct {
 }
 
 // take returns the right to attempt a delivery to the webhook now, where there is one.
-func (s *Service) take(tenant, webhook uuid.UUID) (place, bool) {
-	p := s.paces.begin(webhook)
+func (s *Service) take(tenant, webhook uuid.UUID, which turn) (place, bool) {
+	p := s.paces.begin(webhook, which, s.now())
 	if p == nil {
 		return place{}, false
 	}
