@@ -71,8 +71,12 @@ type Message struct {
 	WrittenAt time.Time
 }
 
+// ErrPermanent is in the chain of an error of Send where another attempt would fail as well: the
+// server has refused this message for good.
+var ErrPermanent = errors.New("for good")
+
 // Send returns nil once the server has accepted the message. The error says what failed, without
-// the address and the text.
+// the address and the text, and has ErrPermanent in its chain where another attempt is useless.
 func (s *Server) Send(ctx context.Context, m Message) error {
 	msg, err := s.message(m)
 	if err != nil {
@@ -84,7 +88,8 @@ func (s *Server) Send(ctx context.Context, m Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := client.DialAndSendWithContext(ctx, msg); err != nil {
+	// A server that has accepted the message and then closes the connection has accepted it.
+	if err := client.DialAndSendWithContext(ctx, msg); err != nil && !msg.IsDelivered() {
 		return failure(err)
 	}
 	return nil
@@ -92,7 +97,7 @@ func (s *Server) Send(ctx context.Context, m Message) error {
 
 func (s *Server) message(m Message) (*gomail.Msg, error) {
 	if !single(m.To) || !single(m.Subject) || !single(m.ID) {
-		return nil, errors.New("smtp: a header has a line break or another control character")
+		return nil, fmt.Errorf("smtp: a header has a line break or another control character: refused %w", ErrPermanent)
 	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(&s.from)
@@ -101,7 +106,7 @@ func (s *Server) message(m Message) (*gomail.Msg, error) {
 	}
 	to, err := mail.ParseAddress(m.To)
 	if err != nil || to.Address != m.To {
-		return nil, errors.New("smtp: the recipient is not an address")
+		return nil, fmt.Errorf("smtp: the recipient is not an address: refused %w", ErrPermanent)
 	}
 	msg.ToMailAddress(to)
 	msg.Subject(m.Subject)
@@ -129,5 +134,18 @@ func failure(err error) error {
 		}
 		return errors.New("smtp: the server cannot be reached, or refuses encryption or login")
 	}
+	if permanent(send.ErrorCode()) {
+		return fmt.Errorf("smtp: %s, code %d %s: refused %w", send.Reason, send.ErrorCode(), send.EnhancedStatusCode(), ErrPermanent)
+	}
 	return fmt.Errorf("smtp: %s, code %d %s", send.Reason, send.ErrorCode(), send.EnhancedStatusCode())
+}
+
+// permanent reports whether a code of a server refuses the message for good: 500 to 599, but for
+// those about the login and the encryption (RFC 4954, section 6), which an operator can mend.
+func permanent(code int) bool {
+	switch code {
+	case 530, 534, 535, 538:
+		return false
+	}
+	return code >= 500 && code <= 599
 }

@@ -125,7 +125,11 @@ func (s *Sender) attempt(ctx context.Context, m mail.Taken) error {
 	}
 	if err == nil {
 		err = s.d.Server.Send(ctx, smtp.Message{ID: m.ID.String(), To: m.Address, Subject: letter.Subject, Text: letter.Text, WrittenAt: s.now()})
-		s.note(err)
+		if errors.Is(err, smtp.ErrPermanent) {
+			s.note(nil) // the server works, and does not want this message
+		} else {
+			s.note(err)
+		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err() // its lease ends soon
@@ -136,7 +140,7 @@ func (s *Sender) attempt(ctx context.Context, m mail.Taken) error {
 	// The log names the row and no address.
 	log := s.d.Log.With(slog.String("mail", m.ID.String()), slog.String("kind", string(m.Kind)), slog.Int("attempt", m.Attempt), slog.Any("error", err))
 	pauses := schedule()
-	if m.Attempt > len(pauses) {
+	if m.Attempt > len(pauses) || errors.Is(err, smtp.ErrPermanent) {
 		log.ErrorContext(ctx, "mail was given up")
 		return mail.End(ctx, s.d.DB, m, mail.Failed, err.Error(), s.now())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,8 @@ func (writer) Letter(_ context.Context, m mail.Mail) (account.Letter, bool, erro
 	return account.Letter{Subject: "s", Text: "the secret link of " + m.Address}, m.Address != "void@example.com", nil
 }
 
-// server counts what it gets, and fails while it is down.
+// server counts what it gets, and fails while it is down. What goes to nobody@example.com it
+// refuses for good.
 type server struct {
 	down atomic.Bool
 	mu   sync.Mutex
@@ -39,6 +41,9 @@ type server struct {
 func (s *server) Send(_ context.Context, m smtp.Message) error {
 	if s.down.Load() {
 		return errors.New("smtp: down")
+	}
+	if m.To == "nobody@example.com" {
+		return fmt.Errorf("smtp: code 550: refused %w", smtp.ErrPermanent)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,4 +188,17 @@ func TestQueuedMailWakesTheSender(t *testing.T) {
 			return len(o.server.got) == i+1
 		}, 10*time.Second, 5*time.Millisecond)
 	}
+}
+
+// A mail that the server refuses for good is not sent again, and says nothing about the others.
+func TestMailRefusedForGoodHasFailedAtOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	id, s := o.queue(t, "nobody@example.com"), o.sender(t)
+	require.NoError(t, s.SendDue(t.Context()))
+	require.Contains(t, o.log.String(), "mail was given up")
+	require.Empty(t, s.Warnings())
+	o.pass(30 * 24 * time.Hour)
+	require.NoError(t, s.SendDue(t.Context()))
+	require.Equal(t, 1, bytes.Count(o.log.Bytes(), []byte(id.String())))
 }
