@@ -28,7 +28,8 @@ func NewDelivery(deliveries Deliveries) (*Delivery, error) {
 // attemptFollows is the type of the error while another attempt follows.
 const attemptFollows = "ATTEMPT_FOLLOWS"
 
-// AttemptDelivery makes one attempt where one is due. Its error says when Temporal asks again.
+// AttemptDelivery makes one attempt where one is due. Its error says when Temporal asks again. A
+// receiver that fails is no fault of the service, so the SDK logs this error below its warnings.
 func (d *Delivery) AttemptDelivery(ctx context.Context, in flow.DeliveryRef) (flow.DeliveryResult, error) {
 	step, err := d.deliveries.Attempt(ctx, in)
 	switch {
@@ -38,5 +39,5 @@ func (d *Delivery) AttemptDelivery(ctx context.Context, in flow.DeliveryRef) (fl
 		return step.DeliveryResult, nil
 	}
 	return flow.DeliveryResult{}, temporal.NewApplicationErrorWithOptions("the delivery has not succeeded; another attempt follows", attemptFollows,
-		temporal.ApplicationErrorOptions{NextRetryDelay: step.After})
+		temporal.ApplicationErrorOptions{NextRetryDelay: step.After, Category: temporal.ApplicationErrorCategoryBenign})
 }
