@@ -29,25 +29,28 @@ func (j *journey) creations() {
 	}
 	key := func(name string) object { return object{"name": name} }
 	customer := func(name string) object { return object{"external_id": "repeated", "name": name} }
+	webhook := func(about string) object {
+		return object{"url": "https://example.com/events", "events": []string{"custom.*"}, "description": about}
+	}
 	for path, c := range map[string]struct {
 		of   func(string) object
 		gone bool // a deleted one cannot be read
 	}{
 		"/v1/providers": {provider, true}, policies: {policy, true}, "/v1/credentials": {credential, true},
-		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, "/v1/customers": {customer, true},
+		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true},
 	} {
 		const header = "Idempotency-Key: once"
 		made := j.post(j.user, 201, path, c.of("one"), header)
 		j.post(j.user, 200, path, c.of("one"), header)
 		j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, path, c.of("two"), header)
 		j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, path, c.of("one"), "Idempotency-Key: a b")
-		if renew := map[string]string{"/v1/users": "/invite", "/v1/api-keys": "/rotate"}[path]; renew != "" {
+		if renew := map[string]string{"/v1/users": "/invite", "/v1/api-keys": "/rotate", webhooks: "/rotate-secret"}[path]; renew != "" {
 			renew = made.Header.Get("Location") + renew
 			j.post(j.user, 200, renew, nil, header)
 			j.post(j.user, 200, renew, nil, header)
 			j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, renew, nil, "Idempotency-Key: a b")
-			if path == "/v1/api-keys" {
-				j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, renew, object{"overlap_seconds": 1}, header)
+			if other := map[string]object{"/v1/api-keys": {"overlap_seconds": 1}, webhooks: {"secret": "of-our-own"}}[path]; other != nil {
+				j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, renew, other, header)
 			}
 		}
 		if c.gone {

@@ -88,9 +88,15 @@ type watcher struct {
 type operation struct {
 	method, path string
 	pattern      *regexp.Regexp
+	public       bool // it takes no credential
 	statuses     []string
 	// answers are the statuses, those of refusals with each error code that is documented.
 	answers []string
+}
+
+// some is a path of the operation whose ids nobody has.
+func (op operation) some() string {
+	return strings.NewReplacer("{id}", nobodys, "{delivery}", "evt_"+nobodys, "{slug}", "none", "{verb}", "no:verb", "{version}", "1").Replace(op.path)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -192,13 +198,14 @@ func readOperations(t *testing.T, document []byte) []operation {
 	for path, item := range doc.Paths {
 		for method, raw := range item {
 			var node struct {
+				Security  []any               `json:"security"`
 				Responses map[string]response `json:"responses"`
 			}
 			if method == "parameters" {
 				continue
 			}
 			require.NoError(t, json.Unmarshal(raw, &node))
-			op := operation{method: strings.ToUpper(method), path: path}
+			op := operation{method: strings.ToUpper(method), path: path, public: len(node.Security) == 0}
 			op.pattern = regexp.MustCompile("^" + regexp.MustCompile(`\\\{[^}]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
 			for status, res := range node.Responses {
 				if name, ok := strings.CutPrefix(res.Ref, "#/components/responses/"); ok {

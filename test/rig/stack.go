@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,8 @@ type Stack struct {
 	Dir string
 	// Parts by name: "dev" in one process; postgres, temporal, api and worker when split.
 	Parts map[string]*Process
+	// Env is added to that of API and worker, or of the development server, when they start again.
+	Env []string
 
 	t       testing.TB
 	start   map[string]func()
@@ -76,7 +79,7 @@ func devStack(tb testing.TB, build Build, env []string, flags ...string) *Stack 
 	binary := Binary(tb, build)
 	s.start["dev"] = func() {
 		file := filepath.Join(s.Dir, "ready.json")
-		p := Start(tb, "dev", binary, append([]string{"LOG_FORMAT=json"}, env...),
+		p := Start(tb, "dev", binary, slices.Concat([]string{"LOG_FORMAT=json"}, env, s.Env),
 			append([]string{"--data", filepath.Join(s.Dir, "data"), "--ready-file", file, "--listen", orFree(tb, s.APIURL)}, flags...)...)
 		s.Parts["dev"] = p
 		p.await(tb, file, &s.Ready)
@@ -130,10 +133,10 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 	}
 	s.service = func(tb testing.TB, name, command, listen string) *Process {
 		tb.Helper()
-		env := append(append([]string{
+		env := slices.Concat([]string{
 			"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
 			"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
-		}, s.keysEnv...), o.Env...)
+		}, s.keysEnv, o.Env, s.Env)
 		return Start(tb, name, product, env, command)
 	}
 	order := []string{"postgres", "temporal", "worker", "api"}

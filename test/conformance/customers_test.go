@@ -1,0 +1,67 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+const customers = "/v1/customers"
+
+// customers makes, finds, changes, merges and erases some.
+func (j *journey) customers() {
+	ada := j.post(j.user, 201, customers, object{
+		"email": "ada@example.com", "phone": "+49 151 23456789", "external_id": "cus_ada", "name": "Ada", "metadata": object{"plan": "gold"}, "tags": []string{"vip"},
+	}).Header.Get("Location")
+	bob := j.post(j.key, 201, customers, object{"email": "bob@example.com"}).Header.Get("Location")
+	j.post(j.user, 200, customers, object{"external_id": "cus_ada", "metadata": object{"plan": nil}})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, customers, object{"name": "nobody"})
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, customers, object{"email": "bob@example.com", "external_id": "cus_ada"})
+	for _, query := range []string{"", "?limit=1", "?search=ad", "?search=a&limit=1", "?tag=vip", "?email=ada@example.com", "?phone=%2B4915123456789", "?external_id=cus_ada"} {
+		j.get(j.user, 200, customers+query)
+	}
+	for _, query := range []string{"?limit=0", "?cursor=x", "?search=a&email=ada@example.com"} {
+		j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, customers+query, nil)
+	}
+	j.get(j.key, 200, customers+"/cus_ada")
+	j.call(j.user, 200, http.MethodPatch, ada, object{"name": nil, "metadata": nil, "tags": []string{"vip", "eu"}})
+	j.refused(j.user, 409, "CONFLICT", http.MethodPatch, ada, object{"email": "bob@example.com"})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, bob, object{"email": nil})
+	j.post(j.user, 200, ada+"/merge", object{"customer_id": bob[len(customers)+1:]})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, ada+"/merge", object{"customer_id": "cus_ada"})
+	j.mostIdentifiers()
+
+	j.get(j.user, 404, ada+"/erasure")
+	j.call(j.user, 200, http.MethodDelete, ada, nil)
+	j.erasure = ada + "/erasure"
+	j.becomes(j.erasure, "completed")
+	gone := customers + "/" + nobodys
+	for method, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{}, http.MethodDelete: nil} {
+		j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", method, gone, body)
+	}
+	j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", http.MethodPost, gone+"/merge", object{"customer_id": "cus_none"})
+}
+
+// mostIdentifiers merges customers until one would have too many identifiers, at the service itself:
+// only the last answer is news.
+func (j *journey) mostIdentifiers() {
+	const most, each = 100, 4 // a customer has an id, an address, a number and an external_id
+	direct := &rig.Client{Base: j.upstream, Token: j.user.Token, HTTP: rig.NewHTTP()}
+	for i := range most/each + 1 {
+		a := direct.Do(http.MethodPost, customers, object{
+			"email": fmt.Sprintf("many-%d@example.com", i), "phone": fmt.Sprintf("+49151234000%02d", i), "external_id": fmt.Sprintf("many-%d", i),
+		})
+		require.Equal(j.t, http.StatusCreated, a.Status, "%s", a.Body)
+	}
+	into, next := customers+"/many-0/merge", 1
+	for ; next < most/each; next++ {
+		a := direct.Do(http.MethodPost, into, object{"customer_id": fmt.Sprintf("many-%d", next)})
+		require.Equal(j.t, http.StatusOK, a.Status, "%s", a.Body)
+	}
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, into, object{"customer_id": fmt.Sprintf("many-%d", next)})
+}
