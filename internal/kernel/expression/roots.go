@@ -1,8 +1,10 @@
 package expression
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Field is what an expression reads of a step.
@@ -60,4 +62,52 @@ type StepReference struct {
 // Step reports whether the step of that id is read, in any field.
 func (r References) Step(id string) bool {
 	return slices.ContainsFunc(r.Steps, func(s StepReference) bool { return s.ID == id })
+}
+
+// compare orders references by step and field.
+func (s StepReference) compare(other StepReference) int {
+	return cmp.Or(strings.Compare(s.ID, other.ID), strings.Compare(string(s.Field), string(other.Field)))
+}
+
+// variables returns the names of the variables that the roots are bound to, in the order of
+// values.
+func (r References) variables() []string {
+	var list []string
+	for _, root := range r.roots() {
+		list = append(list, root.name)
+	}
+	return list
+}
+
+// root is one root that an expression reads: the name of its variable and its value.
+type root struct {
+	name  string
+	value func(*values) (any, error)
+}
+
+// roots lists what the expression reads.
+func (r References) roots() []root {
+	var list []root
+	add := func(used bool, name string, raw func(Roots) json.RawMessage) {
+		if used {
+			list = append(list, root{prefix + name, func(v *values) (any, error) { return v.decode(name, raw(v.roots)) }})
+		}
+	}
+	add(r.TriggerData, rootTrigger, func(r Roots) json.RawMessage { return r.TriggerData })
+	add(r.Vars, rootVars, func(r Roots) json.RawMessage { return r.Vars })
+	add(r.Context, rootContext, func(r Roots) json.RawMessage { return r.Context })
+	add(r.Item, rootItem, func(r Roots) json.RawMessage { return r.Item })
+	for _, name := range r.Names {
+		add(true, name, func(r Roots) json.RawMessage { return r.Names[name] })
+	}
+	if r.Index {
+		list = append(list, root{prefix + rootIndex, func(v *values) (any, error) { return v.index(), nil }})
+	}
+	if len(r.Steps) > 0 {
+		list = append(list, root{prefix + rootSteps, func(v *values) (any, error) { return v.steps(r.Steps) }})
+	}
+	if r.Now {
+		list = append(list, root{rootNow, func(v *values) (any, error) { return v.now(), nil }})
+	}
+	return list
 }

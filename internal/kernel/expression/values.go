@@ -1,0 +1,156 @@
+package expression
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"agentruntime/internal/kernel/exactjson"
+)
+
+// values are the roots of one evaluation, decoded as they are needed, each once.
+type values struct {
+	roots   Roots
+	decoded map[string]any
+}
+
+func newValues(roots Roots) *values { return &values{roots: roots, decoded: map[string]any{}} }
+
+// decode returns a root as jq sees it. Numbers keep their digits.
+func (v *values) decode(key string, raw json.RawMessage) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if known, ok := v.decoded[key]; ok {
+		return known, nil
+	}
+	value, err := exactjson.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the root %s: %w", key, err)
+	}
+	v.decoded[key] = value
+	return value, nil
+}
+
+func (v *values) index() any {
+	if v.roots.Index == nil {
+		return nil
+	}
+	return *v.roots.Index
+}
+
+func (v *values) now() any {
+	if v.roots.Now == "" {
+		return nil
+	}
+	return v.roots.Now
+}
+
+// steps returns the object of the steps that an expression reads, with the fields it reads.
+func (v *values) steps(refs []StepReference) (any, error) {
+	all := map[string]any{}
+	for _, ref := range refs {
+		step, ok := v.roots.Steps[ref.ID]
+		if !ok {
+			all[ref.ID] = nil
+			continue
+		}
+		fields, ok := all[ref.ID].(map[string]any)
+		if !ok {
+			fields = map[string]any{}
+			all[ref.ID] = fields
+		}
+		var err error
+		switch ref.Field {
+		case Output:
+			fields["output"], err = v.decode("steps."+ref.ID+".output", step.Output)
+		case Error:
+			fields["error"], err = v.decode("steps."+ref.ID+".error", step.Error)
+		default:
+			fields["status"] = step.Status
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// size returns how many bytes the roots have that an expression reads.
+func (r Roots) size(refs References) int {
+	n := 0
+	add := func(used bool, raw json.RawMessage) {
+		if used {
+			n += len(raw)
+		}
+	}
+	add(refs.TriggerData, r.TriggerData)
+	add(refs.Vars, r.Vars)
+	add(refs.Context, r.Context)
+	add(refs.Item, r.Item)
+	add(refs.Dot, r.Dot)
+	for _, name := range refs.Names {
+		add(true, r.Names[name])
+	}
+	for _, ref := range refs.Steps {
+		step := r.Steps[ref.ID]
+		add(ref.Field == Output, step.Output)
+		add(ref.Field == Error, step.Error)
+	}
+	return n
+}
+
+// Only returns the roots without what the references do not name, for a sandbox.
+func (r Roots) Only(refs References) Roots {
+	some := Roots{}
+	if refs.TriggerData {
+		some.TriggerData = r.TriggerData
+	}
+	if refs.Vars {
+		some.Vars = r.Vars
+	}
+	if refs.Context {
+		some.Context = r.Context
+	}
+	if refs.Item {
+		some.Item = r.Item
+	}
+	if refs.Index {
+		some.Index = r.Index
+	}
+	if refs.Now {
+		some.Now = r.Now
+	}
+	if refs.Dot {
+		some.Dot = r.Dot
+	}
+	for _, name := range refs.Names {
+		if raw := r.Names[name]; raw != nil {
+			some.Names = put(some.Names, name, raw)
+		}
+	}
+	for _, ref := range refs.Steps {
+		step, ok := r.Steps[ref.ID]
+		if !ok {
+			continue
+		}
+		kept := some.Steps[ref.ID]
+		switch ref.Field {
+		case Output:
+			kept.Output = step.Output
+		case Error:
+			kept.Error = step.Error
+		default:
+			kept.Status = step.Status
+		}
+		some.Steps = put(some.Steps, ref.ID, kept)
+	}
+	return some
+}
+
+func put[V any](m map[string]V, key string, v V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = v
+	return m
+}
