@@ -147,7 +147,7 @@ func (v Value) Constant() (json.RawMessage, bool) {
 // References returns what the expressions of the value read.
 func (v Value) References() References {
 	var all References
-	v.expressions(func(e *Expr) { all.add(e.refs) })
+	v.expressions(func(e *Expr) { all.Add(e.refs) })
 	return all
 }
 
@@ -211,8 +211,8 @@ func quote(text string) json.RawMessage {
 	return raw
 }
 
-// add takes over what another one reads.
-func (r *References) add(other References) {
+// Add takes over what another one reads.
+func (r *References) Add(other References) {
 	r.TriggerData = r.TriggerData || other.TriggerData
 	r.Vars = r.Vars || other.Vars
 	r.Context = r.Context || other.Context
