@@ -319,6 +319,41 @@ type MailWindow struct {
 	EndsAt  time.Time
 }
 
+type Map struct {
+	ID               uuid.UUID
+	TenantID         uuid.UUID
+	Name             string
+	Description      string
+	LatestVersion    int32
+	PublishedVersion *int32
+	PublishedBy      *string
+	PublishedAt      *time.Time
+	Revision         int32
+	Bytes            int64
+	CreatedBy        string
+	CreatedAt        time.Time
+	UpdatedBy        string
+	UpdatedAt        time.Time
+	DeletedAt        *time.Time
+}
+
+type MapVersion struct {
+	TenantID      uuid.UUID
+	MapID         uuid.UUID
+	Version       int32
+	Name          string
+	Definition    []byte
+	Size          int32
+	Digest        []byte
+	Cognitive     bool
+	Starts        []uuid.UUID
+	StartVersions []int32
+	CreatedBy     string
+	CreatedAt     time.Time
+	PublishedBy   *string
+	PublishedAt   *time.Time
+}
+
 type PlatformProvider struct {
 	Slug         string
 	Name         string

@@ -50,6 +50,7 @@ const (
 	CodeEventNotFound      Code = "EVENT_NOT_FOUND"
 	CodeKillSwitchNotFound Code = "KILL_SWITCH_NOT_FOUND"
 	CodeCustomerNotFound   Code = "CUSTOMER_NOT_FOUND"
+	CodeMapNotFound        Code = "MAP_NOT_FOUND"
 	CodeWebhookNotFound    Code = "WEBHOOK_NOT_FOUND"
 	CodeDeliveryNotFound   Code = "DELIVERY_NOT_FOUND"
 	CodeAPIKeyNotFound     Code = "API_KEY_NOT_FOUND"
@@ -66,6 +67,7 @@ const (
 
 	CodePreconditionFailed Code = "PRECONDITION_FAILED"
 
+	CodeInvalidMap           Code = "INVALID_MAP"
 	CodeInvalidArgs          Code = "INVALID_ARGS"
 	CodeIdentityRequired     Code = "IDENTITY_REQUIRED"
 	CodeProviderRejected     Code = "PROVIDER_REJECTED"
@@ -122,6 +124,7 @@ func Table() []Spec {
 		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, or the kill switch to be lifted is lifted already."},
 		{CodeEventNotFound, http.StatusNotFound, "No such event.", "The id is unknown to the tenant, or the event is older than 30 days."},
 		{CodeCustomerNotFound, http.StatusNotFound, "No such customer.", "The tenant has no customer with this id or `external_id`, or the customer was erased."},
+		{CodeMapNotFound, http.StatusNotFound, "No such Map.", "The tenant has no Map with this id, or no such version of it, or the Map was deleted."},
 		{CodeWebhookNotFound, http.StatusNotFound, "No such webhook.", "The id is unknown to the tenant."},
 		{CodeDeliveryNotFound, http.StatusNotFound, "No such delivery.", "The webhook has no delivery of this event, or the event is older than 30 days."},
 		{CodePolicyNotFound, http.StatusNotFound, "No such policy.", "The id is unknown to the tenant, or the policy is deleted."},
@@ -129,12 +132,13 @@ func Table() []Spec {
 		{CodeUserNotFound, http.StatusNotFound, "No such user.", "The id is unknown to the tenant, or the user to be changed is removed already."},
 		{CodeSessionNotFound, http.StatusNotFound, "No such session.", "The id is unknown to the user, or the session has ended."},
 		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
-		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 1 MiB for runs, 25 MiB for imports."},
+		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 256 KiB for Maps, 1 MiB for runs, 25 MiB for imports."},
 		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "The body has another `Content-Type`, or a content encoding."},
 		{CodeApprovalNotPending, http.StatusConflict, "The approval no longer waits for a decision.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
 		{CodeExecutionUnreadable, http.StatusConflict, "What is stored of this execution cannot be read.", "The stored arguments or result do not open under the tenant's key: the row or the key was changed or restored. A repeat, an approval or an edit needs them; reading, rejecting, cancelling and resolving do not."},
 		{CodePreconditionFailed, http.StatusPreconditionFailed, "The resource is not as If-Match or If-None-Match expects it. Read it again.", "The `ETag` of the resource is not one that `If-Match` names, or is one that `If-None-Match` names. Nothing changed."},
+		{CodeInvalidMap, http.StatusUnprocessableEntity, "The definition of the Map is not valid.", "`details` names all faults of the definition, each by the JSON Pointer of its place."},
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
 		{CodeIdentityRequired, http.StatusUnprocessableEntity, "This key takes messages of known customers only. Send customer_id, or identity with an email, phone or external_id.", "The key's `identity_mode` is `required`, and the message names no customer."},
 		{CodeProviderRejected, http.StatusUnprocessableEntity, "The provider refused the call.", "The provider answered 4xx (`provider_status`); `retryable` where a later call may pass."},

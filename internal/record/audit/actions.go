@@ -56,6 +56,11 @@ const (
 
 	CustomerErasureCompleted Action = "customer.erasure_completed"
 
+	MapCreated      Action = "map.created"
+	MapVersionAdded Action = "map.version_added"
+	MapPublished    Action = "map.published"
+	MapDeleted      Action = "map.deleted"
+
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
 	ProviderDeleted  Action = "provider.deleted"
@@ -106,6 +111,7 @@ const (
 	SubjectCustomer   Subject = "customer"
 	SubjectGrant      Subject = "grant"
 	SubjectKillSwitch Subject = "kill_switch"
+	SubjectMap        Subject = "map"
 	SubjectMasking    Subject = "masking"
 	SubjectPolicy     Subject = "policy"
 	SubjectProvider   Subject = "provider"
@@ -177,6 +183,11 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{CustomerErased, SubjectCustomer, "A customer was erased: the record is gone, and a workflow erases what else is stored.", ""},
 		{CustomerErasureCompleted, SubjectCustomer, "All that was stored about the customer is erased. The details count it.", "customer.erased"},
 		{CustomerMerged, SubjectCustomer, "Another customer was merged into this one. The details have its id, and name the fields that changed.", "customer.merged"},
+
+		{MapCreated, SubjectMap, "A Map was created with its first version. The details have its name.", ""},
+		{MapVersionAdded, SubjectMap, "A Map got another version. The details have its number and name.", ""},
+		{MapPublished, SubjectMap, "A version of a Map was published: triggers run it from then on. The details have its number.", ""},
+		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},
 		{ProviderUpdated, SubjectProvider, "A provider got another name, domain, base URL or auth. The details name the fields, and have what the record of an import has where the document was read again.", ""},

@@ -35,6 +35,9 @@ const (
 	PolicyBytes Resource = "policy_bytes"
 	Grants      Resource = "grants"
 	Switches    Resource = "kill_switches"
+	Maps        Resource = "maps"
+	MapVersions Resource = "map_versions"
+	MapBytes    Resource = "map_bytes"
 	Held        Resource = "held"
 	DryRuns     Resource = "dry_runs"
 	Webhooks    Resource = "webhooks"
@@ -130,6 +133,19 @@ func Table() []Spec { //nolint:funlen // a table
 			// Each call reads those of agents, with their reasons.
 			Switches, 100, "kill switches that are set", "Lift one, or set one that covers more.",
 			"SELECT FROM kill_switches WHERE tenant_id = $1 AND lifted_at IS NULL", "",
+		},
+		{
+			// A publication looks at those that start others.
+			Maps, 1_000, "Maps that are not deleted", "Delete one that is no longer used.",
+			"SELECT FROM maps WHERE tenant_id = $1 AND deleted_at IS NULL", "",
+		},
+		{
+			// Package definition counts them: a Map has the number of its newest version in its row.
+			MapVersions, 1_000, "versions of one Map", "", "", "",
+		},
+		{
+			MapBytes, 256 << 20, "bytes of the definitions of all versions of Maps, of deleted Maps too", "Store fewer and shorter versions.", "",
+			"SELECT coalesce(sum(bytes), 0)::bigint FROM maps WHERE tenant_id = $1",
 		},
 		{
 			Held, 10_000, "calls that wait for approval", "Decide or cancel some first.",
