@@ -45,7 +45,7 @@ type Definition struct {
 	Keywords []string
 
 	TriggerSchema json.RawMessage // JSON Schema of the payload; nil accepts any
-	Vars          []Assignment    // what vars has at the start, in this order; each sees those before it
+	Vars          []Assignment    // what vars has at the start; sees trigger_data, context and $now
 	Defaults      Defaults
 	Steps         []Step
 	// Output is what the Map results in; zero: the output of the last step that completed.

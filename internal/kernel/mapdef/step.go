@@ -50,8 +50,8 @@ type Retry struct {
 // covers OUTCOME_UNKNOWN, nor any end of a sent write that may not be repeated.
 const AnyError = "*"
 
-// Catch handles the failures of its step with the given codes. The step's status is failed,
-// and its output is that of the handler's last step.
+// Catch handles the failures of its step with the given codes. The step's status stays failed
+// and its output null. The Map goes on after it where the handler completes.
 type Catch struct {
 	Errors []string // codes, or AnyError
 	As     string   // the name of the error in Steps; "" for none
@@ -61,7 +61,7 @@ type Catch struct {
 // Compensate is the call that undoes a completed step.
 type Compensate struct {
 	Verb string
-	Args expression.Value // sees the step's own output too
+	Args expression.Value // evaluated when the step completes; sees its own output too
 }
 
 // Type is the name of a type of steps, as definitions write it.
@@ -106,7 +106,8 @@ type DoVerb struct {
 	Expect       json.RawMessage  // JSON Schema of the result; nil accepts any
 }
 
-// DoSet sets variables, in this order. Its output is the object of what it has set.
+// DoSet sets variables. Each value sees the variables as they were before the step. Its output
+// is the object of what it has set.
 type DoSet struct{ Assign []Assignment }
 
 // DoTransform computes its output.
@@ -131,8 +132,9 @@ type Case struct {
 	Steps []Step
 }
 
-// DoWhile runs its steps while the condition is true, and fails where it still is after
-// MaxIterations.
+// DoWhile runs its steps while the condition is true, and fails with CodeLoopLimit where it
+// still is after MaxIterations. The condition sees the steps of the iteration before, null the
+// first time.
 type DoWhile struct {
 	When          expression.Condition
 	MaxIterations int // 1 to MaxIterations
