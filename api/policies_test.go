@@ -23,6 +23,7 @@ import (
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/ended"
 	"agentruntime/internal/service/dispatch"
 )
 
@@ -44,7 +45,9 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	require.NoError(t, err)
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: pool.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
-	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Journal: journal, Keys: testkit.Keys{}, Log: testkit.Quiet()})
+	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: pool.Pool, Log: testkit.Quiet()})
+	require.NoError(t, err)
+	runs, err := run.New(run.Config{}, run.Deps{DB: pool.Pool, Targets: targets, Engine: none, Approvals: sweeper, Journal: journal, Notices: notices, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return policies, runs, journal
 }

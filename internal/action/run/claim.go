@@ -162,8 +162,8 @@ func (c Claimed) answer(r Run) (Outcome, error) {
 func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
 	id := uuid.Must(uuid.NewV7())
 	// Waiting begins before the claim, so that the run's end cannot be missed.
-	w := s.hub.join(id, 1)
-	defer s.hub.leave(id, w)
+	w := s.hub.Join(id, 1)
+	defer s.hub.Leave(id, w)
 	c, err := s.claim(ctx, id, who, req)
 	if err != nil {
 		return Outcome{}, cmp.Or(s.noteRefusal(ctx, who, req, err), err)
@@ -175,8 +175,8 @@ func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome
 		}
 	}
 	if r.ID != id {
-		w = s.hub.join(r.ID, r.Attempt)
-		defer s.hub.leave(r.ID, w)
+		w = s.hub.Join(r.ID, r.Attempt)
+		defer s.hub.Leave(r.ID, w)
 	}
 	switch {
 	case c.Fresh:
@@ -224,8 +224,8 @@ func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error
 	if r.State.Answers() {
 		return r, nil
 	}
-	w := s.hub.join(r.ID, r.Attempt)
-	defer s.hub.leave(r.ID, w)
+	w := s.hub.Join(r.ID, r.Attempt)
+	defer s.hub.Leave(r.ID, w)
 	return s.await(ctx, r, w, nil, until)
 }
 
@@ -408,7 +408,7 @@ func (s *Service) startAndWait(ctx context.Context, c Claimed, w waiter) (Run, e
 		}
 	}()
 	select {
-	case done := <-w.ch:
+	case done := <-w.C:
 		return done, nil
 	case err := <-failed:
 		return s.notStarted(ctx, c, w, err)
@@ -510,7 +510,7 @@ func (s *Service) await(ctx context.Context, r Run, w waiter, failed <-chan erro
 	defer deadline.Stop()
 	for {
 		select {
-		case done := <-w.ch:
+		case done := <-w.C:
 			return done, nil
 		case cause := <-failed:
 			return r, startError{cause}

@@ -13,7 +13,7 @@ func (s *Service) LoseMark(ref flow.RunRef, sends int32, record uuid.UUID) {
 }
 
 // Awaited reports whether a call waits for the run in this process.
-func (s *Service) Awaited(run uuid.UUID) bool { return s.hub.awaited(run) }
+func (s *Service) Awaited(run uuid.UUID) bool { return s.hub.Awaited(run) }
 
 // Forget makes the next step read the run.
 func (s *Service) Forget(ref flow.RunRef) { s.carried.forgetJudgement(ref) }

@@ -3,25 +3,8 @@ package run
 import (
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
-
-// The end of attempt 1 is delivered after attempt 2 was claimed: its caller waits for their
-// own answer.
-func TestHubDeliversToTheWaitersOfTheAttempt(t *testing.T) {
-	t.Parallel()
-	h, id := newHub(), uuid.New()
-	first, second := h.join(id, 1), h.join(id, 2)
-	h.deliver(Run{ID: id, Attempt: 1, State: StateRefused})
-	require.Equal(t, StateRefused, (<-first.ch).State)
-	require.Empty(t, second.ch)
-	h.deliver(Run{ID: id, Attempt: 2, State: StateExecuted})
-	require.Equal(t, StateExecuted, (<-second.ch).State)
-	h.leave(id, first)
-	h.leave(id, second)
-	require.False(t, h.awaited(id))
-}
 
 // A caller whose attempt ended unseen finds the row of a later one: it is a repeat of that.
 func TestAnswerOfALaterAttemptIsThatOfARepeat(t *testing.T) {

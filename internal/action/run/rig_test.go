@@ -24,6 +24,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/ended"
 )
 
 // rig is a run service over a real database. Its engine makes the workflow's steps in this
@@ -83,8 +84,10 @@ func (r *rig) process(e run.Engine, more ...func(*run.Config)) (*run.Service, *a
 	}
 	r.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet(), Now: r.now})
 	require.NoError(r.t, err)
+	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: r.db.Pool, Log: testkit.Quiet()})
+	require.NoError(r.t, err)
 	s, err := run.New(cfg, run.Deps{
-		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Journal: r.journal, Keys: r.keys, Log: testkit.Quiet(), Now: r.now,
+		DB: r.db.Pool, Targets: r.targets, Engine: e, Approvals: sweeper, Journal: r.journal, Notices: notices, Keys: r.keys, Log: testkit.Quiet(), Now: r.now,
 	})
 	require.NoError(r.t, err)
 	sweeper.Own(approval.SubjectRun, s)

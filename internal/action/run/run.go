@@ -25,6 +25,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/ended"
 	"agentruntime/internal/record/quota"
 )
 
@@ -197,7 +198,7 @@ type Config struct {
 	// such a run must be without a change (5 s, 10 s).
 	SweepEvery, SweepAfter time.Duration
 	// OneProcess: callers wait, and workflows run, in this process. Then a claim hands its
-	// row to the workflow, and notices to other processes are gathered.
+	// row to the workflow.
 	OneProcess bool
 	// PublicURL is the address of the API for people, "" where it is not known.
 	PublicURL string
@@ -236,6 +237,8 @@ type Deps struct {
 	Approvals *approval.Sweeper
 	// Journal records the calls that change nothing.
 	Journal *audit.Journal
+	// Notices tell other processes of ended runs.
+	Notices *ended.Notices
 	// Keys finds the key that seals the arguments and results of a tenant's runs.
 	Keys Keys
 	Log  *slog.Logger
@@ -250,7 +253,7 @@ type Service struct {
 	d       Deps
 	q       *dbsqlc.Queries
 	cfg     Config
-	hub     *hub
+	hub     *ended.Hub[Run]
 	carried *carried
 	// sends divides the calls to providers among tenants; underway are those that have begun.
 	sends    *share.Pool
@@ -262,15 +265,17 @@ type Service struct {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Journal == nil || d.Keys == nil || d.Log == nil {
-		return nil, errors.New("run: database, targets, engine, approvals, journal, keys and log are required")
+	if d.DB == nil || d.Targets == nil || d.Engine == nil || d.Approvals == nil || d.Journal == nil || d.Notices == nil || d.Keys == nil || d.Log == nil {
+		return nil, errors.New("run: database, targets, engine, approvals, journal, notices, keys and log are required")
 	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	cfg = cfg.withDefaults()
-	return &Service{
-		d: d, q: dbsqlc.New(), cfg: cfg, hub: newHub(), carried: newCarried(),
+	s := &Service{
+		d: d, q: dbsqlc.New(), cfg: cfg, hub: ended.NewHub[Run](), carried: newCarried(),
 		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(), sweeping: newSweeping(), before: newClaimedBefore(), polled: newPolled(),
-	}, nil
+	}
+	d.Notices.OnNotice(s.hear)
+	return s, nil
 }

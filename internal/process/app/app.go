@@ -35,6 +35,7 @@ import (
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/ended"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
@@ -74,6 +75,7 @@ type App struct {
 	limits      *limits.Service
 	engine      *engine.Engine
 	runs        *run.Service
+	notices     *ended.Notices
 	approvals   *approval.Sweeper
 	policies    *policy.Service
 	customers   *customer.Service
@@ -192,8 +194,12 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
+	a.notices, err = ended.NewNotices(ended.Config{Gather: a.cfg.StartLane == string(engine.LaneEager)}, ended.Deps{DB: a.pool, Log: a.log})
+	if err != nil {
+		return err
+	}
 	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL},
-		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Journal: a.journal, Keys: a.vault, Log: a.log, Quotas: a.quotas})
+		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Journal: a.journal, Notices: a.notices, Keys: a.vault, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err
 	}
@@ -375,7 +381,7 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 	// The notices of ended runs must still go out while the parts drain.
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var announcer sync.WaitGroup
-	announcer.Go(func() { a.runs.Announce(lasting) })
+	announcer.Go(func() { a.notices.Announce(lasting) })
 	defer announcer.Wait()
 	defer stop()
 
@@ -458,7 +464,7 @@ func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
 		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	g.Go(func() error { a.runs.Listen(lasting); return nil })
+	g.Go(func() error { a.notices.Listen(lasting); return nil })
 	g.Go(func() error { a.journal.Run(lasting); return nil })
 	g.Go(func() error { a.events.Listen(lasting); return nil })
 	g.Go(func() error { a.events.Poll(lasting); return nil })
