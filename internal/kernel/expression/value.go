@@ -241,3 +241,11 @@ func (r *References) addName(name string) {
 		r.Names = slices.Insert(r.Names, at, name)
 	}
 }
+
+// TextValue returns a text as a value; the zero Value for the empty text.
+func TextValue(t Template) Value {
+	if t.source == "" {
+		return Value{}
+	}
+	return Value{kind: Text, text: t}
+}
