@@ -34,6 +34,7 @@ type execution struct {
 	Args             json.RawMessage `json:"args,omitempty"`
 	Result           json.RawMessage `json:"result,omitempty"`
 	Unreadable       []string        `json:"unreadable,omitempty"`
+	ErasedAt         *time.Time      `json:"erased_at"`
 	Error            *wire.ErrorBody `json:"error,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	CredentialSource string          `json:"credential_source"`
@@ -71,7 +72,7 @@ func (s *Server) view(r run.Run) execution {
 		ResolvedBy: byUser(r.ResolvedBy), ResolvedAt: utc(r.ResolvedAt), ResolveReason: r.ResolveReason, DryRun: r.DryRun, SessionID: r.SessionID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, Requester: byCaller(actor.CallerOf(r.KeyID, r.UserID)), RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
-		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt),
+		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt), ErasedAt: utc(r.ErasedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
 		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}

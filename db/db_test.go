@@ -88,6 +88,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"request_counters.sweep_delete":    "the job that deletes those of days that are over",
 		"request_counters.sweep_lock":      "the job that deletes those of days that are over",
 		"request_counters.sweep_select":    "the job that deletes those of days that are over",
+		"run_erasures.seal_select":         "the job that erases results reads which tenants have old ones",
 		"runs.runs_sweep":                  "the sweeper reads the unfinished ones of all tenants",
 		"tenants.tenants_seal":             "the sealer reads which tenants there are",
 		"users.invited":                    "the user whose invitation a caller presents",

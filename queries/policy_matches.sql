@@ -30,4 +30,4 @@ SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
  LIMIT @n;
 
 -- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, created_at FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);
+SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);

@@ -71,7 +71,7 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, resolved_at, resolve_reason, credential_type, credential_label, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
-       (edited_args IS NOT NULL)::boolean AS edited
+       erased_at, (edited_args IS NOT NULL)::boolean AS edited
   FROM runs AS listed
  WHERE listed.tenant_id = @tenant_id
    AND (sqlc.narg('before')::uuid IS NULL OR listed.id < sqlc.narg('before'))
@@ -306,7 +306,8 @@ UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now()
 RETURNING *;
 
 -- name: ResolveRun :many
-UPDATE runs SET state = @state, result = sqlc.narg('result'), resolve_reason = @resolve_reason, resolved_by = @resolved_by, resolved_at = now(),
+-- A run whose result was erased gets no new one.
+UPDATE runs SET state = @state, result = CASE WHEN erased_at IS NULL THEN sqlc.narg('result') END, resolve_reason = @resolve_reason, resolved_by = @resolved_by, resolved_at = now(),
        error_code = @error_code, error_message = @error_message, updated_at = now(), finished_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND state = 'outcome_unknown'
 RETURNING *;
@@ -343,8 +344,8 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
 -- name: EraseRuns :execrows
 -- The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
 -- looked at again: a refused run may have been claimed again since it was found.
-UPDATE runs SET args = '{}', edited_args = NULL, result = CASE WHEN result IS NULL THEN NULL ELSE '{"erased":true}' END, metadata = '{}',
-       error_details = NULL, resolve_reason = '', credential_label = ''
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
+       metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected');
 
@@ -356,3 +357,47 @@ UPDATE approvals SET args = '{}', explanation = '[]', request = NULL
 UPDATE approval_decisions AS d SET edited_args = NULL
  WHERE d.tenant_id = @tenant_id AND d.edited_args IS NOT NULL AND d.approval_id = ANY (ARRAY(
     SELECT a.id FROM approvals a WHERE a.tenant_id = @tenant_id AND a.execution_id = ANY (@execution_ids::text[])));
+
+-- name: TenantsToLook :many
+-- Which tenants there are, after an id, and which of them may have results to erase.
+SELECT t.id, coalesce(e.look_at <= @now::timestamptz, true)::boolean AS due
+  FROM tenants t LEFT JOIN LATERAL (SELECT r.look_at FROM run_erasures r WHERE r.tenant_id = t.id LIMIT 1) e ON true
+ WHERE t.id > @after::uuid ORDER BY t.id LIMIT @most;
+
+-- name: BeginErasing :exec
+INSERT INTO run_erasures (tenant_id, look_at) VALUES (@tenant_id, @now::timestamptz) ON CONFLICT DO NOTHING;
+
+-- name: LockErasing :one
+-- No row while another process is at the tenant, and where one has been there since.
+SELECT erased_to FROM run_erasures WHERE tenant_id = @tenant_id AND look_at <= @now::timestamptz FOR UPDATE SKIP LOCKED;
+
+-- name: OldRuns :many
+-- Those after the place up to which all were looked at, in the order of their ids.
+SELECT r.id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased FROM runs r
+ WHERE r.tenant_id = @tenant_id AND r.id > @after::uuid AND r.id < @before::uuid ORDER BY r.id LIMIT @most;
+
+-- name: LeftRuns :many
+SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
+  FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = @tenant_id AND q.look_at <= @now::timestamptz ORDER BY q.look_at LIMIT @most) l
+ CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.tenant_id = @tenant_id AND x.id = l.run_id LIMIT 1) r;
+
+-- name: EraseOldRuns :many
+-- Those of the runs that ended before @ended_before. One whose call a person can still release has
+-- not ended. What is locked is left for later. Customer and labels stay, so lists find the run.
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, error_details = NULL, erased_at = @now::timestamptz
+ WHERE r.tenant_id = @tenant_id AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < @ended_before::timestamptz
+   AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = @tenant_id AND f.id = ANY (@ids::uuid[]) FOR UPDATE SKIP LOCKED))
+   AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
+   AND NOT (r.state = 'intercepted' AND EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = r.approval_id AND (a.status = 'pending') IS TRUE OFFSET 0))
+RETURNING r.id, r.execution_id;
+
+-- name: LeaveRuns :exec
+INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT @tenant_id, left_id, @look_at::timestamptz FROM unnest(@ids::uuid[]) AS left_id
+ON CONFLICT (tenant_id, run_id) DO UPDATE SET look_at = excluded.look_at;
+
+-- name: RunsNotLeft :exec
+DELETE FROM runs_left WHERE tenant_id = @tenant_id AND run_id = ANY (@ids::uuid[]);
+
+-- name: ErasedTo :exec
+UPDATE run_erasures SET erased_to = @erased_to, look_at = @look_at WHERE tenant_id = @tenant_id;

@@ -568,12 +568,25 @@ type Run struct {
 	RequestHash     []byte
 	NamedCustomer   *string
 	ListedState     *string
+	ErasedAt        *time.Time
+}
+
+type RunErasure struct {
+	TenantID uuid.UUID
+	ErasedTo uuid.UUID
+	LookAt   time.Time
 }
 
 type RunKey struct {
 	TenantID uuid.UUID
 	Key      string
 	RunID    uuid.UUID
+}
+
+type RunsLeft struct {
+	TenantID uuid.UUID
+	RunID    uuid.UUID
+	LookAt   time.Time
 }
 
 type Session struct {

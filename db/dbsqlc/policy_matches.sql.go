@@ -126,7 +126,7 @@ func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverag
 }
 
 const RunsToJudge = `-- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, created_at FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
 `
 
 type RunsToJudgeParams struct {
@@ -142,6 +142,7 @@ type RunsToJudgeRow struct {
 	Args        string
 	Metadata    []byte
 	CreatedAt   time.Time
+	ErasedAt    *time.Time
 }
 
 func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParams) ([]RunsToJudgeRow, error) {
@@ -161,6 +162,7 @@ func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParam
 			&i.Args,
 			&i.Metadata,
 			&i.CreatedAt,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -62,6 +62,20 @@ func (q *Queries) BackToClaimed(ctx context.Context, db DBTX, arg BackToClaimedP
 	return result.RowsAffected(), nil
 }
 
+const BeginErasing = `-- name: BeginErasing :exec
+INSERT INTO run_erasures (tenant_id, look_at) VALUES ($1, $2::timestamptz) ON CONFLICT DO NOTHING
+`
+
+type BeginErasingParams struct {
+	TenantID uuid.UUID
+	Now      time.Time
+}
+
+func (q *Queries) BeginErasing(ctx context.Context, db DBTX, arg BeginErasingParams) error {
+	_, err := db.Exec(ctx, BeginErasing, arg.TenantID, arg.Now)
+	return err
+}
+
 const ClaimRun = `-- name: ClaimRun :one
 SELECT claimed.outcome,
        (CASE WHEN $1::boolean AND claimed.outcome IN ('fresh', 'reclaimed')
@@ -138,7 +152,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type CloseHeldRunParams struct {
@@ -227,6 +241,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -293,14 +308,64 @@ func (q *Queries) EraseEdits(ctx context.Context, db DBTX, arg EraseEditsParams)
 	return err
 }
 
+const EraseOldRuns = `-- name: EraseOldRuns :many
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, error_details = NULL, erased_at = $1::timestamptz
+ WHERE r.tenant_id = $2 AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < $3::timestamptz
+   AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = $2 AND f.id = ANY ($4::uuid[]) FOR UPDATE SKIP LOCKED))
+   AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
+   AND NOT (r.state = 'intercepted' AND EXISTS (
+        SELECT FROM approvals a WHERE a.tenant_id = $2 AND a.id = r.approval_id AND (a.status = 'pending') IS TRUE OFFSET 0))
+RETURNING r.id, r.execution_id
+`
+
+type EraseOldRunsParams struct {
+	Now         time.Time
+	TenantID    uuid.UUID
+	EndedBefore time.Time
+	Ids         []uuid.UUID
+}
+
+type EraseOldRunsRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+}
+
+// Those of the runs that ended before @ended_before. One whose call a person can still release has
+// not ended. What is locked is left for later. Customer and labels stay, so lists find the run.
+func (q *Queries) EraseOldRuns(ctx context.Context, db DBTX, arg EraseOldRunsParams) ([]EraseOldRunsRow, error) {
+	rows, err := db.Query(ctx, EraseOldRuns,
+		arg.Now,
+		arg.TenantID,
+		arg.EndedBefore,
+		arg.Ids,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []EraseOldRunsRow{}
+	for rows.Next() {
+		var i EraseOldRunsRow
+		if err := rows.Scan(&i.ID, &i.ExecutionID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const EraseRuns = `-- name: EraseRuns :execrows
-UPDATE runs SET args = '{}', edited_args = NULL, result = CASE WHEN result IS NULL THEN NULL ELSE '{"erased":true}' END, metadata = '{}',
-       error_details = NULL, resolve_reason = '', credential_label = ''
- WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, erased_at = coalesce(erased_at, $1::timestamptz),
+       metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
+ WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
 `
 
 type EraseRunsParams struct {
+	ErasedAt time.Time
 	TenantID uuid.UUID
 	Ids      []uuid.UUID
 }
@@ -308,11 +373,26 @@ type EraseRunsParams struct {
 // The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
 // looked at again: a refused run may have been claimed again since it was found.
 func (q *Queries) EraseRuns(ctx context.Context, db DBTX, arg EraseRunsParams) (int64, error) {
-	result, err := db.Exec(ctx, EraseRuns, arg.TenantID, arg.Ids)
+	result, err := db.Exec(ctx, EraseRuns, arg.ErasedAt, arg.TenantID, arg.Ids)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const ErasedTo = `-- name: ErasedTo :exec
+UPDATE run_erasures SET erased_to = $1, look_at = $2 WHERE tenant_id = $3
+`
+
+type ErasedToParams struct {
+	ErasedTo uuid.UUID
+	LookAt   time.Time
+	TenantID uuid.UUID
+}
+
+func (q *Queries) ErasedTo(ctx context.Context, db DBTX, arg ErasedToParams) error {
+	_, err := db.Exec(ctx, ErasedTo, arg.ErasedTo, arg.LookAt, arg.TenantID)
+	return err
 }
 
 const FinishRun = `-- name: FinishRun :many
@@ -325,7 +405,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3,
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND state = ANY ($18::text[])
    AND (sends = $19 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $20::float8 = 0 OR updated_at <= now() - make_interval(secs => $20::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type FinishRunParams struct {
@@ -444,6 +524,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -456,7 +537,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -527,6 +608,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.RequestHash,
 		&i.NamedCustomer,
 		&i.ListedState,
+		&i.ErasedAt,
 	)
 	return i, err
 }
@@ -535,7 +617,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type HandOverRunParams struct {
@@ -622,6 +704,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -639,7 +722,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type HoldRunParams struct {
@@ -741,6 +824,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -768,10 +852,64 @@ func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams)
 	return exists, err
 }
 
+const LeaveRuns = `-- name: LeaveRuns :exec
+INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT $1, left_id, $2::timestamptz FROM unnest($3::uuid[]) AS left_id
+ON CONFLICT (tenant_id, run_id) DO UPDATE SET look_at = excluded.look_at
+`
+
+type LeaveRunsParams struct {
+	TenantID uuid.UUID
+	LookAt   time.Time
+	Ids      []uuid.UUID
+}
+
+func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) error {
+	_, err := db.Exec(ctx, LeaveRuns, arg.TenantID, arg.LookAt, arg.Ids)
+	return err
+}
+
+const LeftRuns = `-- name: LeftRuns :many
+SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
+  FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+`
+
+type LeftRunsParams struct {
+	TenantID uuid.UUID
+	Now      time.Time
+	Most     int32
+}
+
+type LeftRunsRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+	Erased      bool
+}
+
+func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]LeftRunsRow, error) {
+	rows, err := db.Query(ctx, LeftRuns, arg.TenantID, arg.Now, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LeftRunsRow{}
+	for rows.Next() {
+		var i LeftRunsRow
+		if err := rows.Scan(&i.ID, &i.ExecutionID, &i.Erased); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type LetThroughParams struct {
@@ -856,6 +994,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -873,7 +1012,7 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, resolved_at, resolve_reason, credential_type, credential_label, cancel_requested, created_at, updated_at, sent_at,
        finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
-       (edited_args IS NOT NULL)::boolean AS edited
+       erased_at, (edited_args IS NOT NULL)::boolean AS edited
   FROM runs AS listed
  WHERE listed.tenant_id = $1
    AND ($2::uuid IS NULL OR listed.id < $2)
@@ -1020,6 +1159,7 @@ type ListRunsRow struct {
 	ExpiresAt       *time.Time
 	ExpiresIn       *int32
 	RequestHash     []byte
+	ErasedAt        *time.Time
 	Edited          bool
 }
 
@@ -1113,6 +1253,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,
+			&i.ErasedAt,
 			&i.Edited,
 		); err != nil {
 			return nil, err
@@ -1125,8 +1266,25 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 	return items, nil
 }
 
+const LockErasing = `-- name: LockErasing :one
+SELECT erased_to FROM run_erasures WHERE tenant_id = $1 AND look_at <= $2::timestamptz FOR UPDATE SKIP LOCKED
+`
+
+type LockErasingParams struct {
+	TenantID uuid.UUID
+	Now      time.Time
+}
+
+// No row while another process is at the tenant, and where one has been there since.
+func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParams) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, LockErasing, arg.TenantID, arg.Now)
+	var erased_to uuid.UUID
+	err := row.Scan(&erased_to)
+	return erased_to, err
+}
+
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1198,6 +1356,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.RequestHash,
 		&i.NamedCustomer,
 		&i.ListedState,
+		&i.ErasedAt,
 	)
 	return i, err
 }
@@ -1327,11 +1486,55 @@ func (q *Queries) NotifyFinished(ctx context.Context, db DBTX, ids []string) err
 	return err
 }
 
+const OldRuns = `-- name: OldRuns :many
+SELECT r.id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased FROM runs r
+ WHERE r.tenant_id = $1 AND r.id > $2::uuid AND r.id < $3::uuid ORDER BY r.id LIMIT $4
+`
+
+type OldRunsParams struct {
+	TenantID uuid.UUID
+	After    uuid.UUID
+	Before   uuid.UUID
+	Most     int32
+}
+
+type OldRunsRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+	Erased      bool
+}
+
+// Those after the place up to which all were looked at, in the order of their ids.
+func (q *Queries) OldRuns(ctx context.Context, db DBTX, arg OldRunsParams) ([]OldRunsRow, error) {
+	rows, err := db.Query(ctx, OldRuns,
+		arg.TenantID,
+		arg.After,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OldRunsRow{}
+	for rows.Next() {
+		var i OldRunsRow
+		if err := rows.Scan(&i.ID, &i.ExecutionID, &i.Erased); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type ReleaseRunParams struct {
@@ -1422,6 +1625,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1438,7 +1642,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type RequestCancelParams struct {
@@ -1517,6 +1721,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1551,10 +1756,10 @@ func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRun
 }
 
 const ResolveRun = `-- name: ResolveRun :many
-UPDATE runs SET state = $1, result = $2, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
+UPDATE runs SET state = $1, result = CASE WHEN erased_at IS NULL THEN $2 END, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type ResolveRunParams struct {
@@ -1568,6 +1773,7 @@ type ResolveRunParams struct {
 	ID            uuid.UUID
 }
 
+// A run whose result was erased gets no new one.
 func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, ResolveRun,
 		arg.State,
@@ -1646,6 +1852,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1658,7 +1865,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -1743,6 +1950,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1810,7 +2018,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.erased_at, call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
             WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
@@ -1908,6 +2116,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.RequestHash,
 			&i.Run.NamedCustomer,
 			&i.Run.ListedState,
+			&i.Run.ErasedAt,
 			&i.Target,
 		); err != nil {
 			return nil, err
@@ -1918,6 +2127,20 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 		return nil, err
 	}
 	return items, nil
+}
+
+const RunsNotLeft = `-- name: RunsNotLeft :exec
+DELETE FROM runs_left WHERE tenant_id = $1 AND run_id = ANY ($2::uuid[])
+`
+
+type RunsNotLeftParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+func (q *Queries) RunsNotLeft(ctx context.Context, db DBTX, arg RunsNotLeftParams) error {
+	_, err := db.Exec(ctx, RunsNotLeft, arg.TenantID, arg.Ids)
+	return err
 }
 
 const RunsOfCustomerLeft = `-- name: RunsOfCustomerLeft :one
@@ -2071,6 +2294,44 @@ func (q *Queries) TargetOfRun(ctx context.Context, db DBTX, arg TargetOfRunParam
 	return items, nil
 }
 
+const TenantsToLook = `-- name: TenantsToLook :many
+SELECT t.id, coalesce(e.look_at <= $1::timestamptz, true)::boolean AS due
+  FROM tenants t LEFT JOIN LATERAL (SELECT r.look_at FROM run_erasures r WHERE r.tenant_id = t.id LIMIT 1) e ON true
+ WHERE t.id > $2::uuid ORDER BY t.id LIMIT $3
+`
+
+type TenantsToLookParams struct {
+	Now   time.Time
+	After uuid.UUID
+	Most  int32
+}
+
+type TenantsToLookRow struct {
+	ID  uuid.UUID
+	Due bool
+}
+
+// Which tenants there are, after an id, and which of them may have results to erase.
+func (q *Queries) TenantsToLook(ctx context.Context, db DBTX, arg TenantsToLookParams) ([]TenantsToLookRow, error) {
+	rows, err := db.Query(ctx, TenantsToLook, arg.Now, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TenantsToLookRow{}
+	for rows.Next() {
+		var i TenantsToLookRow
+		if err := rows.Scan(&i.ID, &i.Due); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UnfinishedRuns = `-- name: UnfinishedRuns :many
 SELECT id, tenant_id FROM runs
  WHERE listed_state IS NULL AND updated_at < $1 AND (tenant_id, id) > ($2::uuid, $3::uuid)
@@ -2120,7 +2381,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, erased_at
 `
 
 type WithdrawRunParams struct {
@@ -2200,6 +2461,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.RequestHash,
 			&i.NamedCustomer,
 			&i.ListedState,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -37,9 +37,14 @@ func (j *journey) customers() {
 	j.mostIdentifiers()
 
 	j.get(j.user, 404, ada+"/erasure")
+	ofAda := order("of-ada")
+	ofAda["metadata"] = object{"customer_id": "cus_ada"}
+	j.post(j.key, 200, run, ofAda)
 	j.call(j.user, 200, http.MethodDelete, ada, nil)
 	j.erasure = ada + "/erasure"
 	j.becomes(j.erasure, "completed")
+	j.refused(j.key, 409, "RESULT_EXPIRED", http.MethodPost, run, ofAda)
+	j.get(j.user, 200, "/v1/executions/of-ada")
 	gone := customers + "/" + nobodys
 	for method, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{}, http.MethodDelete: nil} {
 		j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", method, gone, body)

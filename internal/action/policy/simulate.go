@@ -76,7 +76,7 @@ type Simulation struct {
 	Period Period
 	// Runs are those of the period, Judged those that were judged: all, or where there are
 	// more than the sample a part of them that is fair and the same each time. Skipped are
-	// those of the sample whose verb is not in the catalog any more.
+	// those of the sample whose verb is not in the catalog any more, or whose arguments were erased.
 	Runs            int64
 	Judged, Skipped int
 	Sampled         bool
@@ -257,7 +257,7 @@ func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
 		if err != nil {
 			return err
 		}
-		if subject == nil {
+		if subject == nil || r.ErasedAt != nil {
 			m.out.Skipped++
 			continue
 		}

@@ -138,9 +138,13 @@ func (c Claimed) Ref() flow.RunRef { return c.Run.ref() }
 // answer returns how the run answers the call. An answer belongs to one attempt: where
 // another call has claimed the id since, this call only reads that call's run. The error is
 // IDEMPOTENCY_KEY_REUSED where the caller takes no run with other arguments, and
-// EXECUTION_UNREADABLE where what answers the call does not open.
+// EXECUTION_UNREADABLE where what answers the call does not open, RESULT_EXPIRED where it is no
+// longer kept.
 func (c Claimed) answer(r Run) (Outcome, error) {
 	out := Outcome{Run: r, Cached: !c.Fresh || r.Attempt != c.Run.Attempt}
+	if r.ErasedAt != nil {
+		return Outcome{}, r.resultExpired()
+	}
 	if slices.Contains(r.Unreadable, unreadableResult) || r.Unreadable != nil && !bytes.Equal(r.Fingerprint, c.print) {
 		return Outcome{}, r.unreadable()
 	}

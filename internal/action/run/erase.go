@@ -15,7 +15,7 @@ import (
 // EraseOf implements customer.Holder. It empties arguments, results and metadata of the runs that
 // have ended, and what their approvals show of them. It waits for the others: a call under way
 // needs its arguments. What remains of a run says that there was a call, and its keyed fingerprint
-// keeps a repeat from running again; such a repeat gets {"erased": true} as result.
+// keeps a repeat from running again; such a repeat is RESULT_EXPIRED.
 func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, names []string, before time.Time, most int) (erased int64, waits bool, err error) {
 	low := db.FirstID(before)
 	rows, err := s.q.RunsToErase(ctx, tx, dbsqlc.RunsToEraseParams{TenantID: tenant, Names: names, Before: low, Most: int64(most)})
@@ -34,7 +34,7 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 		ids[i], executions[i] = r.ID, r.ExecutionID
 	}
 	b := &db.Batch{}
-	n := db.Queue(b, s.q.EraseRuns, dbsqlc.EraseRunsParams{TenantID: tenant, Ids: ids})
+	n := db.Queue(b, s.q.EraseRuns, dbsqlc.EraseRunsParams{TenantID: tenant, Ids: ids, ErasedAt: s.d.Now()})
 	db.Queue(b, s.q.EraseApprovals, dbsqlc.EraseApprovalsParams{TenantID: tenant, ExecutionIds: executions})
 	db.QueueExec(b, s.q.EraseEdits, dbsqlc.EraseEditsParams{TenantID: tenant, ExecutionIds: executions})
 	if err := b.SendIn(ctx, tx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/fault"
 )
 
 // What remains of an erased run is that there was a call, and that it must not run again.
@@ -48,13 +49,13 @@ func TestErasedRunKeepsNothingButItsFence(t *testing.T) {
 
 	got, err := r.Get(t.Context(), r.caller(), "e1")
 	require.NoError(t, err)
-	require.JSONEq(t, `{}`, string(got.Args))
+	require.Equal(t, first.Run.ID, got.ID)
+	require.Empty(t, got.Args)
 	require.JSONEq(t, `{}`, string(got.Metadata))
-	require.JSONEq(t, `{"erased":true}`, string(got.Result))
-	again, err := r.do("pay", "e1", args, of("u1"))
-	require.NoError(t, err)
-	require.True(t, again.Cached, "it does not run again")
-	require.Equal(t, first.Run.ID, again.Run.ID)
+	require.Empty(t, got.Result)
+	require.NotNil(t, got.ErasedAt)
+	_, err = r.do("pay", "e1", args, of("u1"))
+	require.Equal(t, fault.CodeResultExpired, fault.As(err).Code, "it does not run again")
 	other, err := r.Get(t.Context(), r.caller(), "e2")
 	require.NoError(t, err)
 	require.JSONEq(t, args, string(other.Args), "another customer's stays")

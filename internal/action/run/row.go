@@ -122,6 +122,8 @@ type Run struct {
 	ResolvedAt    *time.Time
 	ResolvedBy    *uuid.UUID
 	ResolveReason string
+	// ErasedAt is when Args, EditedArgs and Result were erased; nil while they are kept.
+	ErasedAt *time.Time
 	// Unreadable names what is stored and does not open: "args", the edited ones included, and
 	// "result". The run has none of it then, and is not sent.
 	Unreadable []string
@@ -224,7 +226,7 @@ func withoutTexts(r dbsqlc.Run) Run {
 		ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
-		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt,
+		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
 	}
 	if r.ExpiresIn != nil {
 		in := time.Duration(*r.ExpiresIn) * time.Second

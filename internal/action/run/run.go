@@ -204,9 +204,15 @@ type Config struct {
 	PublicURL string
 	// Sends is how many calls to providers this process makes at once (DefaultSends).
 	Sends int
+	// ResultsKept is how long arguments and results are kept after the end of their run
+	// (DefaultResultsKept).
+	ResultsKept time.Duration
 	// Patience is how long a step waits for its call before it is said to be under way (1 s).
 	Patience time.Duration
 }
+
+// DefaultResultsKept is how long results are kept where the operator says nothing.
+const DefaultResultsKept = 30 * 24 * time.Hour
 
 func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, v time.Duration) {
@@ -221,6 +227,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SweepAfter, 10*time.Second)
 	// Most providers answer sooner, and then the workflow needs no second task.
 	set(&c.Patience, time.Second)
+	set(&c.ResultsKept, DefaultResultsKept)
 	if c.Sends == 0 {
 		c.Sends = DefaultSends
 	}

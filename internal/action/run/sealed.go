@@ -74,6 +74,12 @@ const (
 func opened(key *datakey.Key, row dbsqlc.Run) Run {
 	r := withoutTexts(row)
 	r.key = key
+	if r.ErasedAt != nil {
+		if row.EditedArgs != nil {
+			r.EditedArgs = json.RawMessage{}
+		}
+		return r
+	}
 	var args, edited, result error
 	r.Args, args = r.open(datakey.RunArgs, &row.Args)
 	r.EditedArgs, edited = r.open(datakey.RunEditedArgs, row.EditedArgs)

@@ -68,8 +68,12 @@ func moves() []move {
 		{"FinishRun", []State{StateSending, StateClaimed}, []State{StateOutcomeUnknown}},
 		{"HandOverRun", []State{StateClaimed, StateSending, StatePending, StateIntercepted}, nil},
 		{"MarkAlive", []State{StateSending}, nil},
-		// What a customer's calls contain is erased when they have ended.
+		// What a customer's calls contain is erased when they have ended, and that of all some time
+		// after.
 		{"EraseRuns", []State{
+			StateBlocked, StateRefused, StateRejected, StateExpired, StateCancelled, StateIntercepted, StateExecuted, StateFailed, StateOutcomeUnknown,
+		}, nil},
+		{"EraseOldRuns", []State{
 			StateBlocked, StateRefused, StateRejected, StateExpired, StateCancelled, StateIntercepted, StateExecuted, StateFailed, StateOutcomeUnknown,
 		}, nil},
 	}

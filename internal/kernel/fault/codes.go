@@ -64,6 +64,7 @@ const (
 	CodeApprovalNotPending  Code = "APPROVAL_NOT_PENDING"
 	CodeConflict            Code = "CONFLICT"
 	CodeExecutionUnreadable Code = "EXECUTION_UNREADABLE"
+	CodeResultExpired       Code = "RESULT_EXPIRED"
 
 	CodePreconditionFailed Code = "PRECONDITION_FAILED"
 
@@ -137,6 +138,7 @@ func Table() []Spec {
 		{CodeApprovalNotPending, http.StatusConflict, "The approval no longer waits for a decision.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
 		{CodeExecutionUnreadable, http.StatusConflict, "What is stored of this execution cannot be read.", "The stored arguments or result do not open under the tenant's key: the row or the key was changed or restored. A repeat, an approval or an edit needs them; reading, rejecting, cancelling and resolving do not."},
+		{CodeResultExpired, http.StatusConflict, "The result of this execution is no longer kept.", "The call is a repeat of an execution that ended more than 30 days ago, or whose customer was erased. Nothing ran; `status` says how it ended. Another call takes another id."},
 		{CodePreconditionFailed, http.StatusPreconditionFailed, "The resource is not as If-Match or If-None-Match expects it. Read it again.", "The `ETag` of the resource is not one that `If-Match` names, or is one that `If-None-Match` names. Nothing changed."},
 		{CodeInvalidMap, http.StatusUnprocessableEntity, "The definition of the Map is not valid.", "`details` names all faults of the definition, each by the JSON Pointer of its place."},
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},

@@ -198,7 +198,7 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL},
+	a.runs, err = run.New(run.Config{OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL, ResultsKept: time.Duration(a.cfg.ResultDays) * 24 * time.Hour},
 		run.Deps{DB: a.pool, Targets: targets, Engine: a.engine, Approvals: a.approvals, Journal: a.journal, Notices: a.notices, Keys: a.vault, Log: a.log, Quotas: a.quotas})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"agentruntime/internal/action/run"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
@@ -27,6 +28,7 @@ const digestEvery = time.Minute
 func (a *App) workerJobs() []job {
 	return []job{
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
+		{"erase old results", run.EraseEvery, a.runs.EraseOld},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},
 		{"forget idempotency keys", idempotency.ForgetEvery, func(ctx context.Context) error { return idempotency.Forget(ctx, a.pool, time.Now()) }},

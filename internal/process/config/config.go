@@ -90,6 +90,8 @@ type Config struct {
 	// RateLimitCeilings the most that it may set: minute=600,hour=20000,day=200000.
 	RateLimits        map[string]int64 `env:"RATE_LIMITS" envKeyValSeparator:"="`
 	RateLimitCeilings map[string]int64 `env:"RATE_LIMIT_CEILINGS" envKeyValSeparator:"="`
+	// ResultDays is for how many days the arguments and the result of a run are kept after its end.
+	ResultDays int `env:"RESULT_RETENTION_DAYS" envDefault:"30"`
 	// AddressRateLimit is how many requests without a valid credential one address may make in
 	// a minute.
 	AddressRateLimit int32 `env:"ADDRESS_RATE_LIMIT" envDefault:"600"`
@@ -153,6 +155,9 @@ func (c Config) Check(need ...Need) error {
 	}
 	if c.AddressRateLimit < 1 {
 		bad("ADDRESS_RATE_LIMIT must be at least 1")
+	}
+	if c.ResultDays < 1 || c.ResultDays > 3650 {
+		bad("RESULT_RETENTION_DAYS must be between 1 and 3650")
 	}
 	if c.StartLane != "eager" && c.StartLane != "split" {
 		bad("START_LANE must be eager or split, not %q", c.StartLane)

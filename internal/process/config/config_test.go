@@ -28,7 +28,7 @@ func allNeeds() []config.Need {
 func complete() config.Config {
 	return config.Config{
 		Env: "production", DatabaseURL: "postgres://app@db/agentruntime", MigrateURL: "postgres://owner@db/agentruntime",
-		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second, MaxConnections: 16, AddressRateLimit: 1,
+		TemporalAddress: "temporal:7233", StartLane: "split", ProviderTimeout: 20 * time.Second, MaxConnections: 16, AddressRateLimit: 1, ResultDays: 30,
 		VaultKeys: "v1:" + key, KeyPepper: key, JWTSeed: key, CodecKey: key, AuditSeed: key,
 		CodecOrigins: []string{"https://temporal.example.com"}, CodecKeysURL: "https://id.example.com/keys", CodecIssuer: "https://id.example.com",
 		CodecAudience: "codec", CodecClaim: "groups=operators",
@@ -109,6 +109,7 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"no requests":        {func(c *config.Config) { c.RateLimits = map[string]int64{"minute": 0} }, "RATE_LIMITS: minute must be a number from 1"},
 		"too many requests":  {func(c *config.Config) { c.RateLimitCeilings = map[string]int64{"day": 1 << 31} }, "RATE_LIMIT_CEILINGS: day must be a number from 1"},
 		"a ceiling below":    {func(c *config.Config) { c.RateLimitCeilings = map[string]int64{"hour": 19_999} }, "RATE_LIMIT_CEILINGS must not be below RATE_LIMITS"},
+		"no days":            {func(c *config.Config) { c.ResultDays = 0 }, "RESULT_RETENTION_DAYS must be between 1 and 3650"},
 		"no request unknown": {func(c *config.Config) { c.AddressRateLimit = 0 }, "ADDRESS_RATE_LIMIT must be at least 1"},
 
 		"no database":         {func(c *config.Config) { c.DatabaseURL = "" }, "DATABASE_URL is required"},
@@ -188,7 +189,7 @@ func TestConfigurationOfRateLimits(t *testing.T) {
 
 func TestConfigurationOfUnusedPartsIsNotRequired(t *testing.T) {
 	t.Parallel()
-	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second, MaxConnections: 16, AddressRateLimit: 1}
+	bare := config.Config{Env: "production", StartLane: "split", ProviderTimeout: time.Second, MaxConnections: 16, AddressRateLimit: 1, ResultDays: 30}
 	require.NoError(t, bare.Check())
 	for _, need := range allNeeds() {
 		require.Error(t, bare.Check(need), need)
