@@ -149,3 +149,19 @@ func TestRefusedCancelAndResolveAreRecorded(t *testing.T) {
 	require.Equal(t, "run.refused read executed x CONFLICT 1, run.refused read executed x CONFLICT 1", r.noted())
 	require.Equal(t, "cancel,resolve", r.text(`SELECT string_agg(details->>'operation', ',' ORDER BY id) FROM audit_records WHERE action = 'run.refused'`))
 }
+
+func TestRunKeepsItsSessionAndMetadata(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"one", "two"} {
+		_, err := r.do("pay", id, `{}`, func(q *run.Request) { q.SessionID, q.Metadata = "s-"+id, json.RawMessage(`{"why":"`+id+`"}`) })
+		require.NoError(t, err)
+	}
+	listed, _, err := r.List(t.Context(), r.caller(), run.Filter{SessionID: "s-two", Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	kept, err := r.Get(t.Context(), r.caller(), "two")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"why":"two"}`, string(kept.Metadata))
+	require.Equal(t, "one s-one,two s-two", r.text(`SELECT string_agg(DISTINCT execution_id || ' ' || session_id, ',') FROM audit_records WHERE execution_id IS NOT NULL`))
+}
