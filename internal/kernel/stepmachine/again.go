@@ -1,0 +1,247 @@
+package stepmachine
+
+import (
+	"slices"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// afterwards takes an event after the end: a failed execution can be taken up again, and an
+// outcome that nobody knew can become known before that.
+func (m *machine) afterwards(e Event) {
+	switch e := e.(type) {
+	case Resolved:
+		m.resolved(e.CallEnd)
+	case Again:
+		if CanGoOn(m.p, m.s, e) == nil {
+			m.again(e)
+		}
+	default: // it comes too late
+	}
+}
+
+// CanGoOn returns nil where Again takes the execution up, and otherwise a *fault.Error that
+// says why it may not: CONFLICT for the execution, VALIDATION_ERROR for the step or an edit.
+// It does not check edits against the schema of a verb.
+func CanGoOn(p *Program, s *State, a Again) error {
+	switch {
+	case s.Ending == nil || s.Ending.Phase != endFinished || s.Ending.Status != StatusFailed:
+		return fault.New(fault.CodeConflict, "Only an execution that has failed goes on.")
+	case s.Compensations > 0:
+		return fault.New(fault.CodeConflict, "Steps of this execution were undone. Start a new one.")
+	}
+	if a.FromStep != "" {
+		b, _ := p.rewindable(s, a.FromStep)
+		if b == nil {
+			return fault.Invalid("/from_step", "from_step", "must be the id of the failed step, or of one before it in its block or in a block around it")
+		}
+		if b.Task != nil && len(unknown(b.Task, nil)) > 0 {
+			return fault.New(fault.CodeConflict, "The outcome of a call is not known. Resolve it first.")
+		}
+	}
+	for _, e := range a.Edits {
+		if err := p.mayEdit(s, e.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayEdit returns nil where the input of the step may be edited.
+func (p *Program) mayEdit(s *State, id string) error {
+	path := "/edits/" + fault.PointerToken(id)
+	step := p.ids[id]
+	switch {
+	case step == nil:
+		return fault.Invalid(path, "unknown_step", "is not the id of a step of this Map")
+	case !hasInput(step):
+		return fault.Invalid(path, "no_input", "has no input that can be edited")
+	case s.wrote(s.Root, id):
+		return fault.Invalid(path, "already_done", "has already changed something. It is not run again")
+	}
+	return nil
+}
+
+// hasInput reports whether the step works with one input.
+func hasInput(step *mapdef.Step) bool {
+	return slices.Contains(expressionsOf(step), fieldInput) && step.Do.Type() != mapdef.TypeParallel
+}
+
+// wrote reports whether the step has changed something, or may have.
+func (s *State) wrote(t *Task, id string) bool {
+	if t == s.Root && s.Results[id] != nil && s.Results[id].Wrote {
+		return true
+	}
+	for _, b := range t.Blocks {
+		if r := b.Results[id]; r != nil && r.Wrote {
+			return true
+		}
+		if b.Task == nil {
+			continue
+		}
+		if s.wrote(b.Task, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// rewindable returns the block of the kept tree that the step is in, and its place; nil where
+// it has not run there, or its block is over.
+func (p *Program) rewindable(s *State, id string) (*Block, int) {
+	var find func(t *Task) (*Block, int)
+	find = func(t *Task) (*Block, int) {
+		for _, b := range t.Blocks {
+			steps := p.lists[b.Path]
+			for i := range min(b.Pos+1, len(steps)) {
+				if steps[i].ID == id {
+					return b, i
+				}
+			}
+			if b.Task == nil {
+				continue
+			}
+			if found, i := find(b.Task); found != nil {
+				return found, i
+			}
+		}
+		return nil, 0
+	}
+	return find(s.Root)
+}
+
+// again takes the execution up from its failed steps.
+func (m *machine) again(a Again) {
+	m.s.Ending = nil
+	m.s.Edits = slices.Clone(a.Edits)
+	if d := m.p.def.Limits.MaxDuration.Std(); d > 0 {
+		m.startTimer(m.s.Root, TimerDuration, m.now.Add(d))
+	}
+	if b, i := m.p.rewindable(m.s, a.FromStep); b != nil && a.FromStep != "" {
+		m.rewind(b, i)
+	}
+	if len(m.s.Root.Blocks) == 0 {
+		m.declare(0)
+		return
+	}
+	for _, b := range m.s.Root.Blocks {
+		b.Failed = nil
+		if b.Ended {
+			m.mapBlockEnded(b)
+			continue
+		}
+		m.reviveBlock(b)
+	}
+}
+
+// rewind takes a block back to an earlier step. Steps in between that have changed something
+// are not run again.
+func (m *machine) rewind(b *Block, to int) {
+	if b.Task != nil {
+		m.remember(b.Task)
+		m.drop(b.Task)
+		b.Task = nil
+	}
+	b.Redo, b.Pos, b.Ended = b.Pos, to, false
+	for _, step := range m.p.lists[b.Path][to:b.Redo] {
+		if r := m.results(b)[step.ID]; r != nil && !r.Wrote && r.Attempt > 0 {
+			m.attempted(Key{step.Pointer, b.Iteration}, r.Attempt)
+		}
+	}
+}
+
+// remember keeps the numbers of the calls in a part of the tree that begins again.
+func (m *machine) remember(t *Task) {
+	switch {
+	case t.Attempt == 0:
+	case t.Final || t.Phase == phaseDone:
+		// The next call has the number of the last one, so it is the same run.
+		m.attempted(t.Key, t.Attempt-1)
+	default:
+		m.attempted(t.Key, t.Attempt)
+	}
+	for _, b := range t.Blocks {
+		if b.Task != nil {
+			m.remember(b.Task)
+		}
+	}
+}
+
+func (m *machine) attempted(k Key, n int) {
+	if n == 0 {
+		return
+	}
+	if m.s.Attempts == nil {
+		m.s.Attempts = map[string]int{}
+	}
+	m.s.Attempts[k.String()] = n
+}
+
+// reuse ends a step that runs again after a rewind, if it has changed something before.
+func (m *machine) reuse(t *Task) bool {
+	b := t.block
+	if b.Pos >= b.Redo {
+		return false
+	}
+	r := m.results(b)[m.p.id(t)]
+	if r == nil || !r.Wrote {
+		return false
+	}
+	t.Wrote, t.Error, t.Attempt = true, r.Error, r.Attempt
+	m.finish(t, r.Status, r.Output)
+	return true
+}
+
+func (m *machine) reviveBlock(b *Block) {
+	switch {
+	case b.Ended:
+	case b.Task == nil:
+		m.ready(b)
+	default:
+		m.revive(b.Task)
+	}
+}
+
+// revive lets a task of the kept tree go on: a block from where it is, a step from its
+// beginning.
+func (m *machine) revive(t *Task) {
+	failed := t.Phase == phaseFailed
+	switch {
+	case t.Phase == phaseUnknown:
+		return // Resolved goes on
+	case t.Phase == phaseDone:
+		m.complete(t, *t.Output)
+		return
+	case len(t.Blocks) > 0:
+		m.reviveInside(t, failed)
+		return
+	case t.Phase == phaseStopped && t.Loop != nil && t.Asks != "":
+		m.limit(t)
+		m.evaluate(t, t.Asks) // between two iterations
+		return
+	}
+	b := t.block
+	m.remember(t)
+	m.unindex(t)
+	b.Task = nil
+	m.ready(b)
+}
+
+// reviveInside lets the blocks of a task go on. One that was given up for good stays so.
+func (m *machine) reviveInside(t *Task, failed bool) {
+	t.Error = nil
+	m.enter(t, phaseInside)
+	if t.Blocks[0].Caught != nil {
+		t.Error = t.Blocks[0].Caught
+		m.enter(t, phaseHandling)
+	}
+	m.limit(t)
+	for _, b := range slices.Clone(t.Blocks) {
+		if b.Failed != nil && !failed {
+			continue
+		}
+		b.Failed = nil
+		m.reviveBlock(b)
+	}
+}

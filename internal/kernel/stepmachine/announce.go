@@ -1,0 +1,36 @@
+package stepmachine
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// announce emits an event. Its id is derived, so that the same step never emits two. A dry
+// run emits none.
+func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
+	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(m.s.Execution+t.still().String())).String()
+	if !m.s.DryRun {
+		m.do(Emit{Ref: t.still(), ID: id, Type: do.Event, Data: *t.Input})
+	}
+	m.complete(t, object([]Named{{"event_id", Text(id)}}))
+}
+
+// escalate hands over to people, and may wait for them. A dry run does neither.
+func (m *machine) escalate(t *Task, do *mapdef.DoEscalate) {
+	var reason string
+	_ = json.Unmarshal(t.Input.raw(), &reason) // a text, by its evaluation
+	if m.s.DryRun {
+		m.complete(t, Value{})
+		return
+	}
+	m.do(Escalate{Ref: t.still(), Reason: reason, Wait: do.Wait})
+	if !do.Wait {
+		m.complete(t, Value{})
+		return
+	}
+	m.enter(t, phaseEscalated)
+	m.record(t, StepWaiting, nil, nil)
+}

@@ -1,0 +1,301 @@
+package stepmachine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// Ref names one step of an execution, in one iteration of each loop around it.
+type Ref struct {
+	// Path is the JSON Pointer of the step in the definition; "" for the Map itself.
+	Path string `json:"path"`
+	// Iteration has the indices of the loops around the step, outermost first: "17", "2.17".
+	Iteration string `json:"iteration,omitempty"`
+	// Attempt counts the calls of the step, from 1. It rises only after an end that provably
+	// had no effect. 0 for steps that call nothing.
+	Attempt int `json:"attempt,omitempty"`
+}
+
+// String returns the reference as one text: "/steps/3@2.17#1".
+func (r Ref) String() string {
+	text := r.Path
+	if r.Iteration != "" {
+		text += "@" + r.Iteration
+	}
+	if r.Attempt > 0 {
+		text += fmt.Sprintf("#%d", r.Attempt)
+	}
+	return text
+}
+
+// Command is what the caller has to do after an event, in the order of the list. Each that
+// begins something has one event as its answer.
+type Command interface {
+	// Name returns the name of the command, for traces and logs.
+	Name() string
+}
+
+// StartVerb calls a verb, under the run id that the caller derives from Ref. VerbEnded
+// answers.
+type StartVerb struct {
+	Ref          Ref    `json:"ref"`
+	Verb         string `json:"verb"`
+	Args         Value  `json:"args"`
+	CredentialID string `json:"credential_id,omitempty"`
+	// Deadline is when the call must have been sent and answered. A wait for people does not
+	// count; the caller adds it.
+	Deadline time.Time `json:"deadline"`
+	// DryRun: a read runs, a write is intercepted.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// StartModel has a model do the step. ModelEnded answers.
+type StartModel struct {
+	Ref      Ref         `json:"ref"`
+	Type     mapdef.Type `json:"type"`
+	Input    Value       `json:"input"` // an object: the evaluated fields of the step
+	Deadline time.Time   `json:"deadline"`
+	DryRun   bool        `json:"dry_run,omitempty"`
+}
+
+// StartMap starts another Map. MapEnded answers, at once where Wait is false.
+type StartMap struct {
+	Ref     Ref    `json:"ref"`
+	MapID   string `json:"map_id"`
+	Version int    `json:"version,omitempty"` // 0: the published one
+	Payload Value  `json:"payload"`
+	Wait    bool   `json:"wait,omitempty"`
+	DryRun  bool   `json:"dry_run,omitempty"`
+}
+
+// StopCall ends a call of a verb, a model or a Map as soon as possible. Its usual answer
+// still comes, and tells what has happened: cancelled, ended before, or outcome unknown.
+type StopCall struct {
+	Ref Ref `json:"ref"`
+}
+
+// Evaluate evaluates an expression that reads stored values or needs the sandbox, by
+// Program.Evaluate. Evaluated answers.
+type Evaluate struct {
+	Ref   Ref    `json:"ref"`
+	What  string `json:"what"` // the field of the step
+	Scope Scope  `json:"scope"`
+}
+
+// StartTimer asks for a TimerFired at a time.
+type StartTimer struct {
+	Ref   Ref       `json:"ref"`
+	Timer Timer     `json:"timer"`
+	At    time.Time `json:"at"`
+}
+
+// CancelTimer takes a StartTimer back.
+type CancelTimer struct {
+	Ref   Ref   `json:"ref"`
+	Timer Timer `json:"timer"`
+}
+
+// Timer says what a timer of a step is for.
+type Timer string
+
+// The timers of a step.
+const (
+	TimerTimeout  Timer = "timeout"  // of the step
+	TimerEvent    Timer = "event"    // until an event has to come
+	TimerApproval Timer = "approval" // until people have to decide
+	TimerRetry    Timer = "retry"    // until the next attempt
+	TimerWait     Timer = "wait"     // of a wait step
+	TimerDuration Timer = "duration" // of the whole execution, with the empty Ref
+)
+
+// AskApproval asks people. Decided answers.
+type AskApproval struct {
+	Ref          Ref                   `json:"ref"`
+	Title        string                `json:"title"`
+	Payload      Value                 `json:"payload"`
+	Approvers    []governance.Approver `json:"approvers,omitempty"`
+	Required     int                   `json:"required"`
+	Form         json.RawMessage       `json:"form,omitempty"`
+	SelfApproval bool                  `json:"self_approval,omitempty"`
+	ExpiresAt    time.Time             `json:"expires_at"`
+}
+
+// CloseApproval closes an approval that has no decision: it expired, or nothing asks for it
+// any longer. In the first case Decided answers, with the decision if there was one.
+type CloseApproval struct {
+	Ref     Ref  `json:"ref"`
+	Expired bool `json:"expired,omitempty"`
+}
+
+// AwaitEvent asks for EventArrived with each event of the type, those since a time included.
+type AwaitEvent struct {
+	Ref       Ref       `json:"ref"`
+	Type      string    `json:"type"`
+	Correlate string    `json:"correlate,omitempty"` // "": any
+	Since     time.Time `json:"since"`
+}
+
+// StopAwaiting takes an AwaitEvent back.
+type StopAwaiting struct {
+	Ref Ref `json:"ref"`
+}
+
+// Emit emits an event with this id.
+type Emit struct {
+	Ref  Ref    `json:"ref"`
+	ID   string `json:"id"`
+	Type string `json:"type"`
+	Data Value  `json:"data"`
+}
+
+// Escalate hands over to people.
+type Escalate struct {
+	Ref    Ref    `json:"ref"`
+	Reason string `json:"reason"`
+	Wait   bool   `json:"wait,omitempty"` // the Map waits for the signal "handled"
+}
+
+// StoreValue keeps a value that is too large for the state. A second one with the same id
+// takes its place.
+type StoreValue struct {
+	ID    string `json:"id"`
+	Value Value  `json:"value"`
+}
+
+// StoreIteration keeps the end of one iteration of a foreach. The output of the foreach can
+// be made of these: then it is stored under Output.
+type StoreIteration struct {
+	Ref    Ref    `json:"ref"` // of the foreach
+	Index  int    `json:"index"`
+	Output Value  `json:"output"`
+	Error  *Error `json:"error,omitempty"` // of an iteration that failed and was skipped
+}
+
+// RecordStep writes how far a step is. The last one of a Ref counts.
+type RecordStep struct {
+	Ref     Ref         `json:"ref"`
+	ID      string      `json:"id"`
+	Type    mapdef.Type `json:"type"`
+	Status  StepStatus  `json:"status"`
+	Input   *Value      `json:"input,omitempty"`
+	Output  *Value      `json:"output,omitempty"`
+	Error   *Error      `json:"error,omitempty"`
+	Began   time.Time   `json:"began"`
+	Ended   time.Time   `json:"ended,omitzero"`
+	Waiting string      `json:"waiting,omitempty"` // what for, where the step waits
+}
+
+// RecordChange adds an intercepted write to the change set of a dry run.
+type RecordChange struct {
+	Seq  int    `json:"seq"` // from 1, the order in which the changes are applied
+	Ref  Ref    `json:"ref"`
+	Verb string `json:"verb"`
+	Args Value  `json:"args"`
+	// DependsOn are the changes whose invented results the arguments were built from.
+	DependsOn []int `json:"depends_on,omitempty"`
+}
+
+// KeepCompensation keeps the call that undoes a completed step until Compensate names it.
+type KeepCompensation struct {
+	Seq  int    `json:"seq"` // from 1, in the order in which the steps completed
+	Ref  Ref    `json:"ref"` // of the completed step
+	Verb string `json:"verb"`
+	Args Value  `json:"args"`
+	// Error is why the arguments could not be made; nil where they could.
+	Error *Error `json:"error,omitempty"`
+}
+
+// Compensate makes the kept call. CompensationEnded answers.
+type Compensate struct {
+	Seq      int       `json:"seq"`
+	Attempt  int       `json:"attempt"`
+	Deadline time.Time `json:"deadline"`
+}
+
+// Continue asks for a Continued event at once: the machine has more to do than it does after
+// one event.
+type Continue struct{}
+
+// Finish ends the execution. It is the last command.
+type Finish struct {
+	Status Status `json:"status"` // completed, failed or cancelled
+	Output Value  `json:"output"`
+	Error  *Error `json:"error,omitempty"`
+	// Actions is how many calls of verb steps were sent.
+	Actions int `json:"actions"`
+	// Unknown are the calls whose outcome is not known. They were not compensated.
+	Unknown []Ref `json:"unknown,omitempty"`
+	// Compensated is how many steps were undone; NotCompensated lists the kept calls that
+	// failed.
+	Compensated    int   `json:"compensated,omitempty"`
+	NotCompensated []int `json:"not_compensated,omitempty"`
+	// OnFailureError is why on_failure failed; nil where it did not.
+	OnFailureError *Error `json:"on_failure_error,omitempty"`
+}
+
+// Name returns the name of the command.
+func (StartVerb) Name() string { return "start_verb" }
+
+// Name returns the name of the command.
+func (StartModel) Name() string { return "start_model" }
+
+// Name returns the name of the command.
+func (StartMap) Name() string { return "start_map" }
+
+// Name returns the name of the command.
+func (StopCall) Name() string { return "stop_call" }
+
+// Name returns the name of the command.
+func (Evaluate) Name() string { return "evaluate" }
+
+// Name returns the name of the command.
+func (StartTimer) Name() string { return "start_timer" }
+
+// Name returns the name of the command.
+func (CancelTimer) Name() string { return "cancel_timer" }
+
+// Name returns the name of the command.
+func (AskApproval) Name() string { return "ask_approval" }
+
+// Name returns the name of the command.
+func (CloseApproval) Name() string { return "close_approval" }
+
+// Name returns the name of the command.
+func (AwaitEvent) Name() string { return "await_event" }
+
+// Name returns the name of the command.
+func (StopAwaiting) Name() string { return "stop_awaiting" }
+
+// Name returns the name of the command.
+func (Emit) Name() string { return "emit" }
+
+// Name returns the name of the command.
+func (Escalate) Name() string { return "escalate" }
+
+// Name returns the name of the command.
+func (StoreValue) Name() string { return "store_value" }
+
+// Name returns the name of the command.
+func (StoreIteration) Name() string { return "store_iteration" }
+
+// Name returns the name of the command.
+func (RecordStep) Name() string { return "record_step" }
+
+// Name returns the name of the command.
+func (RecordChange) Name() string { return "record_change" }
+
+// Name returns the name of the command.
+func (KeepCompensation) Name() string { return "keep_compensation" }
+
+// Name returns the name of the command.
+func (Compensate) Name() string { return "compensate" }
+
+// Name returns the name of the command.
+func (Continue) Name() string { return "continue" }
+
+// Name returns the name of the command.
+func (Finish) Name() string { return "finish" }

@@ -1,0 +1,100 @@
+package stepmachine
+
+import (
+	"net/http"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// Error is why a step, or an execution, has failed: what expressions, catch blocks and callers
+// see.
+type Error struct {
+	Type   string `json:"type"` // of RFC 9457
+	Code   string `json:"code"`
+	Status int    `json:"status"` // of HTTP, for callers that know no codes
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	// Instance is the JSON Pointer of the step that failed first.
+	Instance  string `json:"instance"`
+	Retryable bool   `json:"retryable"`
+	// RetryAfterMS is how many milliseconds a provider asked to wait; 0 where it did not.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+}
+
+// The codes that mapdef does not name, because no step has one of its own.
+const (
+	codeOutcomeUnknown = string(fault.CodeOutcomeUnknown)
+	codeInternal       = string(fault.CodeInternal)
+)
+
+// errorType begins the type of an error; its code follows.
+const errorType = "urn:agentruntime:error:"
+
+// newError returns an error with the title and the status of its code.
+func newError(code, detail string) *Error {
+	e := &Error{Type: errorType + code, Code: code, Detail: detail}
+	spec := fault.Code(code).Spec()
+	if string(spec.Code) == code {
+		e.Status, e.Title = spec.Status, spec.Message
+		return e
+	}
+	switch code {
+	case mapdef.CodeStepTimeout, mapdef.CodeWaitTimeout, mapdef.CodeDurationLimit, mapdef.CodeApprovalExpired:
+		e.Status = http.StatusGatewayTimeout
+	case mapdef.CodeApprovalRejected:
+		e.Status = http.StatusForbidden
+	default:
+		e.Status = http.StatusUnprocessableEntity
+	}
+	e.Title = titles(code)
+	return e
+}
+
+// titles returns the title of a code that is the machine's own; "" for others.
+func titles(code string) string {
+	switch code {
+	case mapdef.CodeStepTimeout:
+		return "The step took too long."
+	case mapdef.CodeWaitTimeout:
+		return "No such event came in time."
+	case mapdef.CodeDurationLimit:
+		return "The execution took too long."
+	case mapdef.CodeStepsLimit:
+		return "The execution began too many steps."
+	case mapdef.CodeActionsLimit:
+		return "The execution made too many calls."
+	case mapdef.CodeLoopLimit:
+		return "The loop did not end."
+	case mapdef.CodeItemsLimit:
+		return "The loop has too many items."
+	case mapdef.CodeResultMismatch:
+		return "The result does not fit its schema."
+	case mapdef.CodeApprovalRejected:
+		return "The approval was rejected."
+	case mapdef.CodeApprovalExpired:
+		return "Nobody decided in time."
+	default:
+		return "The expression has no value."
+	}
+}
+
+// at returns the error with the instance, unless it has one.
+func (e *Error) at(pointer string) *Error {
+	if e.Instance != "" {
+		return e
+	}
+	c := *e
+	c.Instance = pointer
+	return &c
+}
+
+// value returns the error as expressions see it.
+func (e *Error) value() Value {
+	raw, err := exactjson.Encode(e)
+	if err != nil { // a struct of texts and numbers is always JSON
+		return Value{}
+	}
+	return Value{JSON: raw}
+}

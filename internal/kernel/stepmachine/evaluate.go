@@ -1,0 +1,224 @@
+package stepmachine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentruntime/internal/kernel/expression"
+)
+
+// evaluate evaluates a field of the task's step, and goes on in evaluated: now, or after the
+// caller's Evaluated.
+func (m *machine) evaluate(t *Task, what string) { m.evaluateOn(t, what, nil) }
+
+// evaluateOn evaluates with a value for ".".
+func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
+	field := m.field(t, what)
+	refs := field.References()
+	scope := m.scope(t, refs, dot)
+	if t.Compensation != nil {
+		scope = t.Compensation.with(m.p.id(t), t.Output)
+	}
+	m.asks(t, what, scope.invented())
+	if v, ok := m.passed(t, field); ok {
+		m.evaluated(t, v, nil)
+		return
+	}
+	if !scope.referred() {
+		v, err := here(field, scope)
+		if !errors.Is(err, errElsewhere) {
+			m.evaluated(t, v, err)
+			return
+		}
+	}
+	if t.Phase != phaseSettling {
+		m.enter(t, phaseEvaluating)
+	}
+	m.do(Evaluate{t.ref().still(), what, scope})
+}
+
+// asks notes what the task evaluates.
+func (m *machine) asks(t *Task, what string, invented []int) { t.Asks, t.Invented = what, invented }
+
+// field returns the field of a step, or of the Map.
+func (m *machine) field(t *Task, what string) evaluable {
+	if t.isMap() {
+		return m.p.mapExpression(what)
+	}
+	return m.p.expression(m.p.step(t), what)
+}
+
+// errElsewhere: the expression needs the sandbox.
+var errElsewhere = errors.New("evaluate an expression: it needs the sandbox")
+
+// noSandbox is the sandbox of a machine that has none.
+type noSandbox struct{}
+
+// Run implements expression.Sandbox.
+func (noSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
+	return nil, errElsewhere
+}
+
+// here evaluates in this process. The error is errElsewhere, or a *expression.Failure.
+func here(field evaluable, scope Scope) (Value, error) {
+	roots, err := scope.roots(nil)
+	if err != nil {
+		return Value{}, err
+	}
+	raw, err := field.eval(context.Background(), noSandbox{}, roots)
+	if err != nil {
+		return Value{}, err
+	}
+	return Of(raw), nil
+}
+
+// Evaluate does what the command asks for. Its error is that of the sandbox, or of load, which
+// returns stored values: the caller tries again. What is wrong with the expression is in the
+// event.
+func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Evaluate, load func(Stored) (json.RawMessage, error)) (Evaluated, error) {
+	e := Evaluated{Ref: c.Ref, What: c.What}
+	roots, err := c.Scope.roots(load)
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s of %s: %w", c.What, c.Ref, err)
+	}
+	var field evaluable
+	if c.Ref.Path == "" {
+		field = p.mapExpression(c.What)
+	} else {
+		field = p.expression(p.steps[c.Ref.Path], c.What)
+	}
+	raw, err := field.eval(ctx, sandbox, roots)
+	if failure, ok := errors.AsType[*expression.Failure](err); ok {
+		e.Failure = failure
+		return e, nil
+	}
+	if err != nil {
+		return e, fmt.Errorf("evaluate %s of %s: %w", c.What, c.Ref, err)
+	}
+	e.Value = Of(raw)
+	return e, nil
+}
+
+// passed returns the value of a field that only passes on a value which is stored: it is not
+// loaded for that.
+func (m *machine) passed(t *Task, field evaluable) (Value, bool) {
+	f, ok := field.(valueField)
+	if !ok {
+		return Value{}, false
+	}
+	expr := f.Template().Single()
+	if expr == nil {
+		return Value{}, false
+	}
+	var v *Value
+	parts := strings.Split(strings.TrimSpace(expr.Source()), ".")
+	switch {
+	case len(parts) == 1 && parts[0] == "trigger_data":
+		v = &m.s.TriggerData
+	case len(parts) == 1 && parts[0] == "item":
+		v = t.item()
+	case len(parts) == 2 && parts[0] == "vars":
+		v = m.variable(parts[1])
+	case len(parts) == 3 && parts[0] == "steps" && parts[2] == string(expression.Output):
+		if step, found := m.stepScope(t, parts[1]); found {
+			v = step.Output
+		}
+	}
+	if v == nil || !v.referred() {
+		return Value{}, false
+	}
+	return *v, true
+}
+
+// wasEvaluated takes the caller's answer.
+func (m *machine) wasEvaluated(e Evaluated) {
+	t := m.task(e.Ref.still(), phaseEvaluating, phaseSettling)
+	if t == nil || t.Asks != e.What {
+		return
+	}
+	var err error
+	if e.Failure != nil {
+		err = e.Failure
+	}
+	m.evaluated(t, e.Value, err)
+}
+
+// evaluated goes on with the value of the field that the task has asked for.
+func (m *machine) evaluated(t *Task, v Value, err error) {
+	what := t.Asks
+	v.Invented = union(v.Invented, t.Invented)
+	m.asks(t, "", nil)
+	if err != nil {
+		m.notEvaluated(t, what, err)
+		return
+	}
+	v = m.fit(v, t.still().String()+":"+what)
+	switch {
+	case t.isMap():
+		m.mapEvaluated(t, what, v)
+	case what == fieldSkipIf:
+		m.mayBegin(t, v.isTrue())
+	case what == fieldMock:
+		m.mocked(t, v)
+	case what == fieldDefault:
+		m.finish(t, StepFailed, &v)
+	case what == fieldCompensate:
+		m.keep(t, v, nil)
+	case what == fieldInput:
+		m.begin(t, v)
+	default:
+		m.partEvaluated(t, what, v)
+	}
+}
+
+// notEvaluated goes on where the field has no value.
+func (m *machine) notEvaluated(t *Task, what string, err error) {
+	code, detail := codeInternal, "the expression cannot be evaluated"
+	if failure, ok := errors.AsType[*expression.Failure](err); ok {
+		code, detail = failure.Code, failure.Detail
+	}
+	e := newError(code, strings.TrimSuffix(what, "/")+": "+detail)
+	switch {
+	case t.isMap():
+		e.Instance = "/" + what
+		m.failMap(e)
+	case what == fieldCompensate:
+		m.keep(t, Value{}, e.at(t.Path))
+	case what == fieldDefault:
+		// Nothing takes the place of the output of a step that has failed for good.
+		m.finish(t, StepFailed, nil)
+	default:
+		m.fail(t, e)
+	}
+}
+
+// still names the task without its attempt.
+func (t *Task) still() Ref { return t.ref().still() }
+
+// isTrue reports whether the value is true.
+func (v Value) isTrue() bool { return string(v.JSON) == "true" }
+
+// variable returns a variable of the Map; nil where there is none.
+func (m *machine) variable(name string) *Value {
+	for i := range m.s.Vars {
+		if m.s.Vars[i].Name == name {
+			return &m.s.Vars[i].Value
+		}
+	}
+	return nil
+}
+
+// with returns the scope with the output of a step.
+func (s Scope) with(id string, output *Value) Scope {
+	steps := append([]StepScope{}, s.Steps...)
+	for i := range steps {
+		if steps[i].ID == id {
+			steps[i].Status, steps[i].Output = StepCompleted, output
+		}
+	}
+	s.Steps = steps
+	return s
+}

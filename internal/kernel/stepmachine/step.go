@@ -1,0 +1,281 @@
+package stepmachine
+
+import (
+	"strings"
+
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// The life of a step: beginStep → mayBegin → work → begin → … → complete → finish.
+// failure.go has the other way out.
+
+// beginStep makes the task of a step.
+func (m *machine) beginStep(b *Block, step *mapdef.Step) {
+	t := &Task{Key: Key{step.Pointer, b.Iteration}, Phase: phaseEvaluating, Began: m.now, block: b}
+	t.Attempt = m.s.Attempts[t.String()]
+	delete(m.s.Attempts, t.String())
+	b.Task = t
+	m.s.tasks[t.Key] = t
+	m.s.waiting.add(t, 1)
+	m.s.Steps++
+	if most := m.p.maxSteps(); m.s.Steps > most {
+		m.failMap(newError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(t.Path))
+		return
+	}
+	if m.reuse(t) {
+		return
+	}
+	if step.SkipIf.IsZero() {
+		m.mayBegin(t, false)
+		return
+	}
+	m.evaluate(t, fieldSkipIf)
+}
+
+// DefaultMaxSteps is how many steps an execution may begin where its definition says nothing.
+const DefaultMaxSteps = 1_000_000
+
+func (p *Program) maxSteps() int {
+	if n := p.def.Limits.MaxSteps; n > 0 {
+		return n
+	}
+	return DefaultMaxSteps
+}
+
+// mayBegin goes on when it is known whether the step is skipped.
+func (m *machine) mayBegin(t *Task, skip bool) {
+	step := m.p.step(t)
+	switch {
+	case skip:
+		m.finish(t, StepSkipped, nil)
+	case m.s.DryRun && !step.Mock.IsZero() && !asksFirst(step):
+		m.evaluate(t, fieldMock)
+	default:
+		m.limit(t)
+		m.work(t)
+	}
+}
+
+// asksFirst reports whether only the call tells if the mock is used: verbs that read run in
+// dry runs too.
+func asksFirst(step *mapdef.Step) bool { return step.Do.Type() == mapdef.TypeVerb }
+
+// mocked goes on with the mock of a step.
+func (m *machine) mocked(t *Task, v Value) {
+	if t.Change > 0 {
+		v.Invented = union(v.Invented, []int{t.Change})
+	}
+	m.complete(t, v)
+}
+
+// limit starts the timer of the step's own timeout. Calls have a deadline of their own, which
+// a wait for people moves, and approvals a time of theirs.
+func (m *machine) limit(t *Task) {
+	step := m.p.step(t)
+	if d := step.Timeout.Std(); d > 0 && !calls(step) && step.Do.Type() != mapdef.TypeApproval {
+		m.startTimer(t, TimerTimeout, m.now.Add(d))
+	}
+}
+
+// work begins with what the step needs first: its input, or a condition.
+func (m *machine) work(t *Task) {
+	step := m.p.step(t)
+	if v, ok := m.edited(step.ID); ok {
+		m.begin(t, m.fit(v, t.still().String()+":"+fieldInput))
+		return
+	}
+	switch do := step.Do.(type) {
+	case *mapdef.DoSet:
+		m.assign(t, do, 0)
+	case *mapdef.DoSwitch:
+		m.choose(t, do, 0)
+	case *mapdef.DoWhile:
+		t.Loop = &Loop{While: true}
+		m.evaluate(t, fieldWhen)
+	case *mapdef.DoParallel:
+		m.branch(t, do)
+	default:
+		m.evaluate(t, fieldInput)
+	}
+}
+
+// begin does the work of a step whose input is known.
+func (m *machine) begin(t *Task, input Value) {
+	t.Input = &input
+	switch do := m.p.step(t).Do.(type) {
+	case *mapdef.DoTransform:
+		m.complete(t, input)
+	case *mapdef.DoValidate:
+		m.validate(t)
+	case *mapdef.DoForeach:
+		m.iterate(t, do)
+	case *mapdef.DoWait:
+		m.wait(t, do)
+	case *mapdef.DoApproval:
+		m.ask(t, do)
+	case *mapdef.DoRaise:
+		m.raise(t, do)
+	case *mapdef.DoEmit:
+		m.announce(t, do)
+	case *mapdef.DoEscalate:
+		m.escalate(t, do)
+	case *mapdef.DoReturn:
+		m.returned(t)
+	default: // verb, map and the model steps
+		m.firstCall(t)
+	}
+}
+
+// partEvaluated goes on with a field that only one type has.
+func (m *machine) partEvaluated(t *Task, what string, v Value) {
+	switch do := m.p.step(t).Do.(type) {
+	case *mapdef.DoSet:
+		i, _ := numbered(what, fieldAssign)
+		m.assigned(t, do, i, v)
+	case *mapdef.DoSwitch:
+		i, _ := numbered(what, fieldCase)
+		m.chosen(t, do, i, v.isTrue())
+	case *mapdef.DoWhile:
+		m.decideWhile(t, do, v.isTrue())
+	case *mapdef.DoWait:
+		m.filtered(t, v.isTrue())
+	default: // the others have no such field
+	}
+}
+
+// blockEnded goes on with a step whose block has run to its end.
+func (m *machine) blockEnded(t *Task, b *Block) {
+	switch {
+	case t.isMap():
+		m.mapBlockEnded(b)
+		return
+	case t.Phase == phaseHandling:
+		m.close(b)
+		m.finish(t, StepFailed, nil)
+		return
+	}
+	switch do := m.p.step(t).Do.(type) {
+	case *mapdef.DoWhile:
+		m.whileEnded(t, b)
+	case *mapdef.DoForeach:
+		m.itemEnded(t, do, b, nil)
+	case *mapdef.DoParallel:
+		m.branchEnded(t, do, b)
+	default: // a case of a switch
+		m.close(b)
+		m.complete(t, Value{})
+	}
+}
+
+// complete ends a step well. If the step can be undone, the call for that is kept first.
+func (m *machine) complete(t *Task, output Value) {
+	m.cancelTimers(t)
+	t.Error = nil
+	output = m.fit(output, t.still().String()+":output")
+	t.Output = &output
+	if m.compensates(t) {
+		m.enter(t, phaseSettling)
+		m.evaluate(t, fieldCompensate)
+		return
+	}
+	m.settled(t)
+}
+
+// compensates reports whether the step has something that undoes it. Nothing is undone in a
+// dry run, and nothing of what on_failure has done.
+func (m *machine) compensates(t *Task) bool {
+	return m.p.step(t).Compensate != nil && !m.s.DryRun && !t.Kept && !strings.HasPrefix(t.Path, onFailureList+"/")
+}
+
+// keep keeps the call that undoes the step.
+func (m *machine) keep(t *Task, args Value, failed *Error) {
+	t.Kept = true
+	m.s.Compensations++
+	m.do(KeepCompensation{Seq: m.s.Compensations, Ref: t.ref(), Verb: m.p.step(t).Compensate.Verb, Args: args, Error: failed})
+	m.settled(t)
+}
+
+// settled ends a completed step: in its block, or beside it where it was given up meanwhile.
+func (m *machine) settled(t *Task) {
+	switch {
+	case t.block == nil:
+		m.record(t, StepCompleted, t.Output, nil)
+		m.forget(t)
+	case m.givenUp(t):
+		m.record(t, StepCompleted, t.Output, nil)
+		m.enter(t, phaseDone)
+	default:
+		m.finish(t, StepCompleted, t.Output)
+	}
+}
+
+// finish ends a step, and lets its block go on.
+func (m *machine) finish(t *Task, status StepStatus, output *Value) {
+	m.cancelTimers(t)
+	step, b := m.p.step(t), t.block
+	if status == StepSkipped {
+		output = nil
+	} else {
+		b.Last = output
+	}
+	m.record(t, status, output, t.Error)
+	r := &Result{Status: status, Output: output, Error: t.Error, Wrote: t.Wrote, Attempt: t.Attempt}
+	if !m.p.read[step.ID] && !t.Wrote {
+		r.Output = nil
+	}
+	m.results(b)[step.ID] = r
+	b.owner.Wrote = b.owner.Wrote || t.Wrote
+	m.unindex(t)
+	b.Task = nil
+	b.Pos++
+	m.ready(b)
+}
+
+// results returns where the results of a block's steps go.
+func (m *machine) results(b *Block) map[string]*Result {
+	for ; b != nil; b = b.owner.block {
+		if b.Item == nil {
+			continue
+		}
+		if b.Results == nil {
+			b.Results = map[string]*Result{}
+		}
+		return b.Results
+	}
+	if m.s.Results == nil {
+		m.s.Results = map[string]*Result{}
+	}
+	return m.s.Results
+}
+
+// unindex takes a task out of the tree's index.
+func (m *machine) unindex(t *Task) {
+	m.s.waiting.add(t, -1)
+	delete(m.s.tasks, t.Key)
+}
+
+// record writes how far the step is.
+func (m *machine) record(t *Task, status StepStatus, output *Value, failed *Error) {
+	r := RecordStep{
+		Ref: t.ref(), ID: m.p.id(t), Type: m.p.step(t).Do.Type(), Status: status,
+		Input: t.Input, Output: output, Error: failed, Began: t.Began,
+	}
+	switch status {
+	case StepRunning, StepWaiting, StepUnknown:
+		r.Waiting = string(t.waits())
+	default:
+		r.Ended = m.now
+	}
+	m.do(r)
+}
+
+// edited returns the input that takes the place of the step's own, once.
+func (m *machine) edited(id string) (Value, bool) {
+	for i, e := range m.s.Edits {
+		if e.Name == id {
+			m.s.Edits = append(m.s.Edits[:i:i], m.s.Edits[i+1:]...)
+			return e.Value, true
+		}
+	}
+	return Value{}, false
+}

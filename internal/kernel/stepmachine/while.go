@@ -1,0 +1,40 @@
+package stepmachine
+
+import (
+	"fmt"
+	"strconv"
+
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// decideWhile begins the next iteration of a while, or ends it. The results of its steps stay
+// visible after it: those of the last iteration.
+func (m *machine) decideWhile(t *Task, do *mapdef.DoWhile, yes bool) {
+	switch {
+	case !yes:
+		m.complete(t, Value{})
+	case t.Loop.Next >= do.MaxIterations:
+		m.fail(t, newError(mapdef.CodeLoopLimit, fmt.Sprintf("the condition is still true after %d iterations", do.MaxIterations)))
+	default:
+		m.enter(t, phaseInside)
+		index := t.Loop.Next
+		m.open(t, &Block{Key: t.body(index), Index: &index})
+	}
+}
+
+// whileEnded asks the condition again after an iteration.
+func (m *machine) whileEnded(t *Task, b *Block) {
+	m.close(b)
+	t.Loop.Next++
+	t.Loop.Done++
+	m.evaluate(t, fieldWhen)
+}
+
+// body returns the key of the block of one iteration.
+func (t *Task) body(index int) Key {
+	iteration := strconv.Itoa(index)
+	if t.Iteration != "" {
+		iteration = t.Iteration + "." + iteration
+	}
+	return Key{t.Path + "/steps", iteration}
+}
