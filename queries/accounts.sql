@@ -171,3 +171,20 @@ SELECT tenant_id, session_id, expires_at FROM refresh_tokens WHERE token_hash = 
 -- No row means that the token was used before.
 UPDATE refresh_tokens SET used_at = @now::timestamptz
 WHERE token_hash = @token_hash AND tenant_id = @tenant_id AND used_at IS NULL;
+
+-- name: ForgetSessions :execrows
+-- Of all tenants, with their refresh tokens.
+DELETE FROM sessions WHERE id IN (
+    SELECT old.id FROM sessions AS old WHERE old.expires_at <= @before::timestamptz
+     ORDER BY old.expires_at LIMIT @most FOR UPDATE SKIP LOCKED);
+
+-- name: ForgetOldLoginAddresses :execrows
+-- Of the users of all tenants.
+DELETE FROM login_addresses WHERE (user_id, subject) IN (
+    SELECT old.user_id, old.subject FROM login_addresses AS old WHERE old.last_login_at <= @before::timestamptz
+     ORDER BY old.last_login_at LIMIT @most FOR UPDATE SKIP LOCKED);
+
+-- name: ForgetLoginAttempts :execrows
+DELETE FROM login_attempts WHERE subject IN (
+    SELECT old.subject FROM login_attempts AS old WHERE old.window_ends_at <= @before::timestamptz
+     ORDER BY old.window_ends_at LIMIT @most FOR UPDATE SKIP LOCKED);

@@ -33,3 +33,9 @@ SELECT EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = @tenant_id AND k.
 -- Whether the tenant can call a provider of this slug: its own, or one of the platform's.
 SELECT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @slug)
     OR EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = @slug) AS known;
+
+-- name: ForgetKillSwitches :execrows
+-- The oldest of all tenants. One that is set is never old.
+DELETE FROM kill_switches WHERE (tenant_id, id) IN (
+    SELECT old.tenant_id, old.id FROM kill_switches AS old WHERE old.lifted_at <= @before::timestamptz
+     ORDER BY old.lifted_at LIMIT @most FOR UPDATE SKIP LOCKED);

@@ -364,6 +364,65 @@ func (q *Queries) ForgetLoginAddresses(ctx context.Context, db DBTX, arg ForgetL
 	return err
 }
 
+const ForgetLoginAttempts = `-- name: ForgetLoginAttempts :execrows
+DELETE FROM login_attempts WHERE subject IN (
+    SELECT old.subject FROM login_attempts AS old WHERE old.window_ends_at <= $1::timestamptz
+     ORDER BY old.window_ends_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetLoginAttemptsParams struct {
+	Before time.Time
+	Most   int32
+}
+
+func (q *Queries) ForgetLoginAttempts(ctx context.Context, db DBTX, arg ForgetLoginAttemptsParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetLoginAttempts, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const ForgetOldLoginAddresses = `-- name: ForgetOldLoginAddresses :execrows
+DELETE FROM login_addresses WHERE (user_id, subject) IN (
+    SELECT old.user_id, old.subject FROM login_addresses AS old WHERE old.last_login_at <= $1::timestamptz
+     ORDER BY old.last_login_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetOldLoginAddressesParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// Of the users of all tenants.
+func (q *Queries) ForgetOldLoginAddresses(ctx context.Context, db DBTX, arg ForgetOldLoginAddressesParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetOldLoginAddresses, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const ForgetSessions = `-- name: ForgetSessions :execrows
+DELETE FROM sessions WHERE id IN (
+    SELECT old.id FROM sessions AS old WHERE old.expires_at <= $1::timestamptz
+     ORDER BY old.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetSessionsParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// Of all tenants, with their refresh tokens.
+func (q *Queries) ForgetSessions(ctx context.Context, db DBTX, arg ForgetSessionsParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetSessions, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const HoldPassword = `-- name: HoldPassword :many
 SELECT id FROM users WHERE tenant_id = $1 AND id = $2 AND removed_at IS NULL AND password_hash = $3::text FOR SHARE
 `

@@ -12,6 +12,26 @@ import (
 	"github.com/google/uuid"
 )
 
+const ForgetKillSwitches = `-- name: ForgetKillSwitches :execrows
+DELETE FROM kill_switches WHERE (tenant_id, id) IN (
+    SELECT old.tenant_id, old.id FROM kill_switches AS old WHERE old.lifted_at <= $1::timestamptz
+     ORDER BY old.lifted_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetKillSwitchesParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// The oldest of all tenants. One that is set is never old.
+func (q *Queries) ForgetKillSwitches(ctx context.Context, db DBTX, arg ForgetKillSwitchesParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetKillSwitches, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetKillSwitch = `-- name: GetKillSwitch :one
 SELECT id, tenant_id, scope, target, covers, reason, set_by, set_at, lifted_by, lifted_at FROM kill_switches WHERE tenant_id = $1 AND id = $2
 `

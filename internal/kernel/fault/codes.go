@@ -122,7 +122,7 @@ func Table() []Spec {
 		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
 		{CodeApprovalNotFound, http.StatusNotFound, "No such approval.", "The id is unknown to the tenant."},
 		{CodeGrantNotFound, http.StatusNotFound, "No such grant.", "The id is unknown to the tenant."},
-		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, or the kill switch to be lifted is lifted already."},
+		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, the kill switch to be lifted is lifted already, or the one to be read was lifted more than 90 days ago."},
 		{CodeEventNotFound, http.StatusNotFound, "No such event.", "The id is unknown to the tenant, or the event is older than 30 days."},
 		{CodeCustomerNotFound, http.StatusNotFound, "No such customer.", "The tenant has no customer with this id or `external_id`, or the customer was erased."},
 		{CodeMapNotFound, http.StatusNotFound, "No such Map.", "The tenant has no Map with this id, or no such version of it, or the Map was deleted."},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
+	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/customer"
 	"agentruntime/internal/tenant/limits"
 )
@@ -35,6 +37,8 @@ func (a *App) workerJobs() []job {
 		{"forget events", event.ForgetEvery, func(ctx context.Context) error { return event.Forget(ctx, a.pool, time.Now()) }},
 		{"forget counters of requests", limits.ForgetEvery, a.limits.Forget},
 		{"forget mail", mail.ForgetEvery, func(ctx context.Context) error { return mail.Forget(ctx, a.pool, time.Now()) }},
+		{"forget sessions", account.ForgetEvery, func(ctx context.Context) error { return account.Forget(ctx, a.pool, time.Now()) }},
+		{"forget kill switches", killswitch.ForgetEvery, func(ctx context.Context) error { return killswitch.Forget(ctx, a.pool, time.Now()) }},
 		{"forget webhook deliveries", event.ForgetEvery, a.webhooks.Forget},
 		{"start erasures of customers", customer.ErasuresEvery, a.customers.StartErasures},
 		{"seal the audit trail", a.trail.SealEvery(), a.trail.SealDue},

@@ -1,0 +1,225 @@
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/action/killswitch"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/process/config"
+	"agentruntime/internal/tenant/account"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// forgotten names the job that deletes the old rows of a table.
+var forgotten = map[string]string{
+	"idempotency_keys":   "forget idempotency keys",
+	"events":             "forget events",
+	"webhook_deliveries": "forget webhook deliveries",
+	"webhook_attempts":   "forget webhook deliveries",
+	"request_counters":   "forget counters of requests",
+	"mails":              "forget mail",
+	"mail_windows":       "forget mail",
+	"mail_tokens":        "forget mail",
+	"sessions":           "forget sessions",
+	"refresh_tokens":     "forget sessions",
+	"login_attempts":     "forget sessions",
+	"login_addresses":    "forget sessions",
+	"kill_switches":      "forget kill switches",
+	"runs_left":          "erase old results",
+}
+
+// kept says why the rows of a table stay.
+var kept = map[string]string{
+	"tenants":              "the tenant itself",
+	"tenant_keys":          "it opens what is stored",
+	"users":                "approvals and audit records name them; a removal deletes the password and the invitation",
+	"api_keys":             "runs and audit records name them; a revocation ends their use",
+	"providers":            "until the tenant deletes it",
+	"verbs":                "until the tenant deletes the provider",
+	"verb_counts":          "a sum over the provider's verbs",
+	"provider_documents":   "until the tenant deletes the provider",
+	"enabled_providers":    "the tenant's choice",
+	"removed_providers":    "an import by a key is compared with what was removed",
+	"removed_verbs":        "an import by a key is compared with what was removed",
+	"credentials":          "until the tenant deletes it",
+	"credential_digests":   "until the credential goes",
+	"runs":                 "the fence: no call runs twice; the job erases its texts",
+	"run_keys":             "the fence: no call runs twice",
+	"run_erasures":         "the place of the job in the tenant's runs",
+	"policies":             "approvals name them, deleted ones too",
+	"policy_versions":      "approvals and audit records name them",
+	"policy_sets":          "one row of the tenant",
+	"policy_matches":       "which policies a run matched, as long as the run's row",
+	"approvals":            "who decided what; the job erases what they show of the call",
+	"approval_decisions":   "who decided what; the job erases edited arguments",
+	"grants":               "who let which runs through",
+	"audit_records":        "evidence",
+	"audit_seals":          "evidence",
+	"audit_checkpoints":    "evidence",
+	"audit_clusters":       "in which cluster of Postgres records were written",
+	"customers":            "until the tenant erases them",
+	"customer_identifiers": "until the tenant erases the customer",
+	"customer_terms":       "until the tenant erases the customer",
+	"customer_tags":        "until the tenant erases the customer",
+	"customer_erasures":    "that and when a customer was erased; it names none by the end",
+	"webhooks":             "until the tenant deletes it",
+	"maps":                 "executions go on with the version that they began with",
+	"map_versions":         "executions go on with the version that they began with",
+	"platform_providers":   "the platform's",
+	"platform_verbs":       "the platform's",
+	"platform_verb_counts": "the platform's",
+	"heartbeats":           "one row, which shows that Postgres takes a write",
+}
+
+// literals are the value that each column of the old row has, by its type; old ones where types
+// have an age.
+var literals = map[string]string{
+	"uuid": "00000000-0000-7000-8000-000000000001", "text": "x", "integer": "0", "bigint": "0", "boolean": "false", "double precision": "0",
+	"timestamp with time zone": "1970-01-02Z", "bytea": `\x00`, "json": "{}", "jsonb": "{}", "xid8": "3",
+	"text[]": "{}", "uuid[]": "{}", "integer[]": "{}", "bytea[]": "{}", "bigint[]": "{}",
+}
+
+func aWorker(t *testing.T, d testkit.DB) *App {
+	t.Helper()
+	key := func(c string) string { return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(c, 32))) }
+	a, err := New(t.Context(), config.Config{
+		Env: "development", StartLane: "split", DatabaseURL: d.AppURL, TemporalAddress: "127.0.0.1:1", TemporalNamespace: "default",
+		CodecKey: key("c"), CodecKeyID: "codec-1", VaultKeys: "k1:" + key("v"), AuditSeed: key("a"), KeyPepper: key("p"), ResultDays: 30, ProviderTimeout: 20 * time.Second,
+	}, Roles{Worker: true}, quiet())
+	require.NoError(t, err)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// Each table is kept for a reason, or a job deletes its old rows: a row as old as can be is in each
+// table, and then the jobs run.
+func TestEveryTableIsForgottenOrKeptForAReason(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	list := func(sql string, args ...any) []string {
+		rows, err := admin.Query(t.Context(), sql, args...)
+		require.NoError(t, err)
+		out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return out
+	}
+	exec := func(sql string) {
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	tables := list(`SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'goose%' ORDER BY 1`)
+	exec("SET session_replication_role = replica")
+	for _, drop := range list(`SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace`) {
+		exec(drop)
+	}
+	for _, table := range tables {
+		exec("DELETE FROM " + table)
+		var columns, values []string
+		for _, c := range list(`SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table) {
+			name, kind, _ := strings.Cut(c, " ")
+			value := "'" + literals[kind] + "'"
+			switch {
+			case name == "tenant_id", table == "tenants" && name == "id":
+				value = "'" + literals["uuid"] + "'"
+			case table == "runs" && name == "state":
+				value = "'executed'"
+			case table == "runs" && name == "erased_at":
+				value = "NULL"
+			}
+			require.NotEqual(t, "''", value, "no value for %s.%s of type %s", table, name, kind)
+			columns, values = append(columns, name), append(values, value)
+		}
+		exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "), strings.Join(values, ", ")))
+	}
+
+	a := aWorker(t, d)
+	run := map[string]bool{"erase old results": true}
+	for _, name := range forgotten {
+		run[name] = true
+	}
+	for _, j := range a.workerJobs() {
+		if run[j.name] {
+			require.NoError(t, j.once(t.Context()), j.name)
+			delete(run, j.name)
+		}
+	}
+	require.Empty(t, run, "no such jobs")
+	page, err := os.ReadFile("../../../docs/operations.md")
+	require.NoError(t, err)
+	for _, table := range tables {
+		var rows int
+		require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&rows))
+		job, reason := forgotten[table], kept[table]
+		switch {
+		case job != "":
+			require.Zero(t, rows, "%s has an old row after %q", table, job)
+			require.Contains(t, string(page), "`"+job+"`", "docs/operations.md names the job")
+		case reason != "":
+			require.Equal(t, 1, rows, "%s is to be kept", table)
+		default:
+			t.Errorf("%s: say in this test which job deletes its old rows, or why they stay, and in docs/operations.md", table)
+		}
+		require.Contains(t, string(page), "`"+table+"`", "docs/operations.md says how long the rows of each table are kept")
+	}
+	for table := range forgotten {
+		require.Contains(t, tables, table)
+		require.Empty(t, kept[table])
+	}
+	for table := range kept {
+		require.Contains(t, tables, table)
+	}
+	require.Len(t, list("SELECT id::text FROM runs WHERE args = '' AND result IS NULL AND erased_at IS NOT NULL"), 1)
+}
+
+func TestJobsDeleteNothingBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	d := testkit.Database(t)
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tenant, user := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	exec := func(sql string, args ...any) {
+		_, err := admin.Exec(t.Context(), sql, args...)
+		require.NoError(t, err, sql)
+	}
+	exec(`INSERT INTO tenants (id, name) VALUES ($1, 'x')`, tenant)
+	exec(`INSERT INTO users (id, tenant_id, email, name, password_hash, role, created_at, joined_at) VALUES ($1, $2, 'a@b.c', 'A', 'x', 'owner', now(), now())`, user, tenant)
+	exec(`INSERT INTO sessions (id, tenant_id, user_id, created_at, expires_at) VALUES (gen_random_uuid(), $1, $2, $3, $3)`, tenant, user, at)
+	exec(`INSERT INTO login_attempts (subject, failures, window_ends_at) VALUES (sha256('x'), 1, $1)`, at)
+	exec(`INSERT INTO login_addresses (tenant_id, user_id, subject, last_login_at) VALUES ($1, $2, sha256('x'), $3)`, tenant, user, at)
+	exec(`INSERT INTO kill_switches (id, tenant_id, scope, covers, reason, set_by, set_at, lifted_by, lifted_at) VALUES (gen_random_uuid(), $1, 'tenant', 't', '', $2, $3, $2, $3)`, tenant, user, at)
+	exec(`INSERT INTO kill_switches (id, tenant_id, scope, covers, reason, set_by, set_at) VALUES (gen_random_uuid(), $1, 'tenant', 't', '', $2, $3)`, tenant, user, at)
+	for _, step := range []struct {
+		after time.Duration
+		left  map[string]int
+	}{
+		{-time.Second, map[string]int{"sessions": 1, "login_attempts": 1, "login_addresses": 1, "kill_switches": 2}},
+		{time.Second, map[string]int{"sessions": 0, "login_attempts": 0, "login_addresses": 1, "kill_switches": 2}},
+		{90*day - time.Second, map[string]int{"login_addresses": 1, "kill_switches": 2}},
+		{90*day + time.Second, map[string]int{"login_addresses": 0, "kill_switches": 1}}, // one is still set
+	} {
+		require.NoError(t, account.Forget(t.Context(), d.Pool, at.Add(step.after)))
+		require.NoError(t, killswitch.Forget(t.Context(), d.Pool, at.Add(step.after)))
+		for table, want := range step.left {
+			var rows int
+			require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&rows))
+			require.Equal(t, want, rows, "%s after %s", table, step.after)
+		}
+	}
+}
