@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentruntime/internal/process/app"
+	"agentruntime/internal/process/cli"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/process/memory"
 )
@@ -54,7 +55,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(postgresCommand(), sandboxCommand(),
 		serviceCommand("api", "Serve the HTTP API", app.Roles{API: true}),
 		serviceCommand("worker", "Run workflows and their activities", app.Roles{Worker: true}),
-		seedCommand())
+		seedCommand(), cli.EvaluateCommand())
 	root.AddCommand(serverCommands()...)
 	return root
 }

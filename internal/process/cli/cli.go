@@ -43,6 +43,7 @@ func Commands() []*cobra.Command {
 		vaultCommand(),
 		codecCommand(),
 		healthCommand(),
+		EvaluateCommand(),
 	}
 }
 

@@ -1,0 +1,164 @@
+// Package jqchild evaluates the jq expressions that can take any amount of memory or time: each
+// in a child process with a bound on both. The children are this program again, with a hidden
+// subcommand. They have no environment, open no files and no connections, and are used again and
+// again. One that passes a bound dies, alone.
+package jqchild
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/turns"
+)
+
+// Subcommand is the argument with which a program has to call Serve.
+const Subcommand = "evaluate-expressions"
+
+// Memory is how many bytes of address space a child may take beyond what it has when idle.
+const Memory = 256 << 20
+
+// Time is how long one evaluation may take. Only the time of the processor counts, so that a
+// busy machine makes no expression fail; but a child that gets none of it ends after patience
+// times as long.
+const (
+	Time     = 2 * time.Second
+	patience = 5
+)
+
+// Config has the values of a Pool.
+type Config struct {
+	// Command runs a child: a program and its arguments; empty for this program with
+	// Subcommand.
+	Command []string
+	// Children is how many children there are at most. Each can take Memory.
+	Children int
+	// Time bounds one evaluation; 0 for Time.
+	Time time.Duration
+}
+
+// Bounds of those who wait for a child.
+const (
+	waitForTurn = 30 * time.Second
+	waitersEach = 64
+	waitersMost = 1024
+)
+
+// Pool has the children of this process. It is safe for concurrent use.
+type Pool struct {
+	command []string
+	time    time.Duration
+	turns   *turns.Turns
+
+	mu     sync.Mutex
+	idle   []*child
+	closed bool
+}
+
+// New returns a pool. Children start when they are needed.
+func New(cfg Config) (*Pool, error) {
+	if cfg.Children < 1 {
+		return nil, errors.New("jqchild: at least one child is required")
+	}
+	command := cfg.Command
+	if len(command) == 0 {
+		program, err := self()
+		if err != nil {
+			return nil, fmt.Errorf("jqchild: find this program: %w", err)
+		}
+		command = []string{program, Subcommand}
+	}
+	return &Pool{
+		command: command, time: cmp.Or(cfg.Time, Time),
+		turns: turns.New(turns.Config{
+			Slots: cfg.Children, Share: max(cfg.Children-1, 1), Wait: waitForTurn, Each: waitersEach, Most: waitersMost,
+		}),
+	}, nil
+}
+
+// Close ends all children that do nothing, and those that work when they have ended.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	for _, c := range idle {
+		c.end()
+	}
+}
+
+// For returns the sandbox of one party, a tenant. Parties get children in turn, so that the
+// costly expressions of one do not hold up the others.
+func (p *Pool) For(party string) expression.Sandbox { return &sandbox{p, party} }
+
+type sandbox struct {
+	pool  *Pool
+	party string
+}
+
+// Run implements expression.Sandbox. A child that dies over an expression is a *Failure with
+// CodeLimit. The errors of turns come where all children are busy for too long.
+func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
+	question, err := json.Marshal(request{source, roots})
+	if err != nil {
+		return nil, fmt.Errorf("jqchild: write an expression: %w", err)
+	}
+	if len(question) > maxFrame {
+		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expression reads more than %d bytes", maxFrame)}
+	}
+	free, err := s.pool.turns.Take(ctx, s.party)
+	if err != nil {
+		return nil, fmt.Errorf("jqchild: %w", err)
+	}
+	defer free()
+	c, err := s.pool.take()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.ask(ctx, question)
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	s.pool.give(c)
+	return answer.results()
+}
+
+// take returns an idle child that lives, or a new one.
+func (p *Pool) take() (*child, error) {
+	for {
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			return nil, errors.New("jqchild: the pool is closed")
+		}
+		n := len(p.idle)
+		if n == 0 {
+			p.mu.Unlock()
+			return start(p.command, p.time)
+		}
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		if c.lives() {
+			return c, nil
+		}
+	}
+}
+
+func (p *Pool) give(c *child) {
+	p.mu.Lock()
+	keep := !p.closed
+	if keep {
+		p.idle = append(p.idle, c)
+	}
+	p.mu.Unlock()
+	if !keep {
+		c.end()
+	}
+}
