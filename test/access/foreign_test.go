@@ -119,9 +119,18 @@ func probes() []probe {
 		{"GET", "/v1/webhooks/{}/deliveries", "", false, "webhook"},
 		{"GET", "/v1/webhooks/{}/deliveries", "", true, "webhook"},
 		{"GET", "/v1/webhooks/{}/deliveries/{delivery}", "", false, "webhook"},
+		{"GET", "/v1/webhooks/{}/deliveries/{delivery}", "", true, "webhook"},
 		{"POST", "/v1/webhooks/{}/deliveries/{delivery}/redeliver", "", false, "webhook"},
+		{"POST", "/v1/webhooks/{}/deliveries/{delivery}/redeliver", "", true, "webhook"},
+		{"GET", "/v1/webhooks/{webhook}/deliveries/{}", "", false, "delivery"},
+		{"POST", "/v1/webhooks/{webhook}/deliveries/{}/redeliver", "", false, "delivery"},
 		{"GET", "/v1/events/{}", "", false, "event"},
 		{"GET", "/v1/events/{}", "", true, "event"},
+		{"GET", "/v1/events?execution_id={}", "", false, "execution"},
+		{"GET", "/v1/events?session_id={}", "", true, "session"},
+		{"GET", "/v1/events?customer_id={}", "", false, "customer"},
+		{"GET", "/v1/audit?execution_id={}", "", false, "execution"},
+		{"GET", "/v1/audit?session_id={}", "", false, "session"},
 		{"DELETE", "/v1/auth/sessions/{}", "", false, "login"},
 		{"GET", "/v1/api-keys/{}", "", false, "key"},
 		{"PATCH", "/v1/api-keys/{}", `{"name":"mine now"}`, false, "key"},
@@ -179,6 +188,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.event}
 	case "webhook":
 		return []string{own.webhook}
+	case "delivery":
+		return []string{own.delivery}
 	case "login":
 		return []string{sessionIn(own.token)}
 	case "session":
@@ -201,6 +212,8 @@ func unknown(kind string) string {
 	switch kind {
 	case "approval":
 		return "appr_" + uuid.Must(uuid.NewV7()).String()
+	case "delivery":
+		return "evt_" + uuid.Must(uuid.NewV7()).String()
 	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
@@ -236,7 +249,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 			}
 		}
 		send := func(id string) rig.Answer {
-			path := strings.NewReplacer("{}", id, "{delivery}", w.a.delivery).Replace(p.path)
+			path := strings.NewReplacer("{}", id, "{delivery}", w.a.delivery, "{webhook}", w.a.webhook).Replace(p.path)
 			r := request{method: p.method, path: path, header: header}
 			if p.body != "" {
 				r.body = []byte(strings.Replace(p.body, "{}", id, 1))
@@ -309,6 +322,11 @@ func TestNameInTwoTenantsIsTwoThings(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	c, d := w.newTenant(t, "gamma"), w.newTenant(t, "delta")
+	sent := func(own *tenant) {
+		a := own.User.With(own.sender, "").Do(http.MethodPost, "/v1/events", map[string]string{"id": "the-same", "type": "custom.of_" + own.name})
+		require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	}
+	sent(d)
 	before := w.rowsOf(t, d)
 
 	// The other's slug, execution id and session.
@@ -319,6 +337,11 @@ func TestNameInTwoTenantsIsTwoThings(t *testing.T) {
 	a.Data(t, &ran)
 	require.Equal(t, "executed", ran.FenceStatus, "a run of another tenant answered for ours")
 	require.Equal(t, http.StatusOK, c.User.Do(http.MethodDelete, "/v1/providers/"+d.provider, nil).Status)
+
+	// The other's customer by all identifiers, and an event of the other's id.
+	same := map[string]string{"external_id": d.name + "-customer", "email": d.name + "-customer@example.com"}
+	require.Equal(t, http.StatusCreated, c.User.Do(http.MethodPost, "/v1/customers", same).Status)
+	sent(c)
 
 	require.Equal(t, before, w.rowsOf(t, d), "something of the other tenant has changed")
 	a = d.User.Do(http.MethodGet, "/v1/executions/"+d.execution, nil)
@@ -334,14 +357,14 @@ func TestListShowsNothingOfOtherTenants(t *testing.T) {
 		if op.method != http.MethodGet || strings.Contains(op.path, "{") || op.path == eventStream {
 			continue
 		}
-		for _, query := range []string{"", "?limit=500", "?limit=500&status=all", "?status=active&limit=500", "?format=tools&limit=500", "?q=beta"} {
+		for _, query := range []string{"", "?limit=500", "?limit=500&status=all", "?status=active&limit=500", "?format=tools&limit=500", "?q=beta", "?search=beta", "?order=asc&limit=500"} {
 			for _, header := range []http.Header{bearer(w.a.token), calls, manages} {
 				a := w.call(t, request{method: op.method, path: op.path + query, header: header})
 				name := "beta"
 				if strings.HasPrefix(op.path, "/v1/audit") {
 					name = w.b.email // other tests of A ask for B's verbs by name, which A's own trail records
 				}
-				for _, theirs := range []string{name, w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey} {
+				for _, theirs := range []string{name, w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey, w.b.customer, w.b.webhook, w.b.delivery, w.b.killSwitch} {
 					require.NotContains(t, string(a.Body), theirs, "%s%s", op.id(), query)
 				}
 				lists++

@@ -56,6 +56,7 @@ func fillings() []filling {
 		{"users", 4, 1, post("/v1/users", func(int) m { return m{"email": uuid.NewString() + "@example.com", "role": "member"} }), remove("/v1/users/")},
 		{"credentials", 4, 1, post("/v1/credentials", func(int) m { return m{"provider": "bank", "type": "bearer", "data": m{"token": "t"}} }), remove("/v1/credentials/")},
 		{"customers", 4, 0, post("/v1/customers", func(n int) m { return m{"external_id": uuid.NewString()} }), remove("/v1/customers/")},
+		{"webhooks", 4, 0, post("/v1/webhooks", func(int) m { return m{"url": "https://example.com", "events": []string{"*"}, "enabled": false} }), remove("/v1/webhooks/")},
 		{"policies", 4, 0, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
 		{"kill_switches", 4, 0, post("/v1/kill-switch", func(i int) m {
 			return m{"scope": "agent", "target": fmt.Sprintf("agent-%d", i), "reason": "r"}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -212,7 +214,7 @@ func TestSecretsAreStoredAndShownNowhere(t *testing.T) {
 		tag := strings.ReplaceAll(uuid.NewString(), "-", "")
 		words := texts{marker: "marker-" + uuid.NewString(), pin: "pin-" + uuid.NewString(), result: "result-" + uuid.NewString()}
 		secret, pin, result := newSearch(tag), newSearch(words.pin), newSearch(words.result)
-		var answers []rig.Answer
+		answers, delivered := subscribe(t, tenant, tag)
 		for _, c := range canaries(tag, words) {
 			answers = append(answers, c.use(t, tenant)...)
 		}
@@ -227,12 +229,53 @@ func TestSecretsAreStoredAndShownNowhere(t *testing.T) {
 			require.Empty(t, pin.in(a.Body), "%s", a.Body)
 			require.Empty(t, result.in(a.Body), "%s", a.Body)
 		}
+		bodies := delivered()
+		require.NotEmpty(t, newSearch(words.marker).in(bodies), "the search reaches what was delivered")
+		for _, hidden := range []search{secret, pin, result} {
+			require.Empty(t, hidden.in(bodies))
+		}
 		t.Logf("%d answers searched", len(answers))
 		plain, key, token := newSearch(words.marker), newSearch(tenant.Runtime.Key), newSearch(tenant.User.Token)
 		searchStores(t, s, plain, map[string]search{
 			"credential": secret, "API key": key, "token": token, "sensitive argument": pin, "sensitive result": result,
 		})
 	})
+}
+
+// subscribe makes two webhooks, whose secrets have the tag. The receiver of one keeps what it gets. That
+// of the other fails, so that its deliveries go on in workflows. It returns the answers that may not
+// show a secret, and what was delivered so far.
+func subscribe(t *testing.T, tenant *rig.Tenant, tag string) (answers []rig.Answer, delivered func() []byte) {
+	t.Helper()
+	var mu sync.Mutex
+	var got bytes.Buffer
+	base := rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fails" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = got.ReadFrom(r.Body)
+	}))
+	var one string
+	for _, path := range []string{"/fails", ""} {
+		made := tenant.User.Do(http.MethodPost, "/v1/webhooks", map[string]any{"url": base + path, "events": []string{"*"}, "secret": "first" + tag})
+		require.Equal(t, http.StatusCreated, made.Status, "%s", made.Body)
+		one = made.Header.Get("Location")
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, one+"/rotate-secret", map[string]string{"secret": "second" + tag}).Status)
+		answers = append(answers, tenant.User.Do(http.MethodGet, one, nil), tenant.User.Do(http.MethodPost, one+"/test", nil))
+	}
+	return answers, func() []byte {
+		rig.Until(t, time.Minute, "all is delivered", func() bool {
+			var pending []any
+			tenant.User.Do(http.MethodGet, one+"/deliveries?status=pending", nil).Data(t, &pending)
+			return len(pending) == 0
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Clone(got.Bytes())
+	}
 }
 
 // use runs everything with the credential and returns what the API said, but for the answers
