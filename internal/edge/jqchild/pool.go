@@ -93,7 +93,7 @@ func (p *Pool) Close() {
 }
 
 // For returns the sandbox of one party, a tenant. Parties get children in turn, so that the
-// costly expressions of one do not hold up the others.
+// costly expressions of one do not delay the others.
 func (p *Pool) For(party string) expression.Sandbox { return &sandbox{p, party} }
 
 type sandbox struct {
