@@ -350,7 +350,7 @@ func (b *builder) action(t Type, n node, depth int) Action {
 
 func (b *builder) foreach(n node, depth int) Action {
 	do := &DoForeach{
-		Items: n.value("items"), As: n.text("as"), Mode: Mode(n.choice("mode", string(Sequential))), Concurrency: 1,
+		Items: n.value("items"), As: n.text("as"), Mode: Mode(n.choice("mode", string(Sequential))), Concurrency: n.whole("concurrency", 1),
 		OnItemError: OnPartError(n.choice("on_item_error", string(Stop))), Steps: b.list(n, "steps", depth+1),
 	}
 	if do.Mode == Concurrently {

@@ -256,6 +256,9 @@ func (c *checker) foreach(do *DoForeach, p string, sc *scope) {
 		c.addf(p+"/items", "maxItems", "must have at most %d items", MaxItems)
 	}
 	c.name(do.As, p+"/as")
+	if do.Mode != Concurrently && do.Concurrency != 1 {
+		c.add(p+"/concurrency", "conflict", "needs mode: parallel")
+	}
 	body := sc.loop()
 	body.item = true
 	if do.As != "" {

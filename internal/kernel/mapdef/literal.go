@@ -56,7 +56,7 @@ func (c *checker) retry(r *Retry, path string, s *Step) {
 		switch {
 		case code == string(fault.CodeOutcomeUnknown):
 			c.add(at, ruleRetry, "a call whose outcome is unknown is never tried again: it may have had its effect")
-		case s != nil && !s.canEndWith(code):
+		case s != nil && matches(codePattern, code) && !s.canEndWith(code):
 			c.addf(at, "unknown_code", "no step of type %s ends with this code", s.Do.Type())
 		}
 	}
@@ -97,7 +97,7 @@ func (c *checker) catchCodes(codes []string, path string, s *Step) {
 		switch {
 		case code == string(fault.CodeOutcomeUnknown):
 			c.warnings.add(at(path, i), "unreachable", "never happens: the Map waits until a person settles the outcome, and goes on by that")
-		case !s.canEndWith(code):
+		case matches(codePattern, code) && !s.canEndWith(code):
 			c.addf(at(path, i), "unknown_code", "no step of type %s ends with this code", s.Do.Type())
 		}
 	}

@@ -248,6 +248,8 @@ func (s shape) checkNumber(t, path string, f *faults) {
 
 func (s shape) checkCount(n int, what, path string, f *faults) {
 	switch {
+	case n < s.least && s.least == 1:
+		f.add(path, "minItems", "must not be empty")
 	case n < s.least:
 		f.addf(path, "minItems", "must have at least %d %s", s.least, what)
 	case s.most > 0 && n > s.most:
