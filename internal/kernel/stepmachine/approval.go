@@ -54,7 +54,7 @@ func (m *machine) decided(e Decided) {
 	output := decision(e)
 	switch e.Decision {
 	case Reject:
-		m.fail(t, newError(mapdef.CodeApprovalRejected, e.Reason))
+		m.fail(t, NewError(mapdef.CodeApprovalRejected, e.Reason))
 	case Expired:
 		m.expired(t, output)
 	case Approve, Edit, Respond:
@@ -69,9 +69,9 @@ func (m *machine) expired(t *Task, output Value) {
 	case mapdef.TimeoutContinue:
 		m.complete(t, output)
 	case mapdef.TimeoutFail:
-		m.fail(t, newError(mapdef.CodeApprovalExpired, "nobody decided in time"))
+		m.fail(t, NewError(mapdef.CodeApprovalExpired, "nobody decided in time"))
 	default: // reject
-		m.fail(t, newError(mapdef.CodeApprovalRejected, "nobody decided in time"))
+		m.fail(t, NewError(mapdef.CodeApprovalRejected, "nobody decided in time"))
 	}
 }
 

@@ -30,7 +30,7 @@ func (m *machine) assigned(t *Task, do *mapdef.DoSet, i int, v Value) {
 // checked by the caller, which loads it anyway.
 func (m *machine) validate(t *Task) {
 	if e := m.unexpected(t, *t.Input); e != nil {
-		m.fail(t, newError(mapdef.CodeValidation, e.Detail))
+		m.fail(t, NewError(mapdef.CodeValidation, e.Detail))
 		return
 	}
 	m.complete(t, *t.Input)

@@ -43,7 +43,7 @@ func (m *machine) firstCall(t *Task) {
 func (m *machine) call(t *Task) {
 	step := m.p.step(t)
 	if do, ok := step.Do.(*mapdef.DoVerb); ok && m.tooManyActions() {
-		m.fail(t, newError(mapdef.CodeActionsLimit, "a call of "+do.Verb+" would be more than limits.max_actions allows"))
+		m.fail(t, NewError(mapdef.CodeActionsLimit, "a call of "+do.Verb+" would be more than limits.max_actions allows"))
 		return
 	}
 	t.Attempt++
@@ -180,7 +180,7 @@ func (m *machine) unexpected(t *Task, v Value) *Error {
 	if len(details) == 0 {
 		return nil
 	}
-	return newError(mapdef.CodeResultMismatch, misfit(details))
+	return NewError(mapdef.CodeResultMismatch, misfit(details))
 }
 
 // callFailed tries a failed call again, or fails the step.
@@ -190,7 +190,7 @@ func (m *machine) callFailed(t *Task, e CallEnd) {
 	case t.Error != nil && t.Error.Code == mapdef.CodeStepTimeout:
 		failed = t.Error
 	case failed == nil:
-		failed = newError(codeInternal, "the call ended without a reason")
+		failed = NewError(codeInternal, "the call ended without a reason")
 	}
 	failed = failed.at(t.Path)
 	if wait, ok := m.retries(t, failed, e.MayRepeat); ok {
@@ -206,7 +206,7 @@ func unknownOutcome(e *Error) *Error {
 	if e != nil {
 		return e
 	}
-	return newError(codeOutcomeUnknown, "the call was sent, and nothing tells whether it had an effect")
+	return NewError(codeOutcomeUnknown, "the call was sent, and nothing tells whether it had an effect")
 }
 
 // resolved goes on with a call whose outcome is known at last.
@@ -229,7 +229,7 @@ func (m *machine) resolved(e CallEnd) {
 	default:
 		failed := e.Error
 		if failed == nil {
-			failed = newError(codeOutcomeUnknown, "people found that the call had no effect")
+			failed = NewError(codeOutcomeUnknown, "people found that the call had no effect")
 		}
 		m.fail(t, failed)
 	}

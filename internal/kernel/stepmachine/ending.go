@@ -108,8 +108,11 @@ func (m *machine) compensated() {
 		return
 	}
 	e.Phase = endOnFailure
-	m.open(m.s.Root, &Block{Key: Key{Path: onFailureList}, As: "error", Caught: e.Error})
+	m.open(m.s.Root, &Block{Key: Key{Path: onFailureList}, As: failureName, Caught: e.Error})
 }
+
+// failureName is what the steps of on_failure read the error by.
+const failureName = "failure"
 
 // onFailureFailed ends on_failure before its end, because of a failure or, for nil, a
 // cancellation.

@@ -32,8 +32,8 @@ const (
 // errorType begins the type of an error; its code follows.
 const errorType = "urn:agentruntime:error:"
 
-// newError returns an error with the title and the status of its code.
-func newError(code, detail string) *Error {
+// NewError returns an error with the title and the status of its code.
+func NewError(code, detail string) *Error {
 	e := &Error{Type: errorType + code, Code: code, Detail: detail}
 	spec := fault.Code(code).Spec()
 	if string(spec.Code) == code {

@@ -180,7 +180,7 @@ func (m *machine) notEvaluated(t *Task, what string, err error) {
 	if failure, ok := errors.AsType[*expression.Failure](err); ok {
 		code, detail = failure.Code, failure.Detail
 	}
-	e := newError(code, strings.TrimSuffix(what, "/")+": "+detail)
+	e := NewError(code, strings.TrimSuffix(what, "/")+": "+detail)
 	switch {
 	case t.isMap():
 		e.Instance = "/" + what

@@ -22,6 +22,7 @@ func (m *machine) fail(t *Task, e *Error) {
 		}
 		m.record(t, StepFailed, nil, e)
 		b := t.block
+		m.results(b)[m.p.id(t)] = &Result{Status: StepFailed, Error: e, Wrote: t.Wrote, Attempt: t.Attempt}
 		m.enter(t, phaseFailed)
 		if b.owner.isMap() {
 			m.unhandled(b, e)

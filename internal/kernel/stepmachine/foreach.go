@@ -15,10 +15,10 @@ func (m *machine) iterate(t *Task, do *mapdef.DoForeach) {
 	count, ok := t.Input.items()
 	switch {
 	case !ok:
-		m.fail(t, newError(expression.CodeResult, "items is not an array"))
+		m.fail(t, NewError(expression.CodeResult, "items is not an array"))
 		return
 	case count > mapdef.MaxItems:
-		m.fail(t, newError(mapdef.CodeItemsLimit, fmt.Sprintf("items has %d items, at most %d are allowed", count, mapdef.MaxItems)))
+		m.fail(t, NewError(mapdef.CodeItemsLimit, fmt.Sprintf("items has %d items, at most %d are allowed", count, mapdef.MaxItems)))
 		return
 	}
 	wide := 1

@@ -226,7 +226,7 @@ func (m *machine) timerFired(e TimerFired) {
 	t.Timers = slices.Delete(t.Timers, i, i+1)
 	switch {
 	case e.Timer == TimerDuration:
-		m.failMap(newError(mapdef.CodeDurationLimit, "the execution has taken longer than limits.max_duration allows"))
+		m.failMap(NewError(mapdef.CodeDurationLimit, "the execution has taken longer than limits.max_duration allows"))
 	case e.Timer == TimerRetry && t.isMap():
 		m.compensateAgain()
 	case e.Timer == TimerRetry && t.Phase == phaseRetrying:
@@ -236,7 +236,7 @@ func (m *machine) timerFired(e TimerFired) {
 	case e.Timer == TimerApproval && t.Phase == phaseApproval:
 		m.do(CloseApproval{Ref: t.still(), Expired: true})
 	case e.Timer == TimerEvent:
-		m.fail(t, newError(mapdef.CodeWaitTimeout, "no event that fits came in time"))
+		m.fail(t, NewError(mapdef.CodeWaitTimeout, "no event that fits came in time"))
 	case e.Timer == TimerTimeout:
 		m.timedOut(t)
 	}
@@ -244,7 +244,7 @@ func (m *machine) timerFired(e TimerFired) {
 
 // timedOut fails a step whose own timeout is over. A Map that it has started is stopped first.
 func (m *machine) timedOut(t *Task) {
-	e := newError(mapdef.CodeStepTimeout, fmt.Sprintf("the step has taken longer than %s", m.p.step(t).Timeout.Std()))
+	e := NewError(mapdef.CodeStepTimeout, fmt.Sprintf("the step has taken longer than %s", m.p.step(t).Timeout.Std()))
 	if t.Phase == phaseCalling {
 		t.Error = e.at(t.Path)
 		m.do(StopCall{t.ref()})

@@ -19,7 +19,7 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 	m.s.waiting.add(t, 1)
 	m.s.Steps++
 	if most := m.p.maxSteps(); m.s.Steps > most {
-		m.failMap(newError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(t.Path))
+		m.failMap(NewError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(t.Path))
 		return
 	}
 	if m.reuse(t) {
@@ -90,8 +90,7 @@ func (m *machine) work(t *Task) {
 	case *mapdef.DoSwitch:
 		m.choose(t, do, 0)
 	case *mapdef.DoWhile:
-		t.Loop = &Loop{While: true}
-		m.evaluate(t, fieldWhen)
+		m.repeat(t, do)
 	case *mapdef.DoParallel:
 		m.branch(t, do)
 	default:
@@ -191,7 +190,9 @@ func (m *machine) compensates(t *Task) bool {
 func (m *machine) keep(t *Task, args Value, failed *Error) {
 	t.Kept = true
 	m.s.Compensations++
-	m.do(KeepCompensation{Seq: m.s.Compensations, Ref: t.ref(), Verb: m.p.step(t).Compensate.Verb, Args: args, Error: failed})
+	m.do(KeepCompensation{
+		Seq: m.s.Compensations, Ref: t.ref(), Verb: m.p.step(t).Compensate.Verb, Args: args.orEmpty(), Error: failed,
+	})
 	m.settled(t)
 }
 

@@ -5,11 +5,7 @@ import "agentruntime/internal/kernel/mapdef"
 // startMap starts another Map. Its time is only bounded where the step has a timeout: it may
 // wait for people.
 func (m *machine) startMap(t *Task, do *mapdef.DoMap) {
-	payload := *t.Input
-	if payload.IsNull() {
-		payload = object([]Named{})
-	}
 	m.do(StartMap{
-		Ref: t.ref(), MapID: do.MapID, Version: do.Version, Payload: payload, Wait: do.Wait, DryRun: m.s.DryRun,
+		Ref: t.ref(), MapID: do.MapID, Version: do.Version, Payload: t.Input.orEmpty(), Wait: do.Wait, DryRun: m.s.DryRun,
 	})
 }

@@ -86,6 +86,14 @@ func object(members []Named) Value {
 	return Value{JSON: raw, Invented: v.Invented}
 }
 
+// orEmpty returns the value, and an empty object for null.
+func (v Value) orEmpty() Value {
+	if v.IsNull() {
+		return Value{JSON: json.RawMessage("{}"), Invented: v.Invented}
+	}
+	return v
+}
+
 // IsNull reports whether the value is null.
 func (v Value) IsNull() bool {
 	return v.Stored == nil && v.Members == nil && (len(v.JSON) == 0 || string(v.JSON) == "null")

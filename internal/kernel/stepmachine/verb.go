@@ -5,12 +5,8 @@ import "agentruntime/internal/kernel/mapdef"
 // startVerb calls a verb. Its input is the arguments.
 func (m *machine) startVerb(t *Task, do *mapdef.DoVerb) {
 	m.s.Calling++
-	args := *t.Input
-	if args.IsNull() {
-		args = object([]Named{})
-	}
 	m.do(StartVerb{
-		Ref: t.ref(), Verb: do.Verb, Args: args, CredentialID: do.CredentialID,
+		Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), CredentialID: do.CredentialID,
 		Deadline: t.Deadline, DryRun: m.s.DryRun,
 	})
 }
@@ -28,7 +24,7 @@ func (m *machine) intercepted(t *Task, e CallEnd) {
 	if do, ok := step.Do.(*mapdef.DoVerb); ok {
 		m.s.Changes++
 		t.Change = m.s.Changes
-		m.do(RecordChange{Seq: t.Change, Ref: t.ref(), Verb: do.Verb, Args: *t.Input, DependsOn: t.Input.Invented})
+		m.do(RecordChange{Seq: t.Change, Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), DependsOn: t.Input.Invented})
 	}
 	if !step.Mock.IsZero() {
 		m.evaluate(t, fieldMock)

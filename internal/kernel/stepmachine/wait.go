@@ -30,7 +30,7 @@ func (m *machine) wait(t *Task, do *mapdef.DoWait) {
 	at, ok := m.until(t, do)
 	switch {
 	case !ok:
-		m.fail(t, newError(expression.CodeResult, "a wait takes a duration such as 30s, or a time such as 2026-01-31T12:00:00Z"))
+		m.fail(t, NewError(expression.CodeResult, "a wait takes a duration such as 30s, or a time such as 2026-01-31T12:00:00Z"))
 	case !at.After(m.now):
 		m.complete(t, Value{})
 	default:
