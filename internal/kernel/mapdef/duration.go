@@ -14,11 +14,14 @@ const DefaultTimeout = Duration(15 * time.Minute)
 // MaxDuration is the longest duration that a definition may name.
 const MaxDuration = Duration(366 * 24 * time.Hour)
 
+// durationText is the pattern of a duration.
+const durationText = `^([0-9]{1,12})(ms|s|m|h|d)$`
+
 // Duration is written as a whole number with one unit: 400ms, 30s, 5m, 2h or 7d.
 type Duration time.Duration
 
 //nolint:gochecknoglobals // immutable
-var durationPattern = regexp.MustCompile(`^([0-9]{1,12})(ms|s|m|h|d)$`)
+var durationPattern = regexp.MustCompile(durationText)
 
 // ErrDuration says how a duration is written.
 var ErrDuration = errors.New("must be a duration such as 400ms, 30s, 5m, 2h or 7d, of at most 366 days")

@@ -54,7 +54,7 @@ type field struct {
 
 // must returns the field as one that a definition cannot leave out.
 func (f field) must() field {
-	f.required = true
+	f.required, f.shape.otherwise = true, ""
 	return f
 }
 
