@@ -42,7 +42,7 @@ type Named struct {
 
 // Of returns an inline value. Text that is not JSON is null.
 func Of(raw json.RawMessage) Value {
-	if len(raw) == 0 {
+	if len(raw) == 0 || string(raw) == "null" {
 		return Value{}
 	}
 	var b bytes.Buffer

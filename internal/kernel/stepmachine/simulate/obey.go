@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,10 +262,12 @@ func (w *world) happen(h Happening) {
 		w.settle(h.Resolve)
 	case h.Again != nil:
 		again := stepmachine.Again{FromStep: h.Again.FromStep}
-		for name, raw := range h.Again.Edits {
-			again.Edits = append(again.Edits, stepmachine.Named{Name: name, Value: stepmachine.Of(raw)})
+		for _, name := range slices.Sorted(maps.Keys(h.Again.Edits)) {
+			again.Edits = append(again.Edits, stepmachine.Named{Name: name, Value: stepmachine.Of(h.Again.Edits[name])})
 		}
-		x.finish = nil
+		if stepmachine.CanGoOn(x.program, x.state, again) == nil {
+			x.finish = nil
+		}
 		x.next(again)
 	default:
 		control := map[string]stepmachine.Event{

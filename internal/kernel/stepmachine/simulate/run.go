@@ -21,6 +21,8 @@ type Options struct {
 	Sandbox expression.Sandbox
 	// Store stores and reads the state between any two events.
 	Store bool
+	// Disturb returns events that come in between, for the execution of the case; nil for none.
+	Disturb func() []stepmachine.Event
 	// See is told of each event and its commands; nil for nobody.
 	See func(execution string, e stepmachine.Event, commands []stepmachine.Command)
 }
@@ -131,6 +133,11 @@ func (w *world) run() error {
 	for w.failed == nil {
 		if w.report.Events > mostEvents {
 			return fmt.Errorf("simulate: more than %d events", mostEvents)
+		}
+		if w.opts.Disturb != nil {
+			for _, e := range w.opts.Disturb() {
+				w.root.next(e)
+			}
 		}
 		if n := len(w.arrives); n > 0 {
 			i := w.opts.Pick(n)
@@ -248,7 +255,7 @@ func array(values []stepmachine.Value, load func(stepmachine.Stored) (json.RawMe
 	return exactjson.Encode(list)
 }
 
-// duration of nothing: a Map that is started without waiting.
+// executionID is the output of a Map that is started without waiting for it.
 func executionID(id string) stepmachine.Value {
 	return stepmachine.Of(json.RawMessage(`{"execution_id":"` + id + `"}`))
 }

@@ -1,0 +1,306 @@
+package stepmachine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/simulate"
+)
+
+// schedules is how many random orders each case is run in.
+const schedules = 40
+
+// TestCasesInAnyOrder runs each case with its answers arriving in random orders, and with the
+// state stored between any two events. The invariants must hold in all of them, and the end
+// must be that of the order in which things are asked for, unless the case is a race.
+func TestCasesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inOrder := run(t, &c.Case, simulate.Options{})
+			for seed := range uint64(schedules) {
+				order := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a schedule, to be repeated
+				w := watch{t: t, seed: seed, c: &c.Case}
+				r := run(t, &c.Case, simulate.Options{Pick: order.IntN, Store: true, See: w.see})
+				w.finished(r)
+				if isRace(t, &c.Case) {
+					continue
+				}
+				require.Equal(t, inOrder.State.Status, r.State.Status, "seed %d", seed)
+				require.Equal(t, string(inOrder.Output), string(r.Output), "seed %d", seed)
+				require.ElementsMatch(t, texts(inOrder.Calls, true), texts(r.Calls, true), "seed %d", seed)
+			}
+		})
+	}
+}
+
+// isRace reports whether the order of answers decides what comes of the case.
+func isRace(t *testing.T, c *simulate.Case) bool {
+	t.Helper()
+	def, faults := mapdef.Read(c.Map)
+	require.Empty(t, faults)
+	race := false
+	mapdef.Walk(def.Steps, func(s *mapdef.Step) {
+		switch do := s.Do.(type) {
+		case *mapdef.DoParallel:
+			race = race || do.Join != mapdef.JoinAll || do.OnBranchError != mapdef.Skip
+		case *mapdef.DoForeach:
+			race = race || do.Mode == mapdef.Concurrently && do.OnItemError != mapdef.Skip
+		}
+	})
+	return race && (c.Expect.Status == stepmachine.StatusFailed || c.Expect.Status == stepmachine.StatusCompleted && len(c.Happens) > 0) || hasRace(def)
+}
+
+func hasRace(def *mapdef.Definition) bool {
+	race := false
+	mapdef.Walk(def.Steps, func(s *mapdef.Step) {
+		do, ok := s.Do.(*mapdef.DoParallel)
+		race = race || ok && do.Join != mapdef.JoinAll
+	})
+	return race
+}
+
+// watch checks what no schedule may break.
+type watch struct {
+	t        *testing.T
+	seed     uint64
+	c        *simulate.Case
+	runs     map[string]execution
+}
+
+// execution is what a schedule has shown of one execution.
+type execution struct {
+	started  map[string]bool // calls, timers and others, by reference
+	ended    map[string]stepmachine.CallStatus
+	timers   map[string]bool
+	kept     []int
+	undone   []int
+	finished bool
+}
+
+func (w *watch) see(id string, e stepmachine.Event, commands []stepmachine.Command) {
+	if w.runs == nil {
+		w.runs = map[string]execution{}
+	}
+	x, ok := w.runs[id]
+	if !ok {
+		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}}
+	}
+	x.event(e)
+	for _, c := range commands {
+		require.False(w.t, x.finished, "seed %d: %s after the end", w.seed, c.Name())
+		w.command(&x, c)
+	}
+	w.runs[id] = x
+}
+
+func (x *execution) event(e stepmachine.Event) {
+	switch e := e.(type) {
+	case stepmachine.VerbEnded:
+		x.ended[e.Ref.String()] = e.Status
+	case stepmachine.ModelEnded:
+		x.ended[e.Ref.String()] = e.Status
+	case stepmachine.MapEnded:
+		x.ended[e.Ref.String()] = e.Status
+	case stepmachine.TimerFired:
+		delete(x.timers, e.Ref.String()+string(e.Timer))
+	case stepmachine.Again:
+		x.finished = false
+	}
+}
+
+// begins notes a call: each is made once.
+func (w *watch) begins(x *execution, r stepmachine.Ref) {
+	key := r.String()
+	again := slices.ContainsFunc(w.c.Happens, func(h simulate.Happening) bool { return h.Again != nil })
+	require.True(w.t, !x.started[key] || again && x.ended[key] != "", "seed %d: %s is called twice", w.seed, key)
+	x.started[key] = true
+	delete(x.ended, key)
+}
+
+func (w *watch) command(x *execution, c stepmachine.Command) {
+	switch c := c.(type) {
+	case stepmachine.StartVerb:
+		w.begins(x, c.Ref)
+	case stepmachine.StartModel:
+		w.begins(x, c.Ref)
+	case stepmachine.StartMap:
+		w.begins(x, c.Ref)
+	case stepmachine.StopCall:
+		require.True(w.t, x.started[c.Ref.String()] && x.ended[c.Ref.String()] == "", "seed %d: %s is not in flight", w.seed, c.Ref)
+	case stepmachine.StartTimer:
+		key := c.Ref.String() + string(c.Timer)
+		require.False(w.t, x.timers[key], "seed %d: the timer %s runs already", w.seed, key)
+		x.timers[key] = true
+	case stepmachine.CancelTimer:
+		key := c.Ref.String() + string(c.Timer)
+		require.True(w.t, x.timers[key], "seed %d: the timer %s does not run", w.seed, key)
+		delete(x.timers, key)
+	case stepmachine.KeepCompensation:
+		require.Equal(w.t, len(x.kept)+1, c.Seq)
+		x.kept = append(x.kept, c.Seq)
+	case stepmachine.Compensate:
+		if c.Attempt == 1 {
+			x.undone = append(x.undone, c.Seq)
+		}
+	case stepmachine.Finish:
+		x.finished = true
+		w.ends(x, c)
+	}
+}
+
+// ends checks an execution that has ended.
+func (w *watch) ends(x *execution, c stepmachine.Finish) {
+	t := w.t
+	require.Empty(t, x.timers, "seed %d: timers run after the end", w.seed)
+	for key := range x.started {
+		require.NotEmpty(t, x.ended[key], "seed %d: %s is in flight after the end", w.seed, key)
+	}
+	if c.Status == stepmachine.StatusCompleted {
+		require.Empty(t, x.undone)
+		return
+	}
+	undone := slices.Clone(x.undone)
+	slices.Reverse(undone)
+	require.Equal(t, x.kept, undone, "seed %d: what is undone", w.seed)
+}
+
+// finished compares the whole: a case has ended when its state says so.
+func (w *watch) finished(r *simulate.Report) {
+	w.t.Helper()
+	switch r.State.Status {
+	case stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled:
+		require.NotNil(w.t, r.Finish)
+	default:
+		require.Nil(w.t, r.Finish)
+	}
+}
+
+// TestCancelAtAnyMoment cancels each case after a random number of events: all that is in
+// flight ends, and what completed is undone in reverse order, whatever the moment.
+func TestCancelAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			events := run(t, &c.Case, simulate.Options{}).Events
+			for seed := range uint64(schedules) {
+				order := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a schedule, to be repeated
+				left := order.IntN(events + 2)
+				w := watch{t: t, seed: seed, c: &c.Case}
+				r, err := simulate.Run(t.Context(), &c.Case, simulate.Options{
+					Pick: order.IntN, Store: true, See: w.see, Sandbox: sandbox{},
+					Disturb: func() []stepmachine.Event {
+						if left--; left == -1 {
+							return []stepmachine.Event{stepmachine.CancelRequested{}}
+						}
+						return nil
+					},
+				})
+				if err != nil { // something happens that the cancelled Map does not wait for
+					require.ErrorContains(t, err, "asks nobody")
+					continue
+				}
+				w.finished(r)
+				require.True(t, r.Finish != nil || left >= 0, "seed %d: it was cancelled and has not ended", seed)
+			}
+		})
+	}
+}
+
+// TestPausesAndRepeatsChangeNothing pauses and resumes at random, and lets each answer come
+// twice: the same comes of each case.
+func TestPausesAndRepeatsChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		// What is taken up again may make a call under the number of an earlier one.
+		if slices.ContainsFunc(c.Happens, func(h simulate.Happening) bool { return h.Control != "" || h.Again != nil }) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inOrder := run(t, &c.Case, simulate.Options{})
+			for seed := range uint64(schedules / 4) {
+				random := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // a schedule, to be repeated
+				w := watch{t: t, seed: seed, c: &c.Case}
+				var last stepmachine.Event
+				r := run(t, &c.Case, simulate.Options{
+					Store: true,
+					See: func(id string, e stepmachine.Event, commands []stepmachine.Command) {
+						w.see(id, e, commands)
+						if id == "exec" && isAnswer(e) {
+							last = e
+						}
+					},
+					Disturb: func() []stepmachine.Event {
+						var list []stepmachine.Event
+						if random.IntN(3) == 0 {
+							list = append(list, stepmachine.PauseRequested{})
+						}
+						if last != nil {
+							list = append(list, last)
+							last = nil
+						}
+						return append(list, stepmachine.ResumeRequested{})
+					},
+				})
+				w.finished(r)
+				require.Equal(t, inOrder.State.Status, r.State.Status, "seed %d", seed)
+				require.Equal(t, string(inOrder.Output), string(r.Output), "seed %d", seed)
+				require.Equal(t, texts(inOrder.Calls, false), texts(r.Calls, false), "seed %d", seed)
+			}
+		})
+	}
+}
+
+// isAnswer reports whether the event answers a command: it has no effect when it comes again.
+func isAnswer(e stepmachine.Event) bool {
+	switch e.(type) {
+	case stepmachine.VerbEnded, stepmachine.ModelEnded, stepmachine.MapEnded, stepmachine.Evaluated, stepmachine.TimerFired,
+		stepmachine.Decided, stepmachine.EventArrived, stepmachine.CompensationEnded, stepmachine.Continued:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestTheSameEventsGiveTheSameBytes replays the events of random schedules: the states and the
+// commands are the same, whether or not the state was stored in between.
+func TestTheSameEventsGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(5) {
+				once := func(store bool) (string, string) {
+					order := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a schedule, to be repeated
+					var all strings.Builder
+					r := run(t, &c.Case, simulate.Options{Pick: order.IntN, Store: store, See: func(id string, e stepmachine.Event, commands []stepmachine.Command) {
+						event, err := exactjson.Encode(e)
+						require.NoError(t, err)
+						fmt.Fprintf(&all, "%s %s %s\n", id, event, written(t, commands))
+					}})
+					raw, err := r.State.Encode()
+					require.NoError(t, err)
+					return string(raw), all.String()
+				}
+				state, said := once(false)
+				stateAgain, saidAgain := once(false)
+				require.Equal(t, state, stateAgain)
+				require.Equal(t, said, saidAgain)
+				stored, saidStored := once(true)
+				require.Equal(t, state, stored)
+				require.Equal(t, said, saidStored)
+			}
+		})
+	}
+}
