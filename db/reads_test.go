@@ -206,7 +206,7 @@ var readsMany = map[string][]string{
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
 		"EventsBefore", "EventsAfter", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "CredentialsOfCustomer", "RunsToErase"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},

@@ -52,8 +52,10 @@ UPDATE webhook_deliveries SET status = @status, attempts = @attempts, next_at = 
  WHERE event_id = @event_id AND webhook_id = @webhook_id AND round = @round AND status IN ('pending', 'retrying');
 
 -- name: InsertAttempt :exec
+-- Not where the delivery was erased while the attempt was under way.
 INSERT INTO webhook_attempts (event_id, webhook_id, tenant_id, round, attempt, started_at, latency_ms, status_code, error, answer, next_at)
-VALUES (@event_id, @webhook_id, @tenant_id, @round, @attempt, @started_at, @latency_ms, sqlc.narg('status_code'), sqlc.narg('error'), sqlc.narg('answer'), sqlc.narg('next_at'))
+SELECT @event_id, @webhook_id, @tenant_id, @round, @attempt, @started_at, @latency_ms, sqlc.narg('status_code')::integer, sqlc.narg('error')::text, sqlc.narg('answer')::text, sqlc.narg('next_at')::timestamptz
+ WHERE EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = @event_id AND d.webhook_id = @webhook_id)
 ON CONFLICT DO NOTHING;
 
 -- name: GetDelivery :one

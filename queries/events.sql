@@ -88,14 +88,32 @@ SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id
 -- The oldest events of all tenants.
 DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.id < @before::uuid ORDER BY e.id LIMIT @most);
 
--- name: EraseEvents :execrows
--- Those about a customer, by any of the names that calls use.
-DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.tenant_id = @tenant_id AND e.customer_id = ANY (@customer_ids::text[]) LIMIT @most);
+-- name: EraseCustomerEvents :one
+-- Those about a customer that came before @before, by any of the names that calls use, with their
+-- deliveries and what receivers answered. It returns how many events were erased.
+WITH gone AS (
+    DELETE FROM events AS gone WHERE gone.tenant_id = @tenant_id AND gone.id = ANY (ARRAY(
+        SELECT e.id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+            SELECT f.id FROM events f WHERE f.tenant_id = @tenant_id AND f.customer_id = named.name AND f.id < @before::uuid
+             ORDER BY f.xid, f.id LIMIT @most::bigint) AS e
+         LIMIT @most::bigint))
+    RETURNING gone.id
+), delivered AS (
+    DELETE FROM webhook_deliveries d WHERE d.tenant_id = @tenant_id AND d.event_id = ANY (ARRAY(SELECT id FROM gone))
+), attempted AS (
+    DELETE FROM webhook_attempts a WHERE a.tenant_id = @tenant_id AND a.event_id = ANY (ARRAY(SELECT id FROM gone))
+)
+SELECT count(*) FROM gone;
 
--- name: EraseCustomerEvents :execrows
--- Those about a customer that came before @before, by any of the names that calls use.
-DELETE FROM events AS gone WHERE gone.tenant_id = @tenant_id AND gone.id = ANY (ARRAY(
-    SELECT e.id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
-        SELECT f.id FROM events f WHERE f.tenant_id = @tenant_id AND f.customer_id = named.name AND f.id < @before::uuid
-         ORDER BY f.xid, f.id LIMIT @most::bigint) AS e
-     LIMIT @most::bigint));
+-- name: EraseEventsOfExecutions :exec
+-- Those of executions, in the same way. A call that was under way when its customer was erased has
+-- told of its end since.
+WITH gone AS (
+    DELETE FROM events AS gone WHERE gone.tenant_id = @tenant_id AND gone.id = ANY (ARRAY(
+        SELECT e.id FROM unnest(@execution_ids::text[]) AS of_id (execution_id) CROSS JOIN LATERAL (
+            SELECT f.id FROM events f WHERE f.tenant_id = @tenant_id AND f.execution_id = of_id.execution_id) AS e))
+    RETURNING gone.id
+), delivered AS (
+    DELETE FROM webhook_deliveries d WHERE d.tenant_id = @tenant_id AND d.event_id = ANY (ARRAY(SELECT id FROM gone))
+)
+DELETE FROM webhook_attempts a WHERE a.tenant_id = @tenant_id AND a.event_id = ANY (ARRAY(SELECT id FROM gone));

@@ -241,7 +241,8 @@ func (q *Queries) GetDelivery(ctx context.Context, db DBTX, arg GetDeliveryParam
 
 const InsertAttempt = `-- name: InsertAttempt :exec
 INSERT INTO webhook_attempts (event_id, webhook_id, tenant_id, round, attempt, started_at, latency_ms, status_code, error, answer, next_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8::integer, $9::text, $10::text, $11::timestamptz
+ WHERE EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = $1 AND d.webhook_id = $2)
 ON CONFLICT DO NOTHING
 `
 
@@ -259,6 +260,7 @@ type InsertAttemptParams struct {
 	NextAt     *time.Time
 }
 
+// Not where the delivery was erased while the attempt was under way.
 func (q *Queries) InsertAttempt(ctx context.Context, db DBTX, arg InsertAttemptParams) error {
 	_, err := db.Exec(ctx, InsertAttempt,
 		arg.EventID,

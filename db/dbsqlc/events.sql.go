@@ -12,12 +12,20 @@ import (
 	"github.com/google/uuid"
 )
 
-const EraseCustomerEvents = `-- name: EraseCustomerEvents :execrows
-DELETE FROM events AS gone WHERE gone.tenant_id = $1 AND gone.id = ANY (ARRAY(
-    SELECT e.id FROM unnest($2::text[]) AS named (name) CROSS JOIN LATERAL (
-        SELECT f.id FROM events f WHERE f.tenant_id = $1 AND f.customer_id = named.name AND f.id < $3::uuid
-         ORDER BY f.xid, f.id LIMIT $4::bigint) AS e
-     LIMIT $4::bigint))
+const EraseCustomerEvents = `-- name: EraseCustomerEvents :one
+WITH gone AS (
+    DELETE FROM events AS gone WHERE gone.tenant_id = $1 AND gone.id = ANY (ARRAY(
+        SELECT e.id FROM unnest($2::text[]) AS named (name) CROSS JOIN LATERAL (
+            SELECT f.id FROM events f WHERE f.tenant_id = $1 AND f.customer_id = named.name AND f.id < $3::uuid
+             ORDER BY f.xid, f.id LIMIT $4::bigint) AS e
+         LIMIT $4::bigint))
+    RETURNING gone.id
+), delivered AS (
+    DELETE FROM webhook_deliveries d WHERE d.tenant_id = $1 AND d.event_id = ANY (ARRAY(SELECT id FROM gone))
+), attempted AS (
+    DELETE FROM webhook_attempts a WHERE a.tenant_id = $1 AND a.event_id = ANY (ARRAY(SELECT id FROM gone))
+)
+SELECT count(*) FROM gone
 `
 
 type EraseCustomerEventsParams struct {
@@ -27,37 +35,42 @@ type EraseCustomerEventsParams struct {
 	Most     int64
 }
 
-// Those about a customer that came before @before, by any of the names that calls use.
+// Those about a customer that came before @before, by any of the names that calls use, with their
+// deliveries and what receivers answered. It returns how many events were erased.
 func (q *Queries) EraseCustomerEvents(ctx context.Context, db DBTX, arg EraseCustomerEventsParams) (int64, error) {
-	result, err := db.Exec(ctx, EraseCustomerEvents,
+	row := db.QueryRow(ctx, EraseCustomerEvents,
 		arg.TenantID,
 		arg.Names,
 		arg.Before,
 		arg.Most,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
-const EraseEvents = `-- name: EraseEvents :execrows
-DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.tenant_id = $1 AND e.customer_id = ANY ($2::text[]) LIMIT $3)
+const EraseEventsOfExecutions = `-- name: EraseEventsOfExecutions :exec
+WITH gone AS (
+    DELETE FROM events AS gone WHERE gone.tenant_id = $1 AND gone.id = ANY (ARRAY(
+        SELECT e.id FROM unnest($2::text[]) AS of_id (execution_id) CROSS JOIN LATERAL (
+            SELECT f.id FROM events f WHERE f.tenant_id = $1 AND f.execution_id = of_id.execution_id) AS e))
+    RETURNING gone.id
+), delivered AS (
+    DELETE FROM webhook_deliveries d WHERE d.tenant_id = $1 AND d.event_id = ANY (ARRAY(SELECT id FROM gone))
+)
+DELETE FROM webhook_attempts a WHERE a.tenant_id = $1 AND a.event_id = ANY (ARRAY(SELECT id FROM gone))
 `
 
-type EraseEventsParams struct {
-	TenantID    uuid.UUID
-	CustomerIds []string
-	Most        int32
+type EraseEventsOfExecutionsParams struct {
+	TenantID     uuid.UUID
+	ExecutionIds []string
 }
 
-// Those about a customer, by any of the names that calls use.
-func (q *Queries) EraseEvents(ctx context.Context, db DBTX, arg EraseEventsParams) (int64, error) {
-	result, err := db.Exec(ctx, EraseEvents, arg.TenantID, arg.CustomerIds, arg.Most)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Those of executions, in the same way. A call that was under way when its customer was erased has
+// told of its end since.
+func (q *Queries) EraseEventsOfExecutions(ctx context.Context, db DBTX, arg EraseEventsOfExecutionsParams) error {
+	_, err := db.Exec(ctx, EraseEventsOfExecutions, arg.TenantID, arg.ExecutionIds)
+	return err
 }
 
 const EventBySource = `-- name: EventBySource :one

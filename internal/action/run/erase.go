@@ -10,10 +10,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/record/event"
 )
 
 // EraseOf implements customer.Holder. It empties arguments, results and metadata of the runs that
-// have ended, and what their approvals show of them. It waits for the others: a call under way
+// have ended, and what their approvals show of them, and deletes their events. It waits for the others: a call under way
 // needs its arguments. What remains of a run says that there was a call, and its keyed fingerprint
 // keeps a repeat from running again; such a repeat is RESULT_EXPIRED.
 func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, names []string, before time.Time, most int) (erased int64, waits bool, err error) {
@@ -36,6 +37,7 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 	b := &db.Batch{}
 	n := db.Queue(b, s.q.EraseRuns, dbsqlc.EraseRunsParams{TenantID: tenant, Ids: ids, ErasedAt: s.d.Now()})
 	db.Queue(b, s.q.EraseApprovals, dbsqlc.EraseApprovalsParams{TenantID: tenant, ExecutionIds: executions})
+	event.QueueErase(b, tenant, executions)
 	db.QueueExec(b, s.q.EraseEdits, dbsqlc.EraseEditsParams{TenantID: tenant, ExecutionIds: executions})
 	if err := b.SendIn(ctx, tx); err != nil {
 		return 0, false, fmt.Errorf("run: erase: %w", err)

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -82,14 +81,6 @@ var kept = map[string]string{
 	"heartbeats":           "one row, which shows that Postgres takes a write",
 }
 
-// literals are the value that each column of the old row has, by its type; old ones where types
-// have an age.
-var literals = map[string]string{
-	"uuid": "00000000-0000-7000-8000-000000000001", "text": "x", "integer": "0", "bigint": "0", "boolean": "false", "double precision": "0",
-	"timestamp with time zone": "1970-01-02Z", "bytea": `\x00`, "json": "{}", "jsonb": "{}", "xid8": "3",
-	"text[]": "{}", "uuid[]": "{}", "integer[]": "{}", "bytea[]": "{}", "bigint[]": "{}",
-}
-
 func aWorker(t *testing.T, d testkit.DB) *App {
 	t.Helper()
 	key := func(c string) string { return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(c, 32))) }
@@ -106,45 +97,8 @@ func aWorker(t *testing.T, d testkit.DB) *App {
 // table, and then the jobs run.
 func TestEveryTableIsForgottenOrKeptForAReason(t *testing.T) {
 	t.Parallel()
-	d := testkit.Database(t)
-	admin, err := pgx.Connect(t.Context(), d.AdminURL)
-	require.NoError(t, err)
-	defer admin.Close(context.WithoutCancel(t.Context()))
-	list := func(sql string, args ...any) []string {
-		rows, err := admin.Query(t.Context(), sql, args...)
-		require.NoError(t, err)
-		out, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		return out
-	}
-	exec := func(sql string) {
-		_, err := admin.Exec(t.Context(), sql)
-		require.NoError(t, err, sql)
-	}
-	tables := list(`SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'goose%' ORDER BY 1`)
-	exec("SET session_replication_role = replica")
-	for _, drop := range list(`SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace`) {
-		exec(drop)
-	}
-	for _, table := range tables {
-		exec("DELETE FROM " + table)
-		var columns, values []string
-		for _, c := range list(`SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table) {
-			name, kind, _ := strings.Cut(c, " ")
-			value := "'" + literals[kind] + "'"
-			switch {
-			case name == "tenant_id", table == "tenants" && name == "id":
-				value = "'" + literals["uuid"] + "'"
-			case table == "runs" && name == "state":
-				value = "'executed'"
-			case table == "runs" && name == "erased_at":
-				value = "NULL"
-			}
-			require.NotEqual(t, "''", value, "no value for %s.%s of type %s", table, name, kind)
-			columns, values = append(columns, name), append(values, value)
-		}
-		exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(columns, ", "), strings.Join(values, ", ")))
-	}
+	w := filled(t, map[string]string{})
+	tables, admin, d := w.tables, w.admin, w.db
 
 	a := aWorker(t, d)
 	run := map[string]bool{"erase old results": true}
@@ -182,7 +136,7 @@ func TestEveryTableIsForgottenOrKeptForAReason(t *testing.T) {
 	for table := range kept {
 		require.Contains(t, tables, table)
 	}
-	require.Len(t, list("SELECT id::text FROM runs WHERE args = '' AND result IS NULL AND erased_at IS NOT NULL"), 1)
+	require.Len(t, w.list("SELECT id::text FROM runs WHERE args = '' AND result IS NULL AND erased_at IS NOT NULL"), 1)
 }
 
 func TestJobsDeleteNothingBeforeItsTime(t *testing.T) {

@@ -12,7 +12,14 @@ import (
 	"agentruntime/db/dbsqlc"
 )
 
-// Eraser erases the events about a customer that came before a time.
+// QueueErase adds the deletion of all events of the executions to a batch, with their deliveries to
+// webhooks.
+func QueueErase(b *db.Batch, tenant uuid.UUID, executions []string) {
+	db.QueueExec(b, dbsqlc.New().EraseEventsOfExecutions, dbsqlc.EraseEventsOfExecutionsParams{TenantID: tenant, ExecutionIds: executions})
+}
+
+// Eraser erases the events about a customer that came before a time, with their deliveries to
+// webhooks and what the receivers answered.
 type Eraser struct{}
 
 // EraseOf implements customer.Holder.

@@ -182,11 +182,20 @@ func TestErasureReachesTheEventsAboutACustomer(t *testing.T) {
 			w.emit(of, customer, event.About{CustomerID: customer})
 		}
 	}
-	erased, more, err := event.Erase(t.Context(), w.db.Tenant(tenant), tenant, []string{"c", "theirs"})
-	require.NoError(t, err)
-	require.EqualValues(t, 2, erased)
-	require.False(t, more)
+	w.admin("INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, updated_at) SELECT id, gen_random_uuid(), tenant_id, type, 'pending', now() FROM events")
+	w.admin("INSERT INTO webhook_attempts (event_id, webhook_id, tenant_id, round, attempt, started_at, latency_ms) SELECT event_id, webhook_id, tenant_id, 1, 1, now(), 1 FROM webhook_deliveries")
+	erase := func(before time.Time) (erased int64) {
+		require.NoError(t, w.db.InTenant(t.Context(), tenant, func(tx pgx.Tx) (err error) {
+			erased, _, err = event.Eraser{}.EraseOf(t.Context(), tx, tenant, []string{"c", "theirs"}, before, 10)
+			return err
+		}))
+		return erased
+	}
+	require.Zero(t, erase(time.Now().Add(-time.Hour)), "events of later are another customer's")
+	require.EqualValues(t, 2, erase(time.Now().Add(time.Hour)))
 	w.settle()
+	require.Equal(t, 6, w.number("SELECT count(*) FROM webhook_deliveries"))
+	require.Equal(t, 6, w.number("SELECT count(*) FROM webhook_attempts"))
 	left, _, err := w.After(t.Context(), tenant, event.Filter{}, event.Place{}, 10)
 	require.NoError(t, err)
 	require.Equal(t, []string{"", "another"}, names(t, left))
