@@ -1,8 +1,6 @@
 package stepmachine
 
 import (
-	"net/http"
-
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
@@ -40,15 +38,14 @@ func NewError(code, detail string) *Error {
 		e.Status, e.Title = spec.Status, spec.Message
 		return e
 	}
+	like := fault.CodeInvalidArgs
 	switch code {
 	case mapdef.CodeStepTimeout, mapdef.CodeWaitTimeout, mapdef.CodeDurationLimit, mapdef.CodeApprovalExpired:
-		e.Status = http.StatusGatewayTimeout
+		like = fault.CodeProviderTimeout
 	case mapdef.CodeApprovalRejected:
-		e.Status = http.StatusForbidden
-	default:
-		e.Status = http.StatusUnprocessableEntity
+		like = fault.CodeGovernanceBlocked
 	}
-	e.Title = titles(code)
+	e.Status, e.Title = like.Spec().Status, titles(code)
 	return e
 }
 

@@ -113,7 +113,9 @@ func TestNextIgnoresEventsThatNothingWaitsFor(t *testing.T) {
 		stepmachine.EventArrived{Ref: call, ID: "e"},
 		stepmachine.Resolved{CallEnd: executed(call, `1`).CallEnd},
 		stepmachine.CompensationEnded{Seq: 1, Attempt: 1},
-		stepmachine.Continued{}, stepmachine.ResumeRequested{}, stepmachine.Again{},
+		stepmachine.Continued{},
+		stepmachine.ResumeRequested{},
+		stepmachine.Again{},
 	} {
 		require.Empty(t, x.next(at(1), e), e.Name())
 		after, err := x.s.Encode()
@@ -219,8 +221,9 @@ func TestJitterIsTheSameForTheSameAttempt(t *testing.T) {
 		}})
 		return find[stepmachine.StartTimer](t, commands).At.Sub(at(0))
 	}
-	require.Equal(t, wait("exec_1"), wait("exec_1"))
-	require.NotEqual(t, wait("exec_1"), wait("exec_2"))
+	first := wait("exec_1")
+	require.Equal(t, first, wait("exec_1"))
+	require.NotEqual(t, first, wait("exec_2"))
 	for i := range 50 {
 		d := wait(fmt.Sprint("exec_", i))
 		require.GreaterOrEqual(t, d, 50*time.Second)

@@ -2,7 +2,6 @@ package stepmachine
 
 import (
 	"encoding/json"
-	"net/http"
 
 	"agentruntime/internal/kernel/mapdef"
 )
@@ -14,7 +13,7 @@ func (m *machine) raise(t *Task, do *mapdef.DoRaise) {
 		Detail string `json:"detail"`
 	}
 	_ = json.Unmarshal(t.Input.raw(), &words) // two texts, by their evaluation
-	m.fail(t, &Error{
-		Type: errorType + do.Code, Code: do.Code, Status: http.StatusUnprocessableEntity, Title: words.Title, Detail: words.Detail,
-	})
+	e := NewError(do.Code, words.Detail)
+	e.Title = words.Title
+	m.fail(t, e)
 }

@@ -74,7 +74,7 @@ func (m *machine) backoff(t *Task, r *mapdef.Retry) time.Duration {
 
 // fraction returns a number from 0 up to 1 that is the same whenever the same attempt asks.
 func (m *machine) fraction(t *Task) float64 {
-	sum := sha256.Sum256([]byte(m.s.Execution + t.Key.String() + "#" + strconv.Itoa(t.Attempt)))
+	sum := sha256.Sum256([]byte(m.s.Execution + t.String() + "#" + strconv.Itoa(t.Attempt)))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 

@@ -28,7 +28,7 @@ func TestCasesInAnyOrder(t *testing.T) {
 			t.Parallel()
 			inOrder := run(t, &c.Case, simulate.Options{})
 			for seed := range uint64(schedules) {
-				order := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a schedule, to be repeated
+				order := rand.New(rand.NewPCG(seed, 1))
 				w := watch{t: t, seed: seed, c: &c.Case}
 				r := run(t, &c.Case, simulate.Options{Pick: order.IntN, Store: true, See: w.see})
 				w.finished(r)
@@ -71,10 +71,10 @@ func hasRace(def *mapdef.Definition) bool {
 
 // watch checks what no schedule may break.
 type watch struct {
-	t        *testing.T
-	seed     uint64
-	c        *simulate.Case
-	runs     map[string]execution
+	t    *testing.T
+	seed uint64
+	c    *simulate.Case
+	runs map[string]execution
 }
 
 // execution is what a schedule has shown of one execution.
@@ -194,7 +194,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 			t.Parallel()
 			events := run(t, &c.Case, simulate.Options{}).Events
 			for seed := range uint64(schedules) {
-				order := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a schedule, to be repeated
+				order := rand.New(rand.NewPCG(seed, 3))
 				left := order.IntN(events + 2)
 				w := watch{t: t, seed: seed, c: &c.Case}
 				r, err := simulate.Run(t.Context(), &c.Case, simulate.Options{
@@ -230,7 +230,7 @@ func TestPausesAndRepeatsChangeNothing(t *testing.T) {
 			t.Parallel()
 			inOrder := run(t, &c.Case, simulate.Options{})
 			for seed := range uint64(schedules / 4) {
-				random := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // a schedule, to be repeated
+				random := rand.New(rand.NewPCG(seed, 4))
 				w := watch{t: t, seed: seed, c: &c.Case}
 				var last stepmachine.Event
 				r := run(t, &c.Case, simulate.Options{
@@ -282,7 +282,7 @@ func TestTheSameEventsGiveTheSameBytes(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(5) {
 				once := func(store bool) (string, string) {
-					order := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a schedule, to be repeated
+					order := rand.New(rand.NewPCG(seed, 2))
 					var all strings.Builder
 					r := run(t, &c.Case, simulate.Options{Pick: order.IntN, Store: store, See: func(id string, e stepmachine.Event, commands []stepmachine.Command) {
 						event, err := exactjson.Encode(e)

@@ -38,7 +38,7 @@ func (x *execution) obey1(c stepmachine.Command) {
 		w.timers = append(w.timers, arrival{x, stepmachine.TimerFired{Ref: c.Ref, Timer: c.Timer}, c.At})
 	case stepmachine.CancelTimer:
 		w.timers = slices.DeleteFunc(w.timers, func(a arrival) bool {
-			return a.x == x && a.e == stepmachine.Event(stepmachine.TimerFired{Ref: c.Ref, Timer: c.Timer})
+			return a.x == x && a.e == stepmachine.Event(stepmachine.TimerFired(c))
 		})
 	case stepmachine.AskApproval:
 		x.approvals[x.stepID(c.Ref.Path)] = c.Ref
@@ -66,6 +66,7 @@ func (x *execution) keep(c stepmachine.Command) {
 	switch c := c.(type) {
 	case stepmachine.StoreValue:
 		x.stored[c.ID] = c.Value
+		delete(x.arrays, c.ID)
 	case stepmachine.StoreIteration:
 		id := stepmachine.Iterations(c.Ref)
 		for len(x.iterated[id]) <= c.Index {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -23,6 +25,8 @@ type Options struct {
 	Store bool
 	// Disturb returns events that come in between, for the execution of the case; nil for none.
 	Disturb func() []stepmachine.Event
+	// Began is told of the state of the case when it has begun; nil for nobody.
+	Began func(*stepmachine.State)
 	// See is told of each event and its commands; nil for nobody.
 	See func(execution string, e stepmachine.Event, commands []stepmachine.Command)
 }
@@ -59,8 +63,11 @@ func Run(ctx context.Context, c *Case, opts Options) (*Report, error) {
 	if w.opts.Pick == nil {
 		w.opts.Pick = func(int) int { return 0 }
 	}
-	w.root = w.start("exec", p, stepmachine.Of(c.Trigger.Payload), c.Trigger.DryRun)
-	if err := w.run(); err != nil {
+	w.root = w.start("exec", p, stepmachine.Of(c.Trigger.Payload), c.Trigger.DryRun) //nolint:contextcheck // the machine does no I/O
+	if opts.Began != nil {
+		opts.Began(w.root.state)
+	}
+	if err := w.run(); err != nil { //nolint:contextcheck // the machine does no I/O
 		return w.report, err
 	}
 	w.report.State = w.root.state
@@ -100,6 +107,7 @@ type execution struct {
 	finish    *stepmachine.Finish
 	stored    map[string]stepmachine.Value
 	iterated  map[string][]stepmachine.Value
+	arrays    map[string][]json.RawMessage // stored ones, decoded
 	kept      map[int]stepmachine.KeepCompensation
 	approvals map[string]stepmachine.Ref // by id of the step
 	unknown   map[string]stepmachine.Ref
@@ -116,7 +124,8 @@ type arrival struct {
 func (w *world) start(id string, p *stepmachine.Program, payload stepmachine.Value, dryRun bool) *execution {
 	x := &execution{
 		w: w, id: id, program: p, stored: map[string]stepmachine.Value{}, iterated: map[string][]stepmachine.Value{},
-		kept: map[int]stepmachine.KeepCompensation{}, approvals: map[string]stepmachine.Ref{}, unknown: map[string]stepmachine.Ref{},
+		arrays: map[string][]json.RawMessage{},
+		kept:   map[int]stepmachine.KeepCompensation{}, approvals: map[string]stepmachine.Ref{}, unknown: map[string]stepmachine.Ref{},
 	}
 	w.all = append(w.all, x)
 	state, commands := stepmachine.Start(p, w.now, stepmachine.Beginning{
@@ -230,6 +239,9 @@ func (x *execution) arrive(e stepmachine.Event) {
 
 // load returns a stored value.
 func (x *execution) load(s stepmachine.Stored) (json.RawMessage, error) {
+	if item, ok := x.item(s); ok {
+		return item, nil
+	}
 	var raw json.RawMessage
 	var err error
 	if outputs, ok := x.iterated[s.ID]; ok {
@@ -241,6 +253,26 @@ func (x *execution) load(s stepmachine.Stored) (json.RawMessage, error) {
 		return raw, err
 	}
 	return at(raw, s.At)
+}
+
+// item returns an item of a stored array, which is decoded once.
+func (x *execution) item(s stepmachine.Stored) (json.RawMessage, bool) {
+	i, err := strconv.Atoi(strings.TrimPrefix(s.At, "/"))
+	if _, iterated := x.iterated[s.ID]; err != nil || iterated {
+		return nil, false
+	}
+	items, ok := x.arrays[s.ID]
+	if !ok {
+		raw, err := x.stored[s.ID].Resolve(x.load)
+		if err != nil || json.Unmarshal(raw, &items) != nil {
+			return nil, false
+		}
+		x.arrays[s.ID] = items
+	}
+	if i >= len(items) {
+		return nil, false
+	}
+	return items[i], true
 }
 
 func array(values []stepmachine.Value, load func(stepmachine.Stored) (json.RawMessage, error)) (json.RawMessage, error) {

@@ -1,0 +1,191 @@
+package stepmachine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/simulate"
+)
+
+// numbers returns a JSON array of n texts.
+func numbers(n int) string {
+	list := make([]string, 0, n)
+	for i := range n {
+		list = append(list, fmt.Sprintf(`"item %d"`, i))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+const loop = `
+steps:
+  - {id: each, type: foreach, items: "${trigger_data.items}", mode: parallel, concurrency: 50, steps: [{id: a, type: verb, verb: "shop:a", args: {n: "${index}"}}]}
+`
+
+// TestForeachOverManyItemsKeepsItsStateSmall runs a loop whose items and outputs are far larger
+// than what a state may have in it.
+func TestForeachOverManyItemsKeepsItsStateSmall(t *testing.T) {
+	t.Parallel()
+	const items = 10_000
+	c := fromYAML(t, loop)
+	c.Trigger.Payload = json.RawMessage(`{"items":` + numbers(items) + `}`)
+	largest, most := 0, 0
+	c.Answers = []simulate.Answer{{Verb: "shop:a", Result: json.RawMessage(`"` + strings.Repeat("x", 100) + `"`), Times: items}}
+	var state *stepmachine.State
+	events := 0
+	r := run(t, c, simulate.Options{See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+		most = max(most, len(commands))
+		if events++; state != nil && events%100 == 0 {
+			raw, err := state.Encode()
+			require.NoError(t, err)
+			largest = max(largest, len(raw))
+		}
+	}, Began: func(s *stepmachine.State) { state = s }})
+	require.Equal(t, stepmachine.StatusCompleted, r.State.Status)
+	var outputs []string
+	require.NoError(t, json.Unmarshal(r.Output, &outputs))
+	require.Len(t, outputs, items)
+	require.Len(t, r.Calls, items)
+	require.JSONEq(t, `{"n":9999}`, string(r.Calls[items-1].Args))
+	require.Positive(t, largest)
+	require.Less(t, largest, 3*stepmachine.MaxInline)
+	require.Less(t, most, 200)
+}
+
+// TestTheWorkOfALoopGrowsWithItsItems compares what ten times as many items allocate.
+func TestTheWorkOfALoopGrowsWithItsItems(t *testing.T) { //nolint:paralleltest // it measures
+	work := func(items int) uint64 {
+		p := program(t, loop)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
+		for len(commands) > 0 {
+			var next []stepmachine.Command
+			for _, c := range commands {
+				if call, ok := c.(stepmachine.StartVerb); ok {
+					_, more, err := stepmachine.Next(p, s, at(1), executed(call.Ref, `"result"`))
+					require.NoError(t, err)
+					next = append(next, more...)
+				}
+			}
+			commands = next
+		}
+		require.Equal(t, stepmachine.StatusCompleted, s.Status)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	work(100)
+	require.Less(t, work(8_000), 14*work(800))
+}
+
+// TestNoEventBeginsTooMuch runs loops of steps that wait for nothing: the machine asks to be
+// called again.
+func TestNoEventBeginsTooMuch(t *testing.T) {
+	t.Parallel()
+	c := fromYAML(t, `
+vars: {n: 0}
+steps:
+  - id: outer
+    type: foreach
+    items: "${trigger_data.items}"
+    steps:
+      - {id: inner, type: while, when: "${index < 100}", max_iterations: 100, steps: [{id: count, type: set, assign: {n: "${vars.n + 1}"}}]}
+output: "${vars.n}"
+`)
+	c.Trigger.Payload = json.RawMessage(`{"items":` + numbers(100) + `}`)
+	most, asked := 0, 0
+	r := run(t, c, simulate.Options{Store: true, See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+		most = max(most, len(commands))
+		for _, command := range commands {
+			if _, ok := command.(stepmachine.Continue); ok {
+				asked++
+			}
+		}
+	}})
+	require.Equal(t, "10000", string(r.Output))
+	require.GreaterOrEqual(t, asked, 20)
+	require.Less(t, most, 1000)
+}
+
+// TestLargeValuesAreReferences passes on, reads and stores values that are too large for the
+// state.
+func TestLargeValuesAreReferences(t *testing.T) {
+	t.Parallel()
+	large := json.RawMessage(`{"id":7,"text":"` + strings.Repeat("x", 3<<20) + `","list":[{"n":1},{"n":2}]}`)
+	c := fromYAML(t, `
+steps:
+  - {id: get, type: verb, verb: "shop:get"}
+  - {id: pass, type: transform, expr: "${steps.get.output}"}
+  - {id: keep, type: set, assign: {all: "${steps.pass.output}", id: "${steps.get.output.id}"}}
+  - {id: list, type: transform, expr: "${vars.all.list}"}
+  - id: each
+    type: foreach
+    items: "${steps.list.output}"
+    steps: [{id: n, type: transform, expr: "${item.n + vars.id}"}]
+  - id: p
+    type: parallel
+    branches:
+      - {id: a, steps: [{id: pa, type: transform, expr: "${steps.get.output}"}]}
+      - {id: b, steps: []}
+  - {id: send, type: verb, verb: "shop:send", args: {body: "${steps.p.output.a.text[:3]}", whole: "${steps.get.output}"}}
+output: {each: "${steps.each.output}", sent: "${steps.send.output}"}
+`)
+	c.Answers = []simulate.Answer{{Verb: "shop:get", Result: large}, {Verb: "shop:send", Result: json.RawMessage(`true`)}}
+	var stored []string
+	evaluated := map[string]bool{}
+	r := run(t, c, simulate.Options{Store: true, See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+		for _, command := range commands {
+			switch command := command.(type) {
+			case stepmachine.StoreValue:
+				stored = append(stored, command.ID)
+			case stepmachine.Evaluate:
+				evaluated[command.Ref.String()+" "+command.What] = true
+			}
+		}
+	}})
+	require.JSONEq(t, `{"each":[8,9],"sent":true}`, string(r.Output))
+	require.Equal(t, []string{"/steps/0:output", "/steps/6:input"}, stored, "a value that is passed on is stored once")
+	require.Contains(t, evaluated, "/steps/2 assign/1")
+	require.NotContains(t, evaluated, "/steps/1 input")
+	raw, err := r.State.Encode()
+	require.NoError(t, err)
+	require.Less(t, len(raw), 10_000)
+	var sent struct {
+		Body  string          `json:"body"`
+		Whole json.RawMessage `json:"whole"`
+	}
+	require.NoError(t, json.Unmarshal(r.Calls[1].Args, &sent))
+	require.Equal(t, "xxx", sent.Body)
+	require.JSONEq(t, string(large), string(sent.Whole))
+}
+
+// TestManyOpenBranchesAreFine keeps 200 branches waiting at once.
+func TestManyOpenBranchesAreFine(t *testing.T) {
+	t.Parallel()
+	c := fromYAML(t, `
+steps:
+  - id: a
+    type: foreach
+    items: [1, 2, 3, 4]
+    mode: parallel
+    steps:
+      - id: b
+        type: foreach
+        items: "${trigger_data.items}"
+        mode: parallel
+        concurrency: 50
+        steps: [{id: w, type: wait, event: {type: custom.go}}]
+`)
+	c.Trigger.Payload = json.RawMessage(`{"items":` + numbers(50) + `}`)
+	r := run(t, c, simulate.Options{})
+	require.Equal(t, stepmachine.StatusWaiting, r.State.Status)
+	raw, err := r.State.Encode()
+	require.NoError(t, err)
+	t.Logf("%d bytes for 200 branches", len(raw))
+	require.Less(t, len(raw), 200*500)
+}
