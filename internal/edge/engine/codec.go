@@ -101,9 +101,10 @@ func (c *codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// summaryPattern matches the summaries of flow that name something: verb and risk level, or
-// an approval. Without a key, operators can read only these and the fixed ones.
+// summaryPattern matches the summaries of flow that name something: verb and risk level, the type
+// of an event, or an approval. Without a key, operators can read only these and the fixed ones.
 var summaryPattern = regexp.MustCompile(`^"(?:[a-z0-9_-]+:[a-z0-9_-]+ · (?:low|medium|high)?` +
+	`|delivers [a-z_]+(?:\.[a-z_]+)*\.(?:[a-z_]+|\*) to a webhook` +
 	`|waits for appr_[0-9a-f-]{36} · decide it at /v1/approvals/appr_[0-9a-f-]{36} · the signal reject stops the call)"$`)
 
 // readable reports whether a payload is a summary. Inputs and results of workflows and

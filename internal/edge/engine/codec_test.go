@@ -41,6 +41,7 @@ func TestCodecLeavesTheSummaryReadable(t *testing.T) {
 	require.NoError(t, err)
 	for _, summary := range append(flow.Summaries(),
 		flow.Listing{Verb: "sandbox:create_refund", Risk: "high"}.Summary(), flow.HoldSummary("appr_01a1ffa9-5306-7d20-b393-62e994a7d6d4"),
+		flow.Listing{Kind: flow.KindDelivery, Event: "action.outcome_unknown"}.Summary(), flow.Listing{Kind: flow.KindDelivery, Event: "custom.*"}.Summary(),
 	) {
 		p, err := dc.ToPayload(summary)
 		require.NoError(t, err)
@@ -49,9 +50,11 @@ func TestCodecLeavesTheSummaryReadable(t *testing.T) {
 		require.NoError(t, dc.FromPayload(p, &back))
 		require.Equal(t, summary, back)
 	}
-	p, err := dc.ToPayload(flow.HoldSummary("appr_of somebody"))
-	require.NoError(t, err)
-	require.NotContains(t, string(p.GetData()), "somebody")
+	for _, text := range []string{flow.HoldSummary("appr_of somebody"), flow.Listing{Kind: flow.KindDelivery, Event: "custom.for somebody"}.Summary()} {
+		p, err := dc.ToPayload(text)
+		require.NoError(t, err)
+		require.NotContains(t, string(p.GetData()), "somebody")
+	}
 }
 
 func TestCodecRefusesATamperedPayload(t *testing.T) {
