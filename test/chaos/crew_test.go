@@ -48,15 +48,16 @@ type crew struct {
 	seen []observation
 }
 
-// muster starts the split service of the product binary built with tags.
-func muster(t *testing.T, tags string) *crew {
+// muster starts the split service of the product binary built with tags; env is added to that of
+// API and worker.
+func muster(t *testing.T, tags string, env ...string) *crew {
 	t.Helper()
 	began := time.Now()
 	c := &crew{t: t, gate: newGate()}
 	c.provider = startProvider(t, c.gate)
-	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: []string{
-		"AGENTRUNTIME_FAILPOINT_URL=" + c.provider.url + "/failpoint", "PROVIDER_TIMEOUT=60s",
-	}})
+	c.stack = rig.Split(t, rig.SplitOptions{Tags: tags, Env: append(env,
+		"AGENTRUNTIME_FAILPOINT_URL="+c.provider.url+"/failpoint", "PROVIDER_TIMEOUT=60s",
+	)})
 	c.gate.callOf = callInDatabase(c.stack.DatabaseURL)
 	c.tenant = c.stack.NewTenant("owner@example.com")
 	c.tenant.Runtime.HTTP.Timeout = callLimit

@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/redact"
@@ -62,6 +63,7 @@ func (s *Events) Send(ctx context.Context, who actor.Actor, sent Sent) (out Stor
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Stored{}, false, fmt.Errorf("event: send: %w", err)
 	}
+	failpoint.Hit("event_sent", p.ID)
 	if r := row.Value; r != nil {
 		out, err = s.open(ctx, who.TenantID, r.ID, r.Xid, r.Type, r.Body)
 		return out, true, err

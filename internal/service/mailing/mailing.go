@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/edge/smtp"
 	"agentruntime/internal/record/mail"
 	"agentruntime/internal/tenant/account"
@@ -123,6 +124,7 @@ func (s *Sender) attempt(ctx context.Context, m mail.Taken) error {
 	if err == nil && !ok {
 		return mail.End(ctx, s.d.DB, m, mail.Void, "", s.now())
 	}
+	failpoint.Hit("mail_taken", m.ID)
 	if err == nil {
 		err = s.d.Server.Send(ctx, smtp.Message{ID: m.ID.String(), To: m.Address, Subject: letter.Subject, Text: letter.Text, WrittenAt: s.now()})
 		if errors.Is(err, smtp.ErrPermanent) {
@@ -134,6 +136,7 @@ func (s *Sender) attempt(ctx context.Context, m mail.Taken) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // its lease ends soon
 	}
+	failpoint.Hit("mail_accepted", m.ID)
 	if err == nil {
 		return mail.End(ctx, s.d.DB, m, mail.Sent, "", s.now())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -92,6 +93,7 @@ func (s *Service) Erase(ctx context.Context, who actor.Actor, reference string, 
 	if err != nil {
 		return Erasure{}, fmt.Errorf("customer: erase: %w", err)
 	}
+	failpoint.Hit("erasure_asked", e.CustomerID)
 	e.Erased = s.counted(nil)
 	if err := s.d.Workflows.StartErasure(ctx, flow.CustomerRef{TenantID: who.TenantID, CustomerID: e.CustomerID}); err != nil {
 		s.d.Log.WarnContext(ctx, "an erasure starts later", slog.String("error", err.Error()))
@@ -158,6 +160,7 @@ func (s *Service) EraseNext(ctx context.Context, ref flow.CustomerRef) (step flo
 		step, err = s.eraseNext(ctx, tx, row)
 		return err
 	})
+	failpoint.Hit("after_erase", ref.CustomerID)
 	if err != nil {
 		return flow.EraseStep{}, fmt.Errorf("customer: erase the next: %w", err)
 	}
@@ -183,6 +186,7 @@ func (s *Service) eraseNext(ctx context.Context, tx pgx.Tx, row dbsqlc.CustomerE
 			if err != nil {
 				return step, fmt.Errorf("customer: count what was erased: %w", err)
 			}
+			failpoint.Hit("in_erase_"+h.Kind, row.CustomerID)
 			return flow.EraseStep{}, s.q.CountErased(ctx, tx, dbsqlc.CountErasedParams{TenantID: row.TenantID, CustomerID: row.CustomerID, Erased: raw})
 		}
 	}
@@ -196,6 +200,7 @@ func (s *Service) eraseNext(ctx context.Context, tx pgx.Tx, row dbsqlc.CustomerE
 	event.Queue(b, event.Event{
 		TenantID: row.TenantID, About: event.About{CustomerID: row.CustomerID.String()}, Body: event.ErasedCustomer{Erased: s.counted(counts)},
 	})
+	failpoint.Hit("in_erase_end", row.CustomerID)
 	return flow.EraseStep{Done: true}, b.SendIn(ctx, tx)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/event"
 )
@@ -24,6 +25,7 @@ func (s *Service) first(ctx context.Context, d delivery, p place) {
 			s.d.Log.WarnContext(ctx, "the workflow of a delivery did not start", "tenant_id", d.TenantID, "webhook_id", d.WebhookID, "error", err)
 			o.state = flow.DeliveryPending
 		}
+		failpoint.Hit("delivery_handed_over", d.EventID)
 	}
 	if err := s.record(ctx, o); err != nil {
 		s.d.Log.WarnContext(ctx, "an attempt was not recorded and is made again", "tenant_id", d.TenantID, "webhook_id", d.WebhookID, "error", err)
@@ -127,8 +129,10 @@ func (s *Service) attempt(ctx context.Context, d delivery, p place) (o outcome, 
 		o.problem, o.verdict = ProblemUnreadable, verdict{state: flow.DeliveryFailed}
 		return o, true
 	}
+	failpoint.Hit("delivery_claimed", d.EventID)
 	began := time.Now()
 	got := s.post(ctx, *d.Url, header, body)
+	failpoint.Hit("delivery_answered", d.EventID)
 	o.latency, o.code, o.problem, o.answer = time.Since(began), got.code, got.problem, sealAnswer(key, d.TenantID, d.EventID, got.body)
 	o.verdict = judge(event.Type(d.Type), int(o.number), o.code, s.now())
 	s.paces.learn(p.pace, o.state == flow.DeliveryDelivered)

@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/audit"
@@ -53,6 +54,7 @@ func (s *Service) record(ctx context.Context, o outcome) error {
 	}
 	select {
 	case err := <-written:
+		failpoint.Hit("delivery_recorded", o.EventID)
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
