@@ -14,7 +14,8 @@ import (
 
 // A run that a kill switch covers and that must not end looks again after a quarter of the time
 // that it has waited, within these bounds. So a lift is noticed soon where the switch was set for
-// moments, and a run that waits for a day adds little to its workflow's history.
+// moments, and a run that waits for a day adds little to its workflow's history. It also looks at half
+// of the time that is left: a lift shortly before its end is noticed too.
 const (
 	switchedOffLeast = 2 * time.Second
 	switchedOffMost  = time.Minute
@@ -26,7 +27,8 @@ func (s *Service) switchedOff(r Run) flow.Step {
 	now := s.d.Now()
 	after := min(max(now.Sub(r.UpdatedAt)/4, switchedOffLeast), switchedOffMost)
 	if r.ExpiresAt != nil {
-		after = min(after, max(r.ExpiresAt.Sub(now), lookAgain))
+		left := r.ExpiresAt.Sub(now)
+		after = min(after, max(left/2, switchedOffLeast), max(left, lookAgain))
 	}
 	return flow.Step{State: r.State, After: after}
 }

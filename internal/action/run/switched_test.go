@@ -131,6 +131,35 @@ func TestCallThatMayHaveBeenSentWaitsForTheLift(t *testing.T) {
 	}
 }
 
+// A lift in the last minute of a run's time is noticed, although runs that have waited for long look
+// every minute only.
+func TestLiftShortlyBeforeTheEndOfTheTimeIsNoticed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.engine.dead.Store(true)
+	r.provider.replies(func(n int64) run.Answer {
+		return run.Answer{Phase: attempt.Answered, Status: map[bool]int{true: 504, false: 200}[n == 1], Complete: true, Result: []byte(`{}`)}
+	})
+	none := time.Duration(0)
+	x := r.must(r.do("keyed", "one", `{}`, func(q *run.Request) { q.Wait = &none })).Run
+	step, err := r.Send(t.Context(), ref(x))
+	require.NoError(t, err)
+	lift := r.switchOff(false)
+	for waits := 0; !step.Done; waits++ {
+		require.Less(t, waits, 100)
+		end := r.read(x).ExpiresAt
+		require.NotNil(t, end)
+		if left := time.Until(*end) - time.Duration(r.ahead.Load()); left < 10*time.Second {
+			lift()
+			require.LessOrEqual(t, step.After, 5*time.Second)
+		}
+		r.ahead.Add(int64(step.After))
+		step, err = r.Send(t.Context(), ref(x))
+		require.NoError(t, err)
+	}
+	require.Equal(t, run.StateExecuted, step.State)
+}
+
 // A read that was answered 503 had no effect, so nothing is in doubt: it ends, and its id is free.
 func TestRetryOfAReadIsBlocked(t *testing.T) {
 	t.Parallel()
