@@ -19,10 +19,10 @@ import (
 	"agentruntime/workflows"
 )
 
-// TestReplayActionRun replays histories of real runs, of both start lanes, against the
+// TestReplayRecordedHistories replays histories of real workflows, of both start lanes, against the
 // present code. A history that fails means that open workflows would break: version the
 // change. `go test ./test/e2e -run TestTemporal -record` writes new ones.
-func TestReplayActionRun(t *testing.T) {
+func TestReplayRecordedHistories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
 	require.NoError(t, err)
@@ -45,10 +45,25 @@ func TestReplayActionRun(t *testing.T) {
 			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: converter})
 			require.NoError(t, err)
 			replayer.RegisterWorkflowWithOptions(workflows.ActionRun, workflow.RegisterOptions{Name: flow.WorkflowActionRun})
+			replayer.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
+			replayer.RegisterWorkflowWithOptions(workflows.EraseCustomer, workflow.RegisterOptions{Name: flow.WorkflowEraseCustomer})
 			history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
 			require.NoError(t, err)
 			require.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
 		})
+	}
+}
+
+// Each kind of workflow, and each way that it ends, has a recorded history of both lanes.
+func TestEveryEndHasARecordedHistory(t *testing.T) {
+	t.Parallel()
+	for _, lane := range []string{"eager", "split"} {
+		for _, end := range []string{
+			"executed", "blocked", "retried", "held_approved", "held_rejected", "held_rejected_by_signal", "held_expired", "held_superseded", "held_edited",
+			"held_dry_run_approved", "delivery_delivered", "delivery_failed", "delivery_cancelled", "erasure_at_once", "erasure_after_a_wait",
+		} {
+			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
+		}
 	}
 }
 
