@@ -46,8 +46,8 @@ func (s *scope) withDot() *scope {
 	return &c
 }
 
-// ran adds a step that is over, and the steps of its blocks. Of a while they are those of the
-// last iteration. What is within a foreach can be read there only: it ran for each item.
+// ran adds a step that is over, and the steps of its blocks. What is within a loop can be read
+// there only: finished iterations leave the memory of an execution.
 func (s *scope) ran(step *Step) {
 	s.did(step)
 	for _, c := range step.Catch {
@@ -60,9 +60,8 @@ func (s *scope) ran(step *Step) {
 // did adds a step and the steps of its blocks, without those that handle its failure.
 func (s *scope) did(step *Step) {
 	s.seen[step.ID] = true
-	_, each := step.Do.(*DoForeach)
 	for _, b := range step.Blocks() {
-		if b.Kind == BlockCatch || (each && b.Kind == BlockBody) {
+		if b.Kind == BlockCatch || b.Kind == BlockBody {
 			continue
 		}
 		for i := range b.Steps {
@@ -145,6 +144,6 @@ func (c *checker) stepReference(id, path string, s *scope) {
 	case !s.steps:
 		c.add(path, ruleReference, "steps cannot be read here: none has run yet")
 	case !s.seen[id]:
-		c.addf(path, ruleReference, "the step %s cannot be read here: it is a later one, in another branch, or in a foreach (%s)", clip(id), where)
+		c.addf(path, ruleReference, "the step %s cannot be read here: it is a later one, in another branch, or in a loop (%s)", clip(id), where)
 	}
 }

@@ -134,7 +134,7 @@ type Case struct {
 
 // DoWhile runs its steps while the condition is true, and fails with CodeLoopLimit where it
 // still is after MaxIterations. The condition sees the steps of the iteration before, null the
-// first time, and the steps after it those of the last iteration.
+// first time. Steps after the loop cannot read them.
 type DoWhile struct {
 	When          expression.Condition
 	MaxIterations int // 1 to MaxIterations
