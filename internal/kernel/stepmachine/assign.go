@@ -3,7 +3,6 @@ package stepmachine
 import (
 	"strconv"
 
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 )
 
@@ -24,28 +23,4 @@ func (m *machine) assign(t *Task, do *mapdef.DoSet, i int) {
 func (m *machine) assigned(t *Task, do *mapdef.DoSet, i int, v Value) {
 	t.Assigned = append(t.Assigned, Named{do.Assign[i].Name, v})
 	m.assign(t, do, i+1)
-}
-
-// validate ends a validate step by whether its value fits the schema. A stored value is
-// checked by the caller, which loads it anyway.
-func (m *machine) validate(t *Task) {
-	if e := m.unexpected(t, *t.Input); e != nil {
-		m.fail(t, NewError(mapdef.CodeValidation, e.Detail))
-		return
-	}
-	m.complete(t, *t.Input)
-}
-
-// misfit says what does not fit a schema, in one line.
-func misfit(details []fault.Detail) string {
-	d := details[0]
-	path := d.Path[len("/args"):]
-	if path == "" {
-		path = "the value"
-	}
-	text := path + " " + d.Message
-	if n := len(details) - 1; n > 0 {
-		text += ", and " + strconv.Itoa(n) + " more"
-	}
-	return text
 }

@@ -109,7 +109,7 @@ func (m *machine) callEnded(e CallEnd) {
 	}
 	switch e.Status {
 	case CallExecuted:
-		m.executed(t, e)
+		m.checkResult(t, e.Result)
 	case CallIntercepted:
 		m.intercepted(t, e)
 	case CallUnknown:
@@ -138,7 +138,7 @@ func (m *machine) count(t *Task, e CallEnd) {
 func (m *machine) stoppedCallEnded(t *Task, e CallEnd) {
 	switch e.Status {
 	case CallExecuted:
-		m.complete(t, e.Result)
+		m.checkResult(t, e.Result)
 		return
 	case CallUnknown:
 		t.Error = unknownOutcome(e.Error)
@@ -154,33 +154,6 @@ func (m *machine) stoppedCallEnded(t *Task, e CallEnd) {
 		}
 		m.forget(t)
 	}
-}
-
-// executed goes on with the result of a call.
-func (m *machine) executed(t *Task, e CallEnd) {
-	if failed := m.unexpected(t, e.Result); failed != nil {
-		m.callFailed(t, CallEnd{Status: CallFailed, Error: failed, MayRepeat: !e.Wrote})
-		return
-	}
-	m.complete(t, e.Result)
-}
-
-// unexpected returns the error of a result that does not fit the step's schema; nil where it
-// does. What is stored by the caller was checked by the caller.
-func (m *machine) unexpected(t *Task, v Value) *Error {
-	schema := m.p.schemas[t.Path]
-	if schema == nil || v.referred() {
-		return nil
-	}
-	raw, err := v.Resolve(nil)
-	if err != nil {
-		return nil
-	}
-	details := schema.Validate(raw)
-	if len(details) == 0 {
-		return nil
-	}
-	return NewError(mapdef.CodeResultMismatch, misfit(details))
 }
 
 // callFailed tries a failed call again, or fails the step.
@@ -225,7 +198,7 @@ func (m *machine) resolved(e CallEnd) {
 	case m.givenUp(t):
 		m.enter(t, phaseStopped)
 	case executed:
-		m.complete(t, e.Result)
+		m.checkResult(t, e.Result)
 	default:
 		failed := e.Error
 		if failed == nil {

@@ -189,14 +189,16 @@ type RecordStep struct {
 	Waiting string      `json:"waiting,omitempty"` // what for, where the step waits
 }
 
-// RecordChange adds an intercepted write to the change set of a dry run.
+// RecordChange adds an intercepted write to the change set of a dry run. The changes of Maps
+// within belong to the same set, in the order in which they are recorded.
 type RecordChange struct {
-	Seq  int    `json:"seq"` // from 1, the order in which the changes are applied
+	ID   string `json:"id"` // the execution's, and a number
 	Ref  Ref    `json:"ref"`
 	Verb string `json:"verb"`
 	Args Value  `json:"args"`
-	// DependsOn are the changes whose invented results the arguments were built from.
-	DependsOn []int `json:"depends_on,omitempty"`
+	// DependsOn are the changes whose invented results the arguments were built from, or
+	// AnyChange for all before it.
+	DependsOn []string `json:"depends_on,omitempty"`
 }
 
 // KeepCompensation keeps the call that undoes a completed step until Compensate names it.

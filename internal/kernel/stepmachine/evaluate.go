@@ -41,7 +41,7 @@ func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 }
 
 // asks notes what the task evaluates.
-func (m *machine) asks(t *Task, what string, invented []int) { t.Asks, t.Invented = what, invented }
+func (m *machine) asks(t *Task, what string, invented []string) { t.Asks, t.Invented = what, invented }
 
 // field returns the field of a step, or of the Map.
 func (m *machine) field(t *Task, what string) evaluable {
@@ -169,6 +169,8 @@ func (m *machine) evaluated(t *Task, v Value, err error) {
 		m.keep(t, v, nil)
 	case what == fieldInput:
 		m.begin(t, v)
+	case what == fieldCheck:
+		m.complete(t, *t.Output)
 	default:
 		m.partEvaluated(t, what, v)
 	}
@@ -185,6 +187,8 @@ func (m *machine) notEvaluated(t *Task, what string, err error) {
 	case t.isMap():
 		e.Instance = "/" + what
 		m.failMap(e)
+	case what == fieldCheck:
+		m.unfit(t, NewError(code, detail))
 	case what == fieldCompensate:
 		m.keep(t, Value{}, e.at(t.Path))
 	case what == fieldDefault:

@@ -23,6 +23,7 @@ const (
 	fieldCase       = "cases/"
 	fieldWhen       = "when"
 	fieldFilter     = "event/filter"
+	fieldCheck      = "check"  // whether a result or a value fits the step's schema
 	fieldVars       = "vars/"  // of the Map
 	fieldOutput     = "output" // of the Map
 )
@@ -125,6 +126,8 @@ func (p *Program) expression(s *mapdef.Step, what string) evaluable {
 		return valueField{s.Compensate.Args}
 	case fieldInput:
 		return inputOf(s)
+	case fieldCheck:
+		return checkField{p.schemas[s.Pointer], s.Do.Type() == mapdef.TypeValidate}
 	case fieldWhen:
 		return conditionField{s.Do.(*mapdef.DoWhile).When}
 	case fieldFilter:

@@ -189,3 +189,37 @@ steps:
 	t.Logf("%d bytes for 200 branches", len(raw))
 	require.Less(t, len(raw), 200*500)
 }
+
+// TestALargeResultIsCheckedWhereItIs checks stored values by Evaluate.
+func TestALargeResultIsCheckedWhereItIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, result, code string }{
+		{"one that fits", `{"id":1,"text":"%s"}`, ""},
+		{"one that does not", `{"text":"%s"}`, "RESULT_MISMATCH"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x := fromYAML(t, `
+steps:
+  - {id: get, type: verb, verb: "shop:get", expect: {type: object, required: [id]}}
+  - {id: v, type: validate, value: "${steps.get.output}", schema: {type: object, required: [text]}}
+`)
+			x.Answers = []simulate.Answer{{Verb: "shop:get", Result: json.RawMessage(fmt.Sprintf(c.result, strings.Repeat("x", 1<<20)))}}
+			checks := 0
+			r := run(t, x, simulate.Options{Store: true, See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+				for _, command := range commands {
+					if e, ok := command.(stepmachine.Evaluate); ok && e.What == "check" {
+						checks++
+					}
+				}
+			}})
+			if c.code == "" {
+				require.Equal(t, stepmachine.StatusCompleted, r.State.Status)
+				require.Equal(t, 2, checks)
+				return
+			}
+			require.Equal(t, c.code, r.Finish.Error.Code)
+			require.Equal(t, "/id is required", r.Finish.Error.Detail)
+		})
+	}
+}

@@ -181,7 +181,9 @@ func (m *machine) firstThatWaits(t *Task, what Waiting) *Task {
 func (m *machine) describe(t *Task) *WaitsFor {
 	w := &WaitsFor{For: t.waits(), Step: m.p.id(t), Ref: t.ref()}
 	for _, timer := range t.Timers {
-		w.Until = timer.At
+		if w.Until.IsZero() || timer.At.Before(w.Until) {
+			w.Until = timer.At
+		}
 	}
 	switch w.For {
 	case WaitsEvent:

@@ -26,7 +26,7 @@ func (m *machine) retries(t *Task, e *Error, mayRepeat bool) (time.Duration, boo
 		return 0, false
 	}
 	if e.asksToWait() {
-		if wait := e.delay(t.Delays); t.mayWait(m.now, wait) {
+		if wait := e.delay(t.Delays); m.mayWait(t, wait) {
 			t.Delays++
 			t.Tries--
 			return wait, true
@@ -41,7 +41,7 @@ func (m *machine) retries(t *Task, e *Error, mayRepeat bool) (time.Duration, boo
 		return 0, false
 	}
 	wait := max(m.backoff(t, policy), e.retryAfter())
-	return wait, t.mayWait(m.now, wait)
+	return wait, m.mayWait(t, wait)
 }
 
 // policy returns how the step is tried again; nil where it is not.
@@ -52,9 +52,14 @@ func (m *machine) policy(t *Task) *mapdef.Retry {
 	return m.p.def.Defaults.Retry
 }
 
-// mayWait reports whether the deadline of the task allows the wait.
-func (t *Task) mayWait(now time.Time, wait time.Duration) bool {
-	return t.Deadline.IsZero() || !now.Add(wait).After(t.Deadline)
+// mayWait reports whether the deadline of the task allows the wait. The retries of a Map that
+// may take as long as it likes have a bound too.
+func (m *machine) mayWait(t *Task, wait time.Duration) bool {
+	deadline := t.Deadline
+	if deadline.IsZero() {
+		deadline = t.Began.Add(m.p.timeout(m.p.step(t)))
+	}
+	return !m.now.Add(wait).After(deadline)
 }
 
 // backoff returns the wait before the next attempt.

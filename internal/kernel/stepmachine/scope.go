@@ -158,8 +158,8 @@ func (s Scope) referred() bool {
 }
 
 // invented returns the changes from whose results values of the scope were built.
-func (s Scope) invented() []int {
-	var all []int
+func (s Scope) invented() []string {
+	var all []string
 	for _, v := range s.values() {
 		if v != nil {
 			all = union(all, v.Invented)

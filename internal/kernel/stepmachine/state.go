@@ -123,7 +123,7 @@ type Task struct {
 	WaitsSince time.Time `json:"waits_since,omitzero"`
 
 	Asks     string         `json:"asks,omitempty"`     // the field that Evaluate was asked for
-	Invented []int          `json:"invented,omitempty"` // of what that reads
+	Invented []string       `json:"invented,omitempty"` // of what that reads
 	Input    *Value         `json:"input,omitempty"`
 	Output   *Value         `json:"output,omitempty"`
 	Error    *Error         `json:"error,omitempty"`
@@ -134,7 +134,7 @@ type Task struct {
 	Awaits   bool           `json:"awaits,omitempty"` // AwaitEvent was asked for
 	Inbox    []EventArrived `json:"inbox,omitempty"`  // events that the filter judges; the first one now
 	Wrote    bool           `json:"wrote,omitempty"`
-	Change   int            `json:"change,omitempty"` // of the dry run that the call was recorded as
+	Change   string         `json:"change,omitempty"` // the id under which a dry run recorded the call
 	// Final: the last call may have had an effect, so another one has the same number.
 	Final bool `json:"final,omitempty"`
 	// Kept: the call that undoes the step is kept.
@@ -185,8 +185,8 @@ type Loop struct {
 	Kept  []Kept `json:"kept,omitempty"` // outputs, as long as they are small together
 	Bytes int    `json:"bytes,omitempty"`
 	// Spilled: the outputs are only in the caller's rows.
-	Spilled  bool  `json:"spilled,omitempty"`
-	Invented []int `json:"invented,omitempty"`
+	Spilled  bool     `json:"spilled,omitempty"`
+	Invented []string `json:"invented,omitempty"`
 
 	items []json.RawMessage // of Items, decoded once
 }

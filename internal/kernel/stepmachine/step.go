@@ -62,8 +62,8 @@ func asksFirst(step *mapdef.Step) bool { return step.Do.Type() == mapdef.TypeVer
 
 // mocked goes on with the mock of a step.
 func (m *machine) mocked(t *Task, v Value) {
-	if t.Change > 0 {
-		v.Invented = union(v.Invented, []int{t.Change})
+	if t.Change != "" {
+		v.Invented = union(v.Invented, []string{t.Change})
 	}
 	m.complete(t, v)
 }

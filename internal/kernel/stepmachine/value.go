@@ -20,8 +20,9 @@ type Value struct {
 	JSON    json.RawMessage `json:"json,omitempty"`
 	Stored  *Stored         `json:"stored,omitempty"`
 	Members []Named         `json:"members,omitempty"` // of an object, sorted by name
-	// Invented lists the changes of a dry run whose invented results the value was built from.
-	Invented []int `json:"invented,omitempty"`
+	// Invented lists the changes of a dry run whose invented results the value was built from, or
+	// AnyChange.
+	Invented []string `json:"invented,omitempty"`
 }
 
 // Stored names a value that the caller keeps.
@@ -181,12 +182,22 @@ func elements(raw json.RawMessage) []json.RawMessage {
 	return items
 }
 
-// union returns the numbers of both lists, sorted, each once.
-func union(a, b []int) []int {
+// AnyChange stands for all changes so far, where a value was built from very many.
+const AnyChange = "*"
+
+// maxInvented is how many changes a value lists.
+const maxInvented = 50
+
+// union returns the changes of both lists, sorted, each once.
+func union(a, b []string) []string {
 	if len(b) == 0 {
 		return a
 	}
 	all := slices.Concat(a, b)
 	slices.Sort(all)
-	return slices.Compact(all)
+	all = slices.Compact(all)
+	if len(all) > maxInvented || slices.Contains(all, AnyChange) {
+		return []string{AnyChange}
+	}
+	return all
 }

@@ -1,6 +1,10 @@
 package stepmachine
 
-import "agentruntime/internal/kernel/mapdef"
+import (
+	"strconv"
+
+	"agentruntime/internal/kernel/mapdef"
+)
 
 // startVerb calls a verb. Its input is the arguments.
 func (m *machine) startVerb(t *Task, do *mapdef.DoVerb) {
@@ -23,8 +27,8 @@ func (m *machine) intercepted(t *Task, e CallEnd) {
 	step := m.p.step(t)
 	if do, ok := step.Do.(*mapdef.DoVerb); ok {
 		m.s.Changes++
-		t.Change = m.s.Changes
-		m.do(RecordChange{Seq: t.Change, Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), DependsOn: t.Input.Invented})
+		t.Change = m.s.Execution + ":" + strconv.Itoa(m.s.Changes)
+		m.do(RecordChange{ID: t.Change, Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), DependsOn: t.Input.Invented})
 	}
 	if !step.Mock.IsZero() {
 		m.evaluate(t, fieldMock)

@@ -118,7 +118,7 @@ func (m *machine) judge(t *Task) {
 		m.filtered(t, true)
 		return
 	}
-	m.evaluateOn(t, fieldFilter, &t.Inbox[0].Event)
+	m.evaluateOn(t, fieldFilter, new(t.Inbox[0].Event))
 }
 
 // filtered ends the wait with the event, or goes on to the next one.

@@ -117,7 +117,7 @@ type Call struct {
 type Change struct {
 	Verb      string          `json:"verb"`
 	Args      json.RawMessage `json:"args"`
-	DependsOn []int           `json:"depends_on,omitempty"`
+	DependsOn []string        `json:"depends_on,omitempty"`
 }
 
 // UnmarshalJSON reads a happening; after is a duration.

@@ -69,7 +69,7 @@ func describe(name string, what any) string {
 func describeRest(name string, what any) string {
 	switch c := what.(type) {
 	case stepmachine.RecordChange:
-		return fmt.Sprintf("%s %d %s %s %s depends on %v", name, c.Seq, c.Ref, c.Verb, short(c.Args), c.DependsOn)
+		return fmt.Sprintf("%s %s %s %s %s depends on %v", name, c.ID, c.Ref, c.Verb, short(c.Args), c.DependsOn)
 	case stepmachine.KeepCompensation:
 		return fmt.Sprintf("%s %d %s %s %s", name, c.Seq, c.Ref, c.Verb, short(c.Args))
 	case stepmachine.Compensate:
