@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -211,7 +212,7 @@ func TestDocumentExamplesFitSchemas(t *testing.T) {
 	}
 	eachOperation(t, doc, func(method, path string, op object) {
 		where := []string{"paths", path, strings.ToLower(method)}
-		if body, has := op["requestBody"].(object); has {
+		if body, has := op["requestBody"].(object); has && body["$ref"] == nil {
 			check(at(t, body, "content", "application/json"), append(where, "requestBody", "content", "application/json")...)
 		}
 		for number, response := range op["responses"].(object) {
@@ -220,6 +221,9 @@ func TestDocumentExamplesFitSchemas(t *testing.T) {
 			}
 		}
 	})
+	for name, body := range at(t, doc, "components", "requestBodies").(object) {
+		check(at(t, body, "content", "application/json"), "components", "requestBodies", name, "content", "application/json")
+	}
 	for name, response := range at(t, doc, "components", "responses").(object) {
 		if name == "NotModified" {
 			continue // it has no body
@@ -243,7 +247,8 @@ func shapes() (in, out map[string]any) {
 		"GrantRequest":      grantBody{},
 		"GrantPatchRequest": grantPatch{}, "PolicyPatchRequest": policyPatch{},
 		"PolicyApprovalRequest": approvalRule{}, "PolicyApprover": governance.Approver{}, "Masking": maskingBody{}, "MaskPath": policy.MaskPath{},
-		"SimulateRequest": simulateBody{}, "PolicyCandidate": candidateBody{},
+		"MapPublishRequest": publishBody{},
+		"SimulateRequest":   simulateBody{}, "PolicyCandidate": candidateBody{},
 	}
 	out = map[string]any{
 		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{}, "ProviderVerb": providerVerb{}, "ProviderVerbs": providerVerbs{},
@@ -256,6 +261,7 @@ func shapes() (in, out map[string]any) {
 		"EventType": eventTypeView{}, "AuditRecord": auditRecord{}, "AuditReport": auditReport{}, "AuditHead": auditHead{}, "AuditProblem": auditProblem{}, "AuditKey": chain.Key{}, "AuditKeys": auditKeys{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
 		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
+		"MapSummary": mapView{}, "Map": mapDetail{}, "MapVersionSummary": mapVersionView{}, "MapVersion": mapVersionDetail{}, "MapReport": mapReport{}, "MapFault": mapdef.Fault{},
 		"Simulation": simulation{}, "Period": period{}, "SimulatedChanges": newly{}, "SimulatedChange": changed{}, "SimulatedRun": changedRun{},
 		"PolicyCoverage": coverage{}, "DecisionCounts": decisionCounts{}, "VersionCoverage": versionCoverage{}, "DayCoverage": dayCoverage{},
 	}

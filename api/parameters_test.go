@@ -40,6 +40,7 @@ func hollow(t *testing.T) *Server {
 		Accounts: struct{ Accounts }{}, Keys: struct{ Keys }{}, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
 		Importer: struct{ Importer }{}, Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Approvals: struct{ Approvals }{},
 		Policies: struct{ Policies }{}, Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(),
+		Maps: struct{ Maps }{}, Authoring: struct{ Authoring }{},
 	})
 	require.NoError(t, err)
 	return s
@@ -120,8 +121,8 @@ func TestBodyMemberUnknownIsRefusedAsDocumented(t *testing.T) {
 	s, doc := hollow(t), contract(t)
 	var open []string
 	for _, rt := range s.routes() {
-		if rt.body == 0 {
-			continue
+		if rt.body == 0 || rt.body == bodyMap {
+			continue // a definition is judged as a whole
 		}
 		id := rt.method + " " + rt.path
 		schema := resolve(t, doc, at(t, doc, "paths", rt.path, strings.ToLower(rt.method), "requestBody", "content", "application/json", "schema"))

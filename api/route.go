@@ -45,6 +45,7 @@ func (rt route) takesKeys() bool {
 // Body limits in bytes (docs/api.md, sizes).
 const (
 	bodyManagement = 64 << 10
+	bodyMap        = 256 << 10 // a definition, as JSON or YAML
 	bodyRun        = 1 << 20
 	bodyUpload     = 25 << 20
 )
@@ -119,11 +120,14 @@ func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave fu
 		return leave, nil
 	case bodyUpload:
 		leave, err = s.uploads.enter(ctx, c)
-	case bodyRun:
+	case bodyRun, bodyMap:
 		leave, err = s.roomFor(ctx, c, rt.body)
 	}
 	if err != nil {
 		return func() {}, err
+	}
+	if rt.body == bodyMap {
+		return leave, c.ReadBody(rt.body, yamlTypes()...)
 	}
 	return leave, c.ReadBody(rt.body)
 }

@@ -16,7 +16,7 @@ import (
 func (s *Server) routes() []route {
 	return slices.Concat(
 		s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.eventRoutes(), s.auditRoutes(), s.providerRoutes(),
-		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(),
+		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.mapRoutes(),
 	)
 }
 
@@ -203,5 +203,23 @@ func (s *Server) killSwitchRoutes() []route {
 		{http.MethodGet, "/v1/kill-switch", takesUser, anyRole(), 0, s.listKillSwitches, ""},
 		{http.MethodGet, "/v1/kill-switch/{id}", takesUser, anyRole(), 0, s.getKillSwitch, ""},
 		{http.MethodDelete, "/v1/kill-switch/{id}", takesUser, admins(), 0, s.liftKillSwitch, ""},
+	}
+}
+
+// mapRoutes are the Maps and their versions. A definition leads to calls, so maps:manage goes with
+// no permission that governs calls; see account.
+func (s *Server) mapRoutes() []route {
+	const one = "/v1/maps/{id}"
+	return []route{
+		{http.MethodPost, "/v1/maps", takesKeyOrJWT, admins(), bodyMap, repeatable[mapDetail](s, s.createMap, s.getMap, "id"), auth.PermMapsManage},
+		{http.MethodGet, "/v1/maps", takesKeyOrJWT, anyRole(), 0, s.listMaps, auth.PermMapsManage},
+		{http.MethodPost, "/v1/maps/validate", takesKeyOrJWT, anyRole(), bodyMap, s.validateMap, auth.PermMapsManage},
+		{http.MethodGet, one, takesKeyOrJWT, anyRole(), 0, s.getMap, auth.PermMapsManage},
+		{http.MethodPut, one, takesKeyOrJWT, admins(), bodyMap, s.putMap, auth.PermMapsManage},
+		{http.MethodDelete, one, takesKeyOrJWT, admins(), 0, s.deleteMap, auth.PermMapsManage},
+		{http.MethodGet, one + "/versions", takesKeyOrJWT, anyRole(), 0, s.listMapVersions, auth.PermMapsManage},
+		{http.MethodGet, one + "/versions/{version}", takesKeyOrJWT, anyRole(), 0, s.getMapVersion, auth.PermMapsManage},
+		{http.MethodPost, one + "/publish", takesKeyOrJWT, admins(), bodyManagement, s.publishMap, auth.PermMapsManage},
+		{http.MethodGet, one + "/graph", takesKeyOrJWT, anyRole(), 0, s.getMapGraph, auth.PermMapsManage},
 	}
 }

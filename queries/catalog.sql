@@ -196,3 +196,35 @@ SELECT schema_hash, plan_hash, schema, plan
 -- name: GetPlatformVerbArtefacts :one
 SELECT schema_hash, plan_hash, schema, plan
   FROM platform_verbs WHERE provider = @provider AND name = @name;
+
+-- GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
+-- out. The tenant's own provider hides the platform's.
+-- name: GetVerbMetas :many
+SELECT k.* FROM (
+    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth, p.updated_at,
+           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
+                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+      FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
+      JOIN verbs v ON v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name
+      JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+    UNION ALL
+    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth, p.updated_at,
+           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
+                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean
+      FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
+      JOIN enabled_providers e ON e.tenant_id = @tenant_id::uuid AND e.slug = w.provider
+      JOIN platform_providers p ON p.slug = e.slug
+      JOIN platform_verbs v ON v.provider = e.slug AND v.name = w.name
+     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = w.provider)) k;
+
+-- name: GetVerbSchemas :many
+SELECT v.schema_hash, v.schema
+  FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
+  JOIN verbs v ON v.tenant_id = @tenant_id AND v.provider = w.provider AND v.name = w.name;
+
+-- name: GetPlatformVerbSchemas :many
+SELECT v.schema_hash, v.schema
+  FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
+  JOIN platform_verbs v ON v.provider = w.provider AND v.name = w.name;

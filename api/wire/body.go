@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,19 +21,21 @@ const (
 	bodyTimePerMiB = time.Second
 )
 
-// ReadBody reads the body of at most limit bytes for the Decode methods. It fails with
-// PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON, the latter also for a body that
-// arrives too slowly.
-func (c *Call) ReadBody(limit int64) error { return c.readBody(limit, "application/json") }
+// ReadBody reads the body of at most limit bytes for the Decode methods. It is JSON, or of one of
+// the media types also. It fails with PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or INVALID_JSON,
+// the latter also for a body that arrives too slowly.
+func (c *Call) ReadBody(limit int64, also ...string) error {
+	return c.readBody(limit, append([]string{"application/json"}, also...)...)
+}
 
-func (c *Call) readBody(limit int64, kind string) error {
+func (c *Call) readBody(limit int64, kinds ...string) error {
 	if c.Request.ContentLength > limit {
 		return tooLarge(limit)
 	}
 	if ct := c.Request.Header.Get("Content-Type"); ct != "" || c.Request.ContentLength != 0 {
 		media, params, err := mime.ParseMediaType(ct)
 		charset := strings.ToLower(params["charset"])
-		if err != nil || media != kind || (charset != "" && charset != "utf-8") {
+		if err != nil || !slices.Contains(kinds, media) || (charset != "" && charset != "utf-8") {
 			return fault.New(fault.CodeUnsupportedMediaType, "")
 		}
 	}
@@ -70,6 +73,12 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	p.read += n
 	return n, err
+}
+
+// BodyType returns the media type of the body, "" where the call has none.
+func (c *Call) BodyType() string {
+	media, _, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type")) // ReadBody has read it
+	return media
 }
 
 // Body returns the body that ReadBody has read. It must not be changed.

@@ -256,6 +256,42 @@ func (q *Queries) GetPlatformVerbArtefacts(ctx context.Context, db DBTX, arg Get
 	return i, err
 }
 
+const GetPlatformVerbSchemas = `-- name: GetPlatformVerbSchemas :many
+SELECT v.schema_hash, v.schema
+  FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
+  JOIN platform_verbs v ON v.provider = w.provider AND v.name = w.name
+`
+
+type GetPlatformVerbSchemasParams struct {
+	Providers []string
+	Names     []string
+}
+
+type GetPlatformVerbSchemasRow struct {
+	SchemaHash []byte
+	Schema     string
+}
+
+func (q *Queries) GetPlatformVerbSchemas(ctx context.Context, db DBTX, arg GetPlatformVerbSchemasParams) ([]GetPlatformVerbSchemasRow, error) {
+	rows, err := db.Query(ctx, GetPlatformVerbSchemas, arg.Providers, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GetPlatformVerbSchemasRow{}
+	for rows.Next() {
+		var i GetPlatformVerbSchemasRow
+		if err := rows.Scan(&i.SchemaHash, &i.Schema); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GetProvider = `-- name: GetProvider :one
 SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
@@ -436,6 +472,122 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const GetVerbMetas = `-- name: GetVerbMetas :many
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.connected FROM (
+    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth, p.updated_at,
+           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = p.slug
+                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+      FROM (SELECT unnest($2::text[]) AS provider, unnest($3::text[]) AS name) w
+      JOIN verbs v ON v.tenant_id = $1::uuid AND v.provider = w.provider AND v.name = w.name
+      JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+    UNION ALL
+    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
+           p.base_url, p.auth, p.updated_at,
+           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = p.slug
+                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean
+      FROM (SELECT unnest($2::text[]) AS provider, unnest($3::text[]) AS name) w
+      JOIN enabled_providers e ON e.tenant_id = $1::uuid AND e.slug = w.provider
+      JOIN platform_providers p ON p.slug = e.slug
+      JOIN platform_verbs v ON v.provider = e.slug AND v.name = w.name
+     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = w.provider)) k
+`
+
+type GetVerbMetasParams struct {
+	TenantID  uuid.UUID
+	Providers []string
+	Names     []string
+}
+
+type GetVerbMetasRow struct {
+	Shared        bool
+	Provider      string
+	Name          string
+	Domain        string
+	RiskLevel     string
+	OperationType string
+	Idempotency   string
+	SchemaHash    []byte
+	PlanHash      []byte
+	BaseUrl       string
+	Auth          []byte
+	UpdatedAt     time.Time
+	Connected     bool
+}
+
+// GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
+// out. The tenant's own provider hides the platform's.
+func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasParams) ([]GetVerbMetasRow, error) {
+	rows, err := db.Query(ctx, GetVerbMetas, arg.TenantID, arg.Providers, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GetVerbMetasRow{}
+	for rows.Next() {
+		var i GetVerbMetasRow
+		if err := rows.Scan(
+			&i.Shared,
+			&i.Provider,
+			&i.Name,
+			&i.Domain,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Idempotency,
+			&i.SchemaHash,
+			&i.PlanHash,
+			&i.BaseUrl,
+			&i.Auth,
+			&i.UpdatedAt,
+			&i.Connected,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const GetVerbSchemas = `-- name: GetVerbSchemas :many
+SELECT v.schema_hash, v.schema
+  FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
+  JOIN verbs v ON v.tenant_id = $3 AND v.provider = w.provider AND v.name = w.name
+`
+
+type GetVerbSchemasParams struct {
+	Providers []string
+	Names     []string
+	TenantID  uuid.UUID
+}
+
+type GetVerbSchemasRow struct {
+	SchemaHash []byte
+	Schema     string
+}
+
+func (q *Queries) GetVerbSchemas(ctx context.Context, db DBTX, arg GetVerbSchemasParams) ([]GetVerbSchemasRow, error) {
+	rows, err := db.Query(ctx, GetVerbSchemas, arg.Providers, arg.Names, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GetVerbSchemasRow{}
+	for rows.Next() {
+		var i GetVerbSchemasRow
+		if err := rows.Scan(&i.SchemaHash, &i.Schema); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const HasEnabledProviders = `-- name: HasEnabledProviders :one

@@ -114,7 +114,8 @@ func vocabularies() []struct {
 		{
 			"kinds of actors", "internal/kernel/actor",
 			text([]actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}),
-			[]string{"internal/kernel/mapdef.Type"}, // types of steps: some start what may act too
+			// The subjects of records, and the types of steps.
+			[]string{"internal/record/audit.Subject", "internal/kernel/mapdef.Type"},
 		},
 		// The states of a run and of a delivery end in the same words.
 		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State", "internal/kernel/flow.DeliveryState"}},

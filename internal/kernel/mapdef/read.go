@@ -20,9 +20,9 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// maxJSONDepth is how deep a definition may nest as JSON: eight blocks take up to five levels
+// MaxJSONDepth is how deep a definition may nest as JSON: eight blocks take up to five levels
 // each, and arguments have as many as those of a call.
-const maxJSONDepth = 128
+const MaxJSONDepth = 128
 
 // Read reads a definition from JSON of at most MaxBytes. It returns all that is wrong with
 // its form at once: members, types, lengths, expressions that cannot be read. The definition
@@ -35,7 +35,7 @@ func Read(source []byte) (*Definition, []Fault) {
 		f.addf("", "maxLength", "a definition has at most %d bytes", MaxBytes)
 		return d, f.list
 	}
-	if err := strictjson.Check(source, strictjson.Options{Free: []string{""}, MaxDepth: maxJSONDepth}); err != nil {
+	if err := strictjson.Check(source, strictjson.Options{Free: []string{""}, MaxDepth: MaxJSONDepth}); err != nil {
 		f.list = append(f.list, jsonFaults(err)...)
 		return d, f.list
 	}

@@ -74,7 +74,7 @@ func (y *yamlReader) refuse(n *yaml.Node, path, message string) {
 
 func (y *yamlReader) value(n *yaml.Node, path string, depth int) {
 	switch {
-	case depth > maxJSONDepth:
+	case depth > MaxJSONDepth:
 		y.refuse(n, path, "nests too deep")
 	case n.Anchor != "" || n.Kind == yaml.AliasNode:
 		y.refuse(n, path, "anchors and aliases are not allowed. Write the value again")

@@ -62,7 +62,7 @@ func (c change) publish(ctx context.Context, d Draft, number int32) error {
 // above checks the Maps that start the one that was published: they nest as deep as it does, and
 // deeper. A Map that starts none makes no other deeper.
 func (c change) above(ctx context.Context, d Draft) error {
-	if list, _, _ := startsOf(d.Definition); len(list) == 0 {
+	if len(startsOf(d.Definition)) == 0 {
 		return nil
 	}
 	ids, err := c.s.q.StartingMaps(ctx, c.tx, c.who.TenantID)

@@ -131,11 +131,10 @@ func (c change) insert(ctx context.Context, d Draft, number int32) error {
 	if len(found.Errors) > 0 {
 		return Invalid(found.Errors)
 	}
-	list, cognitive, _ := startsOf(d.Definition)
-	ids, versions := distinct(list)
+	ids, versions := distinct(startsOf(d.Definition))
 	err = c.s.q.InsertMapVersion(ctx, c.tx, dbsqlc.InsertMapVersionParams{
 		TenantID: c.who.TenantID, MapID: c.id, Version: number, Name: d.Definition.Name, Definition: d.Source, Size: int32(len(d.Source)),
-		Digest: d.digest(), Cognitive: cognitive, Starts: ids, StartVersions: versions, CreatedBy: c.who.String(), CreatedAt: c.s.d.Now(),
+		Digest: d.digest(), Cognitive: d.Definition.HasModel(), Starts: ids, StartVersions: versions, CreatedBy: c.who.String(), CreatedAt: c.s.d.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("definition: insert a version: %w", err)

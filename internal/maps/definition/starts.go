@@ -34,30 +34,20 @@ type started struct {
 	pointer string
 }
 
-// startsOf returns the Maps that a definition starts, and a fault for each id that is no UUID.
-// A model step of its own makes the definition cognitive.
-func startsOf(d *mapdef.Definition) (list []started, cognitive bool, faults []mapdef.Fault) {
+// startsOf returns the Maps that a definition starts. An id that is no UUID is a fault of its form.
+func startsOf(d *mapdef.Definition) (list []started) {
 	see := func(s *mapdef.Step) {
-		switch do := s.Do.(type) {
-		case *mapdef.DoMap:
-			id, err := uuid.Parse(do.MapID)
-			if err != nil {
-				faults = append(faults, unknownMap(s.Pointer))
-				return
-			}
+		do, is := s.Do.(*mapdef.DoMap)
+		if !is {
+			return
+		}
+		if id, err := uuid.Parse(do.MapID); err == nil {
 			list = append(list, started{reference{id, int32(do.Version)}, s.Pointer})
-		case *mapdef.DoAgent, *mapdef.DoExtract, *mapdef.DoClassify, *mapdef.DoSummarize, *mapdef.DoReason:
-			cognitive = true
-		default: // the others start nothing and ask no model
 		}
 	}
 	mapdef.Walk(d.Steps, see)
 	mapdef.Walk(d.OnFailure, see)
-	return list, cognitive, faults
-}
-
-func unknownMap(pointer string) mapdef.Fault {
-	return mapdef.Fault{Path: pointer + "/map_id", Rule: ruleUnknownMap, Message: "must be the id of a Map of the tenant"}
+	return list
 }
 
 // distinct returns each reference once, as the columns of map_versions have them.
@@ -200,8 +190,8 @@ func (s *Service) Check(ctx context.Context, tenant, self uuid.UUID, d *mapdef.D
 }
 
 func (s *Service) check(ctx context.Context, on dbsqlc.DBTX, tenant, self uuid.UUID, d *mapdef.Definition) (Finding, error) {
-	list, cognitive, faults := startsOf(d)
-	found := Finding{Errors: faults, MapType: typeOf(cognitive)}
+	list := startsOf(d)
+	found := Finding{MapType: typeOf(d.HasModel())}
 	if len(list) == 0 {
 		return found, nil
 	}
@@ -217,7 +207,7 @@ func (s *Service) check(ctx context.Context, on dbsqlc.DBTX, tenant, self uuid.U
 	g := graphOf(rows)
 	for _, one := range list {
 		if !slices.Contains(maps, one.id) {
-			found.Errors = append(found.Errors, unknownMap(one.pointer))
+			found.Errors = append(found.Errors, mapdef.Fault{Path: one.pointer + "/map_id", Rule: ruleUnknownMap, Message: "must be the id of a Map of the tenant"})
 			continue
 		}
 		found.start(g, self, one)

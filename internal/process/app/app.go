@@ -29,6 +29,7 @@ import (
 	"agentruntime/internal/edge/engine"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
@@ -39,6 +40,7 @@ import (
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
+	"agentruntime/internal/service/authoring"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/service/mailing"
@@ -79,6 +81,8 @@ type App struct {
 	approvals   *approval.Sweeper
 	policies    *policy.Service
 	customers   *customer.Service
+	maps        *definition.Service
+	authoring   *authoring.Service
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
@@ -215,7 +219,18 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := a.buildMaps(sets); err != nil {
+		return err
+	}
 	return a.buildCustomers()
+}
+
+func (a *App) buildMaps(policies *policy.Sets) (err error) {
+	if a.maps, err = definition.New(definition.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
+		return err
+	}
+	a.authoring, err = authoring.New(authoring.Deps{DB: a.pool, Catalog: a.catalog, Policies: policies, Maps: a.maps})
+	return err
 }
 
 func (a *App) buildCustomers() (err error) {
@@ -287,7 +302,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, KillSwitches: switches,
+		RateLimits: a.limits, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

@@ -1,0 +1,299 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/service/authoring"
+)
+
+// Maps is what the endpoints of Maps need of the domain.
+type Maps interface {
+	List(ctx context.Context, tenant uuid.UUID, f definition.Filter) (page []definition.Map, more bool, err error)
+	Version(ctx context.Context, tenant, id uuid.UUID, number int32) (definition.Stored, error)
+	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []definition.Stored, more bool, err error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error
+}
+
+// Authoring checks definitions and stores them.
+type Authoring interface {
+	Validate(ctx context.Context, tenant uuid.UUID, source json.RawMessage) (authoring.Report, error)
+	Create(ctx context.Context, who actor.Actor, source json.RawMessage, publish bool) (authoring.Checked, error)
+	Replace(ctx context.Context, who actor.Actor, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32]) (authoring.Checked, error)
+	Publish(ctx context.Context, who actor.Actor, id uuid.UUID, number int32) (authoring.Checked, error)
+	Get(ctx context.Context, tenant, id uuid.UUID) (authoring.Checked, error)
+}
+
+// The states of a version.
+const (
+	mapDraft     = "draft"
+	mapPublished = "published" // triggers run it
+)
+
+// mapView is a Map in a list. Name, description, version, status and map_type are those of its
+// newest version.
+type mapView struct {
+	ID               uuid.UUID      `json:"id"`
+	Name             string         `json:"name"`
+	Description      string         `json:"description"`
+	Version          int32          `json:"version"`
+	Status           string         `json:"status"`
+	PublishedVersion *int32         `json:"published_version"`
+	PublishedAt      *time.Time     `json:"published_at"`
+	PublishedBy      *string        `json:"published_by"`
+	MapType          mapdef.MapType `json:"map_type"`
+	CreatedAt        time.Time      `json:"created_at"`
+	CreatedBy        string         `json:"created_by"`
+	UpdatedAt        time.Time      `json:"updated_at"`
+	UpdatedBy        string         `json:"updated_by"`
+}
+
+// mapDetail is a Map with the definition of its newest version.
+type mapDetail struct {
+	mapView
+
+	Definition json.RawMessage `json:"definition"`
+	Warnings   []mapdef.Fault  `json:"warnings"`
+
+	repeatMark
+}
+
+func viewMap(m definition.Map) mapView {
+	v := mapView{
+		ID: m.ID, Name: m.Name, Description: m.Description, Version: m.Newest, Status: mapDraft, PublishedVersion: m.Published, PublishedAt: m.PublishedAt,
+		PublishedBy: m.PublishedBy, MapType: m.MapType, CreatedAt: m.CreatedAt, CreatedBy: m.CreatedBy, UpdatedAt: m.UpdatedAt, UpdatedBy: m.UpdatedBy,
+	}
+	if m.Published != nil && *m.Published == m.Newest {
+		v.Status = mapPublished
+	}
+	return v
+}
+
+// answerMap answers with a Map, and its revision as the ETag. Warnings change without it.
+func answerMap(m authoring.Checked) wire.Reply {
+	detail := mapDetail{mapView: viewMap(m.Map), Definition: m.Record.Version.Source, Warnings: wire.Array(m.Warnings)}
+	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(m.Revision)}}}
+}
+
+// yamlTypes are the media types of definitions beside JSON.
+func yamlTypes() []string { return []string{"application/yaml", "application/x-yaml", "text/yaml"} }
+
+// mapSource returns the definition in the body as JSON, or what is wrong with its YAML. A body that
+// is no JSON is INVALID_JSON, as everywhere.
+func mapSource(c *wire.Call) (json.RawMessage, []mapdef.Fault, error) {
+	if slices.Contains(yamlTypes(), c.BodyType()) {
+		source, faults := mapdef.FromYAML(c.Body())
+		return source, faults, nil
+	}
+	return c.Body(), nil, strictjson.Check(c.Body(), strictjson.Options{Free: []string{""}, MaxDepth: mapdef.MaxJSONDepth})
+}
+
+// mapInput reads a call that stores a definition.
+func mapInput(c *wire.Call) (source json.RawMessage, publish bool, err error) {
+	yes, err := c.QueryBool("publish")
+	if err != nil {
+		return nil, false, err
+	}
+	source, faults, err := mapSource(c)
+	if err == nil && len(faults) > 0 {
+		err = definition.Invalid(faults)
+	}
+	return source, yes != nil && *yes, err
+}
+
+func (s *Server) createMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	source, publish, err := mapInput(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	m, err := s.deps.Authoring.Create(ctx, c.Actor, source, publish)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rep := answerMap(m)
+	rep.Status = http.StatusCreated
+	rep.Header.Set("Location", "/v1/maps/"+m.ID.String())
+	return rep, nil
+}
+
+func (s *Server) putMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	source, publish, err := mapInput(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	m, err := s.deps.Authoring.Replace(ctx, c.Actor, c.ID(), source, publish, wire.Expect(c, wire.VersionTag))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerMap(m), nil
+}
+
+func (s *Server) getMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	m, err := s.deps.Authoring.Get(ctx, c.Actor.TenantID, c.ID())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerMap(m), nil
+}
+
+func (s *Server) deleteMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Maps.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Deleted(), nil
+}
+
+type publishBody struct {
+	Version *int32 `json:"version"`
+}
+
+// publishMap publishes the newest version where the body names none.
+func (s *Server) publishMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b publishBody
+	if err := c.DecodeOptional(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	var number int32
+	if b.Version != nil {
+		if number = *b.Version; number < 1 {
+			return wire.Reply{}, fault.Invalid("/version", "minimum", "version is the number of a version, from 1.")
+		}
+	}
+	m, err := s.deps.Authoring.Publish(ctx, c.Actor, c.ID(), number)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerMap(m), nil
+}
+
+// mapReport is what validation says.
+type mapReport struct {
+	Valid    bool            `json:"valid"`
+	Errors   []mapdef.Fault  `json:"errors"`
+	Warnings []mapdef.Fault  `json:"warnings"`
+	MapType  *mapdef.MapType `json:"map_type"`
+}
+
+func (s *Server) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	source, faults, err := mapSource(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if len(faults) > 0 {
+		return wire.OK(mapReport{Errors: faults, Warnings: []mapdef.Fault{}}), nil
+	}
+	r, err := s.deps.Authoring.Validate(ctx, c.Actor.TenantID, source)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	view := mapReport{Valid: len(r.Errors) == 0, Errors: wire.Array(r.Errors), Warnings: wire.Array(r.Warnings)}
+	if view.Valid {
+		view.MapType = &r.MapType
+	}
+	return wire.OK(view), nil
+}
+
+func (s *Server) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var f definition.Filter
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Published, err = c.QueryBool("published"); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	if f.Search = v.QueryText(c, "search"); len(f.Search) > maxSearch {
+		v.Add("query.search", "maxLength", "search has at most 120 bytes.")
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	maps, more, err := s.deps.Maps.List(ctx, c.Actor.TenantID, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]mapView, len(maps))
+	var last uuid.UUID
+	for i, m := range maps {
+		views[i], last = viewMap(m), m.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+// mapVersionView is a version in a list.
+type mapVersionView struct {
+	MapID       uuid.UUID  `json:"map_id"`
+	Version     int32      `json:"version"`
+	Name        string     `json:"name"`
+	Status      string     `json:"status"`
+	Size        int32      `json:"size"`
+	Digest      string     `json:"digest"`
+	CreatedAt   time.Time  `json:"created_at"`
+	CreatedBy   string     `json:"created_by"`
+	PublishedAt *time.Time `json:"published_at"`
+	PublishedBy *string    `json:"published_by"`
+}
+
+// mapVersionDetail is a version with its definition.
+type mapVersionDetail struct {
+	mapVersionView
+
+	MapType    mapdef.MapType  `json:"map_type"`
+	Definition json.RawMessage `json:"definition"`
+}
+
+func viewMapVersion(v definition.Stored) mapVersionView {
+	view := mapVersionView{
+		MapID: v.MapID, Version: v.Number, Name: v.Name, Status: mapDraft, Size: v.Size, Digest: hex.EncodeToString(v.Digest),
+		CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy,
+	}
+	if v.Current {
+		view.Status = mapPublished
+	}
+	return view
+}
+
+func (s *Server) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	cursor, err := c.CursorID()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	versions, more, err := s.deps.Maps.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]mapVersionView, len(versions))
+	var last int32
+	for i, v := range versions {
+		views[i], last = viewMapVersion(v), v.Number
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
+}
+
+func (s *Server) getMapVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	v, err := s.mapVersion(ctx, c, c.Param("version"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(mapVersionDetail{mapVersionView: viewMapVersion(v), MapType: v.MapType, Definition: v.Source}), nil
+}

@@ -1,0 +1,229 @@
+package authoring
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/schemagraph"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+)
+
+// The rules of the calls of verbs, in faults and warnings.
+const (
+	ruleUnknownVerb  = "unknown_verb"
+	ruleBlocked      = "governance_block"
+	ruleHeld         = "governance_hold"
+	ruleNotConnected = "not_connected"
+	ruleNotJudged    = "governance_not_judged"
+)
+
+// judgeTime bounds the work of governance on all calls of a definition. A policy can take half a
+// second for a call.
+const judgeTime = 2 * time.Second
+
+// call is one call of a verb in a definition.
+type call struct {
+	at   string // the JSON Pointer of what has the members verb and args
+	name verb.Name
+	args expression.Value
+}
+
+// callsOf returns the calls of a definition. What is no name of a verb is a fault of its form.
+func callsOf(d *mapdef.Definition) (list []call) {
+	add := func(at, name string, args expression.Value) {
+		if parsed, err := verb.Parse(name); err == nil {
+			list = append(list, call{at: at, name: parsed, args: args})
+		}
+	}
+	see := func(s *mapdef.Step) {
+		if do, is := s.Do.(*mapdef.DoVerb); is {
+			add(s.Pointer, do.Verb, do.Args)
+		}
+		if s.Compensate != nil {
+			add(s.Pointer+"/compensate", s.Compensate.Verb, s.Compensate.Args)
+		}
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	return list
+}
+
+// schema is the schema of a verb's arguments in the form that checks use.
+type schema struct {
+	args   *argschema.Schema
+	fields *governance.Fields
+	masker *redact.Masker
+	size   int
+}
+
+func compile(raw json.RawMessage) *schema {
+	s, err := argschema.Compile(raw)
+	if err != nil { // as where a call is made: what cannot be judged accepts no arguments
+		s = argschema.Unjudged()
+	}
+	graph := schemagraph.Read(raw)
+	return &schema{args: s, fields: governance.FieldsOf(graph), masker: redact.MaskerOf(graph), size: s.Size() + graph.Size()}
+}
+
+// calls checks the calls of a definition. It reads all verbs and the version of the policies in
+// one round trip, the schemas that were not read before in one, and new policies in one.
+func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definition, r *Report) error {
+	list := callsOf(d)
+	if len(list) == 0 {
+		return nil
+	}
+	distinct := map[verb.Name]bool{}
+	for _, c := range list {
+		distinct[c.name] = true
+	}
+	b := &db.Batch{}
+	many := catalog.QueueMany(b, tenant, slices.Collect(maps.Keys(distinct)))
+	version := policy.QueueVersion(b, tenant)
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+		return fmt.Errorf("authoring: read the verbs: %w", err)
+	}
+	verbs := many()
+	schemas, err := s.load(ctx, tenant, verbs)
+	if err != nil {
+		return err
+	}
+	policies, err := s.d.Policies.Load(ctx, tenant, version())
+	if err != nil {
+		return err
+	}
+	j := judge{policies: policies.Judge(), masks: policies.Masks()}
+	var stop func()
+	j.ctx, stop = context.WithTimeout(ctx, judgeTime)
+	defer stop()
+	for _, c := range list {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		seen, known := verbs[c.name]
+		if !known {
+			r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + "/verb", Rule: ruleUnknownVerb, Message: "must be a verb of the catalog"})
+			continue
+		}
+		if !seen.Connected {
+			r.Warnings = append(r.Warnings, mapdef.Fault{
+				Path: c.at + "/verb", Rule: ruleNotConnected,
+				Message: "The provider " + seen.Name.Provider + " has no active credential. Store one with POST /v1/credentials.",
+			})
+		}
+		if sch := schemas[seen.SchemaHash]; sch != nil {
+			c.check(sch, r)
+			j.look(c, seen, sch, r)
+		}
+	}
+	return nil
+}
+
+// load returns the compiled schemas of the verbs by their hashes. One that an import replaced in
+// this moment is missing, and then its arguments are not checked.
+func (s *Service) load(ctx context.Context, tenant uuid.UUID, verbs map[verb.Name]catalog.Seen) (map[catalog.Hash]*schema, error) {
+	found := map[catalog.Hash]*schema{}
+	var missing []catalog.Meta
+	for _, v := range verbs {
+		if kept, ok := s.schemas.Get(v.SchemaHash); ok {
+			found[v.SchemaHash] = kept
+		} else {
+			missing = append(missing, v.Meta)
+		}
+	}
+	read, err := s.d.Catalog.Schemas(ctx, tenant, missing)
+	if err != nil {
+		return nil, err
+	}
+	for hash, raw := range read {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c := compile(raw)
+		s.schemas.Add(hash, c, c.size, nil)
+		found[hash] = c
+	}
+	return found, nil
+}
+
+// check compares the arguments that are constant with the verb's schema.
+func (c call) check(s *schema, r *Report) {
+	args, open := constant(c.args)
+	if args == nil {
+		return // one expression makes them all
+	}
+	for _, d := range s.args.Validate(args) {
+		if slices.ContainsFunc(open, func(at string) bool { return related("/args"+at, d.Path) }) {
+			continue
+		}
+		r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + d.Path, Rule: d.Rule, Message: d.Message})
+	}
+}
+
+// related reports whether one of two JSON Pointers is the other, or leads to it.
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// judge asks governance about the calls of a definition.
+type judge struct {
+	ctx      context.Context
+	policies *governance.Set
+	masks    policy.Masks
+	told     bool // that the time was over
+}
+
+// look warns of a call that governance would block or hold. What an expression makes is missing
+// in the arguments that are judged.
+func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
+	args, open := constant(c.args)
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	v := j.policies.Evaluate(governance.Call{
+		Verb: seen.Name, Domain: seen.Domain, Risk: seen.Risk, Operation: seen.Operation, Args: args, Fields: s.fields,
+		Masked: func() json.RawMessage { return mask(s.masker, j.masks, seen.Name, args) }, Done: j.ctx.Done(),
+	})
+	if j.ctx.Err() != nil {
+		if !j.told {
+			j.told = true
+			r.Warnings = append(r.Warnings, mapdef.Fault{
+				Path: c.at, Rule: ruleNotJudged, Message: "The policies take too long to judge all calls. This call and those after it were not judged.",
+			})
+		}
+		return
+	}
+	rule, what := ruleBlocked, "block"
+	switch v.Decision {
+	case governance.Allow:
+		return
+	case governance.PendingApproval:
+		rule, what = ruleHeld, "hold"
+	case governance.Block:
+	}
+	message := "Governance would " + what + " this call: " + v.Reason + "."
+	if len(open) > 0 {
+		message = "Governance may " + what + " this call, depending on arguments that are known only when it runs: " + v.Reason + "."
+	}
+	r.Warnings = append(r.Warnings, mapdef.Fault{Path: c.at, Rule: rule, Message: message})
+}
+
+// mask returns arguments as they may be shown in a reason.
+func mask(m *redact.Masker, masks policy.Masks, name verb.Name, args json.RawMessage) json.RawMessage {
+	shown, _ := m.Also(masks.Paths(policy.PartArgs, name)...).Mask(args)
+	return shown
+}

@@ -1,0 +1,79 @@
+package authoring
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
+)
+
+// constant returns a value without what expressions make, and the JSON Pointers of what it leaves
+// out. An item of a list that an expression makes is null, so that the others keep their places.
+// It returns nil where an expression makes the whole.
+func constant(v expression.Value) (raw json.RawMessage, open []string) {
+	if v.IsZero() {
+		return json.RawMessage("{}"), nil
+	}
+	w := writer{}
+	if !w.value(v, "") {
+		return nil, []string{""}
+	}
+	return w.out, w.open
+}
+
+type writer struct {
+	out  json.RawMessage
+	open []string
+}
+
+// value writes what is constant of v. It returns false, and writes nothing, where v is a text
+// with expressions.
+func (w *writer) value(v expression.Value, path string) bool {
+	switch v.Kind() {
+	case expression.Object:
+		w.object(v, path)
+		return true
+	case expression.List:
+		w.out = append(w.out, '[')
+		for i, item := range v.Items() {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			at := path + "/" + strconv.Itoa(i)
+			if !w.value(item, at) {
+				w.open = append(w.open, at)
+				w.out = append(w.out, "null"...)
+			}
+		}
+		w.out = append(w.out, ']')
+		return true
+	default:
+		raw, is := v.Constant()
+		w.out = append(w.out, raw...)
+		return is
+	}
+}
+
+func (w *writer) object(v expression.Value, path string) {
+	w.out = append(w.out, '{')
+	first := true
+	for _, m := range v.Members() {
+		at := path + "/" + fault.PointerToken(m.Name)
+		before := len(w.out)
+		if !first {
+			w.out = append(w.out, ',')
+		}
+		name, err := json.Marshal(m.Name)
+		if err != nil {
+			continue // never: a name is a text
+		}
+		w.out = append(append(w.out, name...), ':')
+		if !w.value(m.Value, at) {
+			w.out, w.open = w.out[:before], append(w.open, at)
+			continue
+		}
+		first = false
+	}
+	w.out = append(w.out, '}')
+}
