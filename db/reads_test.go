@@ -204,15 +204,15 @@ const (
 var readsMany = map[string][]string{
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
-		"EventsBefore", "EventsAfter", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
+		"EventsBefore", "EventsAfter", "ListMaps", "ListMapVersions", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
 	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},
-	"what a quota bounds: users, policies, providers, verbs": {
+	"what a quota bounds: users, policies, providers, verbs, Maps": {
 		"CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
-		"MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
+		"StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},
 	"a worker that goes over all tenants, or over what was written since": {

@@ -198,33 +198,36 @@ SELECT schema_hash, plan_hash, schema, plan
   FROM platform_verbs WHERE provider = @provider AND name = @name;
 
 -- GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
--- out. The tenant's own provider hides the platform's.
+-- out. The tenant's own provider hides the platform's. LIMIT 1 makes it one look-up each, in
+-- whichever plan.
 -- name: GetVerbMetas :many
 SELECT k.* FROM (
-    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at,
-           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
-                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.connected
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
-      JOIN verbs v ON v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name
-      JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+     CROSS JOIN LATERAL (
+          SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
+                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
+                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+            FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+           WHERE v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at,
-           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
-                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.connected
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
-      JOIN enabled_providers e ON e.tenant_id = @tenant_id::uuid AND e.slug = w.provider
-      JOIN platform_providers p ON p.slug = e.slug
-      JOIN platform_verbs v ON v.provider = e.slug AND v.name = w.name
-     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = w.provider)) k;
+     CROSS JOIN LATERAL (
+          SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
+                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
+                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+            FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+           WHERE e.tenant_id = @tenant_id::uuid AND e.slug = w.provider AND v.name = w.name
+             AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = w.provider) LIMIT 1) platform) k;
 
 -- name: GetVerbSchemas :many
-SELECT v.schema_hash, v.schema
+SELECT own.schema_hash, own.schema
   FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
-  JOIN verbs v ON v.tenant_id = @tenant_id AND v.provider = w.provider AND v.name = w.name;
+ CROSS JOIN LATERAL (SELECT v.schema_hash, v.schema FROM verbs v
+                      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own;
 
 -- name: GetPlatformVerbSchemas :many
-SELECT v.schema_hash, v.schema
+SELECT platform.schema_hash, platform.schema
   FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
-  JOIN platform_verbs v ON v.provider = w.provider AND v.name = w.name;
+ CROSS JOIN LATERAL (SELECT v.schema_hash, v.schema FROM platform_verbs v WHERE v.provider = w.provider AND v.name = w.name LIMIT 1) platform;

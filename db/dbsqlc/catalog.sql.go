@@ -257,9 +257,9 @@ func (q *Queries) GetPlatformVerbArtefacts(ctx context.Context, db DBTX, arg Get
 }
 
 const GetPlatformVerbSchemas = `-- name: GetPlatformVerbSchemas :many
-SELECT v.schema_hash, v.schema
+SELECT platform.schema_hash, platform.schema
   FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
-  JOIN platform_verbs v ON v.provider = w.provider AND v.name = w.name
+ CROSS JOIN LATERAL (SELECT v.schema_hash, v.schema FROM platform_verbs v WHERE v.provider = w.provider AND v.name = w.name LIMIT 1) platform
 `
 
 type GetPlatformVerbSchemasParams struct {
@@ -476,29 +476,30 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 
 const GetVerbMetas = `-- name: GetVerbMetas :many
 SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.connected FROM (
-    SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at,
-           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = p.slug
-                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-      FROM (SELECT unnest($2::text[]) AS provider, unnest($3::text[]) AS name) w
-      JOIN verbs v ON v.tenant_id = $1::uuid AND v.provider = w.provider AND v.name = w.name
-      JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.connected
+      FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
+     CROSS JOIN LATERAL (
+          SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
+                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $3::uuid AND c.provider = p.slug
+                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+            FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+           WHERE v.tenant_id = $3::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at,
-           (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = p.slug
-                                               AND c.status = 'active' AND c.customer_id IS NULL))::boolean
-      FROM (SELECT unnest($2::text[]) AS provider, unnest($3::text[]) AS name) w
-      JOIN enabled_providers e ON e.tenant_id = $1::uuid AND e.slug = w.provider
-      JOIN platform_providers p ON p.slug = e.slug
-      JOIN platform_verbs v ON v.provider = e.slug AND v.name = w.name
-     WHERE NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = w.provider)) k
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.connected
+      FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
+     CROSS JOIN LATERAL (
+          SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
+                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $3::uuid AND c.provider = p.slug
+                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+            FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+           WHERE e.tenant_id = $3::uuid AND e.slug = w.provider AND v.name = w.name
+             AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $3::uuid AND o.slug = w.provider) LIMIT 1) platform) k
 `
 
 type GetVerbMetasParams struct {
-	TenantID  uuid.UUID
 	Providers []string
 	Names     []string
+	TenantID  uuid.UUID
 }
 
 type GetVerbMetasRow struct {
@@ -518,9 +519,10 @@ type GetVerbMetasRow struct {
 }
 
 // GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
-// out. The tenant's own provider hides the platform's.
+// out. The tenant's own provider hides the platform's. LIMIT 1 makes it one look-up each, in
+// whichever plan.
 func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasParams) ([]GetVerbMetasRow, error) {
-	rows, err := db.Query(ctx, GetVerbMetas, arg.TenantID, arg.Providers, arg.Names)
+	rows, err := db.Query(ctx, GetVerbMetas, arg.Providers, arg.Names, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}
@@ -554,9 +556,10 @@ func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasPar
 }
 
 const GetVerbSchemas = `-- name: GetVerbSchemas :many
-SELECT v.schema_hash, v.schema
+SELECT own.schema_hash, own.schema
   FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
-  JOIN verbs v ON v.tenant_id = $3 AND v.provider = w.provider AND v.name = w.name
+ CROSS JOIN LATERAL (SELECT v.schema_hash, v.schema FROM verbs v
+                      WHERE v.tenant_id = $3::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
 `
 
 type GetVerbSchemasParams struct {
