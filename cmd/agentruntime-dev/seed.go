@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"agentruntime/internal/dev/sandbox"
+	"agentruntime/internal/kernel/fault"
 )
 
 const (
@@ -112,7 +113,15 @@ func (c *client) logIn(ctx context.Context, t *tenant) error {
 			TenantID string `json:"tenantId"`
 		} `json:"user"`
 	}
-	if err := c.post(ctx, "/v1/auth/login", map[string]string{"email": t.Email, "password": t.Password}, &login); err != nil {
+	in := map[string]string{"email": t.Email, "password": t.Password}
+	err := c.post(ctx, "/v1/auth/login", in, &login)
+	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.code == fault.CodeEmailNotVerified {
+		if err := c.verify(ctx, t.Email); err != nil {
+			return fmt.Errorf("verify %s, as REQUIRE_VERIFIED_EMAIL asks for: %w", t.Email, err)
+		}
+		err = c.post(ctx, "/v1/auth/login", in, &login)
+	}
+	if err != nil {
 		return err
 	}
 	c.token, t.TenantID = login.Token, login.User.TenantID
@@ -159,6 +168,14 @@ func (c *client) makeKeys(ctx context.Context, t *tenant) error {
 	return nil
 }
 
+// refusal is an answer of 400 or above.
+type refusal struct {
+	code fault.Code
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
 // post sends body and reads `data` of the envelope into out, unless that is nil.
 func (c *client) post(ctx context.Context, path string, body, out any) error {
 	text, err := json.Marshal(body)
@@ -183,7 +200,13 @@ func (c *client) post(ctx context.Context, path string, body, out any) error {
 		return err
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("POST %s: %s: %s", path, res.Status, text)
+		var envelope struct {
+			Error struct {
+				Code fault.Code `json:"code"`
+			} `json:"error"`
+		}
+		_ = json.Unmarshal(text, &envelope) // what is none has no code
+		return &refusal{envelope.Error.Code, fmt.Sprintf("POST %s: %s: %s", path, res.Status, text)}
 	}
 	if out == nil {
 		return nil
