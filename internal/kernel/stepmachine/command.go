@@ -23,6 +23,9 @@ type Ref struct {
 // String returns the reference as one text: "/steps/3@2.17#1".
 func (r Ref) String() string {
 	text := r.Path
+	if text == "" {
+		text = "/"
+	}
 	if r.Iteration != "" {
 		text += "@" + r.Iteration
 	}

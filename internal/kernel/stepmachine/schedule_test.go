@@ -16,14 +16,20 @@ import (
 )
 
 // schedules is how many random orders each case is run in.
-const schedules = 40
+const schedules = 20
+
+// all returns the cases of both folders.
+func all(t *testing.T) []named {
+	t.Helper()
+	return append(cases(t), shared(t)...)
+}
 
 // TestCasesInAnyOrder runs each case with its answers arriving in random orders, and with the
 // state stored between any two events. The invariants must hold in all of them, and the end
 // must be that of the order in which things are asked for, unless the case is a race.
 func TestCasesInAnyOrder(t *testing.T) {
 	t.Parallel()
-	for _, c := range cases(t) {
+	for _, c := range all(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inOrder := run(t, &c.Case, simulate.Options{})
@@ -189,7 +195,7 @@ func (w *watch) finished(r *simulate.Report) {
 // flight ends, and what completed is undone in reverse order, whatever the moment.
 func TestCancelAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	for _, c := range cases(t) {
+	for _, c := range all(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			events := run(t, &c.Case, simulate.Options{}).Events
@@ -221,7 +227,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 // twice: the same comes of each case.
 func TestPausesAndRepeatsChangeNothing(t *testing.T) {
 	t.Parallel()
-	for _, c := range cases(t) {
+	for _, c := range all(t) {
 		// What is taken up again may make a call under the number of an earlier one.
 		if slices.ContainsFunc(c.Happens, func(h simulate.Happening) bool { return h.Control != "" || h.Again != nil }) {
 			continue
@@ -277,7 +283,7 @@ func isAnswer(e stepmachine.Event) bool {
 // commands are the same, whether or not the state was stored in between.
 func TestTheSameEventsGiveTheSameBytes(t *testing.T) {
 	t.Parallel()
-	for _, c := range cases(t) {
+	for _, c := range all(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(5) {

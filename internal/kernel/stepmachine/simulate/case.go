@@ -117,7 +117,9 @@ type Call struct {
 type Change struct {
 	Verb      string          `json:"verb"`
 	Args      json.RawMessage `json:"args"`
-	DependsOn []string        `json:"depends_on,omitempty"`
+	DependsOn []int           `json:"depends_on,omitempty"` // changes by their number, from 1
+
+	id string
 }
 
 // UnmarshalJSON reads a happening; after is a duration.

@@ -76,7 +76,13 @@ func (x *execution) keep(c stepmachine.Command) {
 	case stepmachine.KeepCompensation:
 		x.kept[c.Seq] = c
 	case stepmachine.RecordChange:
-		w.report.Changes = append(w.report.Changes, Change{c.Verb, x.resolve(c.Args), c.DependsOn})
+		change := Change{Verb: c.Verb, Args: x.resolve(c.Args), id: c.ID}
+		for i, before := range w.report.Changes {
+			if slices.Contains(c.DependsOn, before.id) || slices.Contains(c.DependsOn, stepmachine.AnyChange) {
+				change.DependsOn = append(change.DependsOn, i+1)
+			}
+		}
+		w.report.Changes = append(w.report.Changes, change)
 	case stepmachine.RecordStep:
 		if c.Status == stepmachine.StepSkipped {
 			w.report.Skipped = append(w.report.Skipped, c.ID)
