@@ -135,7 +135,7 @@ var notCalled = []string{
 
 // TestNoTenantWritesAnAddressThatIsNotPublic walks the table for each field in which a tenant writes an
 // address. Each field takes a public address, so that the table is known to reach it.
-func TestNoTenantWritesAnAddressThatIsNotPublic(t *testing.T) {
+func TestNoTenantWritesAnAddressThatIsNotPublic(t *testing.T) { //nolint:tparallel // its parts write the same rows
 	t.Parallel()
 	w := theWorld(t)
 	fields := addressFields(t, w)

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strconv"
@@ -109,15 +108,13 @@ func TestChaosHeldRunsPartsKilled(t *testing.T) { //nolint:paralleltest // a sta
 // Deliveries, mail and erasures: each part is killed alone at each point, then all at once.
 func TestChaosKillsKeepNobodyFromBeingTold(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	h := newHerald(t)
-	ctx, giveUp := context.WithCancel(t.Context())
-	defer giveUp()
 	for range roundsOf(t) {
 		for range mailPoints() { // more than the pairs of points of an erasure
 			for _, victim := range victims() {
-				h.strike(ctx, 20, victim)
+				h.strike(20, victim)
 			}
 		}
-		h.strike(ctx, 20, victimPostgres, victimTemporal, victimWorker, victimAPI)
+		h.strike(20, victimPostgres, victimTemporal, victimWorker, victimAPI)
 	}
-	require.Empty(t, h.told(ctx))
+	require.Empty(t, h.told())
 }

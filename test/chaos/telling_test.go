@@ -152,27 +152,26 @@ func (h *herald) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 // insist repeats a call until the service has answered it.
-func insist(ctx context.Context, do func() rig.Answer) rig.Answer {
-	for {
-		a := do()
-		if ctx.Err() != nil || a.Err == nil && a.Status < http.StatusInternalServerError {
-			return a
+func (h *herald) insist(do func() rig.Answer) {
+	for h.t.Context().Err() == nil {
+		if a := do(); a.Err == nil && a.Status < http.StatusInternalServerError {
+			return
 		}
-		pause(ctx, callPause)
+		pause(h.t.Context(), callPause)
 	}
 }
 
 // A telling is a change under way that others are told of.
 type telling struct {
 	subject string // what its failpoints are about
-	begin   func(ctx context.Context)
+	begin   func()
 }
 
 // sent is a custom event of the type, which is sent until the service has it.
 func (h *herald) sent(kind string) telling {
 	id := h.newChange()
-	return telling{id, func(ctx context.Context) {
-		insist(ctx, func() rig.Answer {
+	return telling{id, func() {
+		h.insist(func() rig.Answer {
 			return h.events.Do(http.MethodPost, "/v1/events", map[string]any{"id": id, "type": kind, "data": map[string]string{"change": id}})
 		})
 	}}
@@ -181,7 +180,8 @@ func (h *herald) sent(kind string) telling {
 // ran is a call, which is repeated until it has ended.
 func (h *herald) ran() telling {
 	id := h.newChange()
-	return telling{id, (&caller{client: h.tenant.Runtime, observation: observation{id: id, verb: verbKeyed}}).callUntilTerminal}
+	call := &caller{client: h.tenant.Runtime, observation: observation{id: id, verb: verbKeyed}}
+	return telling{id, func() { call.callUntilTerminal(h.t.Context()) }}
 }
 
 func (h *herald) newChange() (id string) {
@@ -197,8 +197,8 @@ func (h *herald) signedUp() telling {
 	address := fmt.Sprintf("person-%d@example.com", h.serial)
 	h.addresses = append(h.addresses, address)
 	c := &rig.Client{Base: h.stack.APIURL, HTTP: h.events.HTTP}
-	return telling{address, func(ctx context.Context) {
-		insist(ctx, func() rig.Answer {
+	return telling{address, func() {
+		h.insist(func() rig.Answer {
 			return c.Do(http.MethodPost, "/v1/auth/signup", map[string]string{"email": address, "password": rig.Password})
 		})
 	}}
@@ -219,41 +219,41 @@ func (h *herald) erased() telling {
 		require.Equal(h.t, http.StatusOK, a.Status, "%s", a.Body)
 	}
 	h.customers = append(h.customers, made.ID)
-	return telling{made.ID, func(ctx context.Context) {
-		insist(ctx, func() rig.Answer { return h.tenant.User.Do(http.MethodDelete, "/v1/customers/"+made.ID, nil) })
+	return telling{made.ID, func() {
+		h.insist(func() rig.Answer { return h.tenant.User.Do(http.MethodDelete, "/v1/customers/"+made.ID, nil) })
 	}}
 }
 
 // stop begins a change and stops it at the point.
-func (h *herald) stop(ctx context.Context, point string, c telling) {
+func (h *herald) stop(point string, c telling) {
 	h.t.Helper()
 	h.gate.arm(point, c.subject)
-	go c.begin(ctx)
+	go c.begin()
 	h.gate.await(h.t, point, c.subject)
 }
 
 // strike stops changes at every point, kills the victims while others are under way freely, and
 // restarts them.
-func (h *herald) strike(ctx context.Context, free int, victims ...string) {
+func (h *herald) strike(free int, victims ...string) {
 	h.t.Helper()
 	began, names := time.Now(), strings.Join(victims, "+")
 	n := h.strikes[names]
 	h.strikes[names]++
 	for _, point := range erasurePoints(n) {
-		h.stop(ctx, point, h.erased())
+		h.stop(point, h.erased())
 	}
 	for _, point := range deliveryPoints() {
 		for _, mode := range modes() {
 			if point == "delivery_handed_over" && mode == "well" {
 				continue // a delivery that succeeds is not handed over
 			}
-			h.stop(ctx, point, h.sent("custom."+point+"."+mode))
+			h.stop(point, h.sent("custom."+point+"."+mode))
 		}
 	}
-	h.stop(ctx, inDelivery, h.ran())
+	h.stop(inDelivery, h.ran())
 	// A process sends the mails that it has taken before it takes others, so only one can be stopped.
-	h.stop(ctx, mailPoints()[n%len(mailPoints())], h.signedUp())
-	go h.signedUp().begin(ctx)
+	h.stop(mailPoints()[n%len(mailPoints())], h.signedUp())
+	go h.signedUp().begin()
 	for n := range free { // others are under way anywhere
 		var c telling
 		if n%4 == 0 {
@@ -262,16 +262,16 @@ func (h *herald) strike(ctx context.Context, free int, victims ...string) {
 			c = h.sent("custom." + anywhere + "." + modes()[n%2])
 		}
 		go func() {
-			pause(ctx, rand.N(freeRun))
-			c.begin(ctx)
+			pause(h.t.Context(), rand.N(freeRun))
+			c.begin()
 		}()
 	}
-	pause(ctx, rand.N(freeRun))
+	pause(h.t.Context(), rand.N(freeRun))
 	for _, victim := range victims {
 		h.kill(victim)
 	}
 	h.gate.open()
-	pause(ctx, moment)
+	pause(h.t.Context(), moment)
 	for _, victim := range victims {
 		h.restart(victim)
 	}
@@ -281,8 +281,9 @@ func (h *herald) strike(ctx context.Context, free int, victims ...string) {
 }
 
 // told waits until everybody was told of everything, and returns what is wrong.
-func (h *herald) told(ctx context.Context) (broken []string) {
+func (h *herald) told() (broken []string) {
 	h.t.Helper()
+	ctx := h.t.Context()
 	conn, err := pgx.Connect(ctx, h.stack.DatabaseURL)
 	require.NoError(h.t, err)
 	defer conn.Close(ctx)
@@ -315,7 +316,7 @@ func (h *herald) told(ctx context.Context) (broken []string) {
 			broken = append(broken, fmt.Sprintf("%d %s left", n, what))
 		}
 	}
-	broken = append(broken, h.deliveredAtLeastOnce(ctx, conn)...)
+	broken = append(broken, h.deliveredAtLeastOnce(conn)...)
 	broken = append(broken, h.mails.violations(h.addresses)...)
 	for _, id := range h.customers {
 		broken = append(broken, h.erasureViolations(id, number)...)
@@ -333,9 +334,9 @@ func (h *herald) told(ctx context.Context) (broken []string) {
 }
 
 // deliveredAtLeastOnce compares what the receiver got with the events of the changes.
-func (h *herald) deliveredAtLeastOnce(ctx context.Context, conn *pgx.Conn) (broken []string) {
+func (h *herald) deliveredAtLeastOnce(conn *pgx.Conn) (broken []string) {
 	h.t.Helper()
-	rows, err := conn.Query(ctx, `SELECT coalesce(source_id, execution_id), 'evt_' || id, type FROM events WHERE source_id = ANY ($1)
+	rows, err := conn.Query(h.t.Context(), `SELECT coalesce(source_id, execution_id), 'evt_' || id, type FROM events WHERE source_id = ANY ($1)
 		OR type = 'action.executed' AND execution_id = ANY ($1)`, h.changes)
 	require.NoError(h.t, err)
 	h.mu.Lock()
@@ -497,12 +498,10 @@ func (o *postOffice) violations(addresses []string) (broken []string) {
 func TestKillsKeepNobodyFromBeingTold(t *testing.T) {
 	t.Parallel()
 	h := newHerald(t)
-	ctx, giveUp := context.WithCancel(t.Context())
-	defer giveUp()
 	const free = 15
 	for _, victim := range append(victims(), victimWorker, victimAPI, victimPostgres, victimAPI) {
-		h.strike(ctx, free, victim)
+		h.strike(free, victim)
 	}
 	require.GreaterOrEqual(t, len(h.changes), 200)
-	require.Empty(t, h.told(ctx))
+	require.Empty(t, h.told())
 }

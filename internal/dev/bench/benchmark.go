@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,8 @@ type Config struct {
 	Approvals int
 	// Pending is the number of held calls that wait while others run.
 	Pending int
+	// Hanging is the number of webhooks that hang while others are told; 0 leaves webhooks out.
+	Hanging int
 	// Verbs is the size of the large catalog.
 	Verbs int
 	// Profile is the file for a CPU profile of the action runs at the largest number of
@@ -161,18 +164,22 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 	if err != nil {
 		return err
 	}
+	told, err := b.webhooks(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", Resident()>>20)
 	if err := Print(w, append([]Row{stock}, rows...)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := pending.print(w); err != nil {
+	if err := errors.Join(pending.print(w), told.print(w)); err != nil {
 		return err
 	}
 	if err := b.others.print(w); err != nil {
 		return err
 	}
-	missed, err := PrintGoals(w, append(b.goals(append(rows, stock)), pending.goals()...))
+	missed, err := PrintGoals(w, slices.Concat(b.goals(append(rows, stock)), pending.goals(), told.goals(rateOf(rows, "run", 16))))
 	switch {
 	case err != nil || missed == 0:
 		return err
@@ -232,6 +239,16 @@ func (b *benchmark) measure(ctx context.Context, scenarios []scenario) ([]Row, e
 		}
 	}
 	return rows, nil
+}
+
+// rateOf returns the rate of a scenario, 0 where it was not measured with so many clients.
+func rateOf(rows []Row, name string, clients int) float64 {
+	for _, r := range rows {
+		if r.Name == name && r.Clients == clients {
+			return r.Rate
+		}
+	}
+	return 0
 }
 
 // goals are those of the project (docs/costs.md).
