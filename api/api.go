@@ -61,6 +61,7 @@ type Deps struct {
 	Creations   Creations
 	Customers   Customers
 	RateLimits  RateLimits
+	Budgets     Budgets
 
 	KillSwitches KillSwitches
 

@@ -30,6 +30,7 @@ import (
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/tenant/auth"
+	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/limits"
 )
 
@@ -142,6 +143,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	limited, err := limits.New(rate.Plan{}, limits.Deps{DB: s.db.Pool})
 	require.NoError(t, err)
+	budgets, err := budget.New(budget.Config{}, budget.Deps{DB: s.db.Pool})
+	require.NoError(t, err)
 	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: rate.Most})
 	require.NoError(t, err)
 	policies, runs, journal := governed(t, s.db, shelf, safe)
@@ -153,7 +156,7 @@ func newSite(t *testing.T) *site {
 		Catalog: shelf, Providers: shelf, Importer: importer, Credentials: safe,
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
-		Creations: struct{ api.Creations }{}, RateLimits: limited, Addresses: addresses,
+		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: addresses,
 		Maps: struct{ api.Maps }{}, Authoring: struct{ api.Authoring }{},
 	})
 	require.NoError(t, err)

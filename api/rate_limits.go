@@ -64,8 +64,16 @@ type healthView struct {
 	CircuitState string `json:"circuit_state"`
 }
 
-// health is the state of a tenant that has no budgets and no circuit breakers.
-func health() healthView { return healthView{BudgetState: "ok", CircuitState: "closed"} }
+// health reads the state of the tenant's budgets, and of those of the key where a key asks. There
+// are no circuit breakers.
+func (s *Server) health(ctx context.Context, c *wire.Call) (healthView, error) {
+	var key *uuid.UUID
+	if c.Actor.Kind == actor.Key {
+		key = &c.Actor.ID
+	}
+	state, err := s.deps.Budgets.State(ctx, c.Actor.TenantID, key)
+	return healthView{BudgetState: state.String(), CircuitState: "closed"}, err
+}
 
 func viewLimits(l rate.Limits) requestLimits { return requestLimits(l) }
 
@@ -79,15 +87,19 @@ func (s *Server) getRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := wire.OK(viewRateLimits(c, record))
+	health, err := s.health(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rep := wire.OK(viewRateLimits(c, record, health))
 	rep.Header = map[string][]string{"Etag": {limitsTag(record.Limits)}}
 	return rep, nil
 }
 
 // viewRateLimits shows the record to the caller. Of the caller's own windows it shows what the
 // call itself has found, so that parallel calls do not change the answer.
-func viewRateLimits(c *wire.Call, record limits.Record) rateLimitsView {
-	v := rateLimitsView{Tenant: viewLimits(record.Limits), Current: viewCounts(record.Used), Health: health()}
+func viewRateLimits(c *wire.Call, record limits.Record, health healthView) rateLimitsView {
+	v := rateLimitsView{Tenant: viewLimits(record.Limits), Current: viewCounts(record.Used), Health: health}
 	found := c.Rate()
 	if c.Actor.Kind == actor.User {
 		v.People = &peopleCounts{viewCounts(found.Counts())}

@@ -16,7 +16,7 @@ import (
 func (s *Server) routes() []route {
 	return slices.Concat(
 		s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.eventRoutes(), s.auditRoutes(), s.providerRoutes(),
-		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.mapRoutes(),
+		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.budgetRoutes(), s.mapRoutes(),
 	)
 }
 
@@ -193,6 +193,14 @@ func (s *Server) customerRoutes() []route {
 		{http.MethodDelete, "/v1/customers/{id}", takesServerKeyOrJWT, admins(), 0, s.eraseCustomer, auth.PermCustomersManage},
 		{http.MethodGet, "/v1/customers/{id}/erasure", takesServerKeyOrJWT, anyRole(), 0, s.getErasure, auth.PermCustomersManage},
 		{http.MethodPost, "/v1/customers/{id}/merge", takesServerKeyOrJWT, admins(), bodyManagement, s.mergeCustomer, auth.PermCustomersManage},
+	}
+}
+
+// budgetRoutes bound what a month may cost. A key never changes them.
+func (s *Server) budgetRoutes() []route {
+	return []route{
+		{http.MethodGet, "/v1/budgets", takesUser, anyRole(), 0, s.getBudgets, ""},
+		{http.MethodPut, "/v1/budgets", takesUser, admins(), bodyManagement, s.putBudgets, ""},
 	}
 }
 

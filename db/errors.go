@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,12 +18,15 @@ import (
 // quotaExceeded is the SQLSTATE that quota_exceeded raises.
 const quotaExceeded = "AR002"
 
+// overBudget is the SQLSTATE that over_budget raises.
+const overBudget = "AR003"
+
 // queryCanceled is the SQLSTATE of a statement that reached statement_timeout.
 const queryCanceled = "57014"
 
 // translate turns a failure to reach Postgres into the fault SERVICE_UNAVAILABLE,
-// which a caller may repeat, an exceeded quota into QUOTA_EXCEEDED, and a statement that took
-// too long into SERVICE_UNAVAILABLE. It leaves every
+// which a caller may repeat, an exceeded quota into QUOTA_EXCEEDED, a budget without room into
+// BUDGET_EXCEEDED, and a statement that took too long into SERVICE_UNAVAILABLE. It leaves every
 // other error as it is.
 func translate(err error) error {
 	if err == nil {
@@ -29,6 +34,14 @@ func translate(err error) error {
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == quotaExceeded {
 		return fault.New(fault.CodeQuotaExceeded, pe.Message)
+	}
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == overBudget {
+		f := fault.New(fault.CodeBudgetExceeded, pe.Message)
+		if ms, err := strconv.ParseInt(pe.Detail, 10, 64); err == nil {
+			f.RetryAfter = time.Duration(ms) * time.Millisecond
+		}
+		f.Retryable = true
+		return f
 	}
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == queryCanceled {
 		f := fault.New(fault.CodeServiceUnavailable, "The database took too long. If the call reads a list, ask for less: a narrower filter, a shorter period or a smaller page.").Because(err)

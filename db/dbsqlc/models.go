@@ -141,6 +141,38 @@ type AuditSeal struct {
 	Hash     []byte
 }
 
+type Budget struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+	Measure  string
+	Subject  uuid.UUID
+	Most     int64
+	Since    time.Time
+}
+
+type BudgetCounter struct {
+	TenantID uuid.UUID
+	BudgetID uuid.UUID
+	Month    int32
+	Stripe   int32
+	Share    int64
+	Used     int64
+	Reserved int64
+	Level    int32
+	Told     int32
+}
+
+type BudgetReservation struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+	Month    int32
+	Charged  []uuid.UUID
+	Tokens   int64
+	Money    int64
+	State    string
+	Until    time.Time
+}
+
 type Credential struct {
 	ID           uuid.UUID
 	TenantID     uuid.UUID
@@ -568,6 +600,8 @@ type Run struct {
 	RequestHash     []byte
 	NamedCustomer   *string
 	ListedState     *string
+	Charged         []uuid.UUID
+	ChargedMonth    *int32
 	ErasedAt        *time.Time
 }
 

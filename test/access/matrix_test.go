@@ -93,6 +93,8 @@ func decided() map[string]endpoint {
 		"POST /v1/approvals/batch":                    {userOnly, anyRole, "", "/v1/approvals/batch", "{}", badBody},
 		"POST /v1/approvals/{id}/approve":             {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/approve", "{}", "404 APPROVAL_NOT_FOUND"},
 		"POST /v1/approvals/{id}/reject":              {userOnly, anyRole, "", "/v1/approvals/appr_" + someID + "/reject", "{}", "404 APPROVAL_NOT_FOUND"},
+		"GET /v1/budgets":                             {userOnly, anyRole, "", "/v1/budgets", "", "200 "},
+		"PUT /v1/budgets":                             {userOnly, admins, "", "/v1/budgets", "{}", badBody},
 		"GET /v1/kill-switch":                         {userOnly, anyRole, "", "/v1/kill-switch", "", "200 "},
 		"POST /v1/kill-switch":                        {userOnly, admins, "", "/v1/kill-switch", "{}", badBody},
 		"GET /v1/kill-switch/{id}":                    {userOnly, anyRole, "", "/v1/kill-switch/" + someID, "", "404 KILL_SWITCH_NOT_FOUND"},

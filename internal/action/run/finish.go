@@ -62,6 +62,9 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, e))
 	s.requireChanged(b, p.run)
+	if e.fromSending {
+		p.queueReturn(b)
+	}
 	for _, queue := range more {
 		queue(b)
 	}
@@ -124,7 +127,9 @@ func (s *Service) block(ctx context.Context, p prepared) (flow.Step, error) {
 
 // refuse ends the run before anything was sent; its id may be used again.
 func (s *Service) refuse(ctx context.Context, p prepared, f *fault.Error) (flow.Step, error) {
-	return s.finish(ctx, p, ending{state: StateRefused, code: f.Code, message: f.Message, details: f.Details}, audit.RunRefused)
+	return s.finish(ctx, p, ending{
+		state: StateRefused, code: f.Code, message: f.Message, details: f.Details, retryable: f.Retryable, retryAfter: f.RetryAfter,
+	}, audit.RunRefused)
 }
 
 // requireChanged makes the batch fail, and so undoes it, where it did not change the run.

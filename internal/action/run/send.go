@@ -63,6 +63,9 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	}
 	began := time.Now()
 	sends, before, err := s.markSending(ctx, p, once.resend)
+	if f := fault.As(err); f != nil && f.Code == fault.CodeBudgetExceeded {
+		return s.unprepared(ctx, p, f)
+	}
 	if err != nil {
 		return flow.Step{}, err
 	}
@@ -113,7 +116,8 @@ func (s *Service) unprepared(ctx context.Context, p prepared, f *fault.Error) (f
 
 // markSending is the fence's last gate, in one round trip. It returns how often the run was
 // sent, this time included, and what is known of the earlier attempts. With 0 the run must
-// not be sent.
+// not be sent. The error is BUDGET_EXCEEDED where a budget has no room for the call: then the run
+// is as it was.
 func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sends int32, before history, err error) {
 	failpoint.Hit("before_sending", p.run.ID)
 	r := p.run
@@ -131,7 +135,6 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
 	})
-	s.requireChanged(b, r)
 	action := audit.RunAllowed
 	if p.verdict.Notify {
 		action = audit.RunNotified
@@ -143,10 +146,14 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		r.emit(b, event.Notified{Call: r.eventCall(), PolicyName: r.PolicyName, Reason: r.Reason, Args: rec.Input}, r.releasedBy()...)
 	}
 	p.queueMatches(b)
+	// The last statement: it may lock a counter of the tenant until the commit.
+	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):
 		return 0, history{}, nil
+	case fault.HasCode(err, fault.CodeBudgetExceeded):
+		return 0, history{}, err
 	case err != nil:
 		// The commit may have been lost on its way back: this process knows that it has not sent.
 		s.carried.notSent(r.ref(), lostMark{sends: r.Sends + 1, record: rec.ID})
@@ -280,6 +287,9 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	b := &db.Batch{}
 	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost, PauseMs: st.after.Milliseconds()})
 	s.requireChanged(b, r)
+	if st.harmless {
+		p.queueReturn(b)
+	}
 	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
 	err := s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
@@ -296,6 +306,13 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	// The next attempt reads and judges the call again: much may change until then.
 	s.carried.forget(r.ref())
 	return flow.Step{State: StateClaimed, After: st.after}, nil
+}
+
+// queueReturn gives back what the attempt has taken of budgets: it provably had no effect.
+func (p prepared) queueReturn(b *db.Batch) {
+	if p.target.Operation() == verb.Write {
+		db.Queue(b, dbsqlc.New().ReturnWriteCall, dbsqlc.ReturnWriteCallParams{TenantID: p.run.TenantID, ID: p.run.ID})
+	}
 }
 
 // providerKey returns the idempotency key that the provider gets. It is the same in all

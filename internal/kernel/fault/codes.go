@@ -82,6 +82,7 @@ const (
 
 	CodeLoginThrottled Code = "LOGIN_THROTTLED"
 	CodeRateLimited    Code = "RATE_LIMITED"
+	CodeBudgetExceeded Code = "BUDGET_EXCEEDED"
 
 	CodeInternal           Code = "INTERNAL_ERROR"
 	CodeProviderError      Code = "PROVIDER_ERROR"
@@ -151,6 +152,7 @@ func Table() []Spec {
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests. Try again later.", "A window of the tenant, of its people, of the key or of the caller's address is full; see `Retry-After` and the `RateLimit` header. The request was not counted and did nothing."},
+		{CodeBudgetExceeded, http.StatusTooManyRequests, "A monthly budget is used up.", "A budget of the tenant or of the key has no room for the call; see `Retry-After`. Nothing was sent, and the id may be used again."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},

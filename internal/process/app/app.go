@@ -46,6 +46,7 @@ import (
 	"agentruntime/internal/service/mailing"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
+	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/customer"
 	"agentruntime/internal/tenant/limits"
 	"agentruntime/internal/tenant/webhook"
@@ -75,6 +76,7 @@ type App struct {
 	quotas      quota.Limits
 	plan        rate.Plan
 	limits      *limits.Service
+	budgets     *budget.Service
 	engine      *engine.Engine
 	runs        *run.Service
 	notices     *ended.Notices
@@ -122,6 +124,9 @@ func New(ctx context.Context, cfg config.Config, roles Roles, log *slog.Logger) 
 		return nil, fmt.Errorf("app: %w", err)
 	}
 	if a.limits, err = limits.New(a.plan, limits.Deps{DB: a.pool}); err != nil {
+		return nil, err
+	}
+	if a.budgets, err = budget.New(budget.Config{}, budget.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return nil, err
 	}
 	if err := a.buildEngine(); err != nil {
@@ -302,7 +307,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

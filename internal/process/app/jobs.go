@@ -10,6 +10,7 @@ import (
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
 	"agentruntime/internal/tenant/account"
+	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/customer"
 	"agentruntime/internal/tenant/limits"
 )
@@ -36,6 +37,9 @@ func (a *App) workerJobs() []job {
 		{"forget idempotency keys", idempotency.ForgetEvery, func(ctx context.Context) error { return idempotency.Forget(ctx, a.pool, time.Now()) }},
 		{"forget events", event.ForgetEvery, func(ctx context.Context) error { return event.Forget(ctx, a.pool, time.Now()) }},
 		{"forget counters of requests", limits.ForgetEvery, a.limits.Forget},
+		{"tell tenants of their budgets", budget.TellEvery, a.budgets.Tell},
+		{"give back what crashed workers reserved", budget.LapseEvery, a.budgets.Lapse},
+		{"forget counters of budgets", budget.ForgetEvery, a.budgets.Forget},
 		{"forget mail", mail.ForgetEvery, func(ctx context.Context) error { return mail.Forget(ctx, a.pool, time.Now()) }},
 		{"forget sessions", account.ForgetEvery, func(ctx context.Context) error { return account.Forget(ctx, a.pool, time.Now()) }},
 		{"forget kill switches", killswitch.ForgetEvery, func(ctx context.Context) error { return killswitch.Forget(ctx, a.pool, time.Now()) }},

@@ -82,6 +82,7 @@ const (
 
 	TenantCreated       Action = "tenant.created"
 	RateLimitsUpdated   Action = "rate_limits.updated"
+	BudgetsUpdated      Action = "budgets.updated"
 	UserInvited         Action = "user.invited"
 	UserJoined          Action = "user.joined"
 	UserRoleChanged     Action = "user.role_changed"
@@ -210,6 +211,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 
 		{TenantCreated, SubjectTenant, "A user signed up.", ""},
 		{RateLimitsUpdated, SubjectTenant, "An owner set the tenant's rate limits; the details have them, and those before.", ""},
+		{BudgetsUpdated, SubjectTenant, "An owner or an admin set the budgets of the tenant, or of an API key, which is the subject then; the details have them, and those before.", ""},
 		{UserInvited, SubjectUser, "A user was invited, or invited again.", ""},
 		{UserJoined, SubjectUser, "A user accepted their invitation.", ""},
 		{UserRoleChanged, SubjectUser, "The role of a user changed.", ""},

@@ -67,6 +67,12 @@ func Types() []Spec {
 		{LimitExceeded, "A request was refused because a window of the tenant's rate limits is full. Once for each window.", Event{Body: Exceeded{
 			Window: "minute", Callers: "keys", Limit: 600, ResetsAt: until,
 		}}},
+		{BudgetWarning, "80 % of a budget are used. Once for each month and budget, within seconds.", Event{Body: BudgetWarned{Budget{
+			Measure: "write_calls", Month: "2026-01", Limit: 10_000, Used: 8_000, ResetsAt: until,
+		}}}},
+		{BudgetExhausted, "A budget is used up, or a call did not fit into what is left. Once for each month and budget, within seconds.", Event{Body: BudgetUsedUp{Budget{
+			Measure: "model_tokens", APIKeyID: key, Month: "2026-01", Limit: 1_000_000, Used: 999_900, ResetsAt: until,
+		}}}},
 		{CustomAny, "Software of the tenant sent it, by `POST /v1/events`. The type begins with `custom.`, and the sender chooses the rest.", Event{Body: Custom{
 			kind: "custom.order_shipped", ID: "shipment-17", SentBy: "key:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91", Correlate: "order-2026-0001", Data: json.RawMessage(`{"order":"ord_77","carrier":"post"}`),
 		}}},

@@ -38,6 +38,7 @@ const (
 	Maps        Resource = "maps"
 	MapVersions Resource = "map_versions"
 	MapBytes    Resource = "map_bytes"
+	Budgets     Resource = "budgets"
 	Held        Resource = "held"
 	DryRuns     Resource = "dry_runs"
 	Webhooks    Resource = "webhooks"
@@ -133,6 +134,11 @@ func Table() []Spec { //nolint:funlen // a table
 			// Each call reads those of agents, with their reasons.
 			Switches, 100, "kill switches that are set", "Lift one, or set one that covers more.",
 			"SELECT FROM kill_switches WHERE tenant_id = $1 AND lifted_at IS NULL", "",
+		},
+		{
+			// One page shows all.
+			Budgets, 300, "budgets of the tenant and of its keys, one for each measure", "Remove those of keys that are revoked.",
+			"SELECT FROM budgets WHERE tenant_id = $1", "",
 		},
 		{
 			// A publication looks at those that start others.
