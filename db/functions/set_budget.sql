@@ -1,7 +1,7 @@
 -- set_budget sets the budget of a tenant or of a key (p_subject), or removes it (p_most is null).
 -- What was used in the present month stays, and what remains is divided among the stripes again.
 -- Where less remains than nothing, one stripe has all of that: return_write_call fills it first.
--- A caller holds the lock of the tenant's row, so no two set a budget at once.
+-- The row of the tenant is locked before, so no two callers set a budget at once.
 CREATE OR REPLACE FUNCTION set_budget(p_tenant uuid, p_subject uuid, p_measure text, p_id uuid, p_most bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

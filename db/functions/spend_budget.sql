@@ -3,9 +3,9 @@
 --
 -- While there is ample room it takes a stripe that no other transaction has locked; each connection
 -- begins to look at another one. Otherwise it waits for the first stripe with room, which may be
--- full when its turn comes: then it goes on to the next one, and keeps the lock. So those who wait
--- take the stripes in one order, and nobody waits who holds a stripe out of that order. The ample
--- room of 64 is more than can be used up between the look and the lock.
+-- full when its turn comes: then it goes on to the next one, and keeps the lock. So all that wait
+-- take the stripes in one order, and cannot wait for each other. The ample room of 64 is more than
+-- can be used up between the look and the lock.
 CREATE OR REPLACE FUNCTION spend_budget(p_tenant uuid, p_budget uuid, p_month integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

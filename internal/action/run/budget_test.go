@@ -163,7 +163,7 @@ func TestCallOfACrashedProcessCounts(t *testing.T) {
 	require.Equal(t, [2]int{1, 0}, r.written())
 }
 
-// 64 racers through two processes: the provider sees as many calls as the budget has, and no more.
+// 64 racers through two processes: the provider sees exactly as many calls as the budget has.
 func TestRacersNeverSendMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	const most = 23
