@@ -84,9 +84,10 @@ type StopCall struct {
 // Evaluate evaluates an expression that reads stored values or needs the sandbox, by
 // Program.Evaluate. Evaluated answers.
 type Evaluate struct {
-	Ref   Ref    `json:"ref"`
-	What  string `json:"what"` // the field of the step
-	Scope Scope  `json:"scope"`
+	Ref    Ref    `json:"ref"`
+	What   string `json:"what"`   // the field of the step
+	Number int    `json:"number"` // of the question, in the execution
+	Scope  Scope  `json:"scope"`
 }
 
 // StartTimer asks for a TimerFired at a time.
@@ -210,7 +211,8 @@ type KeepCompensation struct {
 	Ref  Ref    `json:"ref"` // of the completed step
 	Verb string `json:"verb"`
 	Args Value  `json:"args"`
-	// Error is why the arguments could not be made; nil where they could.
+	// Error is why the arguments could not be made; nil where they could. Compensate never names
+	// such a call.
 	Error *Error `json:"error,omitempty"`
 }
 

@@ -173,6 +173,10 @@ func unknown(t *Task, found []Ref) []Ref {
 // compensate makes the kept calls one by one, the last one first.
 func (m *machine) compensate() {
 	e := m.s.Ending
+	for slices.Contains(m.s.Broken, e.Seq) {
+		e.NotUndone = append(e.NotUndone, e.Seq)
+		e.Seq--
+	}
 	if e.Seq == 0 {
 		m.compensated()
 		return

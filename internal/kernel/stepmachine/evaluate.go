@@ -37,7 +37,9 @@ func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 	if t.Phase != phaseSettling {
 		m.enter(t, phaseEvaluating)
 	}
-	m.do(Evaluate{t.ref().still(), what, scope})
+	m.s.Asked++
+	t.AskedAs = m.s.Asked
+	m.do(Evaluate{t.still(), what, t.AskedAs, scope})
 }
 
 // asks notes what the task evaluates.
@@ -79,7 +81,7 @@ func here(field evaluable, scope Scope) (Value, error) {
 // returns stored values: the caller tries again. What is wrong with the expression is in the
 // event.
 func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Evaluate, load func(Stored) (json.RawMessage, error)) (Evaluated, error) {
-	e := Evaluated{Ref: c.Ref, What: c.What}
+	e := Evaluated{Ref: c.Ref, Number: c.Number}
 	roots, err := c.Scope.roots(load)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s of %s: %w", c.What, c.Ref, err)
@@ -136,7 +138,7 @@ func (m *machine) passed(t *Task, field evaluable) (Value, bool) {
 // wasEvaluated takes the caller's answer.
 func (m *machine) wasEvaluated(e Evaluated) {
 	t := m.task(e.Ref.still(), phaseEvaluating, phaseSettling)
-	if t == nil || t.Asks != e.What {
+	if t == nil || t.Asks == "" || t.AskedAs != e.Number {
 		return
 	}
 	var err error
@@ -185,8 +187,7 @@ func (m *machine) notEvaluated(t *Task, what string, err error) {
 	e := NewError(code, strings.TrimSuffix(what, "/")+": "+detail)
 	switch {
 	case t.isMap():
-		e.Instance = "/" + what
-		m.failMap(e)
+		m.failMap(e.at(m.p.mapField(what)))
 	case what == fieldCheck:
 		m.unfit(t, NewError(code, detail))
 	case what == fieldCompensate:

@@ -62,9 +62,9 @@ type Resolved struct{ CallEnd }
 
 // Evaluated answers Evaluate.
 type Evaluated struct {
-	Ref   Ref    `json:"ref"`
-	What  string `json:"what"`
-	Value Value  `json:"value"`
+	Ref    Ref   `json:"ref"`
+	Number int   `json:"number"` // of Evaluate
+	Value  Value `json:"value"`
 	// Failure is why there is no value; nil where there is one.
 	Failure *expression.Failure `json:"failure,omitempty"`
 }

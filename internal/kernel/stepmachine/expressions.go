@@ -151,6 +151,14 @@ func (p *Program) mapExpression(what string) evaluable {
 	return valueField{p.def.Output}
 }
 
+// mapField returns the JSON Pointer of a field of the Map.
+func (p *Program) mapField(what string) string {
+	if i, ok := numbered(what, fieldVars); ok {
+		return "/" + fieldVars + p.def.Vars[i].Name
+	}
+	return "/" + what
+}
+
 // numbered returns the number that follows the name of a field.
 func numbered(what, field string) (int, bool) {
 	digits, ok := strings.CutPrefix(what, field)

@@ -108,7 +108,7 @@ func TestNextIgnoresEventsThatNothingWaitsFor(t *testing.T) {
 		executed(stepmachine.Ref{Path: "/steps/1", Attempt: 1}, `1`),
 		executed(stepmachine.Ref{Path: "/steps/9"}, `1`),
 		stepmachine.TimerFired{Ref: stepmachine.Ref{Path: "/steps/0"}, Timer: stepmachine.TimerRetry},
-		stepmachine.Evaluated{Ref: stepmachine.Ref{Path: "/steps/0"}, What: "input"},
+		stepmachine.Evaluated{Ref: stepmachine.Ref{Path: "/steps/0"}, Number: 1},
 		stepmachine.Decided{Ref: call, Decision: stepmachine.Approve},
 		stepmachine.EventArrived{Ref: call, ID: "e"},
 		stepmachine.Resolved{CallEnd: executed(call, `1`).CallEnd},

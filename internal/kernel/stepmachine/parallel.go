@@ -13,9 +13,6 @@ func (m *machine) branch(t *Task, do *mapdef.DoParallel) {
 	for i := range do.Branches {
 		m.open(t, &Block{Key: Key{t.Path + "/branches/" + strconv.Itoa(i) + "/steps", t.Iteration}})
 	}
-	if len(do.Branches) == 0 {
-		m.joined(t, do)
-	}
 }
 
 // branchEnded goes on when a branch has run to its end.

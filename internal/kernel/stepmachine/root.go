@@ -62,16 +62,9 @@ func (m *machine) set(name string, v Value) {
 	m.s.Vars = slices.Insert(m.s.Vars, i, Named{name, v})
 }
 
-// returned ends the Map well. In on_failure it ends only that.
+// returned ends the Map well. There is none in on_failure.
 func (m *machine) returned(t *Task) {
 	output := *t.Input
-	inHandler := m.s.Ending != nil
 	m.finish(t, StepCompleted, &output)
-	if inHandler {
-		m.s.Ready = nil
-		m.freezeMap()
-		m.onFailureEnded()
-		return
-	}
 	m.succeed(output)
 }

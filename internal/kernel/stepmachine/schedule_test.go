@@ -90,6 +90,7 @@ type execution struct {
 	timers   map[string]bool
 	kept     []int
 	undone   []int
+	broken   int // compensations whose arguments could not be made
 	finished bool
 }
 
@@ -152,7 +153,11 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 		require.True(w.t, x.timers[key], "seed %d: the timer %s does not run", w.seed, key)
 		delete(x.timers, key)
 	case stepmachine.KeepCompensation:
-		require.Equal(w.t, len(x.kept)+1, c.Seq)
+		require.Equal(w.t, len(x.kept)+x.broken+1, c.Seq)
+		if c.Error != nil {
+			x.broken++
+			return
+		}
 		x.kept = append(x.kept, c.Seq)
 	case stepmachine.Compensate:
 		if c.Attempt == 1 {

@@ -80,6 +80,8 @@ type State struct {
 	Calling       int   `json:"calling,omitempty"`       // how many calls of verb steps have not ended
 	Actions       int   `json:"actions,omitempty"`       // how many calls of verb steps were sent
 	Compensations int   `json:"compensations,omitempty"` // how many calls are kept
+	Broken        []int `json:"broken,omitempty"`        // those of them that cannot be made
+	Asked         int   `json:"asked,omitempty"`         // how often Evaluate was asked for
 	Changes       int   `json:"changes,omitempty"`       // how many writes were intercepted
 	Unknown       []Ref `json:"unknown,omitempty"`       // outcomes that nothing waits for
 
@@ -122,7 +124,8 @@ type Task struct {
 	Waits      Waiting   `json:"waits,omitempty"`
 	WaitsSince time.Time `json:"waits_since,omitzero"`
 
-	Asks     string         `json:"asks,omitempty"`     // the field that Evaluate was asked for
+	Asks     string         `json:"asks,omitempty"`     // the field that is evaluated
+	AskedAs  int            `json:"asked_as,omitempty"` // the number of Evaluate
 	Invented []string       `json:"invented,omitempty"` // of what that reads
 	Input    *Value         `json:"input,omitempty"`
 	Output   *Value         `json:"output,omitempty"`

@@ -190,6 +190,9 @@ func (m *machine) compensates(t *Task) bool {
 func (m *machine) keep(t *Task, args Value, failed *Error) {
 	t.Kept = true
 	m.s.Compensations++
+	if failed != nil {
+		m.s.Broken = append(m.s.Broken, m.s.Compensations)
+	}
 	m.do(KeepCompensation{
 		Seq: m.s.Compensations, Ref: t.ref(), Verb: m.p.step(t).Compensate.Verb, Args: args.orEmpty(), Error: failed,
 	})

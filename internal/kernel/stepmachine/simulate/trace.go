@@ -87,7 +87,7 @@ func describeRest(name string, what any) string {
 	case stepmachine.CompensationEnded:
 		return fmt.Sprintf("%s %d#%d %s", name, c.Seq, c.Attempt, c.Status)
 	case stepmachine.Evaluated:
-		return fmt.Sprintf("%s %s %s %s", name, c.Ref, c.What, short(c.Value))
+		return fmt.Sprintf("%s %s %s", name, c.Ref, short(c.Value))
 	case stepmachine.TimerFired:
 		return fmt.Sprintf("%s %s %s", name, c.Ref, c.Timer)
 	case stepmachine.Decided:
