@@ -113,6 +113,7 @@ func TestBombsKillTheChildAlone(t *testing.T) {
 	p := hasty(t, 2, 100*time.Millisecond)
 	for name, source := range bombs() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, err := run(t, p, source)
 			var failure *expression.Failure
 			require.ErrorAs(t, err, &failure)

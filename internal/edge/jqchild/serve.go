@@ -33,7 +33,7 @@ func Serve(in io.Reader, out io.Writer) error {
 		for {
 			question, err := readFrame(in)
 			if err != nil {
-				os.Exit(0) //nolint:revive // the parent is gone: an expression may be at work and never end
+				os.Exit(0) // the parent is gone: an expression may be at work and never end
 			}
 			questions <- question
 		}

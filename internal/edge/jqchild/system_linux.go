@@ -46,7 +46,7 @@ func addressSpace() (uint64, error) {
 	}
 	pages, _, _ := bytes.Cut(raw, []byte(" "))
 	n, err := strconv.ParseUint(string(pages), 10, 64)
-	return n * uint64(os.Getpagesize()), err //nolint:gosec // a page has a few thousand bytes
+	return n * uint64(os.Getpagesize()), err // a page has a few thousand bytes
 }
 
 // ticks is how many a second has in /proc, on every architecture that Go supports.

@@ -22,7 +22,7 @@ func confine() error {
 		sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 		for range time.Tick(10 * time.Millisecond) {
 			if metrics.Read(sample); sample[0].Value.Uint64() > Memory {
-				os.Exit(1) //nolint:revive // the bound is passed
+				os.Exit(1) // the bound is passed
 			}
 		}
 	}()

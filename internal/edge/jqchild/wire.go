@@ -21,10 +21,10 @@ type request struct {
 
 // response is what it answers.
 type response struct {
-	Results []json.RawMessage   `json:",omitempty"`
-	Failure *expression.Failure `json:",omitempty"`
+	Results []json.RawMessage   `json:"results,omitempty"`
+	Failure *expression.Failure `json:"failure,omitempty"`
 	// Fault is an error that is no failure of the expression; "" where there is none.
-	Fault string `json:",omitempty"`
+	Fault string `json:"fault,omitempty"`
 }
 
 func (r response) results() ([]json.RawMessage, error) {
@@ -40,7 +40,7 @@ func (r response) results() ([]json.RawMessage, error) {
 // writeFrame writes a message with its length before it.
 func writeFrame(w io.Writer, data []byte) error {
 	frame := make([]byte, 4, 4+len(data))
-	binary.BigEndian.PutUint32(frame, uint32(len(data))) //nolint:gosec // callers check maxFrame
+	binary.BigEndian.PutUint32(frame, uint32(len(data))) // callers check maxFrame
 	_, err := w.Write(append(frame, data...))
 	return err
 }

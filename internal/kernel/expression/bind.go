@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -137,7 +138,7 @@ func (b *binder) define(def *gojq.FuncDef, s scope) scope {
 	if len(def.Args) == 0 && b.isRoot(def.Name) {
 		b.refuse("a function may not have the name of a root: " + def.Name)
 	}
-	s.local = append(s.local[:len(s.local):len(s.local)], local{def.Name, len(def.Args)})
+	s.local = append(slices.Clip(s.local), local{def.Name, len(def.Args)})
 	inner := s.below()
 	for _, arg := range def.Args {
 		name := strings.TrimPrefix(arg, "$")
@@ -145,7 +146,7 @@ func (b *binder) define(def *gojq.FuncDef, s scope) scope {
 			b.refuse("an argument of a function may not have the name of a root: " + name)
 		}
 		b.variable(arg)
-		inner.local = append(inner.local[:len(inner.local):len(inner.local)], local{name, 0})
+		inner.local = append(slices.Clip(inner.local), local{name, 0})
 	}
 	b.query(def.Body, inner)
 	return s
@@ -193,8 +194,7 @@ func (b *binder) term(t *gojq.Term, s scope) {
 	if b.fault != nil {
 		return
 	}
-	switch t.Type {
-	case gojq.TermTypeIdentity, gojq.TermTypeRecurse, gojq.TermTypeIndex:
+	if t.Type == gojq.TermTypeIdentity || t.Type == gojq.TermTypeRecurse || t.Type == gojq.TermTypeIndex {
 		b.refs.Dot = b.refs.Dot || s.top
 	}
 	b.index(t.Index, s)
@@ -282,10 +282,10 @@ func (b *binder) patterns(list []*gojq.Pattern, s scope) {
 
 // dollar notes a variable that is read.
 func (b *binder) dollar(name string) {
-	switch {
-	case name == rootNow:
+	switch name {
+	case rootNow:
 		b.refs.Now = true
-	case name == "$ENV":
+	case "$ENV":
 		b.refuse("$ENV is not allowed in a Map")
 	default:
 		b.variable(name)

@@ -34,7 +34,7 @@ const maxDepth = strictjson.DefaultMaxDepth
 const maxDetail = 300
 
 // Failure is why an evaluation has no value. None of them is worth a repeat.
-type Failure struct {
+type Failure struct { //nolint:errname // a result of an evaluation, which is stored, as much as an error
 	Code string
 	// Detail says what went wrong. It can repeat the beginning of a value, as jq's messages do.
 	Detail string

@@ -95,20 +95,9 @@ func ParseTemplate(source string) (Template, []*SyntaxError) {
 func endOf(s string) int {
 	var open []byte // what is open: { ( [ and " for a text
 	for i := 0; i < len(s); i++ {
-		top := byte(0)
-		if len(open) > 0 {
-			top = open[len(open)-1]
-		}
 		c := s[i]
-		if top == '"' {
-			switch c {
-			case '"':
-				open = open[:len(open)-1]
-			case '\\':
-				if i++; i < len(s) && s[i] == '(' {
-					open = append(open, '(')
-				}
-			}
+		if n := len(open); n > 0 && open[n-1] == '"' {
+			i, open = inText(s, i, open)
 			continue
 		}
 		switch c {
@@ -128,4 +117,17 @@ func endOf(s string) int {
 		}
 	}
 	return -1
+}
+
+// inText reads one character of a text of jq, and returns where it ends and what is open then.
+func inText(s string, i int, open []byte) (int, []byte) {
+	switch s[i] {
+	case '"':
+		open = open[:len(open)-1]
+	case '\\':
+		if i++; i < len(s) && s[i] == '(' {
+			open = append(open, '(')
+		}
+	}
+	return i, open
 }

@@ -44,8 +44,9 @@ type Member struct {
 
 // Problem is an expression within a value that cannot be read.
 type Problem struct {
-	Path string // JSON Pointer below the value
-	*SyntaxError
+	Path    string // JSON Pointer below the value
+	Offset  int    // in bytes of the text
+	Message string
 }
 
 // NewValue makes a value of a JSON tree. The value is of no use where there are problems.
@@ -72,7 +73,7 @@ func newValue(n exactjson.Node, path string, problems *[]Problem) Value {
 	case exactjson.TextNode:
 		text, errs := ParseTemplate(n.Text)
 		for _, err := range errs {
-			*problems = append(*problems, Problem{path, err})
+			*problems = append(*problems, Problem{path, err.Offset, err.Message})
 		}
 		return Value{kind: Text, text: text}
 	case exactjson.NumberNode:

@@ -16,15 +16,14 @@ type values struct {
 func newValues(roots Roots) *values { return &values{roots: roots, decoded: map[string]any{}} }
 
 // decode returns a root as jq sees it. Numbers keep their digits.
-func (v *values) decode(key string, raw json.RawMessage) (any, error) {
+func (v *values) decode(key string, raw json.RawMessage) (value any, err error) {
 	if len(raw) == 0 {
-		return nil, nil
+		return value, nil // null
 	}
 	if known, ok := v.decoded[key]; ok {
 		return known, nil
 	}
-	value, err := exactjson.Decode(raw)
-	if err != nil {
+	if value, err = exactjson.Decode(raw); err != nil {
 		return nil, fmt.Errorf("read the root %s: %w", key, err)
 	}
 	v.decoded[key] = value

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/itchyny/gojq"
@@ -315,9 +316,9 @@ func (e *estimate) branch(i *gojq.If, times, dot float64) yield {
 // they get, once.
 func (e *estimate) call(f *gojq.Func, times, dot float64) yield {
 	if len(f.Args) == 0 && f.Name[0] == '$' {
-		for i := len(e.vars) - 1; i >= 0; i-- {
-			if e.vars[i].name == f.Name {
-				return yield{1, e.vars[i].size}
+		for _, v := range slices.Backward(e.vars) {
+			if v.name == f.Name {
+				return yield{1, v.size}
 			}
 		}
 		return yield{1, 1} // a root

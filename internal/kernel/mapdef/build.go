@@ -2,6 +2,7 @@ package mapdef
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -291,12 +292,7 @@ func (b *builder) step(n node, depth int) Step {
 }
 
 func (t Type) known() bool {
-	for _, known := range Types() {
-		if t == known {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(Types(), t)
 }
 
 // checkKnown checks the members that a step of any type has, and leaves the others.

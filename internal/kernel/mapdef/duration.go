@@ -20,7 +20,6 @@ const durationText = `^([0-9]{1,12})(ms|s|m|h|d)$`
 // Duration is written as a whole number with one unit: 400ms, 30s, 5m, 2h or 7d.
 type Duration time.Duration
 
-//nolint:gochecknoglobals // immutable
 var durationPattern = regexp.MustCompile(durationText)
 
 // ErrDuration says how a duration is written.

@@ -39,7 +39,7 @@ func as(about string) field { return fitting("as", 63, namePattern, nameHint, ab
 
 func retry(about string) field {
 	return object("retry", about,
-		whole("max_attempts", 1, maxAttempts, "How often the step is tried, the first time included.").must(),
+		whole("max_attempts", maxAttempts, "How often the step is tried, the first time included.").must(),
 		duration("initial", "How long the engine waits before the second attempt.").defaulting(`"1s"`),
 		number("backoff", 1, 100, "By which factor each wait is longer than the one before.").defaulting("2"),
 		duration("max_interval", "The longest wait.").defaulting(`"1m"`),
@@ -68,12 +68,12 @@ func definitionFields() []field {
 		steps("on_failure", "Runs once when the Map has failed and compensation is done. The root `failure` is the error. The Map ends failed nevertheless."),
 		object("limits", "Bounds of one execution.",
 			duration("max_duration", "How long the execution may last, waits included."),
-			whole("max_steps", 1, maxMax, "How many steps may run, each iteration counted."),
-			whole("max_actions", 1, maxMax, "How many calls of verbs may be sent."),
+			whole("max_steps", maxMax, "How many steps may run, each iteration counted."),
+			whole("max_actions", maxMax, "How many calls of verbs may be sent."),
 		),
 		object("concurrency", "How many executions with the same key run at a time.",
 			template("key", "What they have in common, for example `${trigger_data.order_id}`. It reads trigger_data and context.").must(),
-			whole("limit", 1, 1000, "How many may run.").defaulting("1"),
+			whole("limit", 1000, "How many may run.").defaulting("1"),
 			choice("when_full", "What a trigger does where so many run: wait, be refused with 409, or cancel and compensate the oldest first.", string(Queue), string(Refuse), string(Replace)),
 		),
 		flag("dry_run", "Each execution is a dry run: reads run, writes are collected."),
@@ -199,7 +199,7 @@ func (t Type) fields() []field {
 	case TypeWhile:
 		return []field{
 			condition("when", "Checked before each iteration. It may read the steps of the iteration before.").must(),
-			whole("max_iterations", 1, MaxIterations, "A further iteration fails the step with LOOP_LIMIT.").must(),
+			whole("max_iterations", MaxIterations, "A further iteration fails the step with LOOP_LIMIT.").must(),
 			steps("steps", "What is repeated.").must(),
 		}
 	case TypeForeach:
@@ -207,7 +207,7 @@ func (t Type) fields() []field {
 			value("items", "An array of at most 10,000 items.").must(),
 			as("A name for the item beside `item`, so that an inner foreach can read it too."),
 			choice("mode", "One item after the other, or several at a time.", string(Sequential), string(Concurrently)),
-			whole("concurrency", 1, MaxConcurrent, "How many items at a time, in mode parallel.").defaulting("10"),
+			whole("concurrency", MaxConcurrent, "How many items at a time, in mode parallel.").defaulting("10"),
 			choice("on_item_error", "What a failed item leads to: the step fails, or the item's output is null.", string(Stop), string(Skip)),
 			steps("steps", "What runs for each item.").must(),
 		}
@@ -243,7 +243,7 @@ func (t Type) moreFields() []field {
 	case TypeMap:
 		return []field{
 			fitting("map_id", 64, idPattern, "must be the id of a Map", "The other Map.").must(),
-			whole("version", 1, maxMax, "Which version. Without it, the published one."),
+			whole("version", maxMax, "Which version. Without it, the published one."),
 			value("payload", "Its payload: an object, or one expression that results in one."),
 			flag("wait", "Whether the step waits for the other Map's end. Without waiting, the output is an object with execution_id.").defaulting("true"),
 		}
@@ -278,7 +278,7 @@ func approvalFields() []field {
 			choice("type", "Whether value is a role or the id of a user.", string(governance.ApproverRole), string(governance.ApproverUser)).must(),
 			text("value", 255, "The role or the id.").must(),
 		}}),
-		whole("required", 1, governance.MaxRequired, "How many people have to approve.").defaulting("1"),
+		whole("required", governance.MaxRequired, "How many people have to approve.").defaulting("1"),
 		schema("form", "A JSON Schema of the response that approvers give."),
 		flag("self_approval", "Whether the one who started the Map may approve."),
 		duration("timeout", "How long the approval waits.").defaulting(`"24h"`),
@@ -296,14 +296,14 @@ func (t Type) modelFields() []field {
 			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name> in lower case, with * for any text"}),
 			schema("output_schema", "A JSON Schema of the output."),
 			condition("complete_when", "When the goal is reached. `.` is an object with calls and output."),
-			whole("max_attempts", 1, maxAttempts, "How often the agent may begin again.").defaulting("1"),
+			whole("max_attempts", maxAttempts, "How often the agent may begin again.").defaulting("1"),
 		}
 	case TypeExtract:
 		return []field{input, schema("schema", "The JSON Schema of the value.").must()}
 	case TypeClassify:
 		return []field{input, list("labels", 2, 100, "The labels.", shortText(200)).must()}
 	case TypeSummarize:
-		return []field{input, whole("max_words", 1, 10_000, "How long the summary may be.")}
+		return []field{input, whole("max_words", 10_000, "How long the summary may be.")}
 	case TypeReason:
 		return []field{template("question", "What the model has to answer.").must(), value("context", "What it may use.")}
 	default:

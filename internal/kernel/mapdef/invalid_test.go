@@ -25,8 +25,6 @@ type invalid struct {
 }
 
 // update writes what the code finds into the files, for a person to read the difference.
-//
-//nolint:gochecknoglobals // flags are
 var update = flag.Bool("update", false, "write testdata")
 
 func TestInvalidDefinitionsHaveExactlyTheirFaults(t *testing.T) {

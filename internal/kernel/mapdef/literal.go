@@ -209,6 +209,14 @@ func eachOfStep(s *Step, f func(path string, v expression.Value)) {
 		value("payload", do.Payload)
 	case *DoMap:
 		value("payload", do.Payload)
+	default:
+		eachOfEnds(s, text, value)
+	}
+}
+
+// eachOfEnds is eachOfStep for the types that end or tell something, and those of models.
+func eachOfEnds(s *Step, text func(string, expression.Template), value func(string, expression.Value)) {
+	switch do := s.Do.(type) {
 	case *DoRaise:
 		text("error/title", do.Title)
 		text("error/detail", do.Detail)

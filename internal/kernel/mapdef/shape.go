@@ -76,7 +76,7 @@ func choice(name, about string, enum ...string) field {
 	return field{name: name, about: about, shape: shape{kind: textShape, enum: enum, otherwise: strconv.Quote(enum[0])}}
 }
 
-func template(name string, about string) field {
+func template(name, about string) field {
 	return field{name: name, about: about, shape: shape{kind: templateShape, most: maxTemplate}}
 }
 
@@ -88,8 +88,8 @@ func duration(name, about string) field {
 	return field{name: name, about: about, shape: shape{kind: durationShape}}
 }
 
-func whole(name string, least, most int, about string) field {
-	return field{name: name, about: about, shape: shape{kind: wholeShape, least: least, most: most}}
+func whole(name string, most int, about string) field {
+	return field{name: name, about: about, shape: shape{kind: wholeShape, least: 1, most: most}}
 }
 
 func number(name string, least, most int, about string) field {

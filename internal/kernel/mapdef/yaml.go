@@ -124,7 +124,6 @@ func (y *yamlReader) text(s string) { y.out = append(y.out, exactjson.Text(s)...
 
 const quotedStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-//nolint:gochecknoglobals // immutable
 var (
 	jsonNumber  = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 	otherNumber = regexp.MustCompile(`^[-+]?(\.?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+|\.(inf|Inf|INF))$|^\.(nan|NaN|NAN)$`)

@@ -19,7 +19,6 @@ import (
 	"agentruntime/internal/kernel/mapgraph"
 )
 
-//nolint:gochecknoglobals // flags are
 var update = flag.Bool("update", false, "write testdata")
 
 func read(t *testing.T, source []byte) *mapdef.Definition {
@@ -92,7 +91,7 @@ func TestGraphsOfAllMapsAreWellFormed(t *testing.T) {
 		d := read(t, tc.Map)
 		shown := strings.Join(wellFormed(t, mapgraph.SVG(d, nil)), "\n")
 		mermaid := mapgraph.Mermaid(d, nil)
-		for _, line := range strings.Split(strings.TrimSpace(mermaid), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(mermaid), "\n") {
 			require.Regexp(t, mermaidLine, line, file)
 		}
 		mapdef.Walk(d.Steps, func(s *mapdef.Step) { require.Contains(t, shown, s.ID, file) })
@@ -110,7 +109,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 		source := `{"schema_version":"1","name":` + string(name) + `,"steps":[{"id":"a","type":"switch","name":` + string(name) + `,
 			"cases":[{"when":` + condition(t, text) + `,"steps":[{"id":"b","type":"wait","for":` + string(name) + `}]}]}]}`
 		d, _ := mapdef.Read([]byte(source))
-		for _, line := range strings.Split(strings.TrimSpace(mapgraph.Mermaid(d, nil)), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(mapgraph.Mermaid(d, nil)), "\n") {
 			require.Regexp(t, mermaidLine, line)
 		}
 		for _, shown := range wellFormed(t, mapgraph.SVG(d, nil)) {
