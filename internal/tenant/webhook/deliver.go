@@ -135,7 +135,7 @@ func (s *Service) attempt(ctx context.Context, d delivery, p place) (o outcome, 
 	failpoint.Hit("delivery_answered", d.EventID)
 	o.latency, o.code, o.problem, o.answer = time.Since(began), got.code, got.problem, sealAnswer(key, d.TenantID, d.EventID, got.body)
 	o.verdict = judge(event.Type(d.Type), int(o.number), o.code, s.now())
-	s.paces.learn(p.pace, o.state == flow.DeliveryDelivered)
+	s.paces.learn(p.pace, o.state == flow.DeliveryDelivered, o.latency)
 	if o.disable != "" {
 		if err := s.disable(ctx, d, o.disable); err != nil {
 			s.d.Log.WarnContext(ctx, "a webhook was not disabled", "tenant_id", d.TenantID, "webhook_id", d.WebhookID, "error", err)

@@ -76,10 +76,13 @@ func TestPaceOfAWebhook(t *testing.T) {
 	}
 	require.Equal(t, paceFirst, takeAll())
 	for range 100 {
-		o.paces.learn(mine[0].pace, true)
+		o.paces.learn(mine[0].pace, true, time.Millisecond)
 	}
 	require.Equal(t, placesPerWebhook-paceFirst, takeAll())
-	o.paces.learn(mine[0].pace, false)
+	o.paces.learn(mine[0].pace, true, 2*slowAnswer)
+	leaveAll()
+	require.Equal(t, paceSlow, takeAll(), "one that answers slowly")
+	o.paces.learn(mine[0].pace, false, time.Millisecond)
 	leaveAll()
 	require.Equal(t, 1, takeAll())
 	leaveAll()

@@ -21,6 +21,10 @@ const (
 	placesPerWebhook = 32
 	// paceFirst is how many a webhook has of which nothing is known.
 	paceFirst = 2
+	// paceSlow is the most of one webhook that answers well after slowAnswer only. Otherwise eight
+	// such webhooks would have all places of their tenant.
+	paceSlow   = 2
+	slowAnswer = time.Second
 	// pacesKept is how many webhooks' paces a process remembers, 200 bytes each.
 	pacesKept = 1 << 14
 )
@@ -95,13 +99,16 @@ func (p *paces) end(of *pace) {
 	of.underWay--
 }
 
-// learn changes the pace by the outcome of an attempt.
-func (p *paces) learn(of *pace, succeeded bool) {
+// learn changes the pace by the outcome of an attempt, and how long it took.
+func (p *paces) learn(of *pace, succeeded bool, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !succeeded {
+	switch {
+	case !succeeded:
 		of.allowed = 1
-	} else {
+	case took > slowAnswer:
+		of.allowed = paceSlow
+	default:
 		of.allowed = min(of.allowed+1, placesPerWebhook)
 	}
 }
