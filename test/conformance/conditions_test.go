@@ -23,6 +23,7 @@ func (j *journey) conditions() {
 	}
 	j.call(j.user, 200, http.MethodGet, "/v1/executions/refund-1", nil).Data(j.t, &blocked)
 	policy := create(policies, everything())
+	drawn := create(mapsPath, looksUp("Drawn"))
 	paths := map[string]object{ // with what a PATCH or PUT says
 		"/v1/runtime/actions/catalog":                   nil,
 		"/v1/runtime/actions/catalog/shop:create_order": nil,
@@ -34,6 +35,9 @@ func (j *journey) conditions() {
 		"/v1/me":                                        nil,
 		"/v1/events/shipment-17":                        nil,
 		"/v1/providers/shop/document":                   nil,
+		drawn + "/versions/1":                           nil,
+		drawn + "/graph":                                nil,
+		create(mapsPath, looksUp("Conditions")):         looksUp("Changed"),
 		j.delivered:                                     nil,
 		j.erasure:                                       nil,
 		"/v1/governance/masking":                        {"paths": []object{}},

@@ -99,6 +99,11 @@ func (op operation) some() string {
 	return strings.NewReplacer("{id}", nobodys, "{delivery}", "evt_"+nobodys, "{slug}", "none", "{verb}", "no:verb", "{version}", "1").Replace(op.path)
 }
 
+// takesDefinition reports whether the body is the definition of a Map.
+func (op operation) takesDefinition() bool {
+	return strings.HasPrefix(op.path, "/v1/maps") && !strings.HasSuffix(op.path, "/publish")
+}
+
 // RoundTrip implements http.RoundTripper.
 func (w *watcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := w.base.RoundTrip(r)
