@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"agentruntime/internal/kernel/mapdef"
 )
 
 //go:generate go run ./openapi
@@ -39,18 +41,25 @@ var (
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// mountDocs serves the OpenAPI document and the page that shows it, to anyone.
+// mapSchemaPath is where editors find the JSON Schema of the definitions of Maps.
+const mapSchemaPath = "/schemas/map.json"
+
+// mountDocs serves the OpenAPI document, the page that shows it and the JSON Schema of Maps, to
+// anyone.
 func mountDocs(mux chi.Router) {
 	spec := newAsset("application/json; charset=utf-8", openapiJSON)
 	spec.header = http.Header{"Access-Control-Allow-Origin": {"*"}}
 	page := newAsset("text/html; charset=utf-8", docsPage)
 	page.header = http.Header{"Content-Security-Policy": {docsPolicy}, "Referrer-Policy": {"no-referrer"}}
+	format := newAsset("application/schema+json", mapdef.Schema(mapSchemaPath))
+	format.header = http.Header{"Access-Control-Allow-Origin": {"*"}}
 	script := asset{contentType: "text/javascript; charset=utf-8", gzipped: docsScriptGzip, etag: etagOf(docsScriptGzip)}
 	for path, a := range map[string]asset{
 		"/openapi.json":   spec,
 		"/docs":           page,
 		"/docs/init.js":   newAsset("text/javascript; charset=utf-8", docsInit),
 		"/docs/scalar.js": script,
+		mapSchemaPath:     format,
 	} {
 		mux.Method(http.MethodGet, path, a)
 		mux.Method(http.MethodHead, path, a)

@@ -54,7 +54,7 @@ func TestDocumentIsServedPlainAndCompressed(t *testing.T) {
 
 func TestAssetsAreRevalidated(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/openapi.json", "/docs", "/docs/init.js", "/docs/scalar.js"} {
+	for _, path := range []string{"/openapi.json", "/docs", "/docs/init.js", "/docs/scalar.js", mapSchemaPath} {
 		first := get(t, http.MethodGet, path)
 		require.Equal(t, http.StatusOK, first.Code, path)
 		require.NotEmpty(t, first.Body.Bytes(), path)

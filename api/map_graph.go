@@ -13,12 +13,13 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/mapgraph"
 	"agentruntime/internal/maps/definition"
 )
 
-// mapVersion returns the version whose number a path or a query names.
-func (s *Server) mapVersion(ctx context.Context, c *wire.Call, text string) (definition.Stored, error) {
-	number, err := strconv.ParseInt(text, 10, 32)
+// mapVersion returns the version whose number the path names.
+func (s *Server) mapVersion(ctx context.Context, c *wire.Call) (definition.Stored, error) {
+	number, err := strconv.ParseInt(c.Param("version"), 10, 32)
 	if err != nil || number < 1 {
 		return definition.Stored{}, fault.New(fault.CodeMapNotFound, "")
 	}
@@ -56,12 +57,13 @@ func (s *Server) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	var version definition.Stored
+	var number int64 // the newest version
 	if text, given := c.Query("version"); given {
-		version, err = s.mapVersion(ctx, c, text)
-	} else {
-		version, err = s.deps.Maps.Version(ctx, c.Actor.TenantID, c.ID(), 0)
+		if number, err = strconv.ParseInt(text, 10, 32); err != nil || number < 1 {
+			return wire.Reply{}, fault.Invalid("query.version", "minimum", "version is the number of a version, from 1.")
+		}
 	}
+	version, err := s.deps.Maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -77,15 +79,18 @@ const graphPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancest
 
 // drawMap answers with the drawing of a definition. content names what is drawn, for the ETag.
 func drawMap(c *wire.Call, d *mapdef.Definition, format graphFormat, content string) error {
-	drawing, kind, name := "", "text/plain; charset=utf-8", "graph.mmd"
+	var drawing []byte
+	kind, name := "text/plain; charset=utf-8", "graph.mmd"
 	if format == graphSVG {
-		drawing, kind, name = "", "image/svg+xml", "graph.svg"
+		drawing, kind, name = mapgraph.SVG(d, nil), "image/svg+xml", "graph.svg"
+	} else {
+		drawing = []byte(mapgraph.Mermaid(d, nil))
 	}
 	header := http.Header{
 		"Content-Type": {kind}, "Content-Disposition": {`inline; filename="` + name + `"`}, "Content-Length": {strconv.Itoa(len(drawing))}, "Content-Security-Policy": {graphPolicy}, "Vary": {"Accept"},
 	}
 	return c.StreamObject(`"`+content+"-"+string(format)+`"`, header, func(w io.Writer) error {
-		_, err := io.WriteString(w, drawing)
+		_, err := w.Write(drawing)
 		return err
 	})
 }

@@ -291,7 +291,7 @@ func (s *Server) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply,
 }
 
 func (s *Server) getMapVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	v, err := s.mapVersion(ctx, c, c.Param("version"))
+	v, err := s.mapVersion(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}

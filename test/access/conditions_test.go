@@ -46,6 +46,8 @@ func (own *tenant) objects(t *testing.T) map[string]string {
 		"/v1/api-keys/{id}":                       "/v1/api-keys/" + unused,
 		"/v1/me":                                  "/v1/me",
 		"/v1/rate-limits":                         "/v1/rate-limits",
+		"/v1/maps/{id}":                           "/v1/maps/" + own.mapID,
+		"/v1/maps/{id}/versions/{version}":        "/v1/maps/" + own.mapID + "/versions/1",
 		"/v1/webhooks/{id}":                       "/v1/webhooks/" + own.webhook,
 		"/v1/webhooks/{id}/deliveries/{delivery}": "/v1/webhooks/" + own.webhook + "/deliveries/" + own.delivery,
 		"/v1/events/{id}":                         "/v1/events/" + own.event,
@@ -126,6 +128,8 @@ func TestChangesAreRefusedUnlessTheObjectIsAsExpected(t *testing.T) {
 	paths := own.objects(t)
 	bodies := map[string]string{
 		"PUT /v1/policies/{id}":       aPolicy,
+		"PUT /v1/maps/{id}":           aMap,
+		"DELETE /v1/maps/{id}":        "",
 		"PATCH /v1/policies/{id}":     `{"priority":7}`,
 		"PUT /v1/governance/masking":  `{"paths":[{"verb":"*","path":"args.note"}]}`,
 		"PUT /v1/rate-limits":         `{"requests_per_minute":1000000,"requests_per_hour":1000000,"requests_per_day":999999}`,

@@ -43,7 +43,11 @@ func creations(own *tenant) map[string]creation {
 	webhook := func(name string) any {
 		return map[string]any{"url": "https://example.com/" + name, "events": []string{"*"}, "enabled": false}
 	}
+	flow := func(name string) any {
+		return map[string]any{"schema_version": "1", "name": name, "steps": []any{}}
+	}
 	return map[string]creation{
+		"/v1/maps":        {flow("one"), flow("two")},
 		"/v1/webhooks":    {webhook("one"), webhook("two")},
 		"/v1/customers":   {customer("one"), customer("two")},
 		"/v1/providers":   {shop("one"), shop("two")},

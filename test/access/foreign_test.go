@@ -104,6 +104,21 @@ func probes() []probe {
 		{"POST", "/v1/credentials/{}/validate", "", true, "credential"},
 		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, false, "credential"},
 		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, true, "credential"},
+		{"GET", "/v1/maps/{}", "", false, "map"},
+		{"GET", "/v1/maps/{}", "", true, "map"},
+		{"PUT", "/v1/maps/{}", aMap, false, "map"},
+		{"PUT", "/v1/maps/{}", aMap, true, "map"},
+		{"PUT", "/v1/maps/{}", "{}", false, "map"},
+		{"DELETE", "/v1/maps/{}", "", false, "map"},
+		{"DELETE", "/v1/maps/{}", "", true, "map"},
+		{"GET", "/v1/maps/{}/versions", "", false, "map"},
+		{"GET", "/v1/maps/{}/versions/1", "", false, "map"},
+		{"POST", "/v1/maps/{}/publish", "", false, "map"},
+		{"POST", "/v1/maps/{}/publish", `{"version":1}`, true, "map"},
+		{"GET", "/v1/maps/{}/graph", "", false, "map"},
+		{"GET", "/v1/maps/{}/graph?format=svg&version=1", "", true, "map"},
+		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"map","map_id":"{}"}]}`, false, "map"},
+		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"verb","verb":"{}","args":{"surely":"unknown"}}]}`, true, "verb"},
 		{"GET", "/v1/webhooks/{}", "", false, "webhook"},
 		{"GET", "/v1/webhooks/{}", "", true, "webhook"},
 		{"PATCH", "/v1/webhooks/{}", `{"enabled":false}`, false, "webhook"},
@@ -184,6 +199,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.people["owner"].id, own.people["member"].id, own.people["removed"].id, own.people["invited"].id}
 	case "verb":
 		return []string{own.provider + ":list_orders", own.provider + ":create_refund"}
+	case "map":
+		return []string{own.mapID}
 	case "event":
 		return []string{own.event}
 	case "webhook":
@@ -214,7 +231,7 @@ func unknown(kind string) string {
 		return "appr_" + uuid.Must(uuid.NewV7()).String()
 	case "delivery":
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
-	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch":
+	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "map":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
 		return "beta-none:list_orders"
@@ -229,7 +246,7 @@ func (w *world) keys(t *testing.T) (calls, manages http.Header) {
 		secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": permissions})
 		return headers("X-API-Key", secret)
 	}
-	return add("actions:run", "actions:catalog", "approvals:manage"),
+	return add("actions:run", "actions:catalog", "approvals:manage", "maps:manage"),
 		add("actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage", "customers:manage", "events:read", "webhooks:manage")
 }
 
@@ -244,7 +261,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 		header := bearer(w.a.token)
 		if p.key {
 			header = manages
-			if strings.HasPrefix(p.path, "/v1/runtime/") {
+			if strings.HasPrefix(p.path, "/v1/runtime/") || strings.HasPrefix(p.path, "/v1/maps/") {
 				header = calls
 			}
 		}

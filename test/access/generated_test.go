@@ -33,7 +33,7 @@ func TestBodyAgainstTheDocumentIsRefused(t *testing.T) {
 	cases := 0
 	for _, op := range w.doc.ops {
 		schema := w.doc.body(op)
-		if schema == nil {
+		if schema == nil || op.path == "/v1/maps/validate" { // which says what is wrong in a 200
 			continue
 		}
 		for _, base := range w.doc.exampleBodies(op) {
@@ -58,10 +58,10 @@ func TestBodyAgainstTheDocumentIsRefused(t *testing.T) {
 // request is a call of op that names the tenant's own resources.
 func (own *tenant) request(op operation) request {
 	ids := map[string]string{
-		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/providers/": own.provider,
+		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/maps/": own.mapID, "/v1/providers/": own.provider,
 		"/v1/credentials/": own.credential, "/v1/api-keys/": someID, "/v1/users/": someID, "/v1/auth/sessions/": someID, "/v1/runtime/actions/catalog/": own.provider + ":list_orders",
 	}
-	full := strings.Replace(op.path, "{delivery}", own.delivery, 1)
+	full := strings.NewReplacer("{delivery}", own.delivery, "/versions/{version}", "/versions/1").Replace(op.path)
 	path, tail, has := strings.Cut(full, "{")
 	if has {
 		_, tail, _ = strings.Cut(tail, "}")

@@ -57,6 +57,8 @@ const (
 	noSuchUser   = "404 USER_NOT_FOUND"
 	noPolicy     = "404 POLICY_NOT_FOUND"
 	noWebhook    = "404 WEBHOOK_NOT_FOUND"
+	noMap        = "404 MAP_NOT_FOUND"
+	aMap         = `{"schema_version":"1","name":"m","steps":[]}`
 	aPolicy      = `{"name":"p","action":{"type":"block"}}`
 )
 
@@ -65,6 +67,17 @@ const (
 func decided() map[string]endpoint {
 	return map[string]endpoint{
 		"POST /v1/policies/{id}/versions/{version}/restore": {either, admins, "policies:manage", "/v1/policies/" + someID + "/versions/1/restore", "", noPolicy},
+
+		"POST /v1/maps":                        {either, admins, "maps:manage", "/v1/maps", "{}", "422 INVALID_MAP"},
+		"GET /v1/maps":                         {either, anyRole, "maps:manage", "/v1/maps", "", "200 "},
+		"POST /v1/maps/validate":               {either, anyRole, "maps:manage", "/v1/maps/validate", "{}", "200 "},
+		"GET /v1/maps/{id}":                    {either, anyRole, "maps:manage", "/v1/maps/" + someID, "", noMap},
+		"PUT /v1/maps/{id}":                    {either, admins, "maps:manage", "/v1/maps/" + someID, aMap, noMap},
+		"DELETE /v1/maps/{id}":                 {either, admins, "maps:manage", "/v1/maps/" + someID, "", noMap},
+		"GET /v1/maps/{id}/versions":           {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/versions", "", noMap},
+		"GET /v1/maps/{id}/versions/{version}": {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/versions/1", "", noMap},
+		"POST /v1/maps/{id}/publish":           {either, admins, "maps:manage", "/v1/maps/" + someID + "/publish", "", noMap},
+		"GET /v1/maps/{id}/graph":              {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/graph", "", noMap},
 
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
 		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},

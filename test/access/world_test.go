@@ -58,6 +58,7 @@ type tenant struct {
 	killSwitch                                                string // its id
 	customer, erased                                          string // its id, and that of one that was erased
 	event                                                     string // the id of one
+	mapID                                                     string // of a published Map
 	webhook, delivery                                         string // the id of one, and of its test, which has ended
 	sender                                                    string // a key that sends events
 	// people by role, and "removed" and "invited"; none where hire was not called.
@@ -153,6 +154,11 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	// It stops an agent that no call names.
 	own.User.Do(http.MethodPost, "/v1/kill-switch", map[string]any{"scope": "agent", "target": name + "-agent", "reason": name + " reason"}).Data(tb, &made)
 	own.killSwitch = made.ID
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
+		"schema_version": "1", "name": name + " map",
+		"steps": []any{map[string]any{"id": "list", "type": "verb", "verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}}},
+	}).Data(tb, &made)
+	own.mapID = made.ID
 	own.decide(tb)
 	own.event = own.anEvent(tb)
 	own.webhook, own.delivery = own.aWebhook(tb)

@@ -160,6 +160,14 @@ func (s *Service) Get(ctx context.Context, tenant, id uuid.UUID) (Record, error)
 	return rec, err
 }
 
+// Exists returns MAP_NOT_FOUND where the tenant has no such Map.
+func (s *Service) Exists(ctx context.Context, tenant, id uuid.UUID) error {
+	if _, err := s.q.GetMap(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapParams{TenantID: tenant, ID: id}); err != nil {
+		return readError(err)
+	}
+	return nil
+}
+
 // Version returns a version of a Map, the newest one for 0; MAP_NOT_FOUND.
 func (s *Service) Version(ctx context.Context, tenant, id uuid.UUID, number int32) (Stored, error) {
 	row, err := s.q.GetMapVersion(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapVersionParams{TenantID: tenant, MapID: id, Version: number})

@@ -98,6 +98,9 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, source json.RawMe
 func (s *Service) Replace(
 	ctx context.Context, who actor.Actor, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32],
 ) (c Checked, err error) {
+	if err := s.d.Maps.Exists(ctx, who.TenantID, id); err != nil {
+		return Checked{}, err // before its faults: a definition for a Map that is not there is not looked at
+	}
 	return s.store(ctx, who, id, source, func(ctx context.Context, d definition.Draft) (definition.Record, error) {
 		return s.d.Maps.Replace(ctx, who, id, d, publish, expect)
 	})
