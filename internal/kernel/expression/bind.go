@@ -72,7 +72,16 @@ var builtins = sync.OnceValue(func() map[string]bool {
 type binder struct {
 	refs  *References
 	fault *SyntaxError
+	depth int
+	defs  int
 }
+
+// Bounds of the form of an expression. Compiling takes time that grows with the square of
+// either.
+const (
+	maxNesting   = 400 // parts within parts; the terms of a sum are within each other
+	maxFunctions = 64  // that an expression defines
+)
 
 // scope is what is known at a place of the expression.
 type scope struct {
@@ -107,6 +116,12 @@ func (b *binder) query(q *gojq.Query, s scope) {
 	if q == nil || b.fault != nil {
 		return
 	}
+	b.depth++
+	defer func() { b.depth-- }()
+	if b.depth > maxNesting {
+		b.refuse("the expression nests too deep")
+		return
+	}
 	if len(q.Imports) > 0 || q.Meta != nil {
 		b.refuse("import, include and module are not allowed in a Map")
 		return
@@ -135,6 +150,10 @@ func isUpdate(op gojq.Operator) bool { return op >= gojq.OpAssign }
 
 // define binds the body of a function and returns the scope that knows it.
 func (b *binder) define(def *gojq.FuncDef, s scope) scope {
+	if b.defs++; b.defs > maxFunctions {
+		b.refuse("an expression defines at most 64 functions")
+		return s
+	}
 	if len(def.Args) == 0 && b.isRoot(def.Name) {
 		b.refuse("a function may not have the name of a root: " + def.Name)
 	}
@@ -191,7 +210,13 @@ func (b *binder) text(t *gojq.String, s scope) {
 }
 
 func (b *binder) term(t *gojq.Term, s scope) {
+	b.depth++
+	defer func() { b.depth-- }()
 	if b.fault != nil {
+		return
+	}
+	if b.depth > maxNesting {
+		b.refuse("the expression nests too deep")
 		return
 	}
 	if t.Type == gojq.TermTypeIdentity || t.Type == gojq.TermTypeRecurse || t.Type == gojq.TermTypeIndex {

@@ -1,0 +1,63 @@
+package mapdef_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/mapgraph"
+)
+
+// Whatever comes as a definition, reading, checking and drawing it neither panics nor takes
+// long, and a definition without faults is read again from what it writes.
+func FuzzDefinition(f *testing.F) {
+	for _, pattern := range []string{"../../../testdata/maps/*.json", "testdata/invalid/*.json"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(f, err)
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			require.NoError(f, err)
+			var tc struct {
+				Map  json.RawMessage
+				Text string
+			}
+			require.NoError(f, json.Unmarshal(raw, &tc))
+			f.Add(append([]byte(tc.Text), tc.Map...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, source []byte) {
+		began := time.Now()
+		d, faults := mapdef.Read(source)
+		wrong, _ := d.Check()
+		mapgraph.Mermaid(d, nil)
+		mapgraph.SVG(d, nil)
+		require.Less(t, time.Since(began), 10*time.Second)
+		if len(faults)+len(wrong) > 0 {
+			return
+		}
+		raw, err := json.Marshal(d)
+		require.NoError(t, err)
+		var again mapdef.Definition
+		require.NoError(t, json.Unmarshal(raw, &again))
+	})
+}
+
+func FuzzYAML(f *testing.F) {
+	f.Add([]byte("a: &x [1, *x]\n"))
+	f.Add([]byte("schema_version: '1'\nname: a\nsteps:\n  - {id: a, type: transform, expr: \"${1}\"}\n"))
+	f.Add([]byte("? [a]\n: - !!binary x\n"))
+	f.Add([]byte("%YAML 1.2\n---\n|\n x\n...\n"))
+	f.Fuzz(func(t *testing.T, source []byte) {
+		began := time.Now()
+		raw, faults := mapdef.FromYAML(source)
+		require.Less(t, time.Since(began), 5*time.Second)
+		if len(faults) == 0 {
+			require.True(t, json.Valid(raw), "%q", raw)
+		}
+	})
+}
