@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -63,6 +64,26 @@ type providerReport struct {
 	repeatMark
 }
 
+// providerShown is a provider that was read by itself.
+type providerShown struct {
+	providerReport
+
+	Circuit circuitView `json:"circuit"`
+}
+
+// circuitView says whether the tenant's calls of a provider pass, and why not.
+type circuitView struct {
+	State       circuit.State     `json:"state"`
+	Failures    int               `json:"consecutive_failures"`
+	Since       *time.Time        `json:"since"`
+	NextProbeAt *time.Time        `json:"next_probe_at"`
+	LastErrors  []circuit.Failure `json:"last_errors"`
+}
+
+func viewCircuit(c circuit.Record) circuitView {
+	return circuitView{State: c.State, Failures: c.Failures, Since: c.Since, NextProbeAt: c.ProbeAt, LastErrors: wire.Array(c.Last)}
+}
+
 func viewProvider(p catalog.Provider) providerView {
 	return providerView{
 		Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseURL: p.BaseURL, Auth: p.Auth, Connected: p.Connected,
@@ -74,6 +95,8 @@ func reportProvider(p catalog.Provider) providerReport {
 	return providerReport{providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected)}
 }
 
+// providerTag is the ETag of a provider. The circuit is not part of it: calls change that, and
+// nobody else.
 func providerTag(p catalog.Provider) string { return wire.ViewTag(reportProvider(p)) }
 
 type importBody struct {
@@ -168,7 +191,9 @@ func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(reportProvider(p)), nil
+	rep := wire.OK(providerShown{providerReport: reportProvider(p), Circuit: viewCircuit(p.Circuit)})
+	rep.Header = http.Header{"Etag": {providerTag(p)}}
+	return rep, nil
 }
 
 // getProviderDocument sends the document as it was imported, without an envelope.

@@ -64,15 +64,14 @@ type healthView struct {
 	CircuitState string `json:"circuit_state"`
 }
 
-// health reads the state of the tenant's budgets, and of those of the key where a key asks. There
-// are no circuit breakers.
-func (s *Server) health(ctx context.Context, c *wire.Call) (healthView, error) {
+// health reads the state of the tenant's budgets, and of those of the key where a key asks.
+func (s *Server) health(ctx context.Context, c *wire.Call, record limits.Record) (healthView, error) {
 	var key *uuid.UUID
 	if c.Actor.Kind == actor.Key {
 		key = &c.Actor.ID
 	}
 	state, err := s.deps.Budgets.State(ctx, c.Actor.TenantID, key)
-	return healthView{BudgetState: state.String(), CircuitState: "closed"}, err
+	return healthView{BudgetState: state.String(), CircuitState: string(record.Circuit)}, err
 }
 
 func viewLimits(l rate.Limits) requestLimits { return requestLimits(l) }
@@ -87,7 +86,7 @@ func (s *Server) getRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	health, err := s.health(ctx, c)
+	health, err := s.health(ctx, c, record)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -83,7 +83,10 @@ SELECT EXISTS (SELECT FROM platform_providers WHERE slug = @slug);
 -- name: GetProvider :one
 SELECT sqlc.embed(p),
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected -- OFFSET 0: see MarkSending
+                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
+       coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
+                                          'error_kinds', c.error_kinds, 'error_times', c.error_times)
+                   FROM circuits c WHERE c.tenant_id = @tenant_id AND c.provider = @slug OFFSET 0), 'null')::json AS circuit
   FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
 

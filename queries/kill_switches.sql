@@ -25,9 +25,11 @@ SELECT * FROM kill_switches
 -- What may stop a call of the verb; see db/functions/kill_switches_over.sql.
 SELECT coalesce(kill_switches_over(@tenant_id, @provider::text, @verb::text), 'null')::json AS switches;
 
--- name: IsSwitchedOff :one
--- Whether a kill switch covers a call. After EnterGate it sees each that has committed.
-SELECT EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = @tenant_id AND k.lifted_at IS NULL AND k.covers = ANY (@covers::text[]));
+-- name: IsStopped :one
+-- Whether a kill switch covers a call, or the circuit of its provider is not closed. After
+-- EnterGate it sees each switch that has committed.
+SELECT (EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = @tenant_id AND k.lifted_at IS NULL AND k.covers = ANY (@covers::text[]))
+     OR EXISTS (SELECT FROM circuits c WHERE c.tenant_id = @tenant_id AND c.provider = @provider::text AND c.state <> 'closed'))::boolean AS stopped;
 
 -- name: HasProvider :one
 -- Whether the tenant can call a provider of this slug: its own, or one of the platform's.

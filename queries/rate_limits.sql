@@ -1,8 +1,10 @@
 -- name: GetRateLimits :one
 -- The tenant's limits as it has set them, and what the keys have used of the present windows:
--- see db/functions/requests_used.sql.
+-- see db/functions/requests_used.sql. And the worst state of the circuits to its providers.
 SELECT t.requests_per_minute, t.requests_per_hour, t.requests_per_day,
-       requests_used(t.id, 'keys', floor(extract(epoch FROM request_clock()) / 60)::integer)::integer[] AS used
+       requests_used(t.id, 'keys', floor(extract(epoch FROM request_clock()) / 60)::integer)::integer[] AS used,
+       coalesce((SELECT CASE WHEN bool_or(c.state = 'open') THEN 'open' WHEN bool_or(c.state = 'half_open') THEN 'half_open' END
+                   FROM circuits c WHERE c.tenant_id = t.id AND c.state <> 'closed'), 'closed')::text AS circuit_state
   FROM tenants t WHERE t.id = $1;
 
 -- name: LockRateLimits :one

@@ -169,8 +169,9 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 -- name: MarkSending :many
 -- Commits before the first byte leaves. It does not change a run whose key was revoked, that
 -- was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
--- policies, the provider or the credential have changed since the run was judged, or while a
--- kill switch covers it (@covers). A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
+-- policies, the provider or the credential have changed since the run was judged, while a
+-- kill switch covers it (@covers), or while the circuit of its provider is not closed. As a
+-- @probe it passes here, and TakeProbe decides. A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
 -- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 -- run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 -- @resend says whether its verb may be sent again.
@@ -200,6 +201,8 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
    AND NOT EXISTS (
         SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY (@covers::text[]) OFFSET 0)
+   AND (@probe::boolean OR NOT EXISTS (
+        SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
 -- name: MarkAlive :execrows

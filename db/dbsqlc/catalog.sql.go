@@ -295,7 +295,10 @@ func (q *Queries) GetPlatformVerbSchemas(ctx context.Context, db DBTX, arg GetPl
 const GetProvider = `-- name: GetProvider :one
 SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected -- OFFSET 0: see MarkSending
+                                           AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
+       coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
+                                          'error_kinds', c.error_kinds, 'error_times', c.error_times)
+                   FROM circuits c WHERE c.tenant_id = $1 AND c.provider = $2 OFFSET 0), 'null')::json AS circuit
   FROM visible_providers p
  WHERE p.tenant_id = $1 AND p.slug = $2
 `
@@ -308,6 +311,7 @@ type GetProviderParams struct {
 type GetProviderRow struct {
 	VisibleProvider VisibleProvider
 	Connected       bool
+	Circuit         []byte
 }
 
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParams) (GetProviderRow, error) {
@@ -329,6 +333,7 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 		&i.VisibleProvider.CreatedAt,
 		&i.VisibleProvider.UpdatedAt,
 		&i.Connected,
+		&i.Circuit,
 	)
 	return i, err
 }

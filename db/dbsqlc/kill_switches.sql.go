@@ -121,21 +121,24 @@ func (q *Queries) InsertKillSwitch(ctx context.Context, db DBTX, arg InsertKillS
 	return i, err
 }
 
-const IsSwitchedOff = `-- name: IsSwitchedOff :one
-SELECT EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = $1 AND k.lifted_at IS NULL AND k.covers = ANY ($2::text[]))
+const IsStopped = `-- name: IsStopped :one
+SELECT (EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = $1 AND k.lifted_at IS NULL AND k.covers = ANY ($2::text[]))
+     OR EXISTS (SELECT FROM circuits c WHERE c.tenant_id = $1 AND c.provider = $3::text AND c.state <> 'closed'))::boolean AS stopped
 `
 
-type IsSwitchedOffParams struct {
+type IsStoppedParams struct {
 	TenantID uuid.UUID
 	Covers   []string
+	Provider string
 }
 
-// Whether a kill switch covers a call. After EnterGate it sees each that has committed.
-func (q *Queries) IsSwitchedOff(ctx context.Context, db DBTX, arg IsSwitchedOffParams) (bool, error) {
-	row := db.QueryRow(ctx, IsSwitchedOff, arg.TenantID, arg.Covers)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Whether a kill switch covers a call, or the circuit of its provider is not closed. After
+// EnterGate it sees each switch that has committed.
+func (q *Queries) IsStopped(ctx context.Context, db DBTX, arg IsStoppedParams) (bool, error) {
+	row := db.QueryRow(ctx, IsStopped, arg.TenantID, arg.Covers, arg.Provider)
+	var stopped bool
+	err := row.Scan(&stopped)
+	return stopped, err
 }
 
 const KillSwitchesOver = `-- name: KillSwitchesOver :one

@@ -173,6 +173,22 @@ type BudgetReservation struct {
 	Until    time.Time
 }
 
+type Circuit struct {
+	TenantID    uuid.UUID
+	Provider    string
+	State       string
+	Since       *time.Time
+	Failures    int32
+	WindowBegan time.Time
+	Calls       int32
+	Failed      int32
+	Openings    int32
+	ProbeAt     *time.Time
+	ProbeRun    *uuid.UUID
+	ErrorKinds  []string
+	ErrorTimes  []time.Time
+}
+
 type Credential struct {
 	ID           uuid.UUID
 	TenantID     uuid.UUID

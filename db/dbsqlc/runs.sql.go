@@ -1420,6 +1420,8 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
    AND NOT EXISTS (
         SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY ($14::text[]) OFFSET 0)
+   AND ($15::boolean OR NOT EXISTS (
+        SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
 
@@ -1438,6 +1440,7 @@ type MarkSendingParams struct {
 	CredentialAt    *time.Time
 	ApprovalID      *string
 	Covers          []string
+	Probe           bool
 }
 
 type MarkSendingRow struct {
@@ -1448,8 +1451,9 @@ type MarkSendingRow struct {
 
 // Commits before the first byte leaves. It does not change a run whose key was revoked, that
 // was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
-// policies, the provider or the credential have changed since the run was judged, or while a
-// kill switch covers it (@covers). A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
+// policies, the provider or the credential have changed since the run was judged, while a
+// kill switch covers it (@covers), or while the circuit of its provider is not closed. As a
+// @probe it passes here, and TakeProbe decides. A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
 // be the one that the caller compared. If it uses a grant, the grant must still be valid. A
 // run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
 // @resend says whether its verb may be sent again.
@@ -1471,6 +1475,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.CredentialAt,
 		arg.ApprovalID,
 		arg.Covers,
+		arg.Probe,
 	)
 	if err != nil {
 		return nil, err

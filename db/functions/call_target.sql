@@ -1,7 +1,7 @@
 -- call_target returns what a call of a verb needs, as JSON: the tenant's own verb with its
 -- provider, the credential that the call uses, the version of the tenant's policies, the kill
--- switches that may cover the call, and which of the digests are those of the tenant's own secrets. For a call that names a customer it also
--- has the customer's record and the texts that name the customer. Bytes are in base64. A part is null
+-- switches that may cover the call, the provider's circuit, and which of the digests are those of
+-- the tenant's own secrets. For a call that names a customer it also has the customer's record and the texts that name the customer. Bytes are in base64. A part is null
 -- where there is none: "verb" also where the verb is one of the platform's, "own" where
 -- p_digests is null. internal/service/dispatch reads it. The readers of the parts are
 -- catalog.ReadMeta and vault.ReadNewest; the credential is chosen as NewestCredential does.
@@ -36,6 +36,7 @@ BEGIN
         'customer', CASE WHEN p_customer IS NOT NULL THEN customer_record(p_tenant, p_customer) END,
         'customer_names', names,
         'kill_switches', kill_switches_over(p_tenant, p_provider, p_verb),
+        'circuit', circuit_over(p_tenant, p_provider),
         'policy_version', coalesce((SELECT s.version FROM policy_sets s WHERE s.tenant_id = p_tenant), 0),
         'own', CASE WHEN cardinality(p_digests) > 0 THEN coalesce(
                    (SELECT json_agg(DISTINCT encode(found.digest, 'base64')) -- one look-up each, as OwnDigests

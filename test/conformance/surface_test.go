@@ -67,6 +67,7 @@ func TestConformance(t *testing.T) {
 	j.catalog()
 	j.runs()
 	j.faults()
+	j.circuits()
 	j.races()
 	j.executions()
 	j.policies()
@@ -115,7 +116,7 @@ func (w *watcher) unseen() []string {
 func outOfReach(what, answer string) bool {
 	status, code, _ := strings.Cut(answer, " ")
 	switch {
-	case status == "500", status == "503":
+	case status == "500", status == "503" && code != "CIRCUIT_OPEN":
 		return true // these need a broken service
 	case code == "TOKEN_EXPIRED":
 		return true // a token lives for an hour at least; api has tests of it
@@ -389,10 +390,24 @@ func (j *journey) faults() {
 	j.post(j.key, 504, run, object{"verb": "faulty:hang", "args": object{}})
 	j.post(j.key, 504, run, object{"verb": "faulty:hang_write", "args": object{}, "execution_id": "unknown-1"})
 	j.post(j.key, 504, run, object{"verb": "faulty:hang_write", "args": object{}, "execution_id": "unknown-1"})
-	j.post(j.key, 502, run, object{"verb": "faulty:fail", "args": object{}})
 	j.post(j.key, 422, run, object{"verb": "faulty:refuse", "args": object{}, "execution_id": "refused-1"})
+	j.post(j.key, 502, run, object{"verb": "faulty:fail", "args": object{}})
 	j.post(j.key, 422, run, object{"verb": "shop:get_order", "args": object{"order_id": "ord_none"}})
 	j.refused(j.key, 504, "RUN_EXPIRED", http.MethodPost, run, object{"verb": "faulty:wait", "args": object{}, "expires_in": 1}, "Prefer: wait=20")
+}
+
+// circuits lets a provider fail until its circuit opens.
+func (j *journey) circuits() {
+	j.post(j.user, 201, "/v1/providers", object{"slug": "broken", "base_url": rig.Serve(j.t, http.HandlerFunc(faulty)), "auth": object{"type": "none"}, "openapi": json.RawMessage(faultyDocument)})
+	j.get(j.user, 200, "/v1/providers/broken")
+	for range 10 {
+		j.refused(j.key, 502, "PROVIDER_ERROR", http.MethodPost, run, object{"verb": "broken:fail_write", "args": object{}})
+	}
+	j.refused(j.key, 503, "CIRCUIT_OPEN", http.MethodPost, run, object{"verb": "broken:list", "args": object{}, "execution_id": "refused-2"})
+	j.get(j.user, 200, "/v1/executions/refused-2")
+	j.get(j.user, 200, "/v1/providers/broken")
+	j.get(j.user, 200, "/v1/rate-limits")
+	j.call(j.user, 200, http.MethodDelete, "/v1/providers/broken", nil)
 }
 
 // races brings about the answers that need two calls at once.

@@ -311,22 +311,25 @@ func TestProviderFaultHasItsDocumentedOutcome(t *testing.T) {
 		tenant.Connect(t, slug, base, faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
 		return slug
 	}
-	slugs := map[string]string{
-		"connection refused":   connect("refused", "http://"+rig.FreeAddress(t)),
-		"reset before reading": connect("reset", newFaulty(t, other, resetAtOnce).base()),
-	}
-	connect("main", main.base())
+	refusing, resetting := "http://"+rig.FreeAddress(t), newFaulty(t, other, resetAtOnce)
 	var probes []*probe
-	for _, c := range faultTable() {
+	for i, c := range faultTable() {
 		for kind, want := range c.want {
-			p := &probe{name: c.fault + "/" + string(kind), fault: c.fault, want: want, f: main, verb: "main:" + verbOf[kind], id: ids(1)[0]}
-			switch {
-			case slugs[c.fault] != "":
-				p.verb = slugs[c.fault] + ":" + verbOf[kind]
-			case c.fault == "kept connection dropped":
-				// A provider of its own, so that its one connection is the one kept.
+			p := &probe{name: c.fault + "/" + string(kind), fault: c.fault, want: want, f: main, id: ids(1)[0]}
+			base := main.base()
+			switch c.fault {
+			case "connection refused":
+				base = refusing
+			case "reset before reading":
+				base = resetting.base()
+			case "kept connection dropped":
+				// An address of its own, so that its one connection is the one kept.
 				p.f = newFaulty(t, other, obey)
-				p.verb = connect("kept-"+string(kind), p.f.base()) + ":" + verbOf[kind]
+				base = p.f.base()
+			}
+			// A provider of its own, so that the failures of others do not open its circuit.
+			p.verb = connect(fmt.Sprintf("faulty-%d-%s", i, kind), base) + ":" + verbOf[kind]
+			if c.fault == "kept connection dropped" {
 				requireRun(t, tenant.Runtime.Run(p.verb, map[string]string{"id": "warm"}, ""))
 			}
 			probes = append(probes, p)

@@ -42,6 +42,7 @@ type Envelope struct {
 		ExecutionID    string          `json:"execution_id"`
 		ProviderStatus int             `json:"provider_status"`
 		Retryable      bool            `json:"retryable"`
+		RetryAfterMS   int64           `json:"retry_after_ms"`
 		Details        json.RawMessage `json:"details"`
 	} `json:"error"`
 }

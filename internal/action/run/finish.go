@@ -62,14 +62,15 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, e))
 	s.requireChanged(b, p.run)
-	if e.fromSending {
-		p.queueReturn(b)
-	}
 	for _, queue := range more {
 		queue(b)
 	}
 	p.note(b, action, string(e.state), p.endDetails(e))
 	p.emitEnd(b, e, s.d.Now())
+	s.queueCalls(b, p.calls)
+	if e.fromSending {
+		p.queueReturn(b)
+	}
 	done, found, err := s.apply(ctx, p.run, b, changed)
 	if err != nil {
 		return flow.Step{}, err
@@ -78,6 +79,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	if !found {
 		return s.movedOn(ctx, p.run.ref())
 	}
+	s.recorded(ctx, p.calls)
 	step := flow.Step{State: done.State, Done: true}
 	if done.State == StateOutcomeUnknown {
 		// Those who wait hear the outcome of the first look, if it proves one.

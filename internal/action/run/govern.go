@@ -20,6 +20,9 @@ type prepared struct {
 	verdict governance.Verdict
 	// stopped is the kill switch that covers the call; nil where none does.
 	stopped *governance.KillSwitch
+	// calls is what is recorded of the provider with the outcome of the attempt; nil where there
+	// is nothing.
+	calls *callReport
 	// edit says who edited the arguments; nil where no approver did.
 	edit *approval.Edit
 }
@@ -35,7 +38,8 @@ type next struct {
 func stop(step flow.Step, err error) (next, error) { return next{step: step}, err }
 
 // Govern decides about a run as its row is now. It lets a claimed run through, holds it or
-// ends it, and looks at a held run again. A run that may be sent stays claimed. The step can
+// ends it, and looks at a held run again. A run that may be sent stays claimed, also where it has
+// to wait for its provider's circuit. The step can
 // be repeated at any time. Where this process made the claim, Govern uses the row that the
 // claim left (carry.go); otherwise it reads the row. An error means that the step should be
 // repeated.
@@ -45,6 +49,9 @@ func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error
 		return n.step, err
 	}
 	if n.send.run.State == StateClaimed && !n.send.run.MaybeSent {
+		if step, stopped, err := s.atCircuit(ctx, *n.send); stopped || err != nil {
+			return step, err
+		}
 		s.carried.addJudgement(*n.send)
 	}
 	return flow.Step{State: n.send.run.State}, nil

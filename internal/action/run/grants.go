@@ -38,6 +38,9 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 		if !p.grantFits(g) {
 			continue
 		}
+		if _, stops := p.target.Circuit().Stops(); stops {
+			return true, nil // the call is not sent now, so it takes no use; see atCircuit
+		}
 		taken, err := s.takeGrant(ctx, p, g)
 		if err != nil || taken {
 			return taken, err

@@ -105,8 +105,8 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 
 // readBack makes the declared read, with the credential of a call of that verb. It returns
 // its result where that proves the effect, otherwise nil. The read is not made where the
-// tenant's policies would not let it through at once, where a kill switch covers it, or where the
-// caller's key was revoked.
+// tenant's policies would not let it through at once, where a kill switch covers it, where the
+// provider's circuit is not closed, or where the caller's key was revoked.
 func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
 	defer cancel()
@@ -136,7 +136,7 @@ func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if off, err := s.isSwitchedOff(ctx, r, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}); err != nil || off {
+	if stopped, err := s.isStopped(ctx, r, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}); err != nil || stopped {
 		return nil, err
 	}
 	a := call.Send(ctx, "", func() bool { return true })

@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -250,6 +251,8 @@ type targets struct {
 	credential atomic.Pointer[uuid.UUID]
 	// switches are the kill switches that are set, as the verb is read.
 	switches atomic.Pointer[[]governance.KillSwitch]
+	// over reads the circuit as the verb is read; nil where a test is not about it.
+	over atomic.Pointer[func() circuit.Gate]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
 	// taken counts the calls that were judged by what was read with their row.
@@ -294,6 +297,9 @@ func (t *targets) target(name verb.Name) target {
 		names = []string{*c}
 	}
 	out := target{provider: t.provider, switches: t.switches.Load(), customerNames: names, credential: t.credential.Load(), read: t.read.Load(), policies: t.policies.Load(), name: name, risk: verb.RiskMedium, op: verb.Write, idem: verb.IdempotencyNone}
+	if f := t.over.Load(); f != nil {
+		out.gate = (*f)()
+	}
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -327,6 +333,7 @@ type target struct {
 	risk          verb.Risk
 	op            verb.Operation
 	idem          verb.Idempotency
+	gate          circuit.Gate
 }
 
 func (t target) Risk() verb.Risk               { return t.risk }
@@ -362,6 +369,8 @@ func (t target) StoppedBy(about governance.Context) *governance.KillSwitch {
 	}
 	return governance.StoppedBy(*t.switches, t.name, about.AgentID)
 }
+
+func (t target) Circuit() circuit.Gate { return t.gate }
 
 func (t target) Meets([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
 

@@ -17,6 +17,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -111,6 +112,9 @@ type Target interface {
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.
 	StoppedBy(about governance.Context) *governance.KillSwitch
+	// Circuit returns what a call finds at the circuit of the provider, as it was when the verb
+	// was read.
+	Circuit() circuit.Gate
 	// CustomerNames returns the texts that name the customer that the target was read for: ids
 	// and external ids of one record, or the one text that names no record.
 	CustomerNames() []string
@@ -268,6 +272,7 @@ type Service struct {
 	sweeping *sweeping
 	before   *claimedBefore
 	polled   *polled
+	seen     *seenCalls
 }
 
 // New checks the collaborators.
@@ -282,6 +287,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s := &Service{
 		d: d, q: dbsqlc.New(), cfg: cfg, hub: ended.NewHub[Run](), carried: newCarried(),
 		sends: share.New(sendShares(cfg.Sends)), underway: newUnderway(), sweeping: newSweeping(), before: newClaimedBefore(), polled: newPolled(),
+		seen: newSeenCalls(),
 	}
 	d.Notices.OnNotice(s.hear)
 	return s, nil

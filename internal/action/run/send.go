@@ -50,6 +50,9 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	if p.stopped != nil && mayResend(p.target) {
 		return s.switchedOff(p.run), nil
 	}
+	if step, stopped, err := s.atCircuit(ctx, p); stopped || err != nil {
+		return step, err
+	}
 	if wait := s.pauseOf(p.run); wait > 0 {
 		return flow.Step{State: p.run.State, After: wait}, nil
 	}
@@ -79,6 +82,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	answer := call.Send(ctx, providerKey(p.run), alive.mayBegin)
 	defer answer.free()
 	failpoint.Hit("after_response", p.run.ID)
+	p.calls = s.seeCall(p, answer)
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
 	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), before, p.run.span(s.d.Now())))
@@ -134,6 +138,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
+		Probe: !p.target.Circuit().IsClosed(),
 	})
 	action := audit.RunAllowed
 	if p.verdict.Notify {
@@ -146,6 +151,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 		r.emit(b, event.Notified{Call: r.eventCall(), PolicyName: r.PolicyName, Reason: r.Reason, Args: rec.Input}, r.releasedBy()...)
 	}
 	p.queueMatches(b)
+	s.queueProbe(b, p)
 	// The last statement: it may lock a counter of the tenant until the commit.
 	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
 	err = s.d.DB.Send(ctx, r.TenantID, b)
@@ -186,8 +192,8 @@ func (s *Service) takeBack(ctx context.Context, p prepared, m lostMark) (flow.St
 const lookAgain = 50 * time.Millisecond
 
 // notSendable returns what follows where the gate was closed. The run has ended meanwhile, a
-// crash left it in sending, its key was revoked, a kill switch covers it, or policies or
-// approvals have changed.
+// crash left it in sending, its key was revoked, a kill switch covers it, its provider's circuit
+// has opened, or policies or approvals have changed.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// This comes first, so that a repeat of this step reads everything again.
 	s.carried.forgetJudgement(ref)
@@ -223,7 +229,7 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 		return s.expire(ctx, p)
 	}
 	if p.run.State == StateSending || p.run.MaybeSent {
-		if p.stopped != nil && mayResend(p.target) {
+		if (p.stopped != nil || !p.target.Circuit().IsClosed()) && mayResend(p.target) {
 			// The next step looks at everything else that a repeat depends on.
 			return flow.Step{State: p.run.State, After: lookAgain}, nil
 		}
@@ -287,10 +293,11 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	b := &db.Batch{}
 	db.Queue(b, s.q.BackToClaimed, dbsqlc.BackToClaimedParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, MaybeSent: maybeSent, InDoubt: maybeSent && st.lost, PauseMs: st.after.Milliseconds()})
 	s.requireChanged(b, r)
+	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
+	s.queueCalls(b, p.calls)
 	if st.harmless {
 		p.queueReturn(b)
 	}
-	p.note(b, audit.RunRetried, string(StateClaimed), mustJSON(map[string]any{"may_have_had_effect": maybeSent, "again_after_ms": st.after.Milliseconds()}))
 	err := s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):
@@ -303,6 +310,7 @@ func (s *Service) recordOnce(ctx context.Context, p prepared, st settlement) (fl
 	case err != nil:
 		return flow.Step{}, fmt.Errorf("run: back to claimed: %w", err)
 	}
+	s.recorded(ctx, p.calls)
 	// The next attempt reads and judges the call again: much may change until then.
 	s.carried.forget(r.ref())
 	return flow.Step{State: StateClaimed, After: st.after}, nil

@@ -14,6 +14,8 @@ import (
 // Answer is the result of one attempt at the provider. It contains no secret.
 type Answer struct {
 	Phase attempt.Phase
+	// Cause says why nothing left; "" for any other phase.
+	Cause attempt.Cause
 	// Status is the HTTP status; 0 where none came back.
 	Status int
 	// Result is the provider's answer as an object; nil where it was not understood

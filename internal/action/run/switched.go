@@ -33,16 +33,17 @@ func (s *Service) switchedOff(r Run) flow.Step {
 	return flow.Step{State: r.State, After: after}
 }
 
-// isSwitchedOff reports whether a kill switch covers a call of the verb for the run. Like the mark
-// of a call it passes the gate, so it sees each kill switch whose caller has an answer.
-func (s *Service) isSwitchedOff(ctx context.Context, r Run, name verb.Name) (bool, error) {
+// isStopped reports whether a kill switch covers a call of the verb for the run, or the circuit of
+// its provider is not closed. Like the mark of a call it passes the gate, so it sees each kill
+// switch whose caller has an answer.
+func (s *Service) isStopped(ctx context.Context, r Run, name verb.Name) (bool, error) {
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.EnterGate, dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: name.Provider})
-	off := db.Queue(b, s.q.IsSwitchedOff, dbsqlc.IsSwitchedOffParams{
-		TenantID: r.TenantID, Covers: governance.SwitchesOver(name, r.about().AgentID),
+	stopped := db.Queue(b, s.q.IsStopped, dbsqlc.IsStoppedParams{
+		TenantID: r.TenantID, Provider: name.Provider, Covers: governance.SwitchesOver(name, r.about().AgentID),
 	})
 	if err := s.d.DB.Send(ctx, r.TenantID, b); err != nil {
-		return false, fmt.Errorf("run: is a kill switch set: %w", err)
+		return false, fmt.Errorf("run: is a call stopped: %w", err)
 	}
-	return off.Value, nil
+	return stopped.Value, nil
 }

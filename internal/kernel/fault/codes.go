@@ -86,6 +86,7 @@ const (
 
 	CodeInternal           Code = "INTERNAL_ERROR"
 	CodeProviderError      Code = "PROVIDER_ERROR"
+	CodeCircuitOpen        Code = "CIRCUIT_OPEN"
 	CodeServiceUnavailable Code = "SERVICE_UNAVAILABLE"
 	CodeProviderTimeout    Code = "PROVIDER_TIMEOUT"
 	CodeOutcomeUnknown     Code = "OUTCOME_UNKNOWN"
@@ -156,6 +157,7 @@ func Table() []Spec {
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
+		{CodeCircuitOpen, http.StatusServiceUnavailable, "The last calls of this provider failed, so no call is sent to it for a while. Nothing was sent; the id may be used again.", "The circuit of the provider is open, see `Retry-After` and docs/circuits.md. Nothing was sent, and the id stays free."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database, the workflow engine or the key management service is not reachable. Repeat with the same id; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
 		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent, and not answered, answered by a gateway only, or refused after a lost answer. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},

@@ -48,6 +48,7 @@ var impersonal = map[string]string{
 	"login_addresses":      "keyed hashes",
 	"idempotency_keys":     "keyed hashes and ids",
 	"request_counters":     "numbers",
+	"circuits":             "kinds of failures and times",
 	"kill_switches":        "written by the tenant's people about calls, verbs and providers",
 	"tenants":              "the tenant itself",
 	"tenant_keys":          "keys",

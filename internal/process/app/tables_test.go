@@ -19,6 +19,7 @@ var literals = map[string]string{
 	"uuid": "00000000-0000-7000-8000-000000000001", "text": "x", "integer": "0", "bigint": "0", "boolean": "false", "double precision": "0",
 	"timestamp with time zone": "1970-01-02Z", "bytea": `\x00`, "json": "{}", "jsonb": "{}", "xid8": "3",
 	"text[]": "{}", "uuid[]": "{}", "integer[]": "{}", "bytea[]": "{}", "bigint[]": "{}",
+	"timestamp with time zone[]": "{}",
 }
 
 // full is a database with one row in each table, as old as can be. Its columns need not make sense

@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/quota"
@@ -78,6 +79,8 @@ type Provider struct {
 	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the last change
+	// Circuit is that of the tenant's calls; only of a provider that was read by itself.
+	Circuit circuit.Record
 }
 
 // Hash is a SHA-256.

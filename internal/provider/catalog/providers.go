@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -49,6 +50,10 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Auth: r.Auth,
 		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected, Shared: r.Shared,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+	}
+	var unread error
+	if p.Circuit, unread = circuit.ReadRecord(row.Circuit); unread != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider: %w", unread)
 	}
 	if err := json.Unmarshal(r.Degraded, &p.Degraded); err != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)

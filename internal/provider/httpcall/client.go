@@ -55,10 +55,11 @@ type Outcome struct {
 	ContentType string
 	RetryAfter  time.Duration // 0 where none was sent or it is in the past; at most 24 h
 	Body        []byte
-	Truncated   bool  // the answer is larger than MaxBytes; Body is its beginning
-	BodyErr     error // the answer's body broke off
-	Err         error // why there is no answer; never contains the URL or a header
-	Timeout     bool  // Err or BodyErr is from the attempt's own time limit
+	Truncated   bool          // the answer is larger than MaxBytes; Body is its beginning
+	BodyErr     error         // the answer's body broke off
+	Err         error         // why there is no answer; never contains the URL or a header
+	Cause       attempt.Cause // of Err where nothing was sent
+	Timeout     bool          // Err or BodyErr is from the attempt's own time limit
 	Duration    time.Duration
 	// Free gives the memory of a large answer back to its owner's share; nil for a small one.
 	// The caller calls it once, when it no longer needs Body and what was made of it.
@@ -126,7 +127,7 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 	w := &watch{write: !opt.Read, cancel: cancel, mayBegin: opt.MayBegin}
 	req, err := newRequest(httptrace.WithClientTrace(trying, w.trace()), r, opt)
 	if err != nil {
-		return Outcome{Phase: attempt.NotSent, Err: err}
+		return Outcome{Phase: attempt.NotSent, Err: err, Cause: attempt.Ours}
 	}
 	timedOut := func(err error) bool {
 		return err != nil && ctx.Err() == nil && (limited.Err() != nil || isTimeout(err))
@@ -144,7 +145,11 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 		err = errLate
 	}
 	if err != nil {
-		return Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
+		out := Outcome{Phase: w.phase(), Err: publicError(err), Timeout: timedOut(err)}
+		if out.Phase == attempt.NotSent {
+			out.Cause = causeOf(err, out.Timeout)
+		}
+		return out
 	}
 	out := c.read(limited, stop, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
 	out.Timeout = timedOut(out.BodyErr)
@@ -335,6 +340,26 @@ func parseSeconds(value string) (time.Duration, error) {
 		seconds = min(seconds*10+int64(ch-'0'), int64(maxRetryAfter/time.Second))
 	}
 	return time.Duration(seconds) * time.Second, nil
+}
+
+// causeOf says why an attempt came to no connection.
+func causeOf(err error, timeout bool) attempt.Cause {
+	_, badName := errors.AsType[*net.DNSError](err)
+	_, badCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	switch {
+	case errors.Is(err, errLate), errors.Is(err, errResend), errors.Is(err, context.Canceled):
+		return attempt.Ours
+	case badName:
+		return attempt.NoName
+	case badCertificate, noTLS, alert, errors.Is(err, http.ErrSchemeMismatch):
+		return attempt.NoTLS
+	case timeout:
+		return attempt.ConnectTimeout
+	default:
+		return attempt.NoConnection
+	}
 }
 
 func isTimeout(err error) bool {

@@ -215,6 +215,8 @@ func TestFailedConnectionIsNotSent(t *testing.T) {
 	closed := newRaw(t, func(*rawServer, *net.TCPConn, *bufio.Reader) {})
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(secure.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
 	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	taken := "http://" + free.Addr().String()
@@ -230,13 +232,15 @@ func TestFailedConnectionIsNotSent(t *testing.T) {
 		url       string
 		transport *http.Transport
 		timeout   bool
+		cause     attempt.Cause
 	}{
-		"refused":           {url: taken},
-		"no such name":      {url: "https://gone.example/?key=S3CRET", transport: noDNS},
-		"a hanging dial":    {url: "https://slow.example/", transport: hang, timeout: true},
-		"not TLS":           {url: strings.Replace(closed.url, "http:", "https:", 1)},
-		"a bad certificate": {url: secure.URL},
-		"a bad URL":         {url: "http://%zz/"},
+		"refused":               {url: taken, cause: attempt.NoConnection},
+		"no such name":          {url: "https://gone.example/?key=S3CRET", transport: noDNS, cause: attempt.NoName},
+		"a hanging dial":        {url: "https://slow.example/", transport: hang, timeout: true, cause: attempt.ConnectTimeout},
+		"closed instead of TLS": {url: strings.Replace(closed.url, "http:", "https:", 1), cause: attempt.NoConnection},
+		"HTTP instead of TLS":   {url: strings.Replace(plain.URL, "http:", "https:", 1), cause: attempt.NoTLS},
+		"a bad certificate":     {url: secure.URL, cause: attempt.NoTLS},
+		"a bad URL":             {url: "http://%zz/", cause: attempt.Ours},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -246,6 +250,7 @@ func TestFailedConnectionIsNotSent(t *testing.T) {
 			require.Error(t, o.Err)
 			require.NotContains(t, o.Err.Error(), "S3CRET")
 			require.Equal(t, tc.timeout, o.Timeout)
+			require.Equal(t, tc.cause, o.Cause)
 		})
 	}
 }

@@ -45,6 +45,7 @@ func TestAttemptThatMayNoLongerBeginSendsNothing(t *testing.T) {
 			for _, read := range []bool{false, true} {
 				out := client.Send(t.Context(), post(server.URL), httpcall.SendOptions{Read: read, MayBegin: func() bool { return false }})
 				require.Equal(t, attempt.NotSent, out.Phase)
+				require.Equal(t, attempt.Ours, out.Cause)
 				require.ErrorContains(t, out.Err, "stopped for too long")
 			}
 			out := client.Send(t.Context(), post(server.URL), httpcall.SendOptions{MayBegin: func() bool { return true }})

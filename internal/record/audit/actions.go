@@ -38,6 +38,9 @@ const (
 	KillSwitchSet    Action = "kill_switch.set"
 	KillSwitchLifted Action = "kill_switch.lifted"
 
+	CircuitOpened Action = "circuit.opened"
+	CircuitClosed Action = "circuit.closed"
+
 	PolicyCreated  Action = "policy.created"
 	PolicyUpdated  Action = "policy.updated"
 	PolicyDeleted  Action = "policy.deleted"
@@ -167,6 +170,9 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 
 		{KillSwitchSet, SubjectKillSwitch, "A user set a kill switch. The details have its scope, target and reason.", "kill_switch.set"},
 		{KillSwitchLifted, SubjectKillSwitch, "A user lifted a kill switch, which the details repeat.", "kill_switch.lifted"},
+
+		{CircuitOpened, SubjectProvider, "Calls of a provider failed, so none is sent to it for a while. The details have the kind of the last failure and when the next call may pass.", ""},
+		{CircuitClosed, SubjectProvider, "A probe of the provider succeeded, so calls are sent again.", ""},
 
 		{PolicyCreated, SubjectPolicy, "A policy was created.", ""},
 		{PolicyUpdated, SubjectPolicy, "A policy was replaced by its next version.", ""},

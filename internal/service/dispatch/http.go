@@ -97,10 +97,13 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
 		MayBegin: a.MayBegin, Owner: a.Tenant.String(),
 	})
-	answer := run.Answer{Phase: out.Phase, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout, Free: out.Free}
+	answer := run.Answer{Phase: out.Phase, Cause: out.Cause, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout, Free: out.Free}
 	switch out.Phase {
 	case attempt.NotSent:
-		answer.Problem = notSent(out.Err)
+		answer.Problem = "no connection could be made"
+		if errors.Is(out.Err, egress.ErrRefused) {
+			answer.Problem, answer.Cause = "its address is not public", attempt.Ours
+		}
 	case attempt.Answered:
 		r.read(out, a.Clean, &answer)
 	case attempt.Sent:
@@ -125,12 +128,4 @@ func (r *httpRequest) read(out httpcall.Outcome, clean func([]byte) []byte, a *r
 		return
 	}
 	a.Result = result
-}
-
-// notSent says why nothing left, in words that contain no address and no secret.
-func notSent(err error) string {
-	if errors.Is(err, egress.ErrRefused) {
-		return "its address is not public"
-	}
-	return "no connection could be made"
 }

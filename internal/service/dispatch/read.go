@@ -12,6 +12,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -32,6 +33,7 @@ func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, custom
 	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
 	version := policy.QueueVersion(b, t.tenant)
 	switches := db.Queue(b, dbsqlc.New().KillSwitchesOver, dbsqlc.KillSwitchesOverParams{TenantID: t.tenant, Provider: name.Provider, Verb: name.Verb})
+	over := db.Queue(b, dbsqlc.New().CircuitOver, dbsqlc.CircuitOverParams{TenantID: t.tenant, Provider: name.Provider})
 	var about *db.Answer[dbsqlc.CustomerOfCallRow]
 	if customer != "" {
 		about = db.Queue(b, dbsqlc.New().CustomerOfCall, dbsqlc.CustomerOfCallParams{TenantID: t.tenant, Reference: customer})
@@ -42,6 +44,9 @@ func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, custom
 	t.secrets, t.policyVersion = secrets(), version()
 	if err := json.Unmarshal(switches.Value, &t.switches); err != nil {
 		return fmt.Errorf("dispatch: the kill switches over %s: %w", name, err)
+	}
+	if t.gate, err = circuit.ReadGate(over.Value); err != nil {
+		return err
 	}
 	if about != nil {
 		t.forCustomer(about.Value.Customer, about.Value.Names)
@@ -64,6 +69,7 @@ type answer struct {
 	Own           [][]byte        `json:"own"`
 
 	KillSwitches []governance.KillSwitch `json:"kill_switches"`
+	Circuit      json.RawMessage         `json:"circuit"`
 }
 
 // TargetRead implements run.Targets. It costs no round trip once verb and policies have been
@@ -110,6 +116,9 @@ func (t *target) take(ctx context.Context, name verb.Name, args, read json.RawMe
 		return err
 	}
 	t.policyVersion, t.switches = a.PolicyVersion, a.KillSwitches
+	if t.gate, err = circuit.ReadGate(a.Circuit); err != nil {
+		return err
+	}
 	t.forCustomer(a.Customer, a.CustomerNames)
 	if err := t.connect(vault.ReadNewest(a.Credential)); err != nil {
 		return err

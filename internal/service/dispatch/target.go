@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -37,6 +38,8 @@ type target struct {
 	masker        *redact.Masker
 	// switches are the kill switches that may cover the call.
 	switches []governance.KillSwitch
+	// gate is the circuit of the provider.
+	gate circuit.Gate
 	// secrets are the values in the arguments of the call that the tenant has stored as secrets.
 	secrets map[string]bool
 	// customer is the record of the call's customer, and customerNames the texts that name them;
@@ -112,6 +115,9 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 func (t *target) StoppedBy(about governance.Context) *governance.KillSwitch {
 	return governance.StoppedBy(t.switches, t.meta.Name, about.AgentID)
 }
+
+// Circuit implements run.Target.
+func (t *target) Circuit() circuit.Gate { return t.gate }
 
 // Call implements policy.Subject.
 func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {

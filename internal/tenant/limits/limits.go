@@ -15,6 +15,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/record/audit"
@@ -55,10 +56,12 @@ func New(plan rate.Plan, d Deps) (*Service, error) {
 	return &Service{plan: plan, db: d.DB, q: dbsqlc.New(), now: db.Clock(d.Now), told: told}, nil
 }
 
-// Record is the limits of a tenant, and what its keys have used of the present windows.
+// Record is the limits of a tenant, what its keys have used of the present windows, and the worst
+// state of the circuits to its providers.
 type Record struct {
-	Limits rate.Limits
-	Used   rate.Counts
+	Limits  rate.Limits
+	Used    rate.Counts
+	Circuit circuit.State
 }
 
 // Read returns the limits that count for the tenant, and what its keys have used.
@@ -71,8 +74,9 @@ func (s *Service) Read(ctx context.Context, tenant uuid.UUID) (Record, error) {
 		return Record{}, errors.New("limits: the result of requests_used has another form")
 	}
 	return Record{
-		Limits: s.plan.Of(row.RequestsPerMinute, row.RequestsPerHour, row.RequestsPerDay),
-		Used:   rate.Counts{Minute: int64(row.Used[1]), Hour: int64(row.Used[2]), Day: int64(row.Used[3])},
+		Limits:  s.plan.Of(row.RequestsPerMinute, row.RequestsPerHour, row.RequestsPerDay),
+		Used:    rate.Counts{Minute: int64(row.Used[1]), Hour: int64(row.Used[2]), Day: int64(row.Used[3])},
+		Circuit: circuit.State(row.CircuitState),
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/circuit"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/tenant/limits"
@@ -70,13 +71,13 @@ func TestLimitsAreReadAndSet(t *testing.T) {
 	s.count(t, "people", rate.Default())
 	record, err := service.Read(t.Context(), s.tenant)
 	require.NoError(t, err)
-	require.Equal(t, limits.Record{Limits: rate.Default(), Used: rate.Counts{Minute: 2, Hour: 2, Day: 2}}, record)
+	require.Equal(t, limits.Record{Limits: rate.Default(), Used: rate.Counts{Minute: 2, Hour: 2, Day: 2}, Circuit: circuit.Closed}, record)
 
 	to := rate.Limits{Minute: 6000, Hour: 1, Day: 7}
 	require.NoError(t, service.Set(t.Context(), s.owner(), to, nil))
 	record, err = service.Read(t.Context(), s.tenant)
 	require.NoError(t, err)
-	require.Equal(t, limits.Record{Limits: to, Used: rate.Counts{Minute: 2, Hour: 2, Day: 2}}, record)
+	require.Equal(t, limits.Record{Limits: to, Used: rate.Counts{Minute: 2, Hour: 2, Day: 2}, Circuit: circuit.Closed}, record)
 	var details string
 	require.NoError(t, s.admin.QueryRow(t.Context(), "SELECT details FROM audit_records WHERE action = 'rate_limits.updated' AND tenant_id = $1", s.tenant).Scan(&details))
 	require.JSONEq(t, `{"requests_per_minute":6000,"requests_per_hour":1,"requests_per_day":7,"before":[600,20000,200000]}`, details)
