@@ -78,6 +78,7 @@ type Server struct {
 	uploads    *uploads
 	bodies     *share.Pool
 	answers    *share.Pool
+	exports    chan struct{} // the turns of exports of customers
 }
 
 // New builds the router; every collaborator is required.
@@ -95,7 +96,7 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, parameters: parameters, uploads: newUploads(), bodies: newBodies(), answers: newAnswers()}
+	s := &Server{deps: d, parameters: parameters, uploads: newUploads(), bodies: newBodies(), answers: newAnswers(), exports: make(chan struct{}, exportsAtOnce)}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
 }

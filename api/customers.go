@@ -26,6 +26,8 @@ type Customers interface {
 	Merge(ctx context.Context, who actor.Actor, reference, other string) (customer.Customer, error)
 	Erase(ctx context.Context, who actor.Actor, reference string, expect fault.Expect[customer.Customer]) (customer.Erasure, error)
 	Erasure(ctx context.Context, tenant, id uuid.UUID) (customer.Erasure, error)
+	Export(ctx context.Context, who actor.Actor, reference string) (customer.Export, error)
+	StillThere(ctx context.Context, tenant uuid.UUID, e customer.Export) error
 }
 
 type customerView struct {

@@ -192,6 +192,7 @@ func (s *Server) customerRoutes() []route {
 		{http.MethodPatch, "/v1/customers/{id}", takesServerKeyOrJWT, admins(), bodyManagement, s.patchCustomer, auth.PermCustomersManage},
 		{http.MethodDelete, "/v1/customers/{id}", takesServerKeyOrJWT, admins(), 0, s.eraseCustomer, auth.PermCustomersManage},
 		{http.MethodGet, "/v1/customers/{id}/erasure", takesServerKeyOrJWT, anyRole(), 0, s.getErasure, auth.PermCustomersManage},
+		{http.MethodGet, "/v1/customers/{id}/export", takesServerKeyOrJWT, admins(), 0, s.exportCustomer, auth.PermCustomersManage},
 		{http.MethodPost, "/v1/customers/{id}/merge", takesServerKeyOrJWT, admins(), bodyManagement, s.mergeCustomer, auth.PermCustomersManage},
 	}
 }

@@ -24,6 +24,7 @@ type Webhooks interface {
 	Test(ctx context.Context, who actor.Actor, id uuid.UUID) (webhook.Delivery, error)
 	Deliveries(ctx context.Context, tenant, id uuid.UUID, f webhook.Filter) (page []webhook.Delivery, more bool, err error)
 	Delivery(ctx context.Context, tenant, id uuid.UUID, publicID string) (webhook.Delivery, error)
+	OfEvents(ctx context.Context, tenant uuid.UUID, eventIDs []uuid.UUID) (map[uuid.UUID][]webhook.Delivery, error)
 	Redeliver(ctx context.Context, who actor.Actor, id uuid.UUID, publicID string) (webhook.Delivery, error)
 	Recover(ctx context.Context, who actor.Actor, id uuid.UUID, since time.Time) (n int, more bool, err error)
 }

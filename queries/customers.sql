@@ -88,6 +88,9 @@ UPDATE customer_identifiers SET customer_id = @customer_id WHERE tenant_id = @te
 SELECT count(*) FROM unnest(@customer_ids::uuid[]) AS counted (id) CROSS JOIN LATERAL (
     SELECT FROM customer_identifiers i WHERE i.tenant_id = @tenant_id AND i.customer_id = counted.id LIMIT @most::bigint) AS found;
 
+-- name: CustomerIdentifiers :many
+SELECT identifier FROM customer_identifiers WHERE tenant_id = @tenant_id AND customer_id = @customer_id ORDER BY identifier;
+
 -- name: DeleteCustomer :exec
 DELETE FROM customers WHERE tenant_id = @tenant_id AND id = @id;
 

@@ -70,6 +70,12 @@ SELECT event_id, type, status, round, attempts, next_at, updated_at FROM webhook
    AND (sqlc.narg('before')::uuid IS NULL OR event_id < sqlc.narg('before'))
  ORDER BY event_id DESC LIMIT @n;
 
+-- name: DeliveriesOfEvents :many
+SELECT d.event_id, d.webhook_id, d.type, d.status, d.round, d.attempts, d.next_at, d.updated_at
+  FROM unnest(@event_ids::uuid[]) AS wanted (event_id) CROSS JOIN LATERAL (
+       SELECT * FROM webhook_deliveries x WHERE x.event_id = wanted.event_id AND x.tenant_id = @tenant_id) d
+ ORDER BY d.event_id, d.webhook_id;
+
 -- name: ListAttempts :many
 -- The newest of each delivery first.
 SELECT a.event_id, a.round, a.attempt, a.started_at, a.latency_ms, a.status_code, a.error, a.answer, a.next_at

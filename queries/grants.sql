@@ -13,6 +13,7 @@ SELECT * FROM grants
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
    AND (sqlc.narg('provider')::text IS NULL OR provider = sqlc.narg('provider'))
    AND (sqlc.narg('verb')::text IS NULL OR verb = sqlc.narg('verb'))
+   AND (sqlc.narg('customer_names')::text[] IS NULL OR customer_id = ANY (sqlc.narg('customer_names')::text[]))
    AND (sqlc.narg('usable')::boolean IS NULL OR sqlc.narg('usable') = (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
  ORDER BY id DESC
  LIMIT @most;

@@ -90,6 +90,35 @@ func (q *Queries) CustomerByIdentifier(ctx context.Context, db DBTX, arg Custome
 	return i, err
 }
 
+const CustomerIdentifiers = `-- name: CustomerIdentifiers :many
+SELECT identifier FROM customer_identifiers WHERE tenant_id = $1 AND customer_id = $2 ORDER BY identifier
+`
+
+type CustomerIdentifiersParams struct {
+	TenantID   uuid.UUID
+	CustomerID uuid.UUID
+}
+
+func (q *Queries) CustomerIdentifiers(ctx context.Context, db DBTX, arg CustomerIdentifiersParams) ([]string, error) {
+	rows, err := db.Query(ctx, CustomerIdentifiers, arg.TenantID, arg.CustomerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var identifier string
+		if err := rows.Scan(&identifier); err != nil {
+			return nil, err
+		}
+		items = append(items, identifier)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const CustomerNames = `-- name: CustomerNames :one
 SELECT customer_names($1, $2::text)::text[] AS names
 `

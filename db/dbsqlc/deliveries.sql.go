@@ -165,6 +165,58 @@ func (q *Queries) ClaimDelivery(ctx context.Context, db DBTX, arg ClaimDeliveryP
 	return i, err
 }
 
+const DeliveriesOfEvents = `-- name: DeliveriesOfEvents :many
+SELECT d.event_id, d.webhook_id, d.type, d.status, d.round, d.attempts, d.next_at, d.updated_at
+  FROM unnest($1::uuid[]) AS wanted (event_id) CROSS JOIN LATERAL (
+       SELECT event_id, webhook_id, tenant_id, type, status, round, attempts, first_at, next_at, updated_at, queue FROM webhook_deliveries x WHERE x.event_id = wanted.event_id AND x.tenant_id = $2) d
+ ORDER BY d.event_id, d.webhook_id
+`
+
+type DeliveriesOfEventsParams struct {
+	EventIds []uuid.UUID
+	TenantID uuid.UUID
+}
+
+type DeliveriesOfEventsRow struct {
+	EventID   uuid.UUID
+	WebhookID uuid.UUID
+	Type      string
+	Status    string
+	Round     int32
+	Attempts  int32
+	NextAt    *time.Time
+	UpdatedAt time.Time
+}
+
+func (q *Queries) DeliveriesOfEvents(ctx context.Context, db DBTX, arg DeliveriesOfEventsParams) ([]DeliveriesOfEventsRow, error) {
+	rows, err := db.Query(ctx, DeliveriesOfEvents, arg.EventIds, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DeliveriesOfEventsRow{}
+	for rows.Next() {
+		var i DeliveriesOfEventsRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.WebhookID,
+			&i.Type,
+			&i.Status,
+			&i.Round,
+			&i.Attempts,
+			&i.NextAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ForgetAttempts = `-- name: ForgetAttempts :execrows
 DELETE FROM webhook_attempts WHERE (event_id, webhook_id, round, attempt) IN (
     SELECT a.event_id, a.webhook_id, a.round, a.attempt FROM webhook_attempts a

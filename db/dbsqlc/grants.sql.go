@@ -154,18 +154,20 @@ SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id,
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::text IS NULL OR provider = $3)
    AND ($4::text IS NULL OR verb = $4)
-   AND ($5::boolean IS NULL OR $5 = (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
+   AND ($5::text[] IS NULL OR customer_id = ANY ($5::text[]))
+   AND ($6::boolean IS NULL OR $6 = (revoked_at IS NULL AND expires_at > now() AND uses < max_uses))
  ORDER BY id DESC
- LIMIT $6
+ LIMIT $7
 `
 
 type ListGrantsParams struct {
-	TenantID uuid.UUID
-	Before   *uuid.UUID
-	Provider *string
-	Verb     *string
-	Usable   *bool
-	Most     int32
+	TenantID      uuid.UUID
+	Before        *uuid.UUID
+	Provider      *string
+	Verb          *string
+	CustomerNames []string
+	Usable        *bool
+	Most          int32
 }
 
 func (q *Queries) ListGrants(ctx context.Context, db DBTX, arg ListGrantsParams) ([]Grant, error) {
@@ -174,6 +176,7 @@ func (q *Queries) ListGrants(ctx context.Context, db DBTX, arg ListGrantsParams)
 		arg.Before,
 		arg.Provider,
 		arg.Verb,
+		arg.CustomerNames,
 		arg.Usable,
 		arg.Most,
 	)

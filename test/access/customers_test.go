@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -96,6 +97,38 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	a := own.User.Decide(approval, "reject", map[string]string{"reason": "no"})
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 
+	var export struct {
+		Customer    struct{ ID string }
+		Identifiers []struct{ Kind, Value string }
+		Executions  []struct {
+			ExecutionID string `json:"execution_id"`
+			Args        map[string]any
+			ErasedAt    *string `json:"erased_at"`
+		}
+		Approvals, Credentials, Grants []map[string]any
+		Events                         []struct {
+			Event      map[string]any
+			Deliveries []map[string]any
+		}
+		Complete bool
+	}
+	file := own.User.Do(http.MethodGet, "/v1/customers/"+canary+"/export", nil)
+	require.Equal(t, http.StatusOK, file.Status, "%s", file.Body)
+	require.NoError(t, json.Unmarshal(file.Body, &export), "%s", file.Body)
+	require.True(t, export.Complete)
+	require.Equal(t, made.ID, export.Customer.ID)
+	require.Len(t, export.Identifiers, 3) // both ids and the address
+	require.Len(t, export.Executions, 3)
+	require.Equal(t, "held-of-the-person", export.Executions[0].ExecutionID)
+	require.Equal(t, canary, export.Executions[0].Args["subject"])
+	require.Len(t, export.Approvals, 1)
+	require.Len(t, export.Credentials, 1)
+	require.Len(t, export.Grants, 1)
+	require.NotEmpty(t, export.Events)
+	require.NotContains(t, string(file.Body), shopKey)
+	exported := own.User.Do(http.MethodGet, "/v1/audit?action=customer.exported&subject="+made.ID, nil)
+	require.Contains(t, string(exported.Body), `"customer.exported"`)
+
 	gone := own.User.Do(http.MethodDelete, "/v1/customers/"+canary, nil)
 	require.Equal(t, http.StatusOK, gone.Status, "%s", gone.Body)
 	report := own.awaitErasure(t, made.ID)
@@ -115,5 +148,5 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	again := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":create_order", "args": map[string]any{"customer_id": canary, "amount": 1, "currency": "eur"}, "execution_id": "of-the-person-0",
 	})
-	require.Contains(t, string(again.Body), `"fence_status":"cached"`)
+	require.Contains(t, string(again.Body), `"RESULT_EXPIRED"`)
 }

@@ -66,6 +66,8 @@ func probes() []probe {
 		{"POST", "/v1/customers/alpha-customer/merge", `{"customer_id":"{}"}`, true, "customer"},
 		{"DELETE", "/v1/customers/{}", "", false, "customer"},
 		{"DELETE", "/v1/customers/{}", "", true, "customer"},
+		{"GET", "/v1/customers/{}/export", "", false, "customer"},
+		{"GET", "/v1/customers/{}/export", "", true, "customer"},
 		{"GET", "/v1/customers/{}/erasure", "", false, "erasure"},
 		{"GET", "/v1/customers/{}/erasure", "", true, "erasure"},
 		{"GET", "/v1/executions?customer_id={}", "", false, "customer"},

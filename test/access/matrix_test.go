@@ -148,6 +148,7 @@ func decided() map[string]endpoint {
 		"PATCH /v1/customers/{id}":                    {fromServers, admins, "customers:manage", "/v1/customers/none", "{}", "404 CUSTOMER_NOT_FOUND"},
 		"DELETE /v1/customers/{id}":                   {fromServers, admins, "customers:manage", "/v1/customers/none", "", "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/customers/{id}/erasure":              {fromServers, anyRole, "customers:manage", "/v1/customers/none/erasure", "", "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/customers/{id}/export":               {fromServers, admins, "customers:manage", "/v1/customers/none/export", "", "404 CUSTOMER_NOT_FOUND"},
 		"POST /v1/customers/{id}/merge":               {fromServers, admins, "customers:manage", "/v1/customers/none/merge", `{"customer_id":"other"}`, "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/customers/{id}":                      {fromServers, anyRole, "", "/v1/customers/none", "", "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/audit":                               {either, admins, "audit:manage", "/v1/audit", "", "200 "},

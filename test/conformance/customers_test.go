@@ -36,10 +36,13 @@ func (j *journey) customers() {
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, ada+"/merge", object{"customer_id": "cus_ada"})
 	j.mostIdentifiers()
 
-	j.get(j.user, 404, ada+"/erasure")
 	ofAda := order("of-ada")
 	ofAda["metadata"] = object{"customer_id": "cus_ada"}
 	j.post(j.key, 200, run, ofAda)
+	j.get(j.user, 404, ada+"/erasure")
+	j.get(j.user, 200, ada+"/export")
+	j.refused(j.key, 403, "INSUFFICIENT_PERMISSIONS", http.MethodGet, ada+"/export", nil)
+	j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", http.MethodGet, customers+"/"+nobodys+"/export", nil)
 	j.call(j.user, 200, http.MethodDelete, ada, nil)
 	j.erasure = ada + "/erasure"
 	j.becomes(j.erasure, "completed")

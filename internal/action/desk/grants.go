@@ -201,6 +201,8 @@ type GrantFilter struct {
 	// Usable selects grants that can still be used (true) or that cannot (false); nil for
 	// both.
 	Usable *bool
+	// CustomerNames selects the grants for a customer by these names; nil selects all.
+	CustomerNames []string
 	Before *uuid.UUID
 	Limit  int
 }
@@ -208,7 +210,7 @@ type GrantFilter struct {
 // Grants returns the newest grants first, and whether there are more.
 func (s *Desk) Grants(ctx context.Context, tenant uuid.UUID, f GrantFilter) (page []Grant, more bool, err error) {
 	rows, err := s.q.ListGrants(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ListGrantsParams{
-		TenantID: tenant, Before: f.Before, Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), Usable: f.Usable, Most: int32(f.Limit + 1),
+		TenantID: tenant, Before: f.Before, Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), Usable: f.Usable, CustomerNames: f.CustomerNames, Most: int32(f.Limit + 1),
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("desk: grants: %w", err)

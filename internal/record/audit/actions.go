@@ -52,10 +52,11 @@ const (
 	CredentialRotated Action = "credential.rotated" //nolint:gosec // a name, no secret
 	CredentialDeleted Action = "credential.deleted" //nolint:gosec // a name, no secret
 
-	CustomerCreated Action = "customer.created"
-	CustomerUpdated Action = "customer.updated"
-	CustomerMerged  Action = "customer.merged"
-	CustomerErased  Action = "customer.erased"
+	CustomerCreated  Action = "customer.created"
+	CustomerUpdated  Action = "customer.updated"
+	CustomerMerged   Action = "customer.merged"
+	CustomerErased   Action = "customer.erased"
+	CustomerExported Action = "customer.exported"
 
 	CustomerErasureCompleted Action = "customer.erasure_completed"
 
@@ -187,6 +188,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 
 		{CustomerCreated, SubjectCustomer, "A customer was created. The details name the fields that were given, without their values.", "customer.created"},
 		{CustomerUpdated, SubjectCustomer, "A customer changed. The details name the fields that changed, without their values.", ""},
+		{CustomerExported, SubjectCustomer, "All that is stored about a customer was exported, or the export began.", ""},
 		{CustomerErased, SubjectCustomer, "A customer was erased: the record is gone, and a workflow erases what else is stored.", ""},
 		{CustomerErasureCompleted, SubjectCustomer, "All that was stored about the customer is erased. The details count it.", "customer.erased"},
 		{CustomerMerged, SubjectCustomer, "Another customer was merged into this one. The details have its id, and name the fields that changed.", "customer.merged"},

@@ -29,12 +29,14 @@ const (
 
 // Delivery is one event for one webhook.
 type Delivery struct {
-	EventID  uuid.UUID
-	Type     event.Type
-	State    flow.DeliveryState
-	Round    int
-	Attempts int        // of the round
-	NextAt   *time.Time // nil where no attempt follows
+	EventID uuid.UUID
+	// WebhookID is set by OfEvents only.
+	WebhookID uuid.UUID
+	Type      event.Type
+	State     flow.DeliveryState
+	Round     int
+	Attempts  int        // of the round
+	NextAt    *time.Time // nil where no attempt follows
 	// UpdatedAt is when the delivery changed last.
 	UpdatedAt time.Time
 	// Made are the attempts of all rounds, the newest first, at most shownAttempts.
@@ -95,6 +97,31 @@ func (s *Service) Delivery(ctx context.Context, tenant, id uuid.UUID, publicID s
 	}
 	page := []Delivery{deliveryOf(row)}
 	return page[0], s.addAttempts(ctx, tenant, id, page)
+}
+
+// OfEvents returns the deliveries of events to all webhooks of the tenant, deleted ones included, by
+// the event.
+func (s *Service) OfEvents(ctx context.Context, tenant uuid.UUID, eventIDs []uuid.UUID) (map[uuid.UUID][]Delivery, error) {
+	rows, err := s.q.DeliveriesOfEvents(ctx, s.d.DB.Tenant(tenant), dbsqlc.DeliveriesOfEventsParams{TenantID: tenant, EventIds: eventIDs})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: list deliveries of events: %w", err)
+	}
+	of := map[uuid.UUID][]Delivery{} // by webhook: so attempts are read
+	for _, r := range rows {
+		d := deliveryOf(dbsqlc.GetDeliveryRow{EventID: r.EventID, Type: r.Type, Status: r.Status, Round: r.Round, Attempts: r.Attempts, NextAt: r.NextAt, UpdatedAt: r.UpdatedAt})
+		d.WebhookID = r.WebhookID
+		of[r.WebhookID] = append(of[r.WebhookID], d)
+	}
+	out := map[uuid.UUID][]Delivery{}
+	for id, page := range of {
+		if err := s.addAttempts(ctx, tenant, id, page); err != nil {
+			return nil, err
+		}
+		for _, d := range page {
+			out[d.EventID] = append(out[d.EventID], d)
+		}
+	}
+	return out, nil
 }
 
 func deliveryOf(r dbsqlc.GetDeliveryRow) Delivery {

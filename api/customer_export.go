@@ -1,0 +1,295 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/record/event"
+	"agentruntime/internal/tenant/customer"
+)
+
+// Bounds of exports: how many a process writes at once, how long another one waits for its turn,
+// how long one may take, and how many things it reads at once.
+const (
+	exportsAtOnce = 2
+	exportWait    = 10 * time.Second
+	exportLimit   = 10 * time.Minute
+	exportPage    = 100
+)
+
+// exportCustomer writes all that is stored about a customer as one JSON document, as it is read.
+func (s *Server) exportCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	turn := time.NewTimer(exportWait)
+	defer turn.Stop()
+	select {
+	case s.exports <- struct{}{}:
+		defer func() { <-s.exports }()
+	case <-turn.C:
+		f := fault.New(fault.CodeServiceUnavailable, "Other exports are being written. Try again soon.")
+		f.Retryable, f.RetryAfter = true, exportWait
+		return wire.Reply{}, f
+	case <-ctx.Done():
+		return wire.Reply{}, context.Cause(ctx)
+	}
+	e, err := s.deps.Customers.Export(ctx, c.Actor, c.Param("id"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	h := c.ResponseHeader()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="customer-%s.json"`, e.Customer.ID))
+	h.Set("Cache-Control", "no-store")
+	ctx, cancel := context.WithTimeout(ctx, exportLimit)
+	defer cancel()
+	return wire.Reply{}, c.Stream(func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 64<<10)
+		x := customerExport{s: s, tenant: c.Actor.TenantID, e: e, out: out}
+		if err := x.write(ctx); err != nil {
+			return err
+		}
+		return out.Flush()
+	})
+}
+
+// customerExport is one export under way. Each part is read page by page. A part that fails ends
+// the document in the middle.
+type customerExport struct {
+	s      *Server
+	tenant uuid.UUID
+	e      customer.Export
+	out    *bufio.Writer
+}
+
+// exportedIdentifier is a text that names the customer.
+type exportedIdentifier struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+}
+
+// exportedEvent is an event with its deliveries to webhooks, whose bodies are the event.
+type exportedEvent struct {
+	Event      eventView          `json:"event"`
+	Deliveries []exportedDelivery `json:"deliveries"`
+}
+
+type exportedDelivery struct {
+	WebhookID uuid.UUID    `json:"webhook_id"`
+	Delivery  deliveryView `json:"delivery"`
+}
+
+func (x *customerExport) write(ctx context.Context) error {
+	identifiers := make([]exportedIdentifier, len(x.e.Identifiers))
+	for i, id := range x.e.Identifiers {
+		identifiers[i] = exportedIdentifier(id)
+	}
+	for _, part := range []struct {
+		name  string
+		write func(ctx context.Context, put func(any) error) error
+	}{
+		{"executions", x.executions}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
+	} {
+		if part.name == "executions" {
+			if err := x.head(identifiers); err != nil {
+				return err
+			}
+		}
+		if _, err := x.out.WriteString(",\n" + `"` + part.name + `":[`); err != nil {
+			return err
+		}
+		first := true
+		err := part.write(ctx, func(v any) error {
+			if !first {
+				if _, err := x.out.WriteString(",\n"); err != nil {
+					return err
+				}
+			}
+			first = false
+			return x.put(v)
+		})
+		if err != nil {
+			return fmt.Errorf("api: export %s: %w", part.name, err)
+		}
+		if _, err := x.out.WriteString("]"); err != nil {
+			return err
+		}
+	}
+	if err := x.s.deps.Customers.StillThere(ctx, x.tenant, x.e); err != nil {
+		return fmt.Errorf("api: export: the customer is gone: %w", err)
+	}
+	_, err := x.out.WriteString(",\n\"complete\":true}\n")
+	return err
+}
+
+func (x *customerExport) head(identifiers []exportedIdentifier) error {
+	if _, err := x.out.WriteString(`{"exported_at":`); err != nil {
+		return err
+	}
+	if err := x.put(x.e.At); err != nil {
+		return err
+	}
+	if _, err := x.out.WriteString(",\n\"customer\":"); err != nil {
+		return err
+	}
+	if err := x.put(viewCustomer(x.e.Customer)); err != nil {
+		return err
+	}
+	if _, err := x.out.WriteString(",\n\"identifiers\":"); err != nil {
+		return err
+	}
+	return x.put(identifiers)
+}
+
+func (x *customerExport) put(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = x.out.Write(raw)
+	return err
+}
+
+// executions are the runs that name the customer, as GET /v1/executions/{id} shows them.
+func (x *customerExport) executions(ctx context.Context, put func(any) error) error {
+	who := actor.SystemOf(x.tenant)
+	f := run.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
+	for {
+		page, more, err := x.s.deps.Runs.List(ctx, who, f)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if err := x.execution(ctx, who, r.ExecutionID, put); err != nil {
+				return err
+			}
+			f.Before = &r.ID
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// execution writes one run. It gives the room for large texts back before the next one.
+func (x *customerExport) execution(ctx context.Context, who actor.Actor, id string, put func(any) error) error {
+	free := func() {}
+	defer func() { free() }()
+	room := func(ctx context.Context, _ string, size int) error {
+		leave, err := x.s.answers.TakeSome(ctx, x.tenant.String(), "", (size+bodyUnit-1)/bodyUnit)
+		if err == nil {
+			free = leave
+		}
+		return err
+	}
+	r, err := x.s.deps.Runs.Get(run.WithRoom(ctx, room), who, id)
+	if err != nil {
+		return err
+	}
+	return put(x.s.detail(ctx, r))
+}
+
+func (x *customerExport) approvals(ctx context.Context, put func(any) error) error {
+	f := desk.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
+	for {
+		page, more, err := x.s.deps.Approvals.List(ctx, x.tenant, f)
+		if err != nil {
+			return err
+		}
+		for _, a := range page {
+			d, err := x.s.deps.Approvals.Get(ctx, x.tenant, a.ID)
+			if err != nil {
+				return err
+			}
+			if err := put(detailApproval(d)); err != nil {
+				return err
+			}
+			f.Before = a.ID
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (x *customerExport) events(ctx context.Context, put func(any) error) error {
+	for _, name := range x.e.Names {
+		f, at := event.Filter{CustomerID: name, To: &x.e.At}, event.Place{}
+		for more := true; more; {
+			var page []event.Stored
+			var err error
+			if page, more, err = x.s.deps.Events.After(ctx, x.tenant, f, at, exportPage); err != nil {
+				return err
+			}
+			ids := make([]uuid.UUID, len(page))
+			for i, e := range page {
+				ids[i], at = e.ID, e.Place
+			}
+			deliveries, err := x.s.deps.Webhooks.OfEvents(ctx, x.tenant, ids)
+			if err != nil {
+				return err
+			}
+			for _, e := range page {
+				out := exportedEvent{Event: eventView{e}, Deliveries: []exportedDelivery{}}
+				for _, d := range deliveries[e.ID] {
+					out.Deliveries = append(out.Deliveries, exportedDelivery{d.WebhookID, viewDelivery(d)})
+				}
+				if err := put(out); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// credentials are the customer's own, without their secrets.
+func (x *customerExport) credentials(ctx context.Context, put func(any) error) error {
+	f := vault.Filter{CustomerID: x.e.Customer.ID.String(), Limit: exportPage}
+	for {
+		page, more, err := x.s.deps.Credentials.List(ctx, x.tenant, f)
+		if err != nil {
+			return err
+		}
+		for _, one := range page {
+			if err := put(viewCredential(one)); err != nil {
+				return err
+			}
+			f.Before = one.ID
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (x *customerExport) grants(ctx context.Context, put func(any) error) error {
+	f := desk.GrantFilter{CustomerNames: slices.Clone(x.e.Names), Limit: exportPage}
+	for {
+		page, more, err := x.s.deps.Approvals.Grants(ctx, x.tenant, f)
+		if err != nil {
+			return err
+		}
+		for _, g := range page {
+			if err := put(x.s.viewGrant(g)); err != nil {
+				return err
+			}
+			f.Before = &g.ID
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
