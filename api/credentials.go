@@ -20,7 +20,7 @@ type Credentials interface {
 	Get(ctx context.Context, tenant, id uuid.UUID) (vault.Credential, error)
 	List(ctx context.Context, tenant uuid.UUID, f vault.Filter) (page []vault.Credential, more bool, err error)
 	Update(ctx context.Context, who actor.Actor, id uuid.UUID, p vault.Patch) (vault.Credential, error)
-	Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (vault.Credential, error)
+	Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage, expires *time.Time) (vault.Credential, error)
 	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[vault.Credential]) error
 	Validate(ctx context.Context, tenant, id uuid.UUID) (c vault.Credential, usable bool, err error)
 }
@@ -41,6 +41,7 @@ type credentialView struct {
 	UpdatedAt    time.Time       `json:"updated_at"`
 	LastUsedAt   *time.Time      `json:"last_used_at"`
 	RotatedAt    *time.Time      `json:"rotated_at"`
+	ExpiresAt    *time.Time      `json:"expires_at"`
 
 	repeatMark
 }
@@ -49,7 +50,7 @@ func viewCredential(c vault.Credential) credentialView {
 	v := credentialView{
 		ID: c.ID, Provider: c.Provider, Type: c.Type, Label: c.Label, AllowedHosts: wire.Array(c.AllowedHosts), Status: c.Status,
 		Version: c.Version, CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
-		LastUsedAt: c.LastUsedAt, RotatedAt: c.RotatedAt,
+		LastUsedAt: c.LastUsedAt, RotatedAt: c.RotatedAt, ExpiresAt: c.ExpiresAt,
 	}
 	if c.CustomerID != "" {
 		v.CustomerID = &c.CustomerID
@@ -76,6 +77,16 @@ type credentialBody struct {
 	Origin       *string         `json:"origin"`
 	AllowedHosts []string        `json:"allowed_hosts"`
 	Data         json.RawMessage `json:"data"`
+	ExpiresAt    *string         `json:"expires_at"`
+}
+
+// optionalTime reads a time that may be left out.
+func optionalTime(v *wire.Validation, path string, text *string) *time.Time {
+	if text == nil {
+		return nil
+	}
+	at := v.Time(path, text).UTC().Truncate(time.Microsecond)
+	return &at
 }
 
 func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -87,7 +98,7 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	n := vault.New{
 		Provider: v.Text("/provider", b.Provider, 255), Type: v.Text("/type", b.Type, 255), Label: v.OptionalText("/label", b.Label, 0, 255),
 		CustomerID: v.OptionalID("/customer_id", b.CustomerID), Origin: v.OptionalText("/origin", b.Origin, 1, 300),
-		AllowedHosts: b.AllowedHosts, Data: b.Data,
+		AllowedHosts: b.AllowedHosts, Data: b.Data, ExpiresAt: optionalTime(&v, "/expires_at", b.ExpiresAt),
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
@@ -142,6 +153,8 @@ type credentialPatch struct {
 	Origin       *string   `json:"origin"`
 	AllowedHosts *[]string `json:"allowed_hosts"`
 	Status       *string   `json:"status"`
+	// null differs from absent: the credential no longer expires.
+	ExpiresAt json.RawMessage `json:"expires_at"`
 }
 
 func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -149,9 +162,20 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), vault.Patch{
-		Label: b.Label, Origin: b.Origin, AllowedHosts: b.AllowedHosts, Status: b.Status, Expect: wire.Expect(c, credentialTag),
-	})
+	p := vault.Patch{Label: b.Label, Origin: b.Origin, AllowedHosts: b.AllowedHosts, Status: b.Status, Expect: wire.Expect(c, credentialTag)}
+	if len(b.ExpiresAt) > 0 {
+		var v wire.Validation
+		var text *string
+		if json.Unmarshal(b.ExpiresAt, &text) != nil {
+			v.Add("/expires_at", "type", "expires_at is a time, or null.")
+		}
+		at := optionalTime(&v, "/expires_at", text)
+		if err := v.Err(); err != nil {
+			return wire.Reply{}, err
+		}
+		p.ExpiresAt = &at
+	}
+	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), p)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -182,7 +206,8 @@ func (s *Server) validateCredential(ctx context.Context, c *wire.Call) (wire.Rep
 }
 
 type rotation struct {
-	Data json.RawMessage `json:"data"`
+	Data      json.RawMessage `json:"data"`
+	ExpiresAt *string         `json:"expires_at"`
 }
 
 func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -195,10 +220,11 @@ func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply
 		v.Add("/data", "required", "data is required.")
 	}
 	data := v.Object("/data", b.Data, false) // its members depend on the stored type
+	expires := optionalTime(&v, "/expires_at", b.ExpiresAt)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor, c.ID(), data)
+	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor, c.ID(), data, expires)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -292,4 +292,3 @@ func (x *customerExport) grants(ctx context.Context, put func(any) error) error 
 		}
 	}
 }
-

@@ -178,7 +178,7 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodPatch, "/v1/credentials/{id}", takesKeyOrJWT, admins(), bodyManagement, s.patchCredential, auth.PermCredentialsManage},
 		{http.MethodDelete, "/v1/credentials/{id}", takesKeyOrJWT, admins(), 0, s.deleteCredential, auth.PermCredentialsManage},
 		{http.MethodPost, "/v1/credentials/{id}/validate", takesKeyOrJWT, admins(), 0, s.validateCredential, auth.PermCredentialsManage},
-		{http.MethodPost, "/v1/credentials/{id}/rotate", takesKeyOrJWT, admins(), bodyManagement, s.rotateCredential, auth.PermCredentialsManage},
+		{http.MethodPost, "/v1/credentials/{id}/rotate", takesKeyOrJWT, admins(), bodyManagement, repeatable[credentialView](s, s.rotateCredential, s.getCredential, "id"), auth.PermCredentialsManage},
 	}
 }
 

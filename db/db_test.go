@@ -109,6 +109,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"users.invited":                    "the user whose invitation a caller presents",
 		"users.invited_by_mail":            "the user whose invitation a caller presents",
 		"users.presented":                  "the user whose address a caller presents",
+		"credentials.credentials_notice":   "the job that tells of those that expire",
 		"credentials.credentials_rewrap":   "the operator's command that wraps keys again",
 		"tenant_keys.tenant_keys_rewrap":   "the operator's command that wraps keys again",
 		"audit_records.audit_records_seal": "the sealer reads which tenants have new records",

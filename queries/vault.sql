@@ -1,8 +1,8 @@
 -- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at)
+                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @origin, @allowed_hosts, 'active', @version,
-        @kek_id, @wrapped_key, @ciphertext, true, @created_by, @created_at, @created_at);
+        @kek_id, @wrapped_key, @ciphertext, true, @created_by, @created_at, @created_at, sqlc.narg('expires_at'), sqlc.narg('notice_at'));
 
 -- The base URL of the provider that a call of the tenant would go to: its own, otherwise the
 -- platform's, which the tenant may have yet to enable. No row where there is neither.
@@ -28,7 +28,7 @@ SELECT * FROM credentials WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 -- The caller asks for one row more than the page, to know whether there are more.
 -- name: ListCredentials :many
 SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-       created_by, created_at, updated_at, last_used_at, rotated_at
+       created_by, created_at, updated_at, last_used_at, rotated_at, expires_at
   FROM credentials
  WHERE tenant_id = @tenant_id
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
@@ -38,13 +38,15 @@ SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, ve
  ORDER BY id DESC
  LIMIT @n;
 
--- Fields that are null stay as they are.
+-- Fields that are null stay as they are. @ends says that there is a new end, or none any more.
 -- name: PatchCredential :one
 UPDATE credentials
    SET label = coalesce(sqlc.narg('label'), label),
        origin = coalesce(sqlc.narg('origin'), origin),
        allowed_hosts = coalesce(sqlc.narg('allowed_hosts')::text[], allowed_hosts),
-       status = coalesce(sqlc.narg('status'), status),
+       status = coalesce(sqlc.narg('status'), CASE WHEN @ends::boolean AND status = 'expired' THEN 'active' ELSE status END),
+       expires_at = CASE WHEN @ends THEN sqlc.narg('expires_at') ELSE expires_at END,
+       notice_at = CASE WHEN @ends THEN sqlc.narg('notice_at') ELSE notice_at END,
        updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id
 RETURNING *;
@@ -54,6 +56,7 @@ RETURNING *;
 UPDATE credentials
    SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
+       expires_at = sqlc.narg('expires_at'), notice_at = sqlc.narg('notice_at'),
        rotated_at = @now, updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id AND version = @version
 RETURNING *;
@@ -112,3 +115,14 @@ SELECT id FROM credentials
  WHERE tenant_id = @tenant_id AND customer_id = ANY (@names::text[]) AND created_at < @before::timestamptz
  ORDER BY id
  LIMIT @most;
+
+-- Across tenants, under the sweep setting.
+-- name: CredentialsToTell :many
+SELECT id, tenant_id FROM credentials WHERE notice_at <= @now::timestamptz ORDER BY notice_at LIMIT @most;
+
+-- A credential that is revoked stays so.
+-- name: NoteExpiry :exec
+UPDATE credentials SET notice_at = sqlc.narg('notice_at'),
+       status = CASE WHEN @expired::boolean AND status = 'active' THEN 'expired' ELSE status END,
+       updated_at = CASE WHEN @expired AND status = 'active' THEN @now::timestamptz ELSE updated_at END
+ WHERE tenant_id = @tenant_id AND id = @id;

@@ -209,6 +209,8 @@ type Credential struct {
 	RotatedAt    *time.Time
 	Origin       *string
 	Digested     bool
+	ExpiresAt    *time.Time
+	NoticeAt     *time.Time
 }
 
 type CredentialDigest struct {

@@ -127,6 +127,41 @@ func (q *Queries) CredentialsToRewrap(ctx context.Context, db DBTX, arg Credenti
 	return items, nil
 }
 
+const CredentialsToTell = `-- name: CredentialsToTell :many
+SELECT id, tenant_id FROM credentials WHERE notice_at <= $1::timestamptz ORDER BY notice_at LIMIT $2
+`
+
+type CredentialsToTellParams struct {
+	Now  time.Time
+	Most int32
+}
+
+type CredentialsToTellRow struct {
+	ID       uuid.UUID
+	TenantID uuid.UUID
+}
+
+// Across tenants, under the sweep setting.
+func (q *Queries) CredentialsToTell(ctx context.Context, db DBTX, arg CredentialsToTellParams) ([]CredentialsToTellRow, error) {
+	rows, err := db.Query(ctx, CredentialsToTell, arg.Now, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CredentialsToTellRow{}
+	for rows.Next() {
+		var i CredentialsToTellRow
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DeleteCredential = `-- name: DeleteCredential :execrows
 DELETE FROM credentials WHERE tenant_id = $1 AND id = $2
 `
@@ -159,7 +194,7 @@ func (q *Queries) DeleteDigests(ctx context.Context, db DBTX, arg DeleteDigestsP
 }
 
 const GetCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested FROM credentials WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at FROM credentials WHERE tenant_id = $1 AND id = $2
 `
 
 type GetCredentialParams struct {
@@ -190,15 +225,17 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 		&i.RotatedAt,
 		&i.Origin,
 		&i.Digested,
+		&i.ExpiresAt,
+		&i.NoticeAt,
 	)
 	return i, err
 }
 
 const InsertCredential = `-- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at)
+                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9,
-        $10, $11, $12, true, $13, $14, $14)
+        $10, $11, $12, true, $13, $14, $14, $15, $16)
 `
 
 type InsertCredentialParams struct {
@@ -216,6 +253,8 @@ type InsertCredentialParams struct {
 	Ciphertext   []byte
 	CreatedBy    string
 	CreatedAt    time.Time
+	ExpiresAt    *time.Time
+	NoticeAt     *time.Time
 }
 
 func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCredentialParams) error {
@@ -234,6 +273,8 @@ func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCrede
 		arg.Ciphertext,
 		arg.CreatedBy,
 		arg.CreatedAt,
+		arg.ExpiresAt,
+		arg.NoticeAt,
 	)
 	return err
 }
@@ -257,7 +298,7 @@ func (q *Queries) InsertDigests(ctx context.Context, db DBTX, arg InsertDigestsP
 
 const ListCredentials = `-- name: ListCredentials :many
 SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-       created_by, created_at, updated_at, last_used_at, rotated_at
+       created_by, created_at, updated_at, last_used_at, rotated_at, expires_at
   FROM credentials
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
@@ -292,6 +333,7 @@ type ListCredentialsRow struct {
 	UpdatedAt    time.Time
 	LastUsedAt   *time.Time
 	RotatedAt    *time.Time
+	ExpiresAt    *time.Time
 }
 
 // The caller asks for one row more than the page, to know whether there are more.
@@ -326,6 +368,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 			&i.UpdatedAt,
 			&i.LastUsedAt,
 			&i.RotatedAt,
+			&i.ExpiresAt,
 		); err != nil {
 			return nil, err
 		}
@@ -338,7 +381,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 }
 
 const LockCredential = `-- name: LockCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockCredentialParams struct {
@@ -369,6 +412,8 @@ func (q *Queries) LockCredential(ctx context.Context, db DBTX, arg LockCredentia
 		&i.RotatedAt,
 		&i.Origin,
 		&i.Digested,
+		&i.ExpiresAt,
+		&i.NoticeAt,
 	)
 	return i, err
 }
@@ -469,6 +514,33 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 	return i, err
 }
 
+const NoteExpiry = `-- name: NoteExpiry :exec
+UPDATE credentials SET notice_at = $1,
+       status = CASE WHEN $2::boolean AND status = 'active' THEN 'expired' ELSE status END,
+       updated_at = CASE WHEN $2 AND status = 'active' THEN $3::timestamptz ELSE updated_at END
+ WHERE tenant_id = $4 AND id = $5
+`
+
+type NoteExpiryParams struct {
+	NoticeAt *time.Time
+	Expired  bool
+	Now      time.Time
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// A credential that is revoked stays so.
+func (q *Queries) NoteExpiry(ctx context.Context, db DBTX, arg NoteExpiryParams) error {
+	_, err := db.Exec(ctx, NoteExpiry,
+		arg.NoticeAt,
+		arg.Expired,
+		arg.Now,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
 const OwnDigests = `-- name: OwnDigests :many
 SELECT DISTINCT found.digest FROM unnest($1::bytea[]) AS wanted (digest) CROSS JOIN LATERAL (
     SELECT d.digest FROM credential_digests d WHERE d.tenant_id = $2 AND d.digest = wanted.digest LIMIT 1) found
@@ -507,10 +579,12 @@ UPDATE credentials
    SET label = coalesce($1, label),
        origin = coalesce($2, origin),
        allowed_hosts = coalesce($3::text[], allowed_hosts),
-       status = coalesce($4, status),
-       updated_at = $5
- WHERE tenant_id = $6 AND id = $7
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested
+       status = coalesce($4, CASE WHEN $5::boolean AND status = 'expired' THEN 'active' ELSE status END),
+       expires_at = CASE WHEN $5 THEN $6 ELSE expires_at END,
+       notice_at = CASE WHEN $5 THEN $7 ELSE notice_at END,
+       updated_at = $8
+ WHERE tenant_id = $9 AND id = $10
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at
 `
 
 type PatchCredentialParams struct {
@@ -518,18 +592,24 @@ type PatchCredentialParams struct {
 	Origin       *string
 	AllowedHosts []string
 	Status       *string
+	Ends         bool
+	ExpiresAt    *time.Time
+	NoticeAt     *time.Time
 	Now          time.Time
 	TenantID     uuid.UUID
 	ID           uuid.UUID
 }
 
-// Fields that are null stay as they are.
+// Fields that are null stay as they are. @ends says that there is a new end, or none any more.
 func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredentialParams) (Credential, error) {
 	row := db.QueryRow(ctx, PatchCredential,
 		arg.Label,
 		arg.Origin,
 		arg.AllowedHosts,
 		arg.Status,
+		arg.Ends,
+		arg.ExpiresAt,
+		arg.NoticeAt,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -555,6 +635,8 @@ func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredent
 		&i.RotatedAt,
 		&i.Origin,
 		&i.Digested,
+		&i.ExpiresAt,
+		&i.NoticeAt,
 	)
 	return i, err
 }
@@ -626,15 +708,18 @@ const RotateCredential = `-- name: RotateCredential :one
 UPDATE credentials
    SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
-       rotated_at = $4, updated_at = $4
- WHERE tenant_id = $5 AND id = $6 AND version = $7
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested
+       expires_at = $4, notice_at = $5,
+       rotated_at = $6, updated_at = $6
+ WHERE tenant_id = $7 AND id = $8 AND version = $9
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at
 `
 
 type RotateCredentialParams struct {
 	KekID      string
 	WrappedKey []byte
 	Ciphertext []byte
+	ExpiresAt  *time.Time
+	NoticeAt   *time.Time
 	Now        *time.Time
 	TenantID   uuid.UUID
 	ID         uuid.UUID
@@ -647,6 +732,8 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		arg.KekID,
 		arg.WrappedKey,
 		arg.Ciphertext,
+		arg.ExpiresAt,
+		arg.NoticeAt,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -673,6 +760,8 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		&i.RotatedAt,
 		&i.Origin,
 		&i.Digested,
+		&i.ExpiresAt,
+		&i.NoticeAt,
 	)
 	return i, err
 }

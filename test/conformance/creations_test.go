@@ -44,12 +44,16 @@ func (j *journey) creations() {
 		j.post(j.user, 200, path, c.of("one"), header)
 		j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, path, c.of("two"), header)
 		j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, path, c.of("one"), "Idempotency-Key: a b")
-		if renew := map[string]string{"/v1/users": "/invite", "/v1/api-keys": "/rotate", webhooks: "/rotate-secret"}[path]; renew != "" {
+		if renew := map[string]string{"/v1/users": "/invite", "/v1/api-keys": "/rotate", webhooks: "/rotate-secret", "/v1/credentials": "/rotate"}[path]; renew != "" {
 			renew = made.Header.Get("Location") + renew
-			j.post(j.user, 200, renew, nil, header)
-			j.post(j.user, 200, renew, nil, header)
-			j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, renew, nil, "Idempotency-Key: a b")
-			if other := map[string]object{"/v1/api-keys": {"overlap_seconds": 1}, webhooks: {"secret": "of-our-own"}}[path]; other != nil {
+			var with any
+			if path == "/v1/credentials" {
+				with = object{"data": object{"token": "u"}}
+			}
+			j.post(j.user, 200, renew, with, header)
+			j.post(j.user, 200, renew, with, header)
+			j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, renew, with, "Idempotency-Key: a b")
+			if other := map[string]object{"/v1/api-keys": {"overlap_seconds": 1}, webhooks: {"secret": "of-our-own"}, "/v1/credentials": {"data": object{"token": "v"}}}[path]; other != nil {
 				j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, renew, other, header)
 			}
 		}

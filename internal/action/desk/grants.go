@@ -203,8 +203,8 @@ type GrantFilter struct {
 	Usable *bool
 	// CustomerNames selects the grants for a customer by these names; nil selects all.
 	CustomerNames []string
-	Before *uuid.UUID
-	Limit  int
+	Before        *uuid.UUID
+	Limit         int
 }
 
 // Grants returns the newest grants first, and whether there are more.

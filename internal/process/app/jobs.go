@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
@@ -34,6 +35,7 @@ func (a *App) workerJobs() []job {
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},
+		{"tell of credentials that expire", vault.NoticeEvery, a.vault.TellOfExpiry},
 		{"forget idempotency keys", idempotency.ForgetEvery, func(ctx context.Context) error { return idempotency.Forget(ctx, a.pool, time.Now()) }},
 		{"forget events", event.ForgetEvery, func(ctx context.Context) error { return event.Forget(ctx, a.pool, time.Now()) }},
 		{"forget counters of requests", limits.ForgetEvery, a.limits.Forget},

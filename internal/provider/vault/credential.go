@@ -45,6 +45,8 @@ type Credential struct {
 	UpdatedAt    time.Time
 	LastUsedAt   *time.Time
 	RotatedAt    *time.Time
+	// ExpiresAt is when the provider ends it, as its owner said; nil: never.
+	ExpiresAt *time.Time
 }
 
 // New is a credential to store.
@@ -56,6 +58,7 @@ type New struct {
 	Origin       string // "" takes that of the provider's base URL
 	AllowedHosts []string
 	Data         json.RawMessage // one object with exactly the fields of the type
+	ExpiresAt    *time.Time      // nil: never
 }
 
 // Patch changes what is not nil.
@@ -64,6 +67,8 @@ type Patch struct {
 	Origin       *string
 	AllowedHosts *[]string
 	Status       *string // active or revoked, read without regard to case
+	// ExpiresAt is a new end, and nil in it none any more. An expired credential is active again.
+	ExpiresAt **time.Time
 	// Expect is asked about the credential before the change.
 	Expect fault.Expect[Credential]
 }

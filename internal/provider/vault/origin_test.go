@@ -65,7 +65,7 @@ func TestCredentialStaysWhereItIsBound(t *testing.T) {
 	r.provider(t, r.tenant, "shop", "https://api.shop.test/v1")
 	c := r.create(t, vault.New{})
 	r.provider(t, r.tenant, "shop", "https://evil.test/v1")
-	_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(`{"key":"k2"}`))
+	_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(`{"key":"k2"}`), nil)
 	require.NoError(t, err)
 	require.NoError(t, r.bind(t, r.tenant, "shop", "https://evil.test/v1"))
 

@@ -35,7 +35,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	label, status := "other", "revoked"
 	_, err = r.Update(ctx, who, c.ID, vault.Patch{Label: &label, Status: &status})
 	require.NoError(t, err)
-	_, err = r.Rotate(ctx, who, c.ID, data)
+	_, err = r.Rotate(ctx, who, c.ID, data, nil)
 	require.NoError(t, err)
 	require.NoError(t, r.Delete(ctx, who, c.ID, nil))
 	line := func(action, provider, details string) string {
@@ -52,7 +52,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	// What is refused is no change.
 	_, err = r.Update(ctx, who, uuid.New(), vault.Patch{Label: &label})
 	requireCode(t, err, fault.CodeCredentialNotFound)
-	_, err = r.Rotate(ctx, who, c.ID, data)
+	_, err = r.Rotate(ctx, who, c.ID, data, nil)
 	requireCode(t, err, fault.CodeCredentialNotFound)
 	requireCode(t, r.Delete(ctx, who, c.ID, nil), fault.CodeCredentialNotFound)
 	require.Equal(t, want, r.records(t))
@@ -78,7 +78,7 @@ func TestNoChangeWithoutItsRecord(t *testing.T) {
 			_, err := r.Update(t.Context(), by(r.tenant), c.ID, vault.Patch{Label: &label})
 			return err
 		},
-		"rotate": func() error { _, err := r.Rotate(t.Context(), by(r.tenant), c.ID, data); return err },
+		"rotate": func() error { _, err := r.Rotate(t.Context(), by(r.tenant), c.ID, data, nil); return err },
 		"delete": func() error { return r.Delete(t.Context(), by(r.tenant), c.ID, nil) },
 	} {
 		require.ErrorContains(t, change(), "no_room", name)

@@ -74,6 +74,9 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	if err != nil {
 		return Credential{}, err
 	}
+	if err := checkExpiry(n.ExpiresAt, v.now()); err != nil {
+		return Credential{}, err
+	}
 	to, err := v.newReach(ctx, who, n, p.hosts)
 	if err != nil {
 		return Credential{}, err
@@ -85,7 +88,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	c := Credential{
 		ID: id, Provider: n.Provider, Type: p.secret.Kind(), Label: n.Label, CustomerID: n.CustomerID,
 		Origin: to.origin, AllowedHosts: to.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
-		CreatedAt: v.now(),
+		CreatedAt: v.now(), ExpiresAt: n.ExpiresAt,
 	}
 	c.UpdatedAt = c.CreatedAt
 	e, err := v.sealSecret(ctx, who.TenantID, id, 1, p.secret)
@@ -97,7 +100,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
 		ID: id, TenantID: who.TenantID, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
 		Origin: db.Optional(c.Origin), AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
-		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt,
+		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt, NoticeAt: nextNotice(c.ExpiresAt, c.CreatedAt),
 	})
 	if err := v.queueDigests(ctx, b, who.TenantID, id, p.secret); err != nil {
 		return Credential{}, err
@@ -150,7 +153,7 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 		page[i] = Credential{
 			ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 			Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
-			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
+			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt), ExpiresAt: db.UTC(r.ExpiresAt),
 		}
 	}
 	return page, more, nil
@@ -239,6 +242,12 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 		}
 		arg.Status = db.Optional(string(s))
 	}
+	if p.ExpiresAt != nil {
+		if err := checkExpiry(*p.ExpiresAt, arg.Now); err != nil {
+			return Credential{}, err
+		}
+		arg.Ends, arg.ExpiresAt, arg.NoticeAt = true, *p.ExpiresAt, nextNotice(*p.ExpiresAt, arg.Now)
+	}
 	var c Credential
 	err := v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		old, err := v.q.LockCredential(ctx, tx, dbsqlc.LockCredentialParams{TenantID: who.TenantID, ID: id})
@@ -247,6 +256,9 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 		}
 		if err == nil {
 			err = widens(who, old, arg)
+		}
+		if err == nil && p.Status != nil && !arg.Ends && *arg.Status == string(StatusActive) {
+			err = checkRevived(old, arg.Now)
 		}
 		var row dbsqlc.Credential
 		if err == nil {
@@ -299,6 +311,10 @@ func (p Patch) details(old, c Credential) map[string]any {
 		fields = append(fields, "allowed_hosts")
 		out["allowed_hosts_before"], out["allowed_hosts"] = old.AllowedHosts, c.AllowedHosts
 	}
+	if p.ExpiresAt != nil {
+		fields = append(fields, "expires_at")
+		out["expires_at"] = c.ExpiresAt
+	}
 	if p.Status != nil {
 		fields = append(fields, "status")
 		out["status"] = c.Status
@@ -308,8 +324,12 @@ func (p Patch) details(old, c Credential) map[string]any {
 }
 
 // Rotate replaces the secret by data of the same type and counts the version up.
-// The old secret is gone, and the origin stays. Of two rotations at once, one is CONFLICT.
-func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage) (Credential, error) {
+// The old secret is gone, and the origin stays; expires is the new end, nil for none. Of two
+// rotations at once, one is CONFLICT.
+func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data json.RawMessage, expires *time.Time) (Credential, error) {
+	if err := checkExpiry(expires, v.now()); err != nil {
+		return Credential{}, err
+	}
 	old, err := v.get(ctx, who.TenantID, id)
 	if err != nil {
 		return Credential{}, err
@@ -329,7 +349,11 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 	}
 	var rotated Credential
 	err = v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		if err := idempotency.Write(ctx, tx, id.String()); err != nil {
+			return err
+		}
 		row, err := v.q.RotateCredential(ctx, tx, dbsqlc.RotateCredentialParams{
+			ExpiresAt: expires, NoticeAt: nextNotice(expires, now),
 			TenantID: who.TenantID, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
 		})
 		switch {
@@ -409,6 +433,6 @@ func shown(r dbsqlc.Credential) Credential {
 	return Credential{
 		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 		Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
-		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt),
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt), ExpiresAt: db.UTC(r.ExpiresAt),
 	}
 }

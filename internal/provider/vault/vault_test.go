@@ -54,6 +54,15 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// another is the vault of a second process.
+func (r *rig) another() (*vault.Vault, error) {
+	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	if err != nil {
+		return nil, err
+	}
+	return vault.Open(vault.Deps{DB: r.db.Pool, KMS: kms, CheckURL: r.checkURL, Now: func() time.Time { return r.clock }})
+}
+
 // bind is Bind by a user in a transaction of its own.
 func (r *rig) bind(t *testing.T, tenant uuid.UUID, provider, baseURL string) error {
 	t.Helper()
@@ -165,7 +174,7 @@ func TestRotate(t *testing.T) {
 	before, err := r.newest(t, "")
 	require.NoError(t, err)
 
-	got, err := r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"key":"second"}`))
+	got, err := r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"key":"second"}`), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Version)
 	require.Equal(t, c.CreatedAt, got.CreatedAt)
@@ -183,9 +192,9 @@ func TestRotate(t *testing.T) {
 	_, err = r.Resolve(ctx, r.tenant, before)
 	require.Error(t, err)
 
-	_, err = r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"token":"other type"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), c.ID, json.RawMessage(`{"token":"other type"}`), nil)
 	requireCode(t, err, fault.CodeValidation)
-	_, err = r.Rotate(ctx, by(r.tenant), uuid.New(), json.RawMessage(`{"key":"k"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), uuid.New(), json.RawMessage(`{"key":"k"}`), nil)
 	requireCode(t, err, fault.CodeCredentialNotFound)
 }
 
@@ -198,7 +207,7 @@ func TestRotationsAtOnceNeverMixVersions(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range racers {
 		wg.Go(func() {
-			_, errs[i] = r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(fmt.Sprintf(`{"key":"k%d"}`, i)))
+			_, errs[i] = r.Rotate(t.Context(), by(r.tenant), c.ID, json.RawMessage(fmt.Sprintf(`{"key":"k%d"}`, i)), nil)
 		})
 	}
 	wg.Wait()
@@ -263,7 +272,7 @@ func TestNewest(t *testing.T) {
 	requireCode(t, err, fault.CodeCredentialExpired)
 
 	// New data is what an expired credential waits for.
-	_, err = r.Rotate(ctx, by(r.tenant), first.ID, json.RawMessage(`{"key":"fresh"}`))
+	_, err = r.Rotate(ctx, by(r.tenant), first.ID, json.RawMessage(`{"key":"fresh"}`), nil)
 	require.NoError(t, err)
 	use("", first.ID)
 }
@@ -283,7 +292,7 @@ func TestRowsNeverCrossTenants(t *testing.T) {
 		require.Equal(t, unknown, err)
 		_, err = r.Update(ctx, by(r.other), c.ID, vault.Patch{Label: new("x")})
 		requireCode(t, err, fault.CodeCredentialNotFound)
-		_, err = r.Rotate(ctx, by(r.other), c.ID, json.RawMessage(`{"key":"k"}`))
+		_, err = r.Rotate(ctx, by(r.other), c.ID, json.RawMessage(`{"key":"k"}`), nil)
 		requireCode(t, err, fault.CodeCredentialNotFound)
 		_, _, err = r.Validate(ctx, r.other, c.ID)
 		requireCode(t, err, fault.CodeCredentialNotFound)
@@ -336,7 +345,7 @@ func TestNothingReadableInTheDatabase(t *testing.T) {
 		{Type: "custom_header", Data: json.RawMessage(`{"headers":{"X-Key":"` + canary + `"}}`)},
 	} {
 		c := r.create(t, n)
-		_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, n.Data)
+		_, err := r.Rotate(t.Context(), by(r.tenant), c.ID, n.Data, nil)
 		require.NoError(t, err)
 		shown, err := r.Get(t.Context(), r.tenant, c.ID)
 		require.NoError(t, err)

@@ -63,6 +63,12 @@ func Types() []Spec {
 		{CustomerCreated, "A customer was created.", Event{About: About{CustomerID: customer}, Body: NewCustomer{Fields: []string{"email", "name"}}}},
 		{CustomerErased, "All that was stored about a customer is erased, but for masked audit records.", Event{About: About{CustomerID: customer}, Body: ErasedCustomer{Erased: []ErasedKind{{"executions", 3}, {"credentials", 1}}}}},
 		{CustomerMerged, "A customer was merged into another one, which the event is about.", Event{About: About{CustomerID: customer}, Body: MergedCustomer{MergedID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a93"}}},
+		{CredentialExpiring, "A credential expires soon. Told 7 days before and 1 day before, once each.", Event{Body: Expiring{Expiry{
+			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: "bearer", Label: "Shop, live", ExpiresAt: until,
+		}}}},
+		{CredentialExpired, "A credential has expired. No call uses it from then on: a call that needs it is `CREDENTIAL_EXPIRED`.", Event{Body: ExpiredCredential{Expiry{
+			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: "bearer", Label: "Shop, live", ExpiresAt: until,
+		}}}},
 		{KeyRevoked, "An API key was revoked.", Event{Body: Revoked{APIKeyID: key, RevokedBy: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},
 		{LimitExceeded, "A request was refused because a window of the tenant's rate limits is full. Once for each window.", Event{Body: Exceeded{
 			Window: "minute", Callers: "keys", Limit: 600, ResetsAt: until,
