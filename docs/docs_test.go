@@ -25,7 +25,7 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions|TestEventsPageListsTheTableOfTypes . -update
+//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions|TestEventsPageListsTheTableOfTypes|TestMapFormatPageListsTheSchema . -update
 
 var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
 

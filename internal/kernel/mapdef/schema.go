@@ -2,6 +2,7 @@ package mapdef
 
 import (
 	"encoding/json"
+	"slices"
 
 	"agentruntime/internal/kernel/exactjson"
 )
@@ -25,7 +26,7 @@ func Schema(id string) json.RawMessage {
 	}
 	defs = append(defs, member{"step", members{{"type", "object"}, {"required", []string{"id", "type"}}, {"oneOf", anyOf}}})
 	for _, t := range Types() {
-		step := objectSchema(append(stepFieldsOf(t), t.fields()...))
+		step := objectSchema(t.allFields())
 		if t == TypeWait {
 			step = append(step, member{"oneOf", []members{
 				{{"required", []string{"for"}}}, {{"required", []string{"until"}}}, {{"required", []string{"event"}}},
@@ -42,15 +43,19 @@ func Schema(id string) json.RawMessage {
 	return raw
 }
 
-// stepFieldsOf returns the members that all steps have, with the type fixed.
-func stepFieldsOf(t Type) []field {
-	fields := stepFields()
+// allFields returns the members of steps of a type. A member of the type's own takes the place
+// of one that all steps have: the timeout of an approval.
+func (t Type) allFields() []field {
+	own := t.fields()
+	fields := slices.DeleteFunc(stepFields(), func(f field) bool {
+		return slices.ContainsFunc(own, func(o field) bool { return o.name == f.name })
+	})
 	for i := range fields {
 		if fields[i].name == "type" {
 			fields[i].shape.enum = []string{string(t)}
 		}
 	}
-	return fields
+	return append(fields, own...)
 }
 
 // members is a JSON object that keeps its order.

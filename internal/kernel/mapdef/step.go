@@ -14,7 +14,7 @@ type Step struct {
 	Pointer string // JSON Pointer of the step in the definition: the instance of its errors
 
 	SkipIf  expression.Condition // zero: never skipped
-	Timeout Duration             // 0: that of the defaults
+	Timeout Duration             // 0: that of the defaults. Of an approval it is in DoApproval
 	Retry   *Retry               // nil: that of the defaults
 	Catch   []Catch              // the first that names the error's code handles it
 	OnError OnError
