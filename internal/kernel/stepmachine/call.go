@@ -3,6 +3,7 @@ package stepmachine
 import (
 	"time"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 )
 
@@ -162,6 +163,8 @@ func (m *machine) callFailed(t *Task, e CallEnd) {
 	switch {
 	case t.Error != nil && t.Error.Code == mapdef.CodeStepTimeout:
 		failed = t.Error
+	case failed == nil && e.Status == CallCancelled:
+		failed = NewError(string(fault.CodeConflict), "the call was cancelled")
 	case failed == nil:
 		failed = NewError(codeInternal, "the call ended without a reason")
 	}

@@ -170,8 +170,8 @@ type StoreValue struct {
 	Value Value  `json:"value"`
 }
 
-// StoreIteration keeps the end of one iteration of a foreach. The output of the foreach can
-// be made of these: then it is stored under Output.
+// StoreIteration keeps the end of one iteration of a foreach. A second one of the same index
+// takes its place. A value that refers to Iterations is made of these.
 type StoreIteration struct {
 	Ref    Ref    `json:"ref"` // of the foreach
 	Index  int    `json:"index"`

@@ -372,3 +372,32 @@ steps:
 		require.ErrorContains(t, err, c.want, c.name)
 	}
 }
+
+// A call that may have had its effect is never made under another number, so that the run's
+// fence answers it.
+func TestAgainKeepsTheNumberOfACallThatMayHaveHadItsEffect(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		fromStep  string
+		mayRepeat bool
+		want      int
+	}{
+		{"it may have", "", false, 1},
+		{"it has not", "", true, 2},
+		{"it may have, in a block that begins again", "s", false, 1},
+		{"it has not, in a block that begins again", "s", true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x, commands := start(t, `steps: [{id: s, type: switch, cases: [{when: "${true}", steps: [{id: a, type: verb, verb: "shop:a"}]}]}]`)
+			commands = x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
+				Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Sent: true, MayRepeat: c.mayRepeat,
+				Error: stepmachine.NewError("PROVIDER_ERROR", ""),
+			}})
+			require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+			commands = x.next(at(2), stepmachine.Again{FromStep: c.fromStep})
+			require.Equal(t, c.want, find[stepmachine.StartVerb](t, commands).Ref.Attempt)
+		})
+	}
+}
