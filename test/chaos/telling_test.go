@@ -310,7 +310,7 @@ func (h *herald) told() (broken []string) {
 		}
 		pause(ctx, time.Second)
 	}
-	h.t.Logf("%d changes, %d mails and %d erasures: all told %.0fs after the last restart", len(h.changes), len(h.addresses), len(h.customers), time.Since(began).Seconds())
+	h.t.Logf("%d changes, %d mails and %d erasures, looked at %.0fs after the last restart: left is %v", len(h.changes), len(h.addresses), len(h.customers), time.Since(began).Seconds(), left)
 	for what, n := range left {
 		if n != 0 {
 			broken = append(broken, fmt.Sprintf("%d %s left", n, what))
