@@ -54,6 +54,7 @@ func probes() []probe {
 		{"DELETE", "/v1/grants/{}", "", true, "grant"},
 		{"GET", "/v1/grants?provider={}", "", false, "provider"},
 		{"POST", "/v1/grants", `{"verb":"{}","expires_at":"` + soon() + `","max_uses":1,"reason":"x"}`, false, "verb"},
+		{"PUT", "/v1/budgets", `{"key_id":"{}","model_tokens":null,"money_micros":null,"write_calls":1}`, false, "key"},
 		{"GET", "/v1/kill-switch/{}", "", false, "killSwitch"},
 		{"DELETE", "/v1/kill-switch/{}", "", false, "killSwitch"},
 		{"POST", "/v1/kill-switch", `{"scope":"provider","target":"{}","reason":"x"}`, false, "provider"},

@@ -41,6 +41,7 @@ func (j *journey) conditions() {
 		j.delivered:                                     nil,
 		j.erasure:                                       nil,
 		"/v1/governance/masking":                        {"paths": []object{}},
+		"/v1/budgets":                                   {"model_tokens": nil, "money_micros": 1, "write_calls": nil},
 		"/v1/rate-limits":                               {"requests_per_minute": 1_000_000, "requests_per_hour": 1_000_000, "requests_per_day": 999_999},
 		policy:                                          {"priority": 1},
 		policy + "/coverage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z":                                                                              nil,

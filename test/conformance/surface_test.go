@@ -74,6 +74,7 @@ func TestConformance(t *testing.T) {
 	j.maps()
 	j.grants()
 	j.killSwitches()
+	j.budgets()
 	j.approvals()
 	j.events()
 	j.customers()

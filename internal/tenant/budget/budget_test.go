@@ -1,9 +1,13 @@
 package budget_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +26,29 @@ import (
 	"agentruntime/internal/tenant/budget"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv("TEST_RESERVES_AT"); url != "" {
+		reserveAndWait(url, uuid.MustParse(os.Getenv("TEST_TENANT")))
+	}
+	testkit.Main(m)
+}
+
+// reserveAndWait is a worker in a process of its own. It reserves, says so and waits to be killed.
+func reserveAndWait(url string, tenant uuid.UUID) {
+	pool, err := db.Open(context.Background(), db.Config{URL: url})
+	if err != nil {
+		panic(err)
+	}
+	s, err := budget.New(budget.Config{Lease: time.Minute}, budget.Deps{DB: pool})
+	if err != nil {
+		panic(err)
+	}
+	if _, err := s.Reserve(context.Background(), tenant, nil, budget.Amount{Tokens: 100}); err != nil {
+		panic(err)
+	}
+	fmt.Println("reserved")
+	select {}
+}
 
 // purse is a database with a tenant and a key of it, at a time.
 type purse struct {
@@ -323,12 +349,12 @@ func TestReservationOfACrashedWorkerIsGivenBack(t *testing.T) {
 	p := newPurse(t)
 	p.setClock(time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC))
 	p.set(nil, budget.Limits{ModelTokens: new(int64(100))})
-	crashed := p.taken(nil, budget.Amount{Tokens: 100})
+	crashed := p.taken(nil, budget.Amount{Tokens: 10})
 	slow := func() error { return crashed.Settle(t.Context(), budget.Amount{Tokens: 5}) }
 	for _, step := range []struct {
 		at   time.Duration
 		want [2]int64
-	}{{59 * time.Second, [2]int64{0, 100}}, {60 * time.Second, [2]int64{0, 0}}} {
+	}{{59 * time.Second, [2]int64{0, 10}}, {60 * time.Second, [2]int64{0, 0}}} {
 		p.setClock(time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).Add(step.at))
 		var sweepers sync.WaitGroup
 		for i := range 4 {
@@ -347,6 +373,31 @@ func TestReservationOfACrashedWorkerIsGivenBack(t *testing.T) {
 	require.Equal(t, [2]int64{5, 50}, p.tokens())
 	require.NoError(t, r.Settle(t.Context(), budget.Amount{Tokens: 50}))
 	require.Equal(t, [2]int64{55, 0}, p.tokens())
+}
+
+func TestReservationOfAKilledProcessIsGivenBack(t *testing.T) {
+	t.Parallel()
+	p := newPurse(t)
+	at := time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC)
+	p.setClock(at)
+	p.set(nil, budget.Limits{ModelTokens: new(int64(100))})
+	worker := exec.CommandContext(t.Context(), os.Args[0])
+	worker.Env = append(os.Environ(), "TEST_RESERVES_AT="+p.AppURL, "TEST_TENANT="+p.tenant.String())
+	out, err := worker.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, worker.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "reserved\n", line)
+	require.NoError(t, worker.Process.Kill())
+	require.Error(t, worker.Wait())
+	require.Equal(t, [2]int64{0, 100}, p.tokens())
+	_, err = p.reserve(0, nil, budget.Amount{Tokens: 1})
+	require.True(t, fault.HasCode(err, fault.CodeBudgetExceeded), "%v", err)
+	p.setClock(at.Add(time.Minute))
+	require.NoError(t, p.processes[1].Lapse(t.Context()))
+	require.Equal(t, [2]int64{0, 0}, p.tokens())
+	p.taken(nil, budget.Amount{Tokens: 100})
 }
 
 func TestMonthBeginsWithTheWholeBudget(t *testing.T) {
