@@ -153,7 +153,8 @@ func breakMember(schema map[string]any, needed bool, add func(must bool, name st
 			add(true, "of type "+name, wrong[name])
 		}
 	}
-	add(needed, "null", nil)
+	kinds, _ := schema["type"].([]any)
+	add(needed && !slices.Contains(kinds, any("null")), "null", nil)
 	number := func(name string) (int, bool) {
 		n, is := schema[name].(json.Number)
 		if !is {
