@@ -164,13 +164,18 @@ func (e *evaluation) expression(expr *Expr) (json.RawMessage, error) {
 	if e.written += len(raw); e.written > MaxResult {
 		return nil, failuref(CodeLimit, "the results have more than %d bytes", MaxResult)
 	}
-	if err := strictjson.Check(raw, strictjson.Options{Free: []string{""}, MaxDepth: maxDepth}); err != nil {
+	if err := acceptable(raw); err != nil {
 		return nil, failuref(CodeResult, "the result cannot be used: %s", reason(err))
 	}
 	return raw, nil
 }
 
 func (e *evaluation) results(expr *Expr) ([]json.RawMessage, error) {
+	if expr.path != nil {
+		if found, ok := expr.path.follow(e.values.roots); ok && acceptable(found) == nil {
+			return []json.RawMessage{found}, nil
+		}
+	}
 	if expr.fits(e.values.roots) {
 		return expr.here(e.ctx, e.values)
 	}
@@ -178,6 +183,11 @@ func (e *evaluation) results(expr *Expr) ([]json.RawMessage, error) {
 		return nil, errors.New("evaluate an expression: there is no sandbox")
 	}
 	return e.sandbox.Run(e.ctx, expr.source, e.values.roots.Only(expr.refs))
+}
+
+// acceptable returns why a result cannot be used where the service stores JSON.
+func acceptable(raw json.RawMessage) error {
+	return strictjson.Check(raw, strictjson.Options{Free: []string{""}, MaxDepth: maxDepth})
 }
 
 // RunUnbounded evaluates the expression in this process, whatever it takes. It returns at

@@ -35,6 +35,7 @@ type Expr struct {
 	query  *gojq.Query // with roots as variables
 	refs   References
 	work   float64 // what an evaluation costs in this process, per byte of the roots
+	path   *path   // nil where the expression does more than follow one
 
 	compile func() (*gojq.Code, error)
 }
@@ -57,7 +58,7 @@ func Parse(source string) (*Expr, *SyntaxError) {
 	if b.fault != nil {
 		return nil, b.fault
 	}
-	e.work = workOf(query)
+	e.work, e.path = workOf(query), pathOf(query)
 	e.compile = sync.OnceValues(func() (*gojq.Code, error) {
 		return gojq.Compile(e.query, gojq.WithVariables(e.refs.variables()))
 	})
