@@ -10,8 +10,8 @@ import (
 )
 
 // Version is the version of this machine. A state has that of the machine that made it, and
-// only goes on with the same. A change of what a stored state leads to is a new version,
-// beside the old one for as long as open executions have it.
+// only goes on with the same. A change of what a stored state leads to is a new version. The
+// old one then moves to a package of its own, for as long as open executions have it.
 const Version = 1
 
 // Status is the status of an execution.
