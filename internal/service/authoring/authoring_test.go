@@ -1,0 +1,242 @@
+package authoring_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/service/authoring"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// desk is a tenant with a catalog, on a database whose round trips are counted.
+type desk struct {
+	*authoring.Service
+	t        *testing.T
+	db       testkit.DB
+	who      actor.Actor
+	catalog  *catalog.Catalog
+	policies *policy.Service
+	maps     *definition.Service
+	trips    tripCounter
+}
+
+// tripCounter counts the round trips to Postgres.
+type tripCounter struct{ n atomic.Int64 }
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (c *tripCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (c *tripCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (c *tripCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (c *tripCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (c *tripCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+const refundSchema = `{"type":"object","required":["order_id","amount"],"additionalProperties":false,"properties":{
+	"order_id":{"type":"string"},"amount":{"type":"integer","minimum":1},
+	"lines":{"type":"array","items":{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}}}}`
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, db: testkit.Database(t)}
+	pool, err := db.Open(t.Context(), db.Config{URL: d.db.AppURL, Tracer: &d.trips})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	d.catalog, err = catalog.New(catalog.Deps{DB: pool})
+	require.NoError(t, err)
+	sets, err := policy.NewSets(pool)
+	require.NoError(t, err)
+	d.policies, err = policy.New(policy.Deps{DB: pool, Subjects: struct{ policy.Subjects }{}, Keys: struct{ policy.Keys }{}})
+	require.NoError(t, err)
+	d.maps, err = definition.New(definition.Deps{DB: pool})
+	require.NoError(t, err)
+	d.Service, err = authoring.New(authoring.Deps{DB: pool, Catalog: d.catalog, Policies: sets, Maps: d.maps})
+	require.NoError(t, err)
+	d.who = d.tenant()
+	d.provider("shop", "none", verbOf("get_order", verb.RiskLow, `{"type":"object"}`), verbOf("refund", verb.RiskMedium, refundSchema), verbOf("wipe", verb.RiskHigh, `{"type":"object"}`))
+	d.provider("closed", "bearer", verbOf("list", verb.RiskLow, `{"type":"object"}`))
+	return d
+}
+
+// tenant adds a tenant and returns a user of it.
+func (d *desk) tenant() actor.Actor {
+	d.t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	_, err := d.db.Tenant(id).Exec(d.t.Context(), "INSERT INTO tenants (id, name) VALUES ($1, 'shop')", id)
+	require.NoError(d.t, err)
+	return actor.Actor{Kind: actor.User, TenantID: id, ID: uuid.Must(uuid.NewV7()), Role: actor.RoleOwner, RequestID: "req", SourceAddr: "192.0.2.1"}
+}
+
+func verbOf(name string, risk verb.Risk, schema string) verb.Definition {
+	return verb.Definition{Name: name, Domain: "commerce", Risk: risk, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Schema: []byte(schema), Plan: []byte(`{}`)}
+}
+
+func (d *desk) provider(slug, auth string, verbs ...verb.Definition) {
+	d.t.Helper()
+	_, err := d.catalog.Replace(d.t.Context(), d.who, catalog.Provider{
+		Slug: slug, Name: slug, Domain: "commerce", BaseURL: "https://shop.example.com", AuthType: "none", Auth: []byte(`{"type":"` + auth + `"}`), Imported: len(verbs),
+	}, verbs)
+	require.NoError(d.t, err)
+	_, err = d.db.Tenant(d.who.TenantID).Exec(d.t.Context(), "UPDATE providers SET auth_type = $2 WHERE tenant_id = $1 AND slug = $3", d.who.TenantID, auth, slug)
+	require.NoError(d.t, err)
+}
+
+// source is a definition with these steps.
+func source(steps ...string) json.RawMessage {
+	return json.RawMessage(`{"schema_version":"1","name":"m","steps":[` + strings.Join(steps, ",") + `]}`)
+}
+
+// call is a step that calls a verb.
+func call(name, args string) string {
+	return fmt.Sprintf(`{"id":"s","type":"verb","verb":%q,"args":%s}`, name, args)
+}
+
+// said writes faults as "path rule".
+func said(list []mapdef.Fault) []string {
+	out := []string{}
+	for _, f := range list {
+		out = append(out, f.Path+" "+f.Rule)
+	}
+	return out
+}
+
+func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	block := policy.Draft{
+		Name: "Large", Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:refund"}}, Action: "block",
+		Conditions: []governance.Condition{{Field: "args.amount", Operator: governance.OpGreater, Value: json.RawMessage("500")}},
+	}
+	_, _, err := d.policies.Create(t.Context(), d.who, block)
+	require.NoError(t, err)
+	hold := policy.Draft{Name: "Ask", Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:get_order"}}, Action: "require_approval"}
+	_, _, err = d.policies.Create(t.Context(), d.who, hold)
+	require.NoError(t, err)
+
+	const good = `"order_id":"o","amount":5`
+	for name, c := range map[string]struct {
+		step             string
+		errors, warnings []string
+	}{
+		"in order":                     {call("shop:refund", "{"+good+"}"), nil, nil},
+		"unknown verb":                 {call("shop:refnud", "{}"), []string{"/steps/0/verb unknown_verb"}, nil},
+		"no arguments at all":          {`{"id":"s","type":"verb","verb":"shop:refund"}`, []string{"/steps/0/args/amount required", "/steps/0/args/order_id required"}, []string{"/steps/0 governance_block"}},
+		"argument missing":             {call("shop:refund", `{"order_id":"o"}`), []string{"/steps/0/args/amount required"}, []string{"/steps/0 governance_block"}},
+		"argument unknown":             {call("shop:refund", `{`+good+`,"amuont":1}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
+		"argument of another type":     {call("shop:refund", `{"order_id":7,"amount":5}`), []string{"/steps/0/args/order_id type"}, nil},
+		"made by an expression":        {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":5}`), nil, nil},
+		"one of another type besides":  {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":"5"}`), []string{"/steps/0/args/amount type"}, []string{"/steps/0 governance_block"}},
+		"item made by an expression":   {call("shop:refund", `{`+good+`,"lines":["${trigger_data.line}",{"id":"x"},{"id":"${1}"},{}]}`), []string{"/steps/0/args/lines/1/id type", "/steps/0/args/lines/3/id required"}, nil},
+		"all made by an expression":    {call("shop:refund", `"${trigger_data}"`), nil, []string{"/steps/0 governance_block"}},
+		"blocked by a policy":          {call("shop:refund", `{"order_id":"o","amount":501}`), nil, []string{"/steps/0 governance_block"}},
+		"perhaps blocked":              {call("shop:refund", `{"order_id":"o","amount":"${trigger_data.amount}"}`), nil, []string{"/steps/0 governance_block"}},
+		"held":                         {call("shop:get_order", `{}`), nil, []string{"/steps/0 governance_hold"}},
+		"blocked by the risk":          {call("shop:wipe", `{}`), nil, []string{"/steps/0 governance_block"}},
+		"not connected":                {call("closed:list", `{}`), nil, []string{"/steps/0/verb not_connected"}},
+		"a compensation":               {`{"id":"s","type":"verb","verb":"shop:refund","args":{` + good + `},"compensate":{"verb":"shop:none","args":{}}}`, []string{"/steps/0/compensate/verb unknown_verb"}, nil},
+		"within a block":               {`{"id":"b","type":"switch","cases":[{"when":"${true}","steps":[` + call("shop:none", "{}") + `]}]}`, []string{"/steps/0/cases/0/steps/0/verb unknown_verb"}, nil},
+		"a form that is wrong as well": {`{"id":"s","type":"verb","verb":"shop:none","args":{},"surely":1}`, []string{"/steps/0/surely unknown_field", "/steps/0/verb unknown_verb"}, nil},
+	} {
+		r, err := d.Validate(t.Context(), d.who.TenantID, source(c.step))
+		require.NoError(t, err, name)
+		require.ElementsMatch(t, c.errors, said(r.Errors), "%s: %v", name, r.Errors)
+		require.ElementsMatch(t, c.warnings, said(r.Warnings), "%s: %v", name, r.Warnings)
+	}
+	r, err := d.Validate(t.Context(), d.who.TenantID, source(call("shop:refund", `{"order_id":"o","amount":501}`)))
+	require.NoError(t, err)
+	require.Contains(t, r.Warnings[0].Message, "would block", "the arguments are known")
+	r, err = d.Validate(t.Context(), d.who.TenantID, source(call("shop:refund", `{"order_id":"o","amount":"${trigger_data.amount}"}`)))
+	require.NoError(t, err)
+	require.Contains(t, r.Warnings[0].Message, "may block")
+	r, err = d.Validate(t.Context(), d.tenant().TenantID, source(call("shop:get_order", `{}`)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"/steps/0/verb unknown_verb"}, said(r.Errors), "another tenant has no such verb")
+}
+
+// A definition of 200 calls of as many verbs takes as few round trips as one call.
+func TestDefinitionOfManyCallsCostsFewTrips(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var verbs []verb.Definition
+	var steps []string
+	for i := range 198 {
+		name := fmt.Sprintf("v%d", i)
+		verbs = append(verbs, verbOf(name, verb.RiskLow, fmt.Sprintf(`{"type":"object","properties":{"a%d":{"type":"string"}}}`, i)))
+		steps = append(steps, fmt.Sprintf(`{"id":"s%d","type":"verb","verb":"many:%s","args":{}}`, i, name))
+	}
+	d.provider("many", "none", verbs...)
+	_, _, err := d.policies.Create(t.Context(), d.who, policy.Draft{Name: "Ask", Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: "many:v7"}}, Action: "require_approval"})
+	require.NoError(t, err)
+	for _, id := range []string{"one", "two"} {
+		rec, err := d.maps.Create(t.Context(), d.who, draft(t, source()), true)
+		require.NoError(t, err)
+		steps = append(steps, fmt.Sprintf(`{"id":%q,"type":"map","map_id":%q}`, id, rec.ID))
+	}
+	for _, want := range []struct {
+		trips int64
+		what  string
+	}{{5, "the Maps in two, the verbs, their schemas and the policies in one each"}, {3, "schemas and policies are in memory"}} {
+		before := d.trips.n.Load()
+		r, err := d.Validate(t.Context(), d.who.TenantID, source(steps...))
+		require.NoError(t, err)
+		require.Empty(t, r.Errors)
+		require.Equal(t, []string{"/steps/7 governance_hold"}, said(r.Warnings))
+		require.Equal(t, want.trips, d.trips.n.Load()-before, want.what)
+	}
+}
+
+func draft(t *testing.T, text json.RawMessage) definition.Draft {
+	t.Helper()
+	read, faults := mapdef.Read(text)
+	require.Empty(t, faults)
+	return definition.Draft{Definition: read, Source: text}
+}
+
+func TestMapWhoseVerbIsGoneIsWarnedOfAndNotPublished(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	c, err := d.Create(t.Context(), d.who, source(call("shop:refund", `{"order_id":"o","amount":5}`)), false)
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
+	require.NoError(t, d.catalog.DeleteProvider(t.Context(), d.who, "shop", nil))
+	c, err = d.Get(t.Context(), d.who.TenantID, c.ID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/steps/0/verb unknown_verb"}, said(c.Warnings))
+	_, err = d.Publish(t.Context(), d.who, c.ID, 0)
+	require.True(t, fault.HasCode(err, fault.CodeInvalidMap), "%v", err)
+	_, err = d.Publish(t.Context(), d.who, c.ID, 2)
+	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "%v", err)
+	_, err = d.Replace(t.Context(), d.who, uuid.New(), json.RawMessage("{}"), false, nil)
+	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "before its faults: %v", err)
+}
