@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/tenant/account"
 )
 
 // found is what a request of the key or the user finds: a minute of which used of ten are used.
@@ -111,6 +113,30 @@ func TestAddressWithoutCredentialIsRefusedBeforeAnythingElse(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)
 	require.Equal(t, 200, w.Code)
+}
+
+// The pages that links in mail open count for the caller's address too, and are refused with it.
+func TestMailPagesCountForTheAddress(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ask := func(method, path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
+		return w
+	}
+	left := 1000
+	for _, path := range []string{account.PageVerify, account.PageReset, account.PageAccept} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			left--
+			require.Equal(t, strconv.Itoa(left), ask(method, path).Header().Get("X-RateLimit-Remaining"), "%s %s", method, path)
+		}
+	}
+	for range left {
+		s.do(t, "nobody", "GET", "/v1/nothing", "").refused(t, 404, fault.CodeNotFound)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		require.Equal(t, http.StatusTooManyRequests, ask(method, account.PageReset).Code, method)
+	}
 }
 
 func TestRateLimitRecord(t *testing.T) {

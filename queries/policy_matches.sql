@@ -30,4 +30,6 @@ SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
  LIMIT @n;
 
 -- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);
+-- With the record of the customer that the call names, as it is now.
+SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at,
+       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);

@@ -126,7 +126,8 @@ func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverag
 }
 
 const RunsToJudge = `-- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at,
+       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
 `
 
 type RunsToJudgeParams struct {
@@ -143,8 +144,10 @@ type RunsToJudgeRow struct {
 	Metadata    []byte
 	CreatedAt   time.Time
 	ErasedAt    *time.Time
+	Customer    []byte
 }
 
+// With the record of the customer that the call names, as it is now.
 func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParams) ([]RunsToJudgeRow, error) {
 	rows, err := db.Query(ctx, RunsToJudge, arg.TenantID, arg.Ids)
 	if err != nil {
@@ -163,6 +166,7 @@ func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParam
 			&i.Metadata,
 			&i.CreatedAt,
 			&i.ErasedAt,
+			&i.Customer,
 		); err != nil {
 			return nil, err
 		}

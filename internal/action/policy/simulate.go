@@ -302,7 +302,9 @@ func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string,
 // compare judges one run, unless the time is over.
 func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {
 	args := json.RawMessage(r.Args)
-	call := subject.Call(args, governance.ContextOf(r.Metadata))
+	about := governance.ContextOf(r.Metadata)
+	about.Customer = r.Customer
+	call := subject.Call(args, about)
 	call.Done = ctx.Done()
 	was, is := m.before.Evaluate(call), m.after.Evaluate(call)
 	if ctx.Err() != nil {

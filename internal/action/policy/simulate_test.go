@@ -32,6 +32,39 @@ func (b *bench) simulate(t *testing.T, c policy.Candidate) policy.Simulation {
 	return m
 }
 
+// A run is judged by the record of its customer as it is now.
+func TestSimulateReadsTheRecordOfTheCustomer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, tags := range map[string]string{"ada": "{vip}", "bob": "{}"} {
+		id := uuid.Must(uuid.NewV7())
+		b.exec(t, `INSERT INTO customers (id, tenant_id, external_id, metadata, tags, created_at, updated_at) VALUES ($1, $2, $3, '{"plan":"gold"}', $4, now(), now())`, id, b.ours, name, tags)
+		b.exec(t, `INSERT INTO customer_identifiers (tenant_id, identifier, customer_id) VALUES ($1, $2, $3)`, b.ours, "id:"+name, id)
+	}
+	at := b.now.Add(-time.Hour)
+	vip := b.ran(t, b.ours, at, "shop:create_order", `{"amount":1}`, `{"customer_id":"ada"}`)
+	b.ran(t, b.ours, at, "shop:create_order", `{"amount":1}`, `{"customer_id":"bob"}`)
+	nobody := b.ran(t, b.ours, at, "shop:create_order", `{"amount":1}`, `{"customer_id":"nobody"}`)
+	for _, tc := range []struct {
+		field string
+		value string
+		op    governance.Operator
+		want  []string
+	}{
+		{"customer.tags", `"vip"`, governance.OpContains, []string{vip.String(), nobody.String()}}, // what is not known counts as matched
+		{"customer.external_id", `"ada"`, governance.OpEquals, []string{vip.String()}},
+		{"customer.metadata.plan", `null`, governance.OpNotExists, []string{nobody.String()}},
+	} {
+		c := when(tc.field, tc.op, tc.value)
+		m := b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "VIP", Action: "block", Conditions: []governance.Condition{c}}})
+		var got []string
+		for _, s := range m.Newly[policy.Blocked].Samples {
+			got = append(got, s.ExecutionID)
+		}
+		require.ElementsMatch(t, tc.want, got, tc.field)
+	}
+}
+
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -121,7 +121,9 @@ func (t *target) Circuit() circuit.Gate { return t.gate }
 
 // Call implements policy.Subject.
 func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {
-	about.Customer = t.customer
+	if about.Customer == nil { // a simulation reads the record with each run
+		about.Customer = t.customer
+	}
 	return governance.Call{
 		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
 		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
