@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"agentruntime/api/wire"
@@ -51,10 +52,12 @@ func repeatable[V any, P interface {
 		if rep, err = read(ctx, c); err != nil {
 			return wire.Reply{}, err
 		}
-		if view, is := rep.Data.(V); is {
-			P(&view).repeated()
-			rep.Data = view
+		view, is := rep.Data.(V)
+		if !is {
+			return wire.Reply{}, fmt.Errorf("api: a repeat of %s is answered with %T", call.Endpoint, rep.Data)
 		}
+		P(&view).repeated()
+		rep.Data = view
 		if creates {
 			if rep.Header == nil {
 				rep.Header = http.Header{}
