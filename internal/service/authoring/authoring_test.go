@@ -149,14 +149,20 @@ func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
 		step             string
 		errors, warnings []string
 	}{
-		"in order":                     {call("shop:refund", "{"+good+"}"), nil, nil},
-		"unknown verb":                 {call("shop:refnud", "{}"), []string{"/steps/0/verb unknown_verb"}, nil},
-		"no arguments at all":          {`{"id":"s","type":"verb","verb":"shop:refund"}`, []string{"/steps/0/args/amount required", "/steps/0/args/order_id required"}, []string{"/steps/0 governance_block"}},
-		"argument missing":             {call("shop:refund", `{"order_id":"o"}`), []string{"/steps/0/args/amount required"}, []string{"/steps/0 governance_block"}},
-		"argument unknown":             {call("shop:refund", `{`+good+`,"amuont":1}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
-		"argument of another type":     {call("shop:refund", `{"order_id":7,"amount":5}`), []string{"/steps/0/args/order_id type"}, nil},
-		"made by an expression":        {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":5}`), nil, nil},
-		"one of another type besides":  {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":"5"}`), []string{"/steps/0/args/amount type"}, []string{"/steps/0 governance_block"}},
+		"in order":                    {call("shop:refund", "{"+good+"}"), nil, nil},
+		"unknown verb":                {call("shop:refnud", "{}"), []string{"/steps/0/verb unknown_verb"}, nil},
+		"no arguments at all":         {`{"id":"s","type":"verb","verb":"shop:refund"}`, []string{"/steps/0/args/amount required", "/steps/0/args/order_id required"}, []string{"/steps/0 governance_block"}},
+		"argument missing":            {call("shop:refund", `{"order_id":"o"}`), []string{"/steps/0/args/amount required"}, []string{"/steps/0 governance_block"}},
+		"argument unknown":            {call("shop:refund", `{`+good+`,"amuont":1}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
+		"argument of another type":    {call("shop:refund", `{"order_id":7,"amount":5}`), []string{"/steps/0/args/order_id type"}, nil},
+		"made by an expression":       {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":5}`), nil, nil},
+		"one of another type besides": {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":"5"}`), []string{"/steps/0/args/amount type"}, []string{"/steps/0 governance_block"}},
+		"unknown, by an expression":   {call("shop:refund", `{`+good+`,"amuont":"${trigger_data.x}"}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
+		"retry of a sent write": {
+			`{"id":"s","type":"verb","verb":"shop:refund","args":{` + good + `},"retry":{"max_attempts":2,"retry_on":["RATE_LIMITED","PROVIDER_TIMEOUT"]}}`,
+			[]string{"/steps/0/retry/retry_on/1 retry"},
+			nil,
+		},
 		"item made by an expression":   {call("shop:refund", `{`+good+`,"lines":["${trigger_data.line}",{"id":"x"},{"id":"${1}"},{}]}`), []string{"/steps/0/args/lines/1/id type", "/steps/0/args/lines/3/id required"}, nil},
 		"all made by an expression":    {call("shop:refund", `"${trigger_data}"`), nil, []string{"/steps/0 governance_block"}},
 		"blocked by a policy":          {call("shop:refund", `{"order_id":"o","amount":501}`), nil, []string{"/steps/0 governance_block"}},

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/schemagraph"
+	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 )
@@ -41,21 +42,23 @@ type call struct {
 	at   string // the JSON Pointer of what has the members verb and args
 	name verb.Name
 	args expression.Value
+	// retry is what is wrong with the step's retry_on where the verb may not be repeated.
+	retry []mapdef.Fault
 }
 
 // callsOf returns the calls of a definition. What is no name of a verb is a fault of its form.
 func callsOf(d *mapdef.Definition) (list []call) {
-	add := func(at, name string, args expression.Value) {
+	add := func(at, name string, args expression.Value, retry []mapdef.Fault) {
 		if parsed, err := verb.Parse(name); err == nil {
-			list = append(list, call{at: at, name: parsed, args: args})
+			list = append(list, call{at: at, name: parsed, args: args, retry: retry})
 		}
 	}
 	see := func(s *mapdef.Step) {
 		if do, is := s.Do.(*mapdef.DoVerb); is {
-			add(s.Pointer, do.Verb, do.Args)
+			add(s.Pointer, do.Verb, do.Args, s.RetryFaults())
 		}
 		if s.Compensate != nil {
-			add(s.Pointer+"/compensate", s.Compensate.Verb, s.Compensate.Args)
+			add(s.Pointer+"/compensate", s.Compensate.Verb, s.Compensate.Args, nil)
 		}
 	}
 	mapdef.Walk(d.Steps, see)
@@ -125,6 +128,9 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 				Message: "The provider " + seen.Name.Provider + " has no active credential. Store one with POST /v1/credentials.",
 			})
 		}
+		if seen.Operation == verb.Write && seen.Idempotency == verb.IdempotencyNone {
+			r.Errors = append(r.Errors, c.retry...)
+		}
 		if sch := schemas[seen.SchemaHash]; sch != nil {
 			c.check(sch, r)
 			j.look(c, seen, sch, r)
@@ -171,6 +177,15 @@ func (c call) check(s *schema, r *Report) {
 			continue
 		}
 		r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + d.Path, Rule: d.Rule, Message: d.Message})
+	}
+	if len(open) == 0 {
+		return
+	}
+	// Whatever an expression makes, its name is known: a misspelt one is none of the verb's.
+	for _, d := range s.args.Validate(named(c.args)) {
+		if d.Rule == strictjson.RuleUnknownField && slices.Contains(open, strings.TrimPrefix(d.Path, "/args")) {
+			r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + d.Path, Rule: d.Rule, Message: d.Message})
+		}
 	}
 }
 

@@ -22,9 +22,17 @@ func constant(v expression.Value) (raw json.RawMessage, open []string) {
 	return w.out, w.open
 }
 
+// named returns a value with null for what expressions make: its names are all there.
+func named(v expression.Value) json.RawMessage {
+	w := writer{null: true}
+	w.value(v, "")
+	return w.out
+}
+
 type writer struct {
 	out  json.RawMessage
 	open []string
+	null bool // what expressions make is null, and not left out
 }
 
 // value writes what is constant of v. It returns false, and writes nothing, where v is a text
@@ -70,8 +78,12 @@ func (w *writer) object(v expression.Value, path string) {
 		}
 		w.out = append(append(w.out, name...), ':')
 		if !w.value(m.Value, at) {
-			w.out, w.open = w.out[:before], append(w.open, at)
-			continue
+			w.open = append(w.open, at)
+			if !w.null {
+				w.out = w.out[:before]
+				continue
+			}
+			w.out = append(w.out, "null"...)
 		}
 		first = false
 	}
