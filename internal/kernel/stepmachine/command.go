@@ -65,7 +65,8 @@ type StartModel struct {
 	DryRun   bool        `json:"dry_run,omitempty"`
 }
 
-// StartMap starts another Map. MapEnded answers, at once where Wait is false.
+// StartMap starts another Map. MapEnded answers, at once where Wait is false. The caller passes
+// Invented of the payload on to it, and that of its output back.
 type StartMap struct {
 	Ref     Ref    `json:"ref"`
 	MapID   string `json:"map_id"`

@@ -187,7 +187,9 @@ func (x *execution) startMap(c stepmachine.StartMap) {
 	if !c.Wait {
 		x.arrive(stepmachine.MapEnded{CallEnd: stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallExecuted, Result: executionID(id)}})
 	}
-	child := x.w.start(id, p, stepmachine.Of(x.resolve(c.Payload)), c.DryRun)
+	payload := stepmachine.Of(x.resolve(c.Payload))
+	payload.Invented = c.Payload.Invented
+	child := x.w.start(id, p, payload, c.DryRun)
 	if c.Wait {
 		child.parent, child.ref = x, c.Ref
 		if child.finish != nil {
@@ -210,6 +212,7 @@ func (x *execution) tell() {
 	case stepmachine.StatusCompleted:
 		end.Status = stepmachine.CallExecuted
 		end.Result = stepmachine.Of(x.resolve(x.finish.Output))
+		end.Result.Invented = x.finish.Output.Invented
 	case stepmachine.StatusCancelled:
 		end.Status = stepmachine.CallCancelled
 	default:
