@@ -16,13 +16,13 @@ import (
 
 var update = flag.Bool("update", false, "write the traces of testdata/maps")
 
-// maps are the cases that the definition and the engine are tested with too.
-const maps = "../../../testdata/maps/"
+// mapsFolder has the cases that the definition and the engine are tested with too.
+const mapsFolder = "../../../testdata/maps/"
 
 // shared reads testdata/maps.
 func shared(t *testing.T) []named {
 	t.Helper()
-	files, err := filepath.Glob(maps + "*.json")
+	files, err := filepath.Glob(mapsFolder + "*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	list := make([]named, 0, len(files))
@@ -54,7 +54,7 @@ func TestMaps(t *testing.T) {
 				}
 			}()
 			expect(t, &c.Case, r)
-			file := maps + strings.TrimPrefix(c.name, "maps/") + ".json"
+			file := mapsFolder + strings.TrimPrefix(c.name, "maps/") + ".json"
 			if *update {
 				writeTrace(t, file, r.Trace)
 				return
