@@ -119,7 +119,7 @@ func TestDocumentNamesCredentialOfEachRoute(t *testing.T) {
 			}
 		}
 		key, user := object{"ApiKey": perms}, object{"Jwt": roles}
-		want := map[takes][]any{takesNothing: {}, takesKey: {key}, takesUser: {user}, takesKeyOrJWT: {key, user}, takesServerKeyOrJWT: {key, user}}[rt.takes]
+		want := map[takes][]any{takesNothing: {}, takesKey: {key}, takesUser: {user}, takesKeyOrJWT: {key, user}, takesServerKeyOrJWT: {key, user}, takesTrigger: {key, user}}[rt.takes]
 		require.Equal(t, want, op["security"], "%s %s", method, path)
 
 		responses := op["responses"].(object)

@@ -12,12 +12,14 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
 
 // execution is a run as operators and callers read it.
 type execution struct {
 	ExecutionID      string          `json:"execution_id"`
+	Kind             string          `json:"kind"`
 	Verb             string          `json:"verb"`
 	Provider         string          `json:"provider"`
 	Status           string          `json:"status"`
@@ -64,7 +66,7 @@ type execution struct {
 // of megabytes.
 func (s *Server) view(r run.Run) execution {
 	e := execution{
-		ExecutionID: r.ExecutionID, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
+		ExecutionID: r.ExecutionID, Kind: kindAction, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
 		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
@@ -110,6 +112,15 @@ func utc(t *time.Time) *time.Time {
 }
 
 func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
+		if err == nil {
+			e, err = s.mapSettled(ctx, c, e)
+		}
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerMapExecution(ctx, e)
+	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.settled(run.WithRoom(ctx, room.take), c)
 	if err != nil {
@@ -140,6 +151,11 @@ func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 }
 
 func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if kind, given := c.Query("kind"); given && kind == kindMap {
+		return s.listMapExecutions(ctx, c)
+	} else if given && kind != kindAction {
+		return wire.Reply{}, fault.Invalid("query.kind", "enum", "kind is action or map.")
+	}
 	f, err := executionFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
@@ -189,6 +205,15 @@ func executionFilter(c *wire.Call) (f run.Filter, err error) {
 }
 
 func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
+		if err == nil {
+			e, err = s.deps.Executions.Cancel(ctx, c.Actor, e)
+		}
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerMapExecution(ctx, e)
+	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.deps.Runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))
 	if err != nil {

@@ -21,6 +21,7 @@ const (
 	takesKey                         // X-API-Key only; a JWT is 401
 	takesUser                        // JWT only; an API key is 403 INSUFFICIENT_PERMISSIONS, since no permission opens it
 	takesKeyOrJWT                    // the key counts where both are sent
+	takesTrigger                     // a key that may trigger Maps, or a JWT; see mayTrigger
 	takesServerKeyOrJWT              // as takesKeyOrJWT, but no key for one agent, and none for browsers
 )
 
@@ -39,7 +40,7 @@ type route struct {
 
 // takesKeys reports whether the route accepts an API key.
 func (rt route) takesKeys() bool {
-	return rt.takes == takesKey || rt.takes == takesKeyOrJWT || rt.takes == takesServerKeyOrJWT
+	return rt.takes == takesKey || rt.takes == takesKeyOrJWT || rt.takes == takesServerKeyOrJWT || rt.takes == takesTrigger
 }
 
 // Body limits in bytes (docs/api.md, sizes).
@@ -206,6 +207,9 @@ func authorise(rt route, who auth.Principal) error {
 	if rt.permission != "" && !who.Has(rt.permission) {
 		return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s.", rt.permission)
 	}
+	if rt.takes == takesTrigger && !mayTrigger(who) {
+		return fault.New(fault.CodeInsufficientPermissions, "A key that triggers Maps needs maps:trigger, actions:run or agents:message; with agent_id or allowed_origins it needs maps:trigger.")
+	}
 	if rt.takes == takesServerKeyOrJWT && (who.AgentID != "" || len(who.AllowedOrigins) > 0) {
 		return fault.New(fault.CodeInsufficientPermissions, "A key with agent_id or allowed_origins cannot do this. Use another key, from a server.")
 	}
@@ -243,4 +247,13 @@ func checkOrigin(c *wire.Call, who auth.Principal) error {
 		return fault.New(fault.CodeOriginNotAllowed, "")
 	}
 	return nil
+}
+
+// mayTrigger reports whether the caller may trigger Maps: a user, and a key with one of the
+// permissions that lead to calls. A key for one agent or for browsers needs the one for Maps.
+func mayTrigger(who auth.Principal) bool {
+	if who.Kind != actor.Key || who.Has(auth.PermMapsTrigger) {
+		return true
+	}
+	return who.AgentID == "" && len(who.AllowedOrigins) == 0 && (who.Has(auth.PermActionsRun) || who.Has(auth.PermAgentsMessage))
 }

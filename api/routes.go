@@ -77,6 +77,8 @@ func (s *Server) actionRoutes() []route {
 		{http.MethodGet, "/v1/executions", takesKeyOrJWT, anyRole(), 0, s.listExecutions, ""},
 		{http.MethodGet, "/v1/executions/{id}", takesKeyOrJWT, anyRole(), 0, s.getExecution, ""},
 		{http.MethodPost, "/v1/executions/{id}/cancel", takesKeyOrJWT, deciders(), 0, s.cancelExecution, ""},
+		{http.MethodPost, "/v1/executions/{id}/pause", takesUser, deciders(), 0, s.controlMap(Executions.Pause), ""},
+		{http.MethodPost, "/v1/executions/{id}/resume", takesUser, deciders(), 0, s.controlMap(Executions.Resume), ""},
 		{http.MethodPost, "/v1/executions/{id}/resolve", takesUser, admins(), bodyRun, s.resolveExecution, ""},
 	}
 }
@@ -229,6 +231,7 @@ func (s *Server) mapRoutes() []route {
 		{http.MethodGet, one + "/versions", takesKeyOrJWT, anyRole(), 0, s.listMapVersions, auth.PermMapsManage},
 		{http.MethodGet, one + "/versions/{version}", takesKeyOrJWT, anyRole(), 0, s.getMapVersion, auth.PermMapsManage},
 		{http.MethodPost, one + "/publish", takesKeyOrJWT, admins(), bodyManagement, s.publishMap, auth.PermMapsManage},
+		{http.MethodPost, one + "/trigger", takesTrigger, anyRole(), bodyRun, s.triggerMap, ""},
 		{http.MethodGet, one + "/graph", takesKeyOrJWT, anyRole(), 0, s.getMapGraph, auth.PermMapsManage},
 	}
 }

@@ -31,9 +31,23 @@ func (n *names) RegisterWorkflowWithOptions(any, workflow.RegisterOptions) {}
 // A declared activity that no queue registers would fail at its first call.
 func TestEveryDeclaredActivityIsRegistered(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "../internal/kernel/flow/flow.go", nil, parser.SkipObjectResolution)
-	require.NoError(t, err)
 	var declared []string
+	for _, name := range []string{"flow.go", "maps.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "../internal/kernel/flow/"+name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		declared = append(declared, activitiesIn(t, file)...)
+	}
+	require.Greater(t, len(declared), 4)
+	var n names
+	for _, q := range queues() {
+		q.register(&n, Deps{Action: &activities.Action{}, Delivery: &activities.Delivery{}, Customers: &activities.Customers{}, Maps: &activities.Maps{}})
+	}
+	require.ElementsMatch(t, declared, n.activities)
+}
+
+// activitiesIn returns the names of the activities that the file declares.
+func activitiesIn(t *testing.T, file *ast.File) (declared []string) {
+	t.Helper()
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
@@ -46,10 +60,5 @@ func TestEveryDeclaredActivityIsRegistered(t *testing.T) {
 		}
 		return true
 	})
-	require.Greater(t, len(declared), 4)
-	var n names
-	for _, q := range queues() {
-		q.register(&n, Deps{Action: &activities.Action{}, Delivery: &activities.Delivery{}, Customers: &activities.Customers{}})
-	}
-	require.ElementsMatch(t, declared, n.activities)
+	return declared
 }

@@ -30,6 +30,8 @@ type Deps struct {
 	Delivery *activities.Delivery
 	// Customers erase what is stored about a customer.
 	Customers *activities.Customers
+	// Maps are the steps of executions of Maps.
+	Maps *activities.Maps
 	// DrainTimeout bounds how long Stop waits for tasks under way.
 	DrainTimeout time.Duration
 }
@@ -57,6 +59,17 @@ func queues() []queue {
 				LocalActivityWorkerOnly: true,
 			},
 			register: registerActions,
+		},
+		{
+			name: flow.QueueMaps,
+			// As that of action runs: a step waits only a moment for its provider.
+			options: worker.Options{
+				MaxConcurrentWorkflowTaskExecutionSize:  256,
+				MaxConcurrentLocalActivityExecutionSize: 512,
+				MaxConcurrentWorkflowTaskPollers:        8,
+				LocalActivityWorkerOnly:                 true,
+			},
+			register: registerMaps,
 		},
 		{
 			name: flow.QueueDeliveries,
@@ -95,6 +108,18 @@ func registerActions(r worker.Registry, d Deps) {
 	registerForTests(r, d)
 }
 
+func registerMaps(r worker.Registry, d Deps) {
+	r.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+	register(r, flow.BeginMap, d.Maps.BeginMap)
+	register(r, flow.CallFromMap, d.Maps.CallFromMap)
+	register(r, flow.GoOnWithCall, d.Maps.GoOnWithCall)
+	register(r, flow.StopCallOfMap, d.Maps.StopCallOfMap)
+	register(r, flow.EvaluateInMap, d.Maps.EvaluateInMap)
+	register(r, flow.WriteMap, d.Maps.WriteMap)
+	register(r, flow.LookAtMap, d.Maps.LookAtMap)
+	register(r, flow.FinishMap, d.Maps.FinishMap)
+}
+
 func registerDeliveries(r worker.Registry, d Deps) {
 	r.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
 	register(r, flow.AttemptDelivery, d.Delivery.AttemptDelivery)
@@ -130,7 +155,7 @@ type Workers struct{ list []worker.Worker }
 
 // New returns the workers; the caller starts and stops them.
 func New(d Deps) (*Workers, error) {
-	if d.Client == nil || d.Action == nil || d.Delivery == nil || d.Customers == nil {
+	if d.Client == nil || d.Action == nil || d.Delivery == nil || d.Customers == nil || d.Maps == nil {
 		return nil, errors.New("worker: client and activities are required")
 	}
 	worker.SetStickyWorkflowCacheSize(flow.CachedWorkflows) // of the process: the SDK has no other

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"errors"
-
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -22,19 +20,9 @@ func ActionRun(ctx workflow.Context, in flow.ActionRunInput) (flow.RunResult, er
 	}
 	out, err := r.execute(ctx)
 	if err == nil && in.Parent != "" {
-		err = tellParent(ctx, in)
+		err = signalParent(ctx, in.Parent, flow.SignalRunEnded, in.RunRef)
 	}
 	return out, err
-}
-
-// tellParent signals the workflow that handed the run over. It does nothing where that
-// workflow has ended.
-func tellParent(ctx workflow.Context, in flow.ActionRunInput) error {
-	err := workflow.SignalExternalWorkflow(ctx, in.Parent, "", flow.SignalRunEnded, in.RunRef).Get(ctx, nil)
-	if _, gone := errors.AsType[*temporal.UnknownExternalWorkflowExecutionError](err); gone {
-		return nil
-	}
-	return err
 }
 
 type actionRun struct {

@@ -5,6 +5,8 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -72,6 +74,64 @@ func decideRun(ctx workflow.Context, in flow.DecisionInput) (flow.Decided, error
 
 func rejectRun(ctx workflow.Context, in flow.RunRef) error {
 	_, err := callLocal(ctx, flow.RejectRun, stepOptions(), in)
+	return err
+}
+
+func beginMap(ctx workflow.Context, in flow.MapRef) (flow.MapBegun, error) {
+	return persist(ctx, flow.BeginMap, in)
+}
+
+func callFromMap(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+	return persist(ctx, flow.CallFromMap, in)
+}
+
+func goOnWithCall(ctx workflow.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	return persist(ctx, flow.GoOnWithCall, in)
+}
+
+func stopCallOfMap(ctx workflow.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	return persist(ctx, flow.StopCallOfMap, in)
+}
+
+func evaluateInMap(ctx workflow.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
+	return persist(ctx, flow.EvaluateInMap, in)
+}
+
+func writeMap(ctx workflow.Context, in flow.MapWrites) (flow.MapNews, error) {
+	return persist(ctx, flow.WriteMap, in)
+}
+
+func lookAtMap(ctx workflow.Context, in flow.MapLook) (flow.MapNews, error) {
+	return persist(ctx, flow.LookAtMap, in)
+}
+
+func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {
+	return persist(ctx, flow.FinishMap, in)
+}
+
+// persist repeats a step of a Map that fails by a fault of ours, until it succeeds or the workflow
+// ends. Between the tries it waits by a timer and keeps no place of the worker.
+func persist[I, O any](ctx workflow.Context, do flow.Activity[I, O], in I) (O, error) {
+	for tries, wait := 1, faultPause; ; tries, wait = tries+1, min(2*wait, faultPauseMost) {
+		out, err := callLocal(ctx, do, faultOptions(), in)
+		if err == nil || temporal.IsCanceledError(err) {
+			return out, err
+		}
+		if tries > faultsSoon {
+			wait = faultPauseLong
+		}
+		if err := sleep(ctx, wait, flow.FaultSummary); err != nil {
+			return out, err
+		}
+	}
+}
+
+// signalParent tells a workflow that waits. It does nothing where that workflow has ended.
+func signalParent(ctx workflow.Context, parent, signal string, what any) error {
+	err := workflow.SignalExternalWorkflow(ctx, parent, "", signal, what).Get(ctx, nil)
+	if _, gone := errors.AsType[*temporal.UnknownExternalWorkflowExecutionError](err); gone {
+		return nil
+	}
 	return err
 }
 

@@ -387,6 +387,79 @@ type Map struct {
 	DeletedAt        *time.Time
 }
 
+type MapExecution struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	ExecutionID string
+	MapID       uuid.UUID
+	Version     int32
+	Machine     int32
+	MapType     string
+	DryRun      bool
+	Attempt     int32
+	Fingerprint []byte
+	Payload     string
+	Metadata    []byte
+	SessionID   *string
+	Customer    *string
+	Origin      string
+	KeyID       *uuid.UUID
+	UserID      *uuid.UUID
+	ParentID    *string
+	Step        *string
+	Depth       int32
+	RequestID   string
+	SourceAddr  string
+	WorkflowID  string
+	Status      string
+	WaitingFor  []byte
+	WantsCancel bool
+	WantsPause  bool
+	Actions     int32
+	Asked       bool
+	Governance  string
+	Output      *string
+	Error       *string
+	State       *string
+	Records     int32
+	BegunAt     *time.Time
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
+}
+
+type MapKey struct {
+	TenantID  uuid.UUID
+	MapID     uuid.UUID
+	Key       string
+	Execution uuid.UUID
+}
+
+type MapStep struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Seq       int32
+	Rev       int32
+	Step      string
+	Type      string
+	Instance  string
+	Status    string
+	Attempts  int32
+	Input     *string
+	Output    *string
+	Error     *string
+	RunID     *string
+	BeganAt   time.Time
+	EndedAt   *time.Time
+}
+
+type MapValue struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Name      string
+	Body      string
+}
+
 type MapVersion struct {
 	TenantID      uuid.UUID
 	MapID         uuid.UUID

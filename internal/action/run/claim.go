@@ -168,7 +168,7 @@ func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome
 	// Waiting begins before the claim, so that the run's end cannot be missed.
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
-	c, err := s.claim(ctx, id, who, req)
+	c, err := s.claim(ctx, id, who, req, nil)
 	if err != nil {
 		return Outcome{}, cmp.Or(s.noteRefusal(ctx, who, req, err), err)
 	}
@@ -219,7 +219,7 @@ func (s *Service) approvalStatus(ctx context.Context, out Outcome) (string, erro
 // nothing: the workflow that the origin names drives the run of a step, and may repeat the
 // claim after a crash. A refusal is a fault.
 func (s *Service) Claim(ctx context.Context, who actor.Actor, req Request) (Claimed, error) {
-	return s.claim(ctx, uuid.Must(uuid.NewV7()), who, req)
+	return s.claim(ctx, uuid.Must(uuid.NewV7()), who, req, nil)
 }
 
 // Await waits for the run's answer, at most until the given time, and returns the run as it
@@ -233,7 +233,8 @@ func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error
 	return s.await(ctx, r, w, nil, until)
 }
 
-func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req Request) (Claimed, error) {
+// claim is Claim with the id of a new run, and with what is written in the same transaction.
+func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req Request, also func(*db.Batch)) (Claimed, error) {
 	name, err := verb.Parse(req.Verb)
 	if err != nil {
 		return Claimed{}, err
@@ -252,7 +253,9 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	}
 	now := s.d.Now()
 	c := Claimed{giveUp: now.Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
-	if r, answers, err := s.repeated(ctx, key, who.TenantID, keys, name, req); err != nil || answers {
+	if also != nil {
+		// What goes with the claim is written whether or not the claim is a repeat.
+	} else if r, answers, err := s.repeated(ctx, key, who.TenantID, keys, name, req); err != nil || answers {
 		if err == nil {
 			c.Run = r
 			c.Outcome, err = c.answer(r)
@@ -269,12 +272,12 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
 		Fingerprint: print, Metadata: req.Metadata, Digests: [][]byte{},
 	}
-	if s.cfg.OneProcess {
+	if s.cfg.OneProcess || req.StepKey != "" {
 		// The run is governed in this process within milliseconds.
 		p.Ask, p.Digests = true, s.d.Targets.Digests(key, req.Args)
 		p.Customer = Run{Origin: call.Origin, Metadata: req.Metadata}.about().CustomerID
 	}
-	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p)
+	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
 	if err != nil {
 		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: who.TenantID, key: key}, err)
 	}
@@ -360,12 +363,12 @@ func reused(r Run, how string) *fault.Error {
 // again, they are sealed once more, for that run. A claim that lost a race for one of its two
 // keys is made again too.
 func (s *Service) claimRow(
-	ctx context.Context, key *datakey.Key, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams,
+	ctx context.Context, key *datakey.Key, call claimedCall, args json.RawMessage, p dbsqlc.ClaimRunParams, also func(*db.Batch),
 ) (claimed dbsqlc.ClaimRunRow, r Run, err error) {
 	for range claimTries {
 		p.Call = string(mustJSON(call))
 		p.Args = Run{ID: call.ID, TenantID: p.TenantID, key: key}.seal(datakey.RunArgs, args)
-		claimed, r, err = s.claimOnce(ctx, key, p)
+		claimed, r, err = s.claimOnce(ctx, key, p, also)
 		switch {
 		case db.IsRaced(err):
 		case err != nil || claimed.Outcome != claimReseal:
@@ -379,10 +382,13 @@ func (s *Service) claimRow(
 
 // claimOnce is one try of claimRow. A run that is larger than the arguments of the call, which
 // are in memory already, is read apart; see WithRoom.
-func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams) (_ dbsqlc.ClaimRunRow, r Run, err error) {
+func (s *Service) claimOnce(ctx context.Context, key *datakey.Key, p dbsqlc.ClaimRunParams, also func(*db.Batch)) (_ dbsqlc.ClaimRunRow, r Run, err error) {
 	b := &db.Batch{}
 	claimed := db.Queue(b, s.q.ClaimRun, p)
 	rows := db.Queue(b, s.q.RunByKeys, dbsqlc.RunByKeysParams{TenantID: p.TenantID, Keys: p.Keys, Most: int64(smallRun + len(p.Args))})
+	if also != nil {
+		also(b)
+	}
 	if err := s.d.DB.Send(ctx, p.TenantID, b); err != nil {
 		return claimed.Value, Run{}, fmt.Errorf("run: claim: %w", err)
 	}

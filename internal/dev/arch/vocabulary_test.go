@@ -212,7 +212,7 @@ func TestAuditActionsAreWrittenFromTheTable(t *testing.T) {
 	values := actionConstants(t)
 	written := map[string]bool{}
 	for _, file := range sourceFiles(t) {
-		if !file.product() || file.pkg == auditHome {
+		if !file.product() || file.pkg == auditHome || file.pkg == "internal/record/event" {
 			continue
 		}
 		syntax := file.parsed(t)

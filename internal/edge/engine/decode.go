@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -28,8 +29,26 @@ func (d *Decoder) DecodeJSON(text []byte) ([]byte, error) {
 	}
 	for i, p := range list.Payloads {
 		if open, err := d.codec.Decode([]*commonpb.Payload{p}); err == nil {
-			list.Payloads[i] = open[0]
+			list.Payloads[i] = withoutValues(open[0])
 		}
 	}
 	return protojson.Marshal(&list)
+}
+
+// hidden takes the place of a payload with values of a tenant's Map: some may be secret for
+// operators.
+const hidden = `{"hidden":"The values of a Map are not shown here. GET /v1/executions/{id} shows them masked."}`
+
+// withoutValues returns the payload, or hidden in its place; see flow.Private.
+func withoutValues(p *commonpb.Payload) *commonpb.Payload {
+	var content struct {
+		Private bool `json:"private"`
+		Carried *struct {
+			Private bool `json:"private"`
+		} `json:"carried"`
+	}
+	if json.Unmarshal(p.GetData(), &content) != nil || !content.Private && (content.Carried == nil || !content.Carried.Private) {
+		return p
+	}
+	return &commonpb.Payload{Metadata: p.GetMetadata(), Data: []byte(hidden)}
 }

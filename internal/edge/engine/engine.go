@@ -142,27 +142,17 @@ const (
 // follow a closed workflow. A start that was made before is no error. The error is the fault
 // SERVICE_UNAVAILABLE.
 func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowID string, listing flow.Listing) error {
-	opts := client.StartWorkflowOptions{
-		ID:                       workflowID,
-		TaskQueue:                flow.QueueActions,
-		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		StaticSummary:            listing.Summary(),
-		StaticDetails:            listing.Details,
-		// Without this a start that was made before would look like a new one.
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-	}
+	opts := e.once(workflowID, flow.QueueActions, listing)
 	if in.Attempt > 1 {
 		opts.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	}
 	opts.TypedSearchAttributes, in.ShowsState = e.attributes.of(listing)
 	until := time.Now().Add(closingWait)
 	for {
-		err := e.start(ctx, opts, in)
-		if _, invalid := errors.AsType[*serviceerror.InvalidArgument](err); invalid && e.attributes.drop() {
-			// An attribute was removed since the last look. No run fails because of that.
+		err := e.start(ctx, opts, flow.WorkflowActionRun, in)
+		if e.refusedAttributes(err) {
 			opts.TypedSearchAttributes, in.ShowsState = temporal.SearchAttributes{}, false
-			err = e.start(ctx, opts, in)
+			err = e.start(ctx, opts, flow.WorkflowActionRun, in)
 		}
 		if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); !already {
 			return unavailable(err)
@@ -178,14 +168,52 @@ func (e *Engine) StartRun(ctx context.Context, in flow.ActionRunInput, workflowI
 	}
 }
 
-func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, in flow.ActionRunInput) error {
+// StartMap starts the workflow of an attempt of an execution of a Map. Each attempt has a workflow
+// of its own, so none starts twice. A start that was made before is no error. The error is the
+// fault SERVICE_UNAVAILABLE.
+func (e *Engine) StartMap(ctx context.Context, in flow.MapInput, workflowID string, listing flow.Listing) error {
+	opts := e.once(workflowID, flow.QueueMaps, listing)
+	opts.TypedSearchAttributes, in.ShowsState = e.attributes.of(listing)
+	err := e.start(ctx, opts, flow.WorkflowMapRun, in)
+	if e.refusedAttributes(err) {
+		opts.TypedSearchAttributes, in.ShowsState = temporal.SearchAttributes{}, false
+		err = e.start(ctx, opts, flow.WorkflowMapRun, in)
+	}
+	if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); already {
+		return nil
+	}
+	return unavailable(err)
+}
+
+// refusedAttributes reports whether a start failed because a search attribute was removed since the
+// last look. No execution fails because of that: it starts without.
+func (e *Engine) refusedAttributes(err error) bool {
+	_, invalid := errors.AsType[*serviceerror.InvalidArgument](err)
+	return invalid && e.attributes.drop()
+}
+
+// once returns the options of a workflow whose id starts once.
+func (e *Engine) once(workflowID, queue string, listing flow.Listing) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                       workflowID,
+		TaskQueue:                queue,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:            listing.Summary(),
+		StaticDetails:            listing.Details,
+		// Without this a start that was made before would look like a new one.
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}
+}
+
+func (e *Engine) start(ctx context.Context, opts client.StartWorkflowOptions, workflow string, in any) error {
 	if e.lane == LaneEager {
 		opts.EnableEagerStart = true
-		_, err := e.client.ExecuteWorkflow(ctx, opts, flow.WorkflowActionRun, in)
+		_, err := e.client.ExecuteWorkflow(ctx, opts, workflow, in)
 		return err
 	}
 	_, err := e.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: e.client.NewWithStartWorkflowOperation(opts, flow.WorkflowActionRun, in),
+		StartWorkflowOperation: e.client.NewWithStartWorkflowOperation(opts, workflow, in),
 		UpdateOptions: client.UpdateWorkflowOptions{
 			UpdateName:   flow.UpdateAdmit,
 			WaitForStage: client.WorkflowUpdateStageAccepted,

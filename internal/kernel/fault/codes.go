@@ -69,6 +69,7 @@ const (
 	CodePreconditionFailed Code = "PRECONDITION_FAILED"
 
 	CodeInvalidMap           Code = "INVALID_MAP"
+	CodeMapFailed            Code = "MAP_FAILED"
 	CodeInvalidArgs          Code = "INVALID_ARGS"
 	CodeIdentityRequired     Code = "IDENTITY_REQUIRED"
 	CodeProviderRejected     Code = "PROVIDER_REJECTED"
@@ -142,6 +143,7 @@ func Table() []Spec {
 		{CodeExecutionUnreadable, http.StatusConflict, "What is stored of this execution cannot be read.", "The stored arguments or result do not open under the tenant's key: the row or the key was changed or restored. A repeat, an approval or an edit needs them; reading, rejecting, cancelling and resolving do not."},
 		{CodeResultExpired, http.StatusConflict, "The result of this execution is no longer kept.", "The call is a repeat of an execution that ended more than 30 days ago, or whose customer was erased. Nothing ran; `status` says how it ended. Another call takes another id."},
 		{CodePreconditionFailed, http.StatusPreconditionFailed, "The resource is not as If-Match or If-None-Match expects it. Read it again.", "The `ETag` of the resource is not one that `If-Match` names, or is one that `If-None-Match` names. Nothing changed."},
+		{CodeMapFailed, http.StatusUnprocessableEntity, "The execution of the Map failed.", "`execution_id` names the execution, and `details` the step and the code of its error. POST /v1/executions/{id}/retry goes on from there."},
 		{CodeInvalidMap, http.StatusUnprocessableEntity, "The definition of the Map is not valid.", "`details` names all faults of the definition, each by the JSON Pointer of its place."},
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
 		{CodeIdentityRequired, http.StatusUnprocessableEntity, "This key takes messages of known customers only. Send customer_id, or identity with an email, phone or external_id.", "The key's `identity_mode` is `required`, and the message names no customer."},

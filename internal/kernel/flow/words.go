@@ -16,6 +16,9 @@ func (l Listing) Summary() string {
 	if l.Kind == KindDelivery {
 		return "delivers " + l.Event + " to a webhook"
 	}
+	if l.Kind == KindMap {
+		return "runs the Map " + l.Subject
+	}
 	return l.Verb + " · " + l.Risk
 }
 

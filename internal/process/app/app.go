@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -27,9 +29,11 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
@@ -44,6 +48,7 @@ import (
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/service/mailing"
+	"agentruntime/internal/service/stepping"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 	"agentruntime/internal/tenant/budget"
@@ -85,6 +90,8 @@ type App struct {
 	customers   *customer.Service
 	maps        *definition.Service
 	authoring   *authoring.Service
+	executions  *execution.Service
+	steps       *stepping.Stepper
 	catalog     *catalog.Catalog
 	vault       *vault.Vault
 	revocations *auth.Revocations
@@ -235,7 +242,39 @@ func (a *App) buildMaps(policies *policy.Sets) (err error) {
 		return err
 	}
 	a.authoring, err = authoring.New(authoring.Deps{DB: a.pool, Catalog: a.catalog, Policies: policies, Maps: a.maps})
+	if err != nil {
+		return err
+	}
+	sandbox, err := jqchild.New(jqchild.Config{Children: expressionChildren})
+	if err != nil {
+		return err
+	}
+	a.onClose(sandbox.Close)
+	programs, err := authoring.NewPrograms(a.maps)
+	if err != nil {
+		return err
+	}
+	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL}, execution.Deps{
+		DB: a.pool, Definitions: programs, Results: results{a.runs}, Engine: a.engine, Keys: a.vault, Notices: a.notices,
+		Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
+	})
+	if err != nil {
+		return err
+	}
+	a.steps, err = stepping.New(stepping.Deps{Runs: a.runs, Executions: a.executions})
 	return err
+}
+
+// expressionChildren is how many expressions of Maps a process evaluates at once, each in a child
+// with a bound on its memory.
+const expressionChildren = 4
+
+// results reads the results of the runs of steps.
+type results struct{ runs *run.Service }
+
+// Result implements execution.Results.
+func (r results) Result(ctx context.Context, tenant, id uuid.UUID) (json.RawMessage, error) {
+	return stepping.Result(ctx, r.runs, tenant, id)
 }
 
 func (a *App) buildCustomers() (err error) {
@@ -307,7 +346,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring, Executions: a.executions,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)
@@ -446,7 +485,11 @@ func (a *App) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, Delivery: deliveries, Customers: erasing, DrainTimeout: a.cfg.DrainTimeout})
+	maps, err := activities.NewMaps(a.steps)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, Delivery: deliveries, Customers: erasing, Maps: maps, DrainTimeout: a.cfg.DrainTimeout})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
@@ -33,6 +34,7 @@ func (a *App) workerJobs() []job {
 	return []job{
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
+		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},
 		{"tell of credentials that expire", vault.NoticeEvery, a.vault.TellOfExpiry},

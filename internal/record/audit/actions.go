@@ -64,6 +64,11 @@ const (
 	MapVersionAdded Action = "map.version_added"
 	MapPublished    Action = "map.published"
 	MapDeleted      Action = "map.deleted"
+	MapTriggered    Action = "map.triggered"
+	MapEnded        Action = "map.ended"
+	MapCancelled    Action = "map.cancelled"
+	MapPaused       Action = "map.paused"
+	MapResumed      Action = "map.resumed"
 
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
@@ -196,6 +201,11 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapCreated, SubjectMap, "A Map was created with its first version. The details have its name.", ""},
 		{MapVersionAdded, SubjectMap, "A Map got another version. The details have its number and name.", ""},
 		{MapPublished, SubjectMap, "A version of a Map was published: triggers run it from then on. The details have its number.", ""},
+		{MapTriggered, SubjectMap, "A Map was triggered. The details have the execution, and the version that it runs.", ""},
+		{MapEnded, SubjectMap, "An execution of a Map ended. The details have the execution and its status.", ""},
+		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
+		{MapPaused, SubjectMap, "An execution of a Map was paused: no further step begins.", ""},
+		{MapResumed, SubjectMap, "A paused execution of a Map goes on.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},

@@ -69,6 +69,15 @@ func Types() []Spec {
 		{CredentialExpired, "A credential has expired. No call uses it from then on: a call that needs it is `CREDENTIAL_EXPIRED`.", Event{Body: ExpiredCredential{Expiry{
 			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: "bearer", Label: "Shop, live", ExpiresAt: until,
 		}}}},
+		{MapCompletedType, "An execution of a Map completed.", Event{About: about, Body: MapCompleted{MapEnd{
+			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, Status: "completed", ActionsExecuted: 2, DurationMS: 412,
+		}, json.RawMessage(`{"refund":"ref_12"}`)}}},
+		{MapFailedType, "An execution of a Map failed or was cancelled.", Event{About: about, Body: MapFailed{MapEnd{
+			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, Status: "failed", ActionsExecuted: 1, DurationMS: 305,
+		}, &MapError{"PROVIDER_REJECTED", "The provider refused the call.", "/steps/2"}}}},
+		{MapWaitingType, "An execution of a Map waits: for people, an event, a time, or what only people can find out.", Event{About: about, Body: MapWaiting{
+			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, WaitingFor: "approval", Step: "ask", Until: &until,
+		}}},
 		{KeyRevoked, "An API key was revoked.", Event{Body: Revoked{APIKeyID: key, RevokedBy: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},
 		{LimitExceeded, "A request was refused because a window of the tenant's rate limits is full. Once for each window.", Event{Body: Exceeded{
 			Window: "minute", Callers: "keys", Limit: 600, ResetsAt: until,

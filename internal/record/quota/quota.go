@@ -21,28 +21,30 @@ type Resource string
 
 // The resources.
 const (
-	Keys        Resource = "keys"
-	Users       Resource = "users"
-	Sessions    Resource = "sessions"
-	Providers   Resource = "providers"
-	Verbs       Resource = "verbs"
-	Catalog     Resource = "catalog_entries"
-	VerbBytes   Resource = "verb_bytes"
-	Documents   Resource = "document_bytes"
-	Credentials Resource = "credentials"
-	Customers   Resource = "customers"
-	Policies    Resource = "policies"
-	PolicyBytes Resource = "policy_bytes"
-	Grants      Resource = "grants"
-	Switches    Resource = "kill_switches"
-	Maps        Resource = "maps"
-	MapVersions Resource = "map_versions"
-	MapBytes    Resource = "map_bytes"
-	Budgets     Resource = "budgets"
-	Held        Resource = "held"
-	DryRuns     Resource = "dry_runs"
-	Webhooks    Resource = "webhooks"
-	Creations   Resource = "idempotency_keys"
+	Keys          Resource = "keys"
+	Users         Resource = "users"
+	Sessions      Resource = "sessions"
+	Providers     Resource = "providers"
+	Verbs         Resource = "verbs"
+	Catalog       Resource = "catalog_entries"
+	VerbBytes     Resource = "verb_bytes"
+	Documents     Resource = "document_bytes"
+	Credentials   Resource = "credentials"
+	Customers     Resource = "customers"
+	Policies      Resource = "policies"
+	PolicyBytes   Resource = "policy_bytes"
+	Grants        Resource = "grants"
+	Switches      Resource = "kill_switches"
+	Maps          Resource = "maps"
+	MapVersions   Resource = "map_versions"
+	MapBytes      Resource = "map_bytes"
+	Budgets       Resource = "budgets"
+	MapExecutions Resource = "map_executions"
+
+	Held      Resource = "held"
+	DryRuns   Resource = "dry_runs"
+	Webhooks  Resource = "webhooks"
+	Creations Resource = "idempotency_keys"
 
 	CustomEvents Resource = "custom_events"
 	Streams      Resource = "streams"
@@ -148,6 +150,10 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			// Package definition counts them: a Map has the number of its newest version in its row.
 			MapVersions, 1_000, "versions of one Map", "", "", "",
+		},
+		{
+			MapExecutions, 10_000, "executions of Maps that have not ended", "Wait until some end, or cancel some.",
+			"SELECT FROM map_executions WHERE tenant_id = $1 AND finished_at IS NULL", "",
 		},
 		{
 			MapBytes, 256 << 20, "bytes of the definitions of all versions of Maps, of deleted Maps too", "Store fewer and shorter versions.", "",

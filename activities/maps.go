@@ -1,0 +1,80 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// MapSteps is what the activities of an execution of a Map need of the domain.
+type MapSteps interface {
+	Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error)
+	Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error)
+	GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
+	Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
+	Evaluate(ctx context.Context, ref flow.MapRef, ask stepmachine.Evaluate) (stepmachine.Evaluated, error)
+	Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error)
+	Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error)
+	Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error)
+}
+
+// Maps contains the activities of an execution of a Map.
+type Maps struct{ steps MapSteps }
+
+// NewMaps returns the activities over steps. It returns an error where steps is nil.
+func NewMaps(steps MapSteps) (*Maps, error) {
+	if steps == nil {
+		return nil, errors.New("activities: the steps of Maps are required")
+	}
+	return &Maps{steps: steps}, nil
+}
+
+// BeginMap reads what an execution begins with, or goes on with.
+func (m *Maps) BeginMap(ctx context.Context, in flow.MapRef) (flow.MapBegun, error) {
+	out, err := m.steps.Begin(ctx, in)
+	return out, applicationError(err)
+}
+
+// CallFromMap claims the run of a step, governs and sends it.
+func (m *Maps) CallFromMap(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+	out, err := m.steps.Call(ctx, in)
+	return out, applicationError(err)
+}
+
+// GoOnWithCall takes a run of a step further.
+func (m *Maps) GoOnWithCall(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	out, err := m.steps.GoOn(ctx, in)
+	return out, applicationError(err)
+}
+
+// StopCallOfMap cancels a run of a step that was not sent.
+func (m *Maps) StopCallOfMap(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	out, err := m.steps.Stop(ctx, in)
+	return out, applicationError(err)
+}
+
+// EvaluateInMap evaluates an expression that the workflow does not.
+func (m *Maps) EvaluateInMap(ctx context.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
+	out, err := m.steps.Evaluate(ctx, in.MapRef, in.Ask)
+	return flow.MapEvaluated{Private: flow.IsPrivate(), Evaluated: out}, applicationError(err)
+}
+
+// WriteMap writes what steps have done.
+func (m *Maps) WriteMap(ctx context.Context, in flow.MapWrites) (flow.MapNews, error) {
+	out, err := m.steps.Write(ctx, in)
+	return out, applicationError(err)
+}
+
+// LookAtMap reads what people and others want of an execution.
+func (m *Maps) LookAtMap(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
+	out, err := m.steps.Look(ctx, in)
+	return out, applicationError(err)
+}
+
+// FinishMap ends an execution.
+func (m *Maps) FinishMap(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
+	out, err := m.steps.Finish(ctx, in)
+	return out, applicationError(err)
+}

@@ -1,0 +1,315 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	mapruns "agentruntime/internal/maps/execution"
+)
+
+// Executions is what the endpoints need of the executions of Maps.
+type Executions interface {
+	Trigger(ctx context.Context, who actor.Actor, req mapruns.Request) (mapruns.Outcome, error)
+	Get(ctx context.Context, who actor.Actor, executionID string) (mapruns.Execution, error)
+	List(ctx context.Context, who actor.Actor, f mapruns.Filter) ([]mapruns.Execution, bool, error)
+	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
+	// Await waits until the execution has ended, at most until the given time.
+	Await(ctx context.Context, e mapruns.Execution, until time.Time) (mapruns.Execution, error)
+	Cancel(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
+	Pause(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
+	Resume(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
+}
+
+// triggerBody is the body of a trigger. Unknown members are refused.
+type triggerBody struct {
+	Payload     json.RawMessage `json:"payload"`
+	SessionID   *string         `json:"session_id"`
+	Metadata    json.RawMessage `json:"metadata"`
+	CustomerID  *string         `json:"customer_id"`
+	Version     json.RawMessage `json:"version"`
+	DryRun      json.RawMessage `json:"dryRun"`
+	DryRunSnake json.RawMessage `json:"dry_run"`
+}
+
+// triggered is the answer to a trigger.
+type triggered struct {
+	ExecutionID      string             `json:"execution_id"`
+	Status           stepmachine.Status `json:"status"`
+	ActionsExecuted  int32              `json:"actions_executed"`
+	GovernanceStatus string             `json:"governance_status"`
+	MapType          mapdef.MapType     `json:"map_type"`
+	DurationMS       float64            `json:"duration_ms"`
+	Output           json.RawMessage    `json:"output"`
+	Error            *stepmachine.Error `json:"error"`
+	Version          int32              `json:"version"`
+	SessionID        *string            `json:"session_id"`
+	FenceStatus      string             `json:"fence_status"`
+	DryRun           bool               `json:"dry_run"`
+	Message          string             `json:"message,omitempty"`
+}
+
+func (s *Server) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b triggerBody
+	if err := c.DecodeExact(&b, "/payload", "/metadata"); err != nil {
+		return wire.Reply{}, err
+	}
+	req, err := b.request(c, c.ID())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	out, err := s.deps.Executions.Trigger(ctx, c.Actor, req)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	e := out.Execution
+	switch e.Status {
+	case stepmachine.StatusFailed, stepmachine.StatusCancelled:
+		return wire.Reply{}, mapFailed(out)
+	case stepmachine.StatusCompleted:
+		return wire.OK(s.triggered(out)), nil
+	default:
+		return wire.Reply{Status: http.StatusAccepted, Data: s.triggered(out), Header: http.Header{"Location": {executionPath(e.ExecutionID)}}}, nil
+	}
+}
+
+func (s *Server) triggered(out mapruns.Outcome) triggered {
+	e := out.Execution
+	t := triggered{
+		ExecutionID: e.ExecutionID, Status: e.Status, ActionsExecuted: e.Actions, GovernanceStatus: e.Governance, MapType: e.MapType,
+		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, Version: e.Version, SessionID: textOrNull(e.SessionID),
+		FenceStatus: wire.FenceExecuted, DryRun: e.DryRun,
+	}
+	if t.Output == nil {
+		t.Output = json.RawMessage("null")
+	}
+	if out.Cached {
+		t.FenceStatus, t.Message = wire.FenceCached, "The Map was triggered with this name before. This is that execution; nothing ran again."
+	}
+	return t
+}
+
+// mapFailed answers a trigger whose execution ended without success.
+func mapFailed(out mapruns.Outcome) error {
+	e := out.Execution
+	f := fault.New(fault.CodeMapFailed, "")
+	f.ExecutionID, f.Status = e.ExecutionID, string(e.Status)
+	if e.Error != nil {
+		f.Details = []fault.Detail{{Path: e.Error.Instance, Rule: e.Error.Code, Message: e.Error.Detail}}
+	}
+	if e.Status == stepmachine.StatusCancelled {
+		f.Message = "The execution of the Map was cancelled."
+	}
+	if out.Cached {
+		f.CachedFrom = e.ExecutionID
+		f.Message += " This is the stored failure of an earlier trigger; nothing ran again."
+	}
+	return f
+}
+
+func (b triggerBody) request(c *wire.Call, id uuid.UUID) (mapruns.Request, error) {
+	var v wire.Validation
+	req := mapruns.Request{MapID: id, Payload: v.Object("/payload", b.Payload, false), Metadata: v.Object("/metadata", b.Metadata, false)}
+	if len(req.Metadata) > maxMetadata {
+		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
+	}
+	req.Customer = v.OptionalID("/customer_id", b.CustomerID)
+	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
+	req.Wait = preferWait(&v, c.Request.Header.Values("Prefer"))
+	if err := v.Err(); err != nil {
+		return req, err
+	}
+	var err error
+	if req.SessionID, err = keyField("/session_id", b.SessionID); err != nil {
+		return req, err
+	}
+	key, given, err := c.IdempotencyKey()
+	if given {
+		req.Key = key
+	}
+	return req, err
+}
+
+// mapExecution is an execution of a Map as operators and callers read it.
+type mapExecution struct {
+	ExecutionID      string             `json:"execution_id"`
+	Kind             string             `json:"kind"`
+	MapID            uuid.UUID          `json:"map_id"`
+	Version          int32              `json:"version"`
+	MapType          mapdef.MapType     `json:"map_type"`
+	Status           stepmachine.Status `json:"status"`
+	WaitingFor       json.RawMessage    `json:"waiting_for"`
+	GovernanceStatus string             `json:"governance_status"`
+	ActionsExecuted  int32              `json:"actions_executed"`
+	DryRun           bool               `json:"dry_run"`
+	SessionID        *string            `json:"session_id"`
+	CustomerID       *string            `json:"customer_id"`
+	Metadata         json.RawMessage    `json:"metadata"`
+	Output           json.RawMessage    `json:"output,omitempty"`
+	Error            *stepmachine.Error `json:"error"`
+	Steps            []mapStep          `json:"steps,omitempty"`
+	MoreSteps        bool               `json:"more_steps,omitempty"`
+	ParentID         *string            `json:"parent_execution_id"`
+	APIKeyID         *uuid.UUID         `json:"api_key_id"`
+	Requester        *string            `json:"requester"`
+	RequestID        string             `json:"request_id"`
+	WorkflowID       string             `json:"workflow_id"`
+	Attempt          int32              `json:"attempt"`
+	DurationMS       float64            `json:"duration_ms"`
+	CreatedAt        time.Time          `json:"created_at"`
+	FinishedAt       *time.Time         `json:"finished_at"`
+}
+
+// mapStep is what one step of an execution has done.
+type mapStep struct {
+	ID          string             `json:"id"`
+	Path        string             `json:"path"`
+	Type        string             `json:"type"`
+	Status      string             `json:"status"`
+	Attempts    int32              `json:"attempts"`
+	Input       json.RawMessage    `json:"input,omitempty"`
+	Output      json.RawMessage    `json:"output,omitempty"`
+	Error       *stepmachine.Error `json:"error"`
+	ExecutionID *string            `json:"execution_id"`
+	BeganAt     time.Time          `json:"began_at"`
+	EndedAt     *time.Time         `json:"ended_at"`
+}
+
+func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
+	return mapExecution{
+		ExecutionID: e.ExecutionID, Kind: kindMap, MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
+		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
+		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: e.Error, ParentID: textOrNull(e.ParentID),
+		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
+		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
+	}
+}
+
+// stepsShown is how many steps an execution shows. The others are listed apart.
+const stepsShown = 200
+
+func (s *Server) answerMapExecution(ctx context.Context, e mapruns.Execution) (wire.Reply, error) {
+	steps, more, err := s.deps.Executions.Steps(ctx, e, 0, stepsShown)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	v := s.viewMapExecution(e)
+	v.Output, v.MoreSteps = maskedText(e.Output), more
+	v.Steps = make([]mapStep, len(steps))
+	for i, step := range steps {
+		v.Steps[i] = mapStep{
+			ID: step.ID, Path: step.Path, Type: step.Type, Status: step.Status, Attempts: step.Attempts, Input: step.Input, Output: step.Output,
+			Error: step.Error, ExecutionID: textOrNull(step.RunID), BeganAt: step.BeganAt.UTC(), EndedAt: utc(step.EndedAt),
+		}
+	}
+	rep := wire.OK(v)
+	if e.FinishedAt == nil {
+		v.DurationMS = 0
+		rep.Header = http.Header{"Etag": {wire.ViewTag(v)}}
+	}
+	return rep, nil
+}
+
+// The kinds of executions.
+const (
+	kindAction = "action"
+	kindMap    = "map"
+)
+
+// mapExecutionOf returns the execution of a Map that the path names; found is false where it names
+// none, so that it may be a run.
+func (s *Server) mapExecutionOf(ctx context.Context, c *wire.Call) (e mapruns.Execution, found bool, err error) {
+	if !strings.HasPrefix(c.Param("id"), "exec_") {
+		return e, false, nil
+	}
+	e, err = s.deps.Executions.Get(ctx, c.Actor, c.Param("id"))
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		return e, false, nil
+	}
+	return e, err == nil, err
+}
+
+// mapSettled waits for the end of an execution as long as Prefer says.
+func (s *Server) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Execution) (mapruns.Execution, error) {
+	var v wire.Validation
+	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
+	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
+		return e, err
+	}
+	return s.deps.Executions.Await(ctx, e, s.deps.Now().Add(*wait))
+}
+
+func (s *Server) listMapExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var f mapruns.Filter
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	f.Status = string(wire.QueryOneOf(&v, c, "status", stepmachine.StatusRunning, stepmachine.StatusWaiting, stepmachine.StatusPending, stepmachine.StatusPaused,
+		stepmachine.StatusEscalated, stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled))
+	f.SessionID, f.ParentID = v.QueryText(c, "session_id"), v.QueryText(c, "parent_execution_id")
+	f.MapID, f.KeyID = v.QueryID(c, "map_id"), v.QueryID(c, "api_key_id")
+	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
+	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	page, more, err := s.deps.Executions.List(ctx, c.Actor, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]mapExecution, 0, len(page))
+	var last uuid.UUID
+	for _, e := range page {
+		views = append(views, s.viewMapExecution(e))
+		last = e.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+// controlMap is a change of an execution of a Map that people and keys ask for.
+func (s *Server) controlMap(change func(Executions, context.Context, actor.Actor, mapruns.Execution) (mapruns.Execution, error)) wire.Handler {
+	return func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+		e, found, err := s.mapExecutionOf(ctx, c)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		if !found {
+			return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+		}
+		if e, err = change(s.deps.Executions, ctx, c.Actor, e); err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerMapExecution(ctx, e)
+	}
+}
+
+// textOrNull returns nil for "".
+func textOrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// maskedText returns a value as others than its caller may see it.
+func maskedText(value json.RawMessage) json.RawMessage {
+	out, _ := redact.NewMasker(nil).Mask(value)
+	return out
+}

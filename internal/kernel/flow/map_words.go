@@ -1,0 +1,51 @@
+package flow
+
+import (
+	"time"
+
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// MapTimerSummary returns the text that operators read at a timer of a Map. It is in the clear, so
+// it names the step by its place in the definition.
+func MapTimerSummary(c stepmachine.StartTimer) string {
+	switch c.Timer {
+	case stepmachine.TimerRetry:
+		return RetrySummary + " of " + c.Ref.Path
+	case stepmachine.TimerWait:
+		return "waits in " + c.Ref.Path
+	case stepmachine.TimerDuration:
+		return "the time limit of the execution"
+	default:
+		return "the time limit of " + c.Ref.Path
+	}
+}
+
+// MapDetails returns the text in Markdown that operators read while the execution goes on.
+func MapDetails(show MapShow) string {
+	w := show.WaitingFor
+	if w == nil {
+		return "The execution is " + string(show.Status) + "."
+	}
+	text := "The execution is " + string(show.Status) + ": the step `" + w.Step + "` waits for "
+	switch w.For {
+	case stepmachine.WaitsApproval:
+		text += "people to approve"
+	case stepmachine.WaitsEvent:
+		text += "an event"
+	case stepmachine.WaitsTimer:
+		text += "its time"
+	case stepmachine.WaitsSignal:
+		text += "a signal"
+	case stepmachine.WaitsResolve:
+		text += "people to find out what came of its call, and to resolve it"
+	case stepmachine.WaitsMap:
+		text += "another Map"
+	case stepmachine.WaitsKillSwitch:
+		text += "a kill switch to be lifted"
+	}
+	if !w.Until.IsZero() {
+		text += ", until " + w.Until.UTC().Format(time.RFC3339)
+	}
+	return text + "."
+}

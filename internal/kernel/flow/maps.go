@@ -1,0 +1,202 @@
+package flow
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// QueueMaps is the task queue of the executions of Maps.
+const QueueMaps = "maps"
+
+// KindMap is one execution of a Map.
+const KindMap Kind = "map"
+
+// Names under which the workflow of Maps, its activities and its signals are registered.
+const (
+	WorkflowMapRun = "MapRun"
+
+	// BeginMap reads what an execution begins with, or goes on with.
+	BeginMap Activity[MapRef, MapBegun] = "BeginMap"
+	// CallFromMap claims the run of a step, governs and sends it.
+	CallFromMap Activity[MapCall, MapCallEnd] = "CallFromMap"
+	// GoOnWithCall takes a run of a step further: it sends it again, or reads how it ended.
+	GoOnWithCall Activity[MapCallRef, MapCallEnd] = "GoOnWithCall"
+	// StopCallOfMap cancels a run of a step that was not sent.
+	StopCallOfMap Activity[MapCallRef, MapCallEnd] = "StopCallOfMap"
+	// EvaluateInMap evaluates an expression that reads stored values, or needs the sandbox.
+	EvaluateInMap Activity[MapEvaluation, MapEvaluated] = "EvaluateInMap"
+	// WriteMap writes what steps have done.
+	WriteMap Activity[MapWrites, MapNews] = "WriteMap"
+	// LookAtMap reads what people and others want of an execution.
+	LookAtMap Activity[MapLook, MapNews] = "LookAtMap"
+	// FinishMap ends an execution.
+	FinishMap Activity[MapFinish, MapResult] = "FinishMap"
+
+	// SignalMapEnded tells the execution that started a Map that it has ended. It carries the
+	// execution's id.
+	SignalMapEnded = "map_ended"
+)
+
+// MapRef names an attempt of an execution of a Map. Its row has everything else.
+type MapRef struct {
+	TenantID uuid.UUID `json:"tenant_id"`
+	ID       uuid.UUID `json:"id"`
+	Attempt  int32     `json:"attempt"`
+}
+
+// MapInput starts a MapRun workflow.
+type MapInput struct {
+	MapRef
+	// ShowsState: AttributeState is registered, so the workflow may set it.
+	ShowsState bool `json:"shows_state,omitempty"`
+	// Carried is what the workflow had before it continued in a new history; nil in the first.
+	Carried *MapCarried `json:"carried,omitempty"`
+}
+
+// MapCarried is what an execution takes along into a new history.
+type MapCarried struct {
+	Private
+	// State is the machine's, encoded. Open are the commands that have no answer yet.
+	State MachineState         `json:"state"`
+	Open  stepmachine.Commands `json:"open"`
+	// Seq counts the records of steps, Looked the news that were read.
+	Seq    int   `json:"seq"`
+	Looked int64 `json:"looked"`
+}
+
+// MachineState is a state of the step machine, encoded.
+type MachineState = json.RawMessage
+
+// Private marks a payload with values of a tenant's Map. The codec endpoint for operators does
+// not show those.
+type Private struct {
+	Private bool `json:"private"`
+}
+
+// IsPrivate is the value of Private in every payload that embeds it.
+func IsPrivate() Private { return Private{true} }
+
+// MapBegun is what an execution begins with.
+type MapBegun struct {
+	Private
+	// Over: the attempt has ended, or never was; there is nothing to do.
+	Over       bool                  `json:"over,omitempty"`
+	Definition *mapdef.Definition    `json:"definition,omitempty"`
+	Beginning  stepmachine.Beginning `json:"beginning"`
+	// Again is what a retry goes on from: the state of the attempt before, and the event.
+	State MachineState       `json:"state,omitempty"`
+	Again *stepmachine.Again `json:"again,omitempty"`
+	Seq   int                `json:"seq,omitempty"`
+	// Parent is the workflow of the execution that waits for this one; "" where none does.
+	Parent string `json:"parent,omitempty"`
+}
+
+// MapWrites is what steps have done since the last write. It is the input of activities only, so
+// no history has it.
+type MapWrites struct {
+	MapRef
+	// Seq is that of the first of Commands. A later one about the same thing counts.
+	Seq      int                   `json:"seq"`
+	Commands []stepmachine.Command `json:"-"`
+	// Show, where it is not nil, is what the execution waits for now.
+	Show *MapShow `json:"show,omitempty"`
+}
+
+// MapShow is the status of an execution that has not ended.
+type MapShow struct {
+	Status     stepmachine.Status    `json:"status"`
+	WaitingFor *stepmachine.WaitsFor `json:"waiting_for,omitempty"`
+}
+
+// MapCall asks for the call of a verb step.
+type MapCall struct {
+	MapWrites
+	Call stepmachine.StartVerb `json:"-"`
+	// Workflow is the id of the workflow that drives the run.
+	Workflow string `json:"workflow"`
+	// Compensates is the number of the kept call that this is; 0 for a step.
+	Compensates int `json:"compensates,omitempty"`
+}
+
+// MapCallRef names the run of a step.
+type MapCallRef struct {
+	MapRef
+	Run RunRef          `json:"run"`
+	Ref stepmachine.Ref `json:"ref"`
+	// Parent is the workflow of the Map, which hands the run over where HandOver says so.
+	Parent   string `json:"parent,omitempty"`
+	HandOver bool   `json:"hand_over,omitempty"`
+	// Look: the run is another workflow's, and only read.
+	Look bool `json:"look,omitempty"`
+}
+
+// MapCallEnd is how far the call of a step is.
+type MapCallEnd struct {
+	Private
+	Run RunRef `json:"run"`
+	// Step is that of the run. Where it is Done, End is the end of the call.
+	Step Step                `json:"step"`
+	End  stepmachine.CallEnd `json:"end"`
+	// HandedOver: another workflow drives the run.
+	HandedOver bool `json:"handed_over,omitempty"`
+}
+
+// MapEvaluation asks for the value of an expression.
+type MapEvaluation struct {
+	MapRef
+	Ask stepmachine.Evaluate `json:"-"`
+}
+
+// MapEvaluated is the value of an expression.
+type MapEvaluated struct {
+	Private
+	stepmachine.Evaluated
+}
+
+// MapLook asks for news that came after those that were read.
+type MapLook struct {
+	MapRef
+	After int64 `json:"after"`
+}
+
+// MapNews is what others want of an execution.
+type MapNews struct {
+	Private
+	// Over: the attempt has ended by another hand.
+	Over   bool `json:"over,omitempty"`
+	Cancel bool `json:"cancel,omitempty"`
+	Pause  bool `json:"pause,omitempty"`
+	// Signals came since, in their order; Looked is the number of the last one.
+	Signals []stepmachine.Signalled `json:"signals,omitempty"`
+	// Decisions are those about approvals that steps wait for, Arrived the events.
+	Decisions []stepmachine.Decided      `json:"decisions,omitempty"`
+	Arrived   []stepmachine.EventArrived `json:"arrived,omitempty"`
+	Looked    int64                      `json:"looked,omitempty"`
+}
+
+// MapFinish ends an execution.
+type MapFinish struct {
+	MapWrites
+	Finish stepmachine.Finish `json:"-"`
+	// State is the machine's, encoded: what a retry goes on from.
+	State MachineState `json:"-"`
+}
+
+// MapResult is the result of the workflow.
+type MapResult struct {
+	Status stepmachine.Status `json:"status"`
+}
+
+// MapWorkflowID returns the id of the workflow that drives an attempt of an execution.
+func MapWorkflowID(ref MapRef) string {
+	id := "map:" + ref.TenantID.String() + ":" + ref.ID.String()
+	if ref.Attempt > 1 {
+		id += ":" + strconv.Itoa(int(ref.Attempt))
+	}
+	return id
+}

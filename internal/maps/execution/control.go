@@ -1,0 +1,243 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+)
+
+// sees reports whether the actor may see the execution. A key sees its own, a user all of the
+// tenant.
+func sees(who actor.Actor, e Execution) bool {
+	key := who.KeyID()
+	return key == nil || e.KeyID != nil && *e.KeyID == *key
+}
+
+// Get returns an execution by its execution_id. The error is EXECUTION_NOT_FOUND where there is
+// none, and where the actor may not see it.
+func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Execution, error) {
+	row, err := s.q.MapExecutionByName(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.MapExecutionByNameParams{TenantID: who.TenantID, ExecutionID: executionID})
+	switch {
+	case db.IsNoRows(err):
+		return Execution{}, fault.New(fault.CodeExecutionNotFound, "")
+	case err != nil:
+		return Execution{}, fmt.Errorf("execution: get: %w", err)
+	}
+	e, err := s.open(ctx, row)
+	if err == nil && !sees(who, e) {
+		return Execution{}, fault.New(fault.CodeExecutionNotFound, "")
+	}
+	return e, err
+}
+
+// Filter narrows a list. A field with its zero value does not narrow it.
+type Filter struct {
+	MapID     *uuid.UUID
+	KeyID     *uuid.UUID
+	SessionID string
+	ParentID  string
+	Status    string
+	DryRun    *bool
+	Since     *time.Time
+	Until     *time.Time
+	Before    *uuid.UUID
+	Limit     int
+}
+
+// List returns the newest executions first, without their texts, and whether there are more.
+func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []Execution, more bool, err error) {
+	if own := who.KeyID(); own != nil {
+		if f.KeyID != nil && *f.KeyID != *own {
+			return nil, false, nil
+		}
+		f.KeyID = own
+	}
+	p := dbsqlc.ListMapExecutionsParams{
+		TenantID: who.TenantID, MapID: f.MapID, KeyID: f.KeyID, SessionID: db.Optional(f.SessionID), ParentID: db.Optional(f.ParentID),
+		Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1),
+	}
+	p.Low, p.High = db.IDsOf(f.Since, f.Until)
+	rows, err := s.q.ListMapExecutions(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
+	if err != nil {
+		return nil, false, fmt.Errorf("execution: list: %w", err)
+	}
+	rows, more = db.Page(rows, f.Limit)
+	for _, row := range rows {
+		page = append(page, head(row))
+	}
+	return page, more, nil
+}
+
+// Step is what one step of an execution has done.
+type Step struct {
+	Path     string
+	Seq      int32
+	ID       string
+	Type     string
+	Instance string
+	Status   string
+	Attempts int32
+	RunID    string
+	Input    json.RawMessage // masked; nil where there is none
+	Output   json.RawMessage // masked
+	Error    *stepmachine.Error
+	BeganAt  time.Time
+	EndedAt  *time.Time
+}
+
+// Steps returns the steps of an execution in the order in which they began, after the one with the
+// number, and whether there are more. Values are shown as others than the caller may see them; one
+// that is stored apart is shown by its name and size.
+func (s *Service) Steps(ctx context.Context, e Execution, after int32, limit int) (steps []Step, more bool, err error) {
+	rows, err := s.q.ListMapSteps(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListMapStepsParams{
+		TenantID: e.TenantID, Execution: e.ID, After: after, Most: int32(limit + 1),
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("execution: steps: %w", err)
+	}
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return nil, false, fmt.Errorf("execution: %w", err)
+	}
+	rows, more = db.Page(rows, limit)
+	for _, row := range rows {
+		step := Step{
+			Path: row.Path, Seq: row.Seq, ID: row.Step, Type: row.Type, Instance: row.Instance, Status: row.Status, Attempts: row.Attempts,
+			RunID: db.Text(row.RunID), BeganAt: row.BeganAt, EndedAt: row.EndedAt,
+		}
+		at := func(f datakey.Field) datakey.Place { return stepPlace(e.TenantID, e.ID, row.Path, f) }
+		if step.Input, err = shown(key, at(datakey.MapStepInput), row.Input); err != nil {
+			return nil, false, err
+		}
+		if step.Output, err = shown(key, at(datakey.MapStepOutput), row.Output); err != nil {
+			return nil, false, err
+		}
+		text, err := openOptional(key, at(datakey.MapStepError), row.Error)
+		if err != nil {
+			return nil, false, err
+		}
+		if text != nil {
+			step.Error = &stepmachine.Error{}
+			if err := json.Unmarshal(text, step.Error); err != nil {
+				return nil, false, fmt.Errorf("execution: steps: %w", err)
+			}
+		}
+		steps = append(steps, step)
+	}
+	return steps, more, nil
+}
+
+// shown opens a stored value of the step machine and masks it.
+func shown(key *datakey.Key, at datakey.Place, stored *string) (json.RawMessage, error) {
+	text, err := openOptional(key, at, stored)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	var v stepmachine.Value
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("execution: %s: %w", at.Field, err)
+	}
+	raw, err := v.Resolve(func(s stepmachine.Stored) (json.RawMessage, error) {
+		return mustJSON(map[string]any{"stored": s.ID, "bytes": s.Bytes}), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return masked(raw), nil
+}
+
+// Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is
+// cancelled. The error is CONFLICT where it has ended.
+func (s *Service) Cancel(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+	return s.want(ctx, who, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
+}
+
+// Pause lets no further step begin, and Resume takes that back. The error is CONFLICT where the
+// execution has ended.
+func (s *Service) Pause(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+	return s.want(ctx, who, e, audit.MapPaused, dbsqlc.WantOfMapParams{Pause: new(true)})
+}
+
+// Resume lets a paused execution go on.
+func (s *Service) Resume(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+	return s.want(ctx, who, e, audit.MapResumed, dbsqlc.WantOfMapParams{Pause: new(false)})
+}
+
+func (s *Service) want(ctx context.Context, who actor.Actor, e Execution, action audit.Action, p dbsqlc.WantOfMapParams) (Execution, error) {
+	p.TenantID, p.ID, p.Now = e.TenantID, e.ID, s.d.Now()
+	b := &db.Batch{}
+	rows := db.Queue(b, s.q.WantOfMap, p)
+	rec := audit.Change(who, action, audit.SubjectMap, e.MapID.String())
+	rec.ExecutionID = e.ExecutionID
+	audit.Queue(b, rec)
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return Execution{}, fmt.Errorf("execution: %s: %w", action, err)
+	}
+	if len(rows.Value) == 0 {
+		return Execution{}, fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", e.Status)
+	}
+	now, err := s.open(ctx, rows.Value[0])
+	if err != nil {
+		return Execution{}, err
+	}
+	if _, err := s.d.Engine.Nudge(ctx, now.WorkflowID); err != nil {
+		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", now.ExecutionID, "error", err)
+	}
+	return now, nil
+}
+
+// sweepAfter is how long an open execution may be without a change before its workflow is asked
+// for, sweepPage how many are looked at in one pass.
+const (
+	// SweepEvery is the pause between two passes.
+	SweepEvery = 10 * time.Second
+
+	sweepAfter = 30 * time.Second
+	sweepPage  = 200
+)
+
+// sweptTo is where the pass before stopped; the zero value where it came to the end.
+type sweptTo struct {
+	at time.Time
+	id uuid.UUID
+}
+
+// Sweep starts the workflows of executions whose start was lost. One that waits is found open. The
+// next pass goes on where it stopped. One process makes one pass at a time.
+func (s *Service) Sweep(ctx context.Context) error {
+	rows, err := s.q.UnbegunMaps(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnbegunMapsParams{
+		Before: s.d.Now().Add(-sweepAfter), AfterAt: s.swept.at, AfterID: s.swept.id, Most: sweepPage,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: sweep: %w", err)
+	}
+	s.swept = sweptTo{}
+	if len(rows) == sweepPage {
+		last := rows[sweepPage-1]
+		s.swept = sweptTo{last.UpdatedAt, last.ID}
+	}
+	for _, row := range rows {
+		e, err := s.read(ctx, row.TenantID, row.ID)
+		if err != nil {
+			return err
+		}
+		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
+			continue
+		}
+		if err := s.start(ctx, e); err != nil {
+			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
+		}
+	}
+	return nil
+}

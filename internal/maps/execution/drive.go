@@ -1,0 +1,208 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+)
+
+// Head returns the execution without its texts, as it was when it was looked at first: what it is
+// asked for never changes.
+func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
+	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID {
+		return e, nil
+	}
+	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapExecutionParams{TenantID: ref.TenantID, ID: ref.ID})
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: get: %w", err)
+	}
+	e := head(row)
+	s.heads.Add(e.ID, e)
+	return e, nil
+}
+
+// Begin returns what the execution begins with. Where its workflow runs in the process that
+// claimed it, nothing is read.
+func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error) {
+	begun := flow.MapBegun{Private: flow.IsPrivate()}
+	e, fresh := s.heads.Get(ref.ID)
+	if !fresh || e.Attempt != ref.Attempt {
+		row, err := s.q.BeginMap(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.BeginMapParams{TenantID: ref.TenantID, ID: ref.ID, Attempt: ref.Attempt, Now: s.d.Now()})
+		switch {
+		case db.IsNoRows(err):
+			begun.Over = true
+			return begun, nil
+		case err != nil:
+			return begun, fmt.Errorf("execution: begin: %w", err)
+		}
+		e = head(row)
+		s.heads.Add(e.ID, e)
+	}
+	failpoint.Hit("map_begin", e.ID)
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return begun, err
+	}
+	begun.Definition = v.Program.Definition()
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return begun, fmt.Errorf("execution: %w", err)
+	}
+	payload, err := key.Open(e.place(datakey.MapPayload), e.payload)
+	if err != nil {
+		return begun, fmt.Errorf("execution: payload of %s: %w", e.ID, err)
+	}
+	trigger := stepmachine.Of(payload)
+	if len(payload) > stepmachine.MaxInline {
+		trigger = Reference(triggerData, payload, nil)
+	}
+	begun.Beginning = stepmachine.Beginning{
+		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
+	}
+	begun.Parent = ""
+	if e.ParentID != "" {
+		begun.Parent, err = s.workflowOf(ctx, e)
+	}
+	return begun, err
+}
+
+// workflowOf returns the workflow of the execution that started this one.
+func (s *Service) workflowOf(ctx context.Context, e Execution) (string, error) {
+	parent, err := s.q.MapExecutionByName(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.MapExecutionByNameParams{TenantID: e.TenantID, ExecutionID: e.ParentID})
+	switch {
+	case db.IsNoRows(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("execution: parent: %w", err)
+	}
+	return parent.WorkflowID, nil
+}
+
+// what expressions read as context.
+type shownContext struct {
+	ExecutionID string          `json:"execution_id"`
+	MapID       string          `json:"map_id"`
+	Version     int32           `json:"version"`
+	SessionID   *string         `json:"session_id"`
+	CustomerID  *string         `json:"customer_id"`
+	Requester   string          `json:"requester"`
+	DryRun      bool            `json:"dry_run"`
+	ParentID    *string         `json:"parent_execution_id"`
+	Metadata    json.RawMessage `json:"metadata"`
+}
+
+func contextOf(e Execution) shownContext {
+	return shownContext{
+		ExecutionID: e.ExecutionID, MapID: e.MapID.String(), Version: e.Version, SessionID: db.Optional(e.SessionID), CustomerID: db.Optional(e.Customer),
+		Requester: e.Starter().String(), DryRun: e.DryRun, ParentID: db.Optional(e.ParentID), Metadata: e.Metadata,
+	}
+}
+
+// Finish commits the end of an execution with its last records, its audit record and its event, and
+// tells those who wait. It changes nothing where the attempt has ended by another hand.
+func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
+	}
+	f := in.Finish
+	output, err := s.Resolve(ctx, e, f.Output)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	var failure []byte
+	if f.Error != nil {
+		failure = mustJSON(f.Error)
+	}
+	b := &db.Batch{}
+	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
+		return flow.MapResult{}, err
+	}
+	p := dbsqlc.FinishMapParams{
+		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failure), Records: int32(in.Seq + len(in.Commands)),
+		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+	}
+	if f.Status == stepmachine.StatusCompleted {
+		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)
+	}
+	if f.Status == stepmachine.StatusFailed {
+		p.State = sealOptional(key, e.place(datakey.MapState), in.State)
+	}
+	failpoint.Hit("before_map_finish", e.ID)
+	ended := db.Queue(b, s.q.FinishMap, p)
+	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 {
+		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
+	}
+	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
+	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
+	audit.Queue(b, rec)
+	s.emitEnd(b, key, e, f, output)
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return flow.MapResult{}, fmt.Errorf("execution: finish: %w", err)
+	}
+	failpoint.Hit("after_map_finish", e.ID)
+	s.heads.Remove(e.ID)
+	if len(ended.Value) > 0 {
+		e = head(ended.Value[0])
+		e.Error = f.Error
+		if p.Output != nil {
+			e.Output = output
+		}
+		s.hub.Deliver(e.ID, e.Attempt, e)
+		s.d.Notices.Tell(e.TenantID, e.ID)
+	}
+	return flow.MapResult{Status: f.Status}, nil
+}
+
+// governanceOfEnd returns the governance status of the step that decided the end.
+func governanceOfEnd(f stepmachine.Finish) string {
+	if f.Error == nil {
+		return governanceApproved
+	}
+	switch f.Error.Code {
+	case "GOVERNANCE_BLOCKED":
+		return "blocked"
+	case mapdef.CodeApprovalRejected:
+		return "rejected"
+	default:
+		return governanceApproved
+	}
+}
+
+// masked returns a value as others than the caller may see it.
+func masked(value json.RawMessage) json.RawMessage {
+	out, _ := redact.NewMasker(nil).Mask(value)
+	return out
+}
+
+// emitEnd queues the event of the end.
+func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, output json.RawMessage) {
+	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
+	var body event.Body = event.MapCompleted{MapEnd: end, Output: masked(output)}
+	if f.Status != stepmachine.StatusCompleted {
+		failed := event.MapFailed{MapEnd: end}
+		if f.Error != nil {
+			failed.Error = &event.MapError{Code: f.Error.Code, Title: f.Error.Title, Instance: f.Error.Instance}
+		}
+		body = failed
+	}
+	event.Queue(b, event.Event{
+		TenantID: e.TenantID, About: about(e), Body: body, Key: key,
+	})
+}

@@ -1,0 +1,291 @@
+// Package execution has the executions of Maps: the fence of triggers, the rows that say how far
+// each is, and what their workflow reads and writes. The API triggers, reads and stops them; the
+// activities of the workflow MapRun call it. It decides nothing that the step machine decides, and
+// it calls no verb: internal/service/stepping does, by way of package run.
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/ended"
+	"agentruntime/internal/record/quota"
+)
+
+// Version is a version of a Map, ready to run.
+type Version struct {
+	MapID   uuid.UUID
+	Number  int32
+	Program *stepmachine.Program
+	MapType mapdef.MapType
+}
+
+// Definitions finds the versions of Maps.
+type Definitions interface {
+	// Version returns a version by its number; 0 for the published one. It refuses with
+	// MAP_NOT_FOUND, and with CONFLICT where none is published.
+	Version(ctx context.Context, tenant, id uuid.UUID, number int32) (Version, error)
+}
+
+// Results reads what the runs of steps have brought.
+type Results interface {
+	// Result returns the result of a run, in the clear.
+	Result(ctx context.Context, tenant, run uuid.UUID) (json.RawMessage, error)
+}
+
+// Engine runs workflows.
+type Engine interface {
+	// StartMap starts the workflow of an attempt. A start that was made before is not an error.
+	StartMap(ctx context.Context, in flow.MapInput, workflowID string, listing flow.Listing) error
+	// IsOpen reports whether the workflow is open. found is false where the engine does not know it.
+	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
+	// Nudge tells the workflow to read its row again.
+	Nudge(ctx context.Context, workflowID string) (open bool, err error)
+}
+
+// Keys finds the data key of a tenant.
+type Keys interface {
+	Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error)
+}
+
+// Sandbox shares out the evaluation of costly expressions.
+type Sandbox interface {
+	// For returns the part of one party, so that none takes all.
+	For(party string) expression.Sandbox
+}
+
+// Config has the times of the service; zero values take the defaults.
+type Config struct {
+	// DefaultWait is how long a trigger waits for the end, MaxWait the most that it may ask for
+	// (30 s, 60 s).
+	DefaultWait, MaxWait time.Duration
+	// PollEvery is how often a waiting call reads the row in case a notice was lost (2 s).
+	PollEvery time.Duration
+	PublicURL string
+}
+
+// Deps are the collaborators; all are required but Now and Quotas.
+type Deps struct {
+	DB          *db.Pool
+	Definitions Definitions
+	Results     Results
+	Engine      Engine
+	Keys        Keys
+	Notices     *ended.Notices
+	// Sandbox evaluates what may take much time or memory.
+	Sandbox Sandbox
+	Log     *slog.Logger
+	Now     func() time.Time
+	Quotas  quota.Limits
+}
+
+// Service runs Maps.
+type Service struct {
+	cfg Config
+	d   Deps
+	q   *dbsqlc.Queries
+	hub *ended.Hub[Execution]
+	// heads are what never changes of executions that were looked at lately.
+	heads *lru.Cache[uuid.UUID, Execution]
+	swept sweptTo
+}
+
+// headsMost is more than the number of executions that a worker has under way at a time.
+const headsMost = 4096
+
+// New checks the collaborators.
+func New(cfg Config, d Deps) (*Service, error) {
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("execution: database, definitions, results, engine, keys, notices, sandbox and log are required")
+	}
+	if cfg.DefaultWait == 0 {
+		cfg.DefaultWait = 30 * time.Second
+	}
+	if cfg.MaxWait == 0 {
+		cfg.MaxWait = time.Minute
+	}
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = 2 * time.Second
+	}
+	d.Now = db.Clock(d.Now)
+	heads, err := lru.New[uuid.UUID, Execution](headsMost)
+	if err != nil {
+		return nil, fmt.Errorf("execution: %w", err)
+	}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: heads}
+	d.Notices.OnNotice(s.hear)
+	return s, nil
+}
+
+// Execution is one execution of a Map as its row is.
+type Execution struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	ExecutionID string
+	MapID       uuid.UUID
+	Version     int32
+	MapType     mapdef.MapType
+	DryRun      bool
+	Attempt     int32
+	Fingerprint []byte
+	Metadata    json.RawMessage
+	SessionID   string
+	Customer    string
+	Origin      actor.Kind
+	KeyID       *uuid.UUID
+	UserID      *uuid.UUID
+	ParentID    string
+	Step        string
+	Depth       int32
+	RequestID   string
+	SourceAddr  string
+	WorkflowID  string
+	Status      stepmachine.Status
+	WaitingFor  json.RawMessage
+	WantsCancel bool
+	WantsPause  bool
+	Actions     int32
+	Asked       bool
+	Governance  string
+	Output      json.RawMessage
+	Error       *stepmachine.Error
+	BegunAt     *time.Time
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
+
+	payload string // sealed
+}
+
+// CreatedAt returns when the execution was triggered, from its id.
+func (e Execution) CreatedAt() time.Time {
+	seconds, nanos := e.ID.Time().UnixTime()
+	return time.Unix(seconds, nanos).UTC()
+}
+
+// Ended reports whether nothing further happens by itself.
+func (e Execution) Ended() bool { return e.FinishedAt != nil }
+
+// Took returns how long it took, or has taken until now.
+func (e Execution) Took(now time.Time) time.Duration {
+	if e.FinishedAt != nil {
+		now = *e.FinishedAt
+	}
+	return max(now.Sub(e.CreatedAt()), 0)
+}
+
+// Ref names the execution for its workflow.
+func (e Execution) Ref() flow.MapRef {
+	return flow.MapRef{TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt}
+}
+
+// Starter returns the key or the user for whom the execution acts.
+func (e Execution) Starter() actor.Actor {
+	who := actor.Actor{Kind: actor.System, TenantID: e.TenantID, RequestID: e.RequestID, SourceAddr: e.SourceAddr}
+	switch {
+	case e.KeyID != nil:
+		who.Kind, who.ID = actor.Key, *e.KeyID
+	case e.UserID != nil:
+		who.Kind, who.ID = actor.User, *e.UserID
+	}
+	return who
+}
+
+// place is where a text of the execution is sealed.
+func (e Execution) place(f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: e.TenantID, Row: e.ID, Field: f}
+}
+
+// head is a row without its texts.
+func head(r dbsqlc.MapExecution) Execution {
+	return Execution{
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, MapType: mapdef.MapType(r.MapType),
+		DryRun: r.DryRun, Attempt: r.Attempt, Fingerprint: r.Fingerprint, Metadata: r.Metadata, SessionID: db.Text(r.SessionID),
+		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
+		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
+		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
+		Actions: r.Actions, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		payload: r.Payload,
+	}
+}
+
+// open reads a row with its output and its error.
+func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, error) {
+	e := head(r)
+	key, err := s.d.Keys.Key(ctx, r.TenantID)
+	if err != nil {
+		return e, fmt.Errorf("execution: %w", err)
+	}
+	if e.Output, err = openOptional(key, e.place(datakey.MapOutput), r.Output); err != nil {
+		return e, err
+	}
+	text, err := openOptional(key, e.place(datakey.MapError), r.Error)
+	if err != nil || text == nil {
+		return e, err
+	}
+	e.Error = &stepmachine.Error{}
+	if err := json.Unmarshal(text, e.Error); err != nil {
+		return e, fmt.Errorf("execution: error of %s: %w", e.ID, err)
+	}
+	return e, nil
+}
+
+func openOptional(key *datakey.Key, at datakey.Place, stored *string) ([]byte, error) {
+	if stored == nil {
+		return nil, nil
+	}
+	text, err := key.Open(at, *stored)
+	if err != nil {
+		return nil, fmt.Errorf("execution: %s of %s: %w", at.Field, at.Row, err)
+	}
+	return text, nil
+}
+
+func sealOptional(key *datakey.Key, at datakey.Place, text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	stored := key.Seal(at, text)
+	return &stored
+}
+
+// read returns the execution with its output.
+func (s *Service) read(ctx context.Context, tenant, id uuid.UUID) (Execution, error) {
+	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapExecutionParams{TenantID: tenant, ID: id})
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: get: %w", err)
+	}
+	return s.open(ctx, row)
+}
+
+// hear hands an execution that another process has ended to those that wait for it in this one.
+func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
+	if !s.hub.Awaited(id) {
+		return
+	}
+	if e, err := s.read(ctx, tenant, id); err == nil && e.Ended() {
+		s.hub.Deliver(e.ID, e.Attempt, e)
+	}
+}
+
+func mustJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("execution: %T: %v", v, err)) // of our own types
+	}
+	return text
+}

@@ -1,0 +1,289 @@
+package execution
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
+)
+
+// Request triggers a Map.
+type Request struct {
+	MapID uuid.UUID
+	// Version is 0 for the published one.
+	Version int32
+	Payload json.RawMessage // an object
+	// SessionID is the caller's name for the execution, Key that of the header Idempotency-Key; ""
+	// where the caller gave none.
+	SessionID, Key string
+	Metadata       json.RawMessage
+	Customer       string
+	DryRun         bool
+	// Wait is how long to wait for the end, at most Config.MaxWait; nil means Config.DefaultWait.
+	Wait *time.Duration
+	// Parent is set where a step of another Map starts this one.
+	Parent *Parent
+}
+
+// Parent is the step of the execution that starts another.
+type Parent struct {
+	Execution Execution
+	Step      string
+}
+
+// Outcome is the answer to a trigger.
+type Outcome struct {
+	Execution Execution
+	// Cached: an earlier trigger made the execution, and this one only reads it.
+	Cached bool
+}
+
+// claim is a row to be claimed, by the names of its columns; claim_map reads it.
+type claim struct {
+	ID          uuid.UUID  `json:"id"`
+	ExecutionID string     `json:"execution_id"`
+	MapID       uuid.UUID  `json:"map_id"`
+	Version     int32      `json:"version"`
+	Machine     int        `json:"machine"`
+	MapType     string     `json:"map_type"`
+	DryRun      bool       `json:"dry_run"`
+	SessionID   *string    `json:"session_id"`
+	Customer    *string    `json:"customer"`
+	Origin      actor.Kind `json:"origin"`
+	KeyID       *uuid.UUID `json:"key_id"`
+	UserID      *uuid.UUID `json:"user_id"`
+	ParentID    *string    `json:"parent_id"`
+	Step        *string    `json:"step"`
+	Depth       int32      `json:"depth"`
+	RequestID   string     `json:"request_id"`
+	SourceAddr  string     `json:"source_addr"`
+	WorkflowID  string     `json:"workflow_id"`
+}
+
+// Outcomes of claim_map.
+const (
+	claimFresh    = "fresh"
+	claimMismatch = "mismatch"
+	claimConflict = "conflict"
+)
+
+// claimTries is how often a claim is made that lost a race for one of its keys.
+const claimTries = 4
+
+// governanceApproved is the governance status of an execution of which nothing was held or refused.
+const governanceApproved = "approved"
+
+// Trigger claims an execution, starts its workflow and waits for its end, at most req.Wait. One
+// that an earlier trigger claimed is waited for and read, never run again. A fault refuses the
+// trigger; an execution that ends failed is no fault here.
+func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	version, err := s.d.Definitions.Version(ctx, who.TenantID, req.MapID, req.Version)
+	if err != nil {
+		return Outcome{}, err
+	}
+	until := s.d.Now().Add(s.waitOf(req))
+	id := uuid.Must(uuid.NewV7())
+	w := s.hub.Join(id, 1)
+	defer s.hub.Leave(id, w)
+	e, fresh, err := s.claim(ctx, who, id, version, req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Execution: e, Cached: !fresh}
+	switch {
+	case fresh:
+		if err := s.start(ctx, e); err != nil {
+			return out, s.notStarted(e, err)
+		}
+	case e.Ended():
+		return out, nil
+	default:
+		w = s.hub.Join(e.ID, e.Attempt)
+		defer s.hub.Leave(e.ID, w)
+	}
+	out.Execution, err = s.await(ctx, e, w.C, until)
+	return out, err
+}
+
+// notStarted answers a trigger whose workflow could not be started. The sweeper starts it later.
+func (s *Service) notStarted(e Execution, cause error) error {
+	f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The trigger stands and runs once the engine is back: "+
+		"read GET /v1/executions/{id}, or cancel it there.").Because(cause)
+	f.ExecutionID, f.Retryable = e.ExecutionID, true
+	return f
+}
+
+func (s *Service) waitOf(req Request) time.Duration {
+	if req.Wait == nil {
+		return s.cfg.DefaultWait
+	}
+	return min(*req.Wait, s.cfg.MaxWait)
+}
+
+// stepMark begins the names that we derive. Callers' names are visible ASCII.
+const stepMark = "\x1f"
+
+// keysOf returns the names of the trigger in the fence of its Map. A session_id and an
+// Idempotency-Key are names of one kind.
+func keysOf(req Request) []string {
+	keys := []string{}
+	if p := req.Parent; p != nil {
+		return append(keys, stepMark+p.Execution.ExecutionID+stepMark+p.Step)
+	}
+	if req.SessionID != "" {
+		keys = append(keys, req.SessionID)
+	}
+	if req.Key != "" && req.Key != req.SessionID {
+		keys = append(keys, req.Key)
+	}
+	return keys
+}
+
+// claim takes the names of the trigger, or finds the execution that has them.
+func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request) (e Execution, fresh bool, err error) {
+	key, err := s.d.Keys.Key(ctx, who.TenantID)
+	if err != nil {
+		return Execution{}, false, fmt.Errorf("execution: claim: %w", err)
+	}
+	canonical, err := strictjson.Canonical(req.Payload)
+	if err != nil {
+		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
+	}
+	row := claim{
+		ID: id, ExecutionID: "exec_" + id.String(), MapID: req.MapID, Version: v.Number, Machine: stepmachine.Version, MapType: string(v.MapType),
+		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
+		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
+	}
+	if p := req.Parent; p != nil {
+		row.ParentID, row.Step, row.Depth = &p.Execution.ExecutionID, &p.Step, p.Execution.Depth+1
+		row.Origin = actor.Map
+	}
+	params := dbsqlc.ClaimMapParams{
+		TenantID: who.TenantID, Keys: keysOf(req), Call: mustJSON(row), Fingerprint: key.Digest(canonical),
+		Payload:  key.Seal(datakey.Place{Tenant: who.TenantID, Row: id, Field: datakey.MapPayload}, req.Payload),
+		Metadata: req.Metadata, Now: s.d.Now(),
+	}
+	var claimed dbsqlc.ClaimMapRow
+	for range claimTries {
+		if claimed, err = s.claimOnce(ctx, who, params, row); !db.IsRaced(err) {
+			break
+		}
+	}
+	if err != nil {
+		return Execution{}, false, err
+	}
+	failpoint.Hit("after_map_claim", id)
+	if claimed.Outcome != claimFresh {
+		if e, err = s.read(ctx, who.TenantID, claimed.Execution); err != nil {
+			return Execution{}, false, err
+		}
+		return e, false, refusal(claimed.Outcome, e, params.Fingerprint, req)
+	}
+	e = Execution{
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
+		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
+		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
+		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
+		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
+	}
+	return e, true, nil
+}
+
+// claimOnce is one try of a claim, with its audit record and the quota of open executions.
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim) (dbsqlc.ClaimMapRow, error) {
+	b := &db.Batch{}
+	claimed := db.Queue(b, s.q.ClaimMap, p)
+	s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
+	audit.Queue(b, audit.Change(who, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{
+		"execution_id": row.ExecutionID, "version": row.Version, "dry_run": row.DryRun,
+	}))
+	err := s.d.DB.Send(ctx, who.TenantID, b)
+	return claimed.Value, err
+}
+
+// refusal returns why an earlier execution does not answer the trigger; nil where it does.
+func refusal(outcome string, e Execution, print []byte, req Request) error {
+	var f *fault.Error
+	switch {
+	case outcome == claimConflict:
+		return fault.New(fault.CodeIdempotencyConflict, "session_id and Idempotency-Key name two different executions of the Map.")
+	case outcome == claimMismatch:
+		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution of this name is a dry run and the trigger is not, or the other way round.")
+	case req.Key != "" && !hmac.Equal(e.Fingerprint, print):
+		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution of this Idempotency-Key has another payload.")
+	default:
+		return nil
+	}
+	f.ExecutionID = e.ExecutionID
+	return f
+}
+
+// startLimit is the time limit of one attempt to reach the workflow engine.
+const startLimit = 10 * time.Second
+
+// start starts the workflow of the execution's attempt. It does not depend on the caller.
+func (s *Service) start(ctx context.Context, e Execution) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	listing := flow.Listing{
+		Kind: flow.KindMap, Tenant: e.TenantID, Execution: e.ExecutionID, Subject: e.MapID.String(),
+		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
+	}
+	s.heads.Add(e.ID, e)
+	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref()}, e.WorkflowID, listing)
+}
+
+// Await waits for the end of an execution, at most until the given time, and returns it as it is
+// then.
+func (s *Service) Await(ctx context.Context, e Execution, until time.Time) (Execution, error) {
+	if e.Ended() {
+		return e, nil
+	}
+	w := s.hub.Join(e.ID, e.Attempt)
+	defer s.hub.Leave(e.ID, w)
+	return s.await(ctx, e, w.C, until)
+}
+
+func (s *Service) await(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
+	deadline := time.NewTimer(time.Until(until))
+	defer deadline.Stop()
+	poll := time.NewTimer(s.cfg.PollEvery)
+	defer poll.Stop()
+	for last := false; ; {
+		select {
+		case done := <-ends:
+			return done, nil
+		case <-poll.C:
+			poll.Reset(s.cfg.PollEvery)
+		case <-deadline.C:
+			last = true
+		case <-ctx.Done():
+			return e, context.Cause(ctx)
+		}
+		now, err := s.read(ctx, e.TenantID, e.ID)
+		switch {
+		case err == nil && (now.Ended() || last):
+			return now, nil
+		case err == nil:
+			e = now
+		case last || !fault.HasCode(err, fault.CodeServiceUnavailable):
+			return e, err
+		}
+	}
+}

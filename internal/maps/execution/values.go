@@ -1,0 +1,197 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// The names of stored values that are no rows of map_values.
+const (
+	// triggerData is the payload, in the execution's row.
+	triggerData = "trigger_data"
+	// resultPrefix begins the name of the result of a run, in the run's row. The run's id follows.
+	resultPrefix = "run:"
+	// iterationsPrefix begins the name of the outputs of a foreach, see stepmachine.Iterations.
+	iterationsPrefix = "iterations:"
+)
+
+// loader reads stored values of one execution, each once.
+type loader struct {
+	ctx  context.Context //nolint:containedctx // it lives as long as one call
+	s    *Service
+	e    Execution
+	key  *datakey.Key
+	read map[string]json.RawMessage
+}
+
+func (s *Service) loader(ctx context.Context, e Execution) (*loader, error) {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return nil, fmt.Errorf("execution: %w", err)
+	}
+	return &loader{ctx: ctx, s: s, e: e, key: key, read: map[string]json.RawMessage{}}, nil
+}
+
+// load returns a stored value, or the part of it that is meant.
+func (l *loader) load(v stepmachine.Stored) (json.RawMessage, error) {
+	whole, known := l.read[v.ID]
+	if !known {
+		var err error
+		if whole, err = l.whole(v.ID); err != nil {
+			return nil, fmt.Errorf("execution: value %s of %s: %w", v.ID, l.e.ID, err)
+		}
+		l.read[v.ID] = whole
+	}
+	return part(whole, v.At)
+}
+
+func (l *loader) whole(name string) (json.RawMessage, error) {
+	if name == triggerData {
+		return l.key.Open(l.e.place(datakey.MapPayload), l.e.payload)
+	}
+	if id, ok := strings.CutPrefix(name, resultPrefix); ok {
+		run, err := uuid.Parse(id)
+		if err != nil {
+			return nil, err
+		}
+		return l.s.d.Results.Result(l.ctx, l.e.TenantID, run)
+	}
+	on := l.s.d.DB.Tenant(l.e.TenantID)
+	if strings.HasPrefix(name, iterationsPrefix) {
+		rows, err := l.s.q.ReadMapIterations(l.ctx, on, dbsqlc.ReadMapIterationsParams{
+			TenantID: l.e.TenantID, Execution: l.e.ID, Low: name + "/", High: name + "0",
+		})
+		if err != nil {
+			return nil, err
+		}
+		out := []byte{'['}
+		for i, row := range rows {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			item, err := l.open(row.Name, row.Body)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, item...)
+		}
+		return append(out, ']'), nil
+	}
+	rows, err := l.s.q.ReadMapValues(l.ctx, on, dbsqlc.ReadMapValuesParams{TenantID: l.e.TenantID, Execution: l.e.ID, Names: []string{name}})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("there is none")
+	}
+	return l.open(name, rows[0].Body)
+}
+
+func (l *loader) open(name, body string) (json.RawMessage, error) {
+	text, err := l.key.Open(valuePlace(l.e.TenantID, l.e.ID, name), body)
+	if err != nil {
+		return nil, err
+	}
+	var v stepmachine.Value
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	return v.Resolve(l.load)
+}
+
+// part returns the part of a value that a JSON Pointer names.
+func part(whole json.RawMessage, at string) (json.RawMessage, error) {
+	if at == "" {
+		return whole, nil
+	}
+	found, err := exactjson.At(whole, at)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		return json.RawMessage("null"), nil
+	}
+	return found, nil
+}
+
+// valuePlace is where a stored value is sealed.
+func valuePlace(tenant, execution uuid.UUID, name string) datakey.Place {
+	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(execution, []byte(name)), Field: datakey.MapValue}
+}
+
+// Resolve returns a value of the step machine in full.
+func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value) (json.RawMessage, error) {
+	l, err := s.loader(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return v.Resolve(l.load)
+}
+
+// Evaluate evaluates an expression of a step that the workflow does not: one that reads stored
+// values, or may take much time or memory.
+func (s *Service) Evaluate(ctx context.Context, ref flow.MapRef, ask stepmachine.Evaluate) (stepmachine.Evaluated, error) {
+	e, err := s.Head(ctx, ref)
+	if err != nil {
+		return stepmachine.Evaluated{}, err
+	}
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return stepmachine.Evaluated{}, err
+	}
+	l, err := s.loader(ctx, e)
+	if err != nil {
+		return stepmachine.Evaluated{}, err
+	}
+	out, err := v.Program.Evaluate(ctx, s.d.Sandbox.For(e.TenantID.String()), ask, l.load)
+	if err != nil || len(out.Value.JSON) <= stepmachine.MaxInline {
+		return out, err
+	}
+	// No history has a value that is larger than the state may have.
+	name := ask.Ref.String() + ":" + ask.What
+	b := &db.Batch{}
+	s.queueValue(b, l.key, e, name, out.Value)
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return out, fmt.Errorf("execution: store a value: %w", err)
+	}
+	out.Value = Reference(name, out.Value.JSON, out.Value.Invented)
+	return out, nil
+}
+
+// Reference returns a value that is stored under the name.
+func Reference(name string, whole json.RawMessage, invented []string) stepmachine.Value {
+	stored := &stepmachine.Stored{ID: name, Bytes: len(whole)}
+	if len(whole) > 0 && whole[0] == '[' {
+		var items []json.RawMessage
+		if json.Unmarshal(whole, &items) == nil {
+			n := len(items)
+			stored.Items = &n
+		}
+	}
+	return stepmachine.Value{Stored: stored, Invented: invented}
+}
+
+// ResultOf returns the result of a run as a value: as it is, or the name of it where it is large.
+func ResultOf(run uuid.UUID, result json.RawMessage) stepmachine.Value {
+	if len(result) <= stepmachine.MaxInline {
+		return stepmachine.Of(result)
+	}
+	return Reference(resultPrefix+run.String(), result, nil)
+}
+
+func (s *Service) queueValue(b *db.Batch, key *datakey.Key, e Execution, name string, v stepmachine.Value) {
+	db.QueueExec(b, s.q.WriteMapValue, dbsqlc.WriteMapValueParams{
+		TenantID: e.TenantID, Execution: e.ID, Name: name, Body: key.Seal(valuePlace(e.TenantID, e.ID, name), mustJSON(v)),
+	})
+}

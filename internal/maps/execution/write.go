@@ -1,0 +1,215 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/event"
+)
+
+// stepRow is a row of map_steps, by the names of the columns.
+type stepRow struct {
+	Path     string     `json:"path"`
+	Rev      int        `json:"rev"`
+	Step     string     `json:"step"`
+	Type     string     `json:"type"`
+	Instance string     `json:"instance"`
+	Status   string     `json:"status"`
+	Attempts int        `json:"attempts"`
+	Input    *string    `json:"input"`
+	Output   *string    `json:"output"`
+	Error    *string    `json:"error"`
+	RunID    *string    `json:"run_id"`
+	BeganAt  time.Time  `json:"began_at"`
+	EndedAt  *time.Time `json:"ended_at"`
+}
+
+// pathOf names a step of an execution: its place in the definition, and the iterations around it.
+func pathOf(ref stepmachine.Ref) string {
+	return stepmachine.Ref{Path: ref.Path, Iteration: ref.Iteration}.String()
+}
+
+// stepPlace is where a text of a step is sealed.
+func stepPlace(tenant, execution uuid.UUID, path string, f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(execution, []byte(path)), Field: f}
+}
+
+// Queue adds what steps have done to a batch of the execution's tenant. It can be repeated: what
+// was written by a later record stays.
+func (s *Service) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return fmt.Errorf("execution: %w", err)
+	}
+	rows := map[string]int{}
+	var steps []stepRow
+	for i, command := range w.Commands {
+		switch c := command.(type) {
+		case stepmachine.RecordStep:
+			row := sealedStep(key, e, c, w.Seq+i+1)
+			if at, twice := rows[row.Path]; twice {
+				// One statement changes a row once.
+				row.Input = or(row.Input, steps[at].Input)
+				steps[at] = row
+				continue
+			}
+			rows[row.Path] = len(steps)
+			steps = append(steps, row)
+		case stepmachine.StoreValue:
+			s.queueValue(b, key, e, c.ID, c.Value)
+		case stepmachine.StoreIteration:
+			s.queueValue(b, key, e, fmt.Sprintf("%s/%05d", stepmachine.Iterations(c.Ref), c.Index), c.Output)
+		case stepmachine.KeepCompensation:
+			s.queueValue(b, key, e, compensation(c.Seq), kept(c))
+		case stepmachine.RecordChange:
+			s.queueValue(b, key, e, "change:"+c.ID, stepmachine.Of(mustJSON(c)))
+		case stepmachine.Emit:
+			if err := s.emit(ctx, b, key, e, c); err != nil {
+				return err
+			}
+		}
+	}
+	if len(steps) > 0 {
+		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Steps: mustJSON(steps)})
+	}
+	return nil
+}
+
+func or(a, b *string) *string {
+	if a == nil {
+		return b
+	}
+	return a
+}
+
+func sealedStep(key *datakey.Key, e Execution, c stepmachine.RecordStep, rev int) stepRow {
+	path := pathOf(c.Ref)
+	seal := func(f datakey.Field, v *stepmachine.Value) *string {
+		if v == nil {
+			return nil
+		}
+		return sealOptional(key, stepPlace(e.TenantID, e.ID, path, f), mustJSON(v))
+	}
+	row := stepRow{
+		Path: path, Rev: rev, Step: c.ID, Type: string(c.Type), Instance: c.Ref.Path, Status: string(c.Status), Attempts: c.Ref.Attempt,
+		Input: seal(datakey.MapStepInput, c.Input), Output: seal(datakey.MapStepOutput, c.Output), BeganAt: c.Began,
+	}
+	if c.Error != nil {
+		row.Error = sealOptional(key, stepPlace(e.TenantID, e.ID, path, datakey.MapStepError), mustJSON(c.Error))
+	}
+	if !c.Ended.IsZero() {
+		row.EndedAt = &c.Ended
+	}
+	return row
+}
+
+// Kept is the call that undoes a completed step.
+type Kept struct {
+	Ref  stepmachine.Ref   `json:"ref"`
+	Verb string            `json:"verb"`
+	Args stepmachine.Value `json:"args"`
+	// Error is why the arguments could not be made; nil where they could.
+	Error *stepmachine.Error `json:"error,omitempty"`
+}
+
+func compensation(seq int) string { return "compensation:" + strconv.Itoa(seq) }
+
+func kept(c stepmachine.KeepCompensation) stepmachine.Value {
+	return stepmachine.Of(mustJSON(Kept{Ref: c.Ref, Verb: c.Verb, Args: c.Args, Error: c.Error}))
+}
+
+// Kept returns the call that was kept under the number.
+func (s *Service) Kept(ctx context.Context, e Execution, seq int) (k Kept, err error) {
+	l, err := s.loader(ctx, e)
+	if err != nil {
+		return k, err
+	}
+	text, err := l.load(stepmachine.Stored{ID: compensation(seq)})
+	if err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	return k, err
+}
+
+// emit queues the event of an emit step.
+func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, c stepmachine.Emit) error {
+	data, err := s.Resolve(ctx, e, c.Data)
+	if err != nil {
+		return err
+	}
+	event.QueueCustom(b, event.Event{
+		TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
+		Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), masked(data)),
+	})
+	return nil
+}
+
+// about says what an event of the execution is about.
+func about(e Execution) event.About {
+	return event.About{ExecutionID: e.ExecutionID, SessionID: e.SessionID, CustomerID: e.Customer}
+}
+
+// Write writes what steps have done, and what the execution waits for now. It returns what others
+// want of the execution since.
+func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error) {
+	e, err := s.Head(ctx, w.MapRef)
+	if err != nil {
+		return flow.MapNews{}, err
+	}
+	b := &db.Batch{}
+	if err := s.Queue(ctx, b, e, w); err != nil {
+		return flow.MapNews{}, err
+	}
+	if w.Show != nil {
+		db.QueueOptional(b, s.q.ShowMap, dbsqlc.ShowMapParams{
+			Status: string(w.Show.Status), WaitingFor: waitingFor(w.Show), Asked: w.Show.Status == stepmachine.StatusPending,
+			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
+		})
+	}
+	row := db.QueueOptional(b, s.q.GetMapExecution, dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
+	}
+	return news(row.Value, w.Attempt), nil
+}
+
+func waitingFor(show *flow.MapShow) []byte {
+	if show.WaitingFor == nil {
+		return nil
+	}
+	return mustJSON(show.WaitingFor)
+}
+
+// governanceOf returns the governance status of an execution with the status.
+func governanceOf(status stepmachine.Status) string {
+	if status == stepmachine.StatusPending {
+		return "pending"
+	}
+	return governanceApproved
+}
+
+// Look returns what others want of the execution.
+func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
+	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(in.TenantID), dbsqlc.GetMapExecutionParams{TenantID: in.TenantID, ID: in.ID})
+	if err != nil {
+		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
+	}
+	return news(&row, in.Attempt), nil
+}
+
+func news(row *dbsqlc.MapExecution, attempt int32) flow.MapNews {
+	if row == nil || row.Attempt != attempt || row.FinishedAt != nil {
+		return flow.MapNews{Private: flow.IsPrivate(), Over: true}
+	}
+	return flow.MapNews{Private: flow.IsPrivate(), Cancel: row.WantsCancel, Pause: row.WantsPause}
+}

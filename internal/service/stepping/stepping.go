@@ -1,0 +1,194 @@
+// Package stepping makes the calls of the steps of Maps: where executions of Maps and runs of
+// actions meet. The activities of the workflow MapRun call it. Each call is a governed run, claimed
+// with what the steps before have done in the same transaction.
+package stepping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
+)
+
+// Deps are the collaborators; all are required but Now.
+type Deps struct {
+	Runs       *run.Service
+	Executions *execution.Service
+	Now        func() time.Time
+}
+
+// Stepper makes the calls.
+type Stepper struct {
+	*execution.Service
+
+	d Deps
+}
+
+// New checks the collaborators.
+func New(d Deps) (*Stepper, error) {
+	if d.Runs == nil || d.Executions == nil {
+		return nil, errors.New("stepping: runs and executions are required")
+	}
+	d.Now = db.Clock(d.Now)
+	return &Stepper{Service: d.Executions, d: d}, nil
+}
+
+// Call claims the run of a step, or of a kept call that undoes one, and takes it as far as it goes
+// without waiting. It can be repeated: the step always gets the same run.
+func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	call, path := in.Call, in.Call.Ref.Path
+	if call.Ref.Iteration != "" {
+		path += "@" + call.Ref.Iteration
+	}
+	if in.Compensates > 0 {
+		kept, err := s.Kept(ctx, e, in.Compensates)
+		if err != nil {
+			return flow.MapCallEnd{}, err
+		}
+		if kept.Error != nil {
+			return flow.MapCallEnd{Private: flow.IsPrivate(), Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Ref: call.Ref, Status: stepmachine.CallFailed, Error: kept.Error}}, nil
+		}
+		call.Verb, call.Args, path = kept.Verb, kept.Args, fmt.Sprintf("compensate/%d", in.Compensates)
+	}
+	args, err := s.Resolve(ctx, e, call.Args)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	metadata, err := json.Marshal(map[string]string{"map_id": e.MapID.String(), "step": path})
+	if err != nil {
+		return flow.MapCallEnd{}, fmt.Errorf("stepping: %w", err)
+	}
+	who := e.Starter()
+	req := run.Request{
+		Verb: call.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata, DryRun: call.DryRun,
+		Origin: run.Origin{
+			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &e.ExecutionID, Step: &path, WorkflowID: in.Workflow,
+		},
+		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
+		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
+	}
+	var queued error
+	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch) { queued = s.Queue(ctx, b, e, in.MapWrites) })
+	if queued != nil {
+		return flow.MapCallEnd{}, queued
+	}
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		return refused(call.Ref, f), nil
+	}
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	return s.end(call.Ref, at), nil
+}
+
+// GoOn takes the run of a step further, or reads how far it is.
+func (s *Stepper) GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	handedOver := in.Look
+	if in.HandOver {
+		if _, err := s.d.Runs.HandOver(ctx, in.Run, in.Parent); err != nil {
+			return flow.MapCallEnd{}, err
+		}
+		handedOver = true
+	}
+	look := s.d.Runs.GoOn
+	if handedOver {
+		look = s.d.Runs.Seen
+	}
+	at, err := look(ctx, in.Run)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	end := s.end(in.Ref, at)
+	end.HandedOver = handedOver
+	return end, nil
+}
+
+// Stop ends the run of a step that was not sent, and returns how far it is then.
+func (s *Stepper) Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	if err := s.d.Runs.Stop(ctx, in.Run); err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	at, err := s.d.Runs.Seen(ctx, in.Run)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	if !at.Step.Done && !in.Look {
+		return s.GoOn(ctx, in)
+	}
+	end := s.end(in.Ref, at)
+	end.HandedOver = in.Look
+	return end, nil
+}
+
+// refused is the end of a call that has no run.
+func refused(ref stepmachine.Ref, f *fault.Error) flow.MapCallEnd {
+	return flow.MapCallEnd{
+		Private: flow.IsPrivate(), Step: flow.Step{Done: true},
+		End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: errorOf(f), MayRepeat: true},
+	}
+}
+
+// end returns the progress of a run as the step machine takes it.
+func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
+	r := at.Run
+	out := flow.MapCallEnd{Private: flow.IsPrivate(), Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
+	if !at.Step.Done {
+		return out
+	}
+	out.End = stepmachine.CallEnd{Ref: ref, Sent: r.Sends > 0}
+	end := &out.End
+	switch r.State {
+	case run.StateExecuted:
+		end.Status, end.Wrote = stepmachine.CallExecuted, at.Writes
+		end.Result = execution.ResultOf(r.ID, r.Result)
+	case run.StateIntercepted:
+		end.Status = stepmachine.CallIntercepted
+	case run.StateOutcomeUnknown:
+		end.Status = stepmachine.CallUnknown
+	case run.StateCancelled:
+		end.Status = stepmachine.CallCancelled
+	default:
+		end.Status = stepmachine.CallFailed
+		end.MayRepeat = mayRepeat(r, at.Writes)
+	}
+	if f := r.Fault(); f != nil {
+		end.Error = errorOf(f)
+	}
+	return out
+}
+
+// mayRepeat reports whether the end of a call provably had no effect: nothing was sent, it was a
+// read, or the provider said no.
+func mayRepeat(r run.Run, writes bool) bool {
+	return !writes || r.Sends == 0 || r.State == run.StateRefused || r.ErrorCode == fault.CodeProviderRejected
+}
+
+// errorOf returns a fault as steps see it.
+func errorOf(f *fault.Error) *stepmachine.Error {
+	spec := f.Code.Spec()
+	return &stepmachine.Error{
+		Type: "urn:agentruntime:error:" + string(f.Code), Code: string(f.Code), Status: spec.Status, Title: spec.Message,
+		Detail: f.Message, Retryable: f.Retryable, RetryAfterMS: f.RetryAfter.Milliseconds(),
+	}
+}
+
+// Result returns the result of a run, in the clear.
+func Result(ctx context.Context, runs *run.Service, tenant, id uuid.UUID) (json.RawMessage, error) {
+	at, err := runs.Seen(ctx, flow.RunRef{TenantID: tenant, RunID: id})
+	return at.Run.Result, err
+}

@@ -1,0 +1,95 @@
+-- name: ClaimMap :one
+-- See db/functions/claim_map.sql.
+SELECT c.outcome::text AS outcome, c.execution::uuid AS execution
+  FROM claim_map(@tenant_id, @keys::text[], @call::jsonb, @payload::text, @fingerprint::bytea, @metadata::json, @now) AS c;
+
+-- name: GetMapExecution :one
+SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MapExecutionByName :one
+SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND execution_id = @execution_id;
+
+-- name: BeginMap :one
+-- The first look of an attempt's workflow. It finds no row where another attempt has begun, or the
+-- execution has ended.
+UPDATE map_executions SET begun_at = coalesce(begun_at, @now), updated_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
+RETURNING *;
+
+-- name: ShowMap :one
+-- What the execution waits for, or that it goes on. Found is false where the attempt is over.
+UPDATE map_executions SET status = @status, waiting_for = sqlc.narg('waiting_for'), asked = asked OR @asked::boolean,
+       governance = @governance, updated_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
+RETURNING id;
+
+-- name: FinishMap :many
+UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), records = @records, actions = @actions,
+       asked = asked OR @asked::boolean, governance = @governance, updated_at = @now, finished_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
+RETURNING *;
+
+-- name: FreeMapKeys :exec
+-- The execution had no effect and asked nobody, so its names may be used again.
+DELETE FROM map_keys WHERE tenant_id = @tenant_id AND execution = @execution;
+
+-- name: WantOfMap :many
+-- What a person or a key asks of an execution that has not ended.
+UPDATE map_executions SET wants_cancel = wants_cancel OR @cancel::boolean, wants_pause = coalesce(sqlc.narg('pause')::boolean, wants_pause), updated_at = @now
+ WHERE tenant_id = @tenant_id AND id = @id AND finished_at IS NULL
+RETURNING *;
+
+-- name: WriteMapSteps :exec
+-- Rows of steps, given as arrays. A step that a repeat writes again gets the later values.
+INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
+SELECT @tenant_id, @execution, s.path, s.rev, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+  FROM json_populate_recordset(NULL::map_steps, @steps::json) AS s
+ ORDER BY s.path
+ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
+       rev = excluded.rev, status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
+       output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
+ WHERE excluded.rev > map_steps.rev;
+
+-- name: ListMapSteps :many
+SELECT * FROM map_steps
+ WHERE tenant_id = @tenant_id AND execution = @execution AND seq > @after
+ ORDER BY seq LIMIT @most;
+
+-- name: WriteMapValue :exec
+INSERT INTO map_values (tenant_id, execution, name, body) VALUES (@tenant_id, @execution, @name, @body)
+ON CONFLICT (tenant_id, execution, name) DO UPDATE SET body = excluded.body;
+
+-- name: ReadMapValues :many
+SELECT name, body FROM map_values WHERE tenant_id = @tenant_id AND execution = @execution AND name = ANY (@names::text[]);
+
+-- name: ReadMapIterations :many
+-- The outputs of the iterations of a foreach, in their order.
+SELECT name, body FROM map_values
+ WHERE tenant_id = @tenant_id AND execution = @execution AND name > @low::text AND name < @high::text
+ ORDER BY name;
+
+-- name: SetMapStepRun :exec
+UPDATE map_steps SET run_id = @run_id WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path;
+
+-- name: UnbegunMaps :many
+-- Executions of all tenants whose workflow has not looked at them for some time.
+SELECT tenant_id, id, updated_at FROM map_executions
+ WHERE finished_at IS NULL AND updated_at < @before AND (updated_at, id) > (@after_at::timestamptz, @after_id::uuid)
+ ORDER BY updated_at, id LIMIT @most;
+
+-- name: ListMapExecutions :many
+SELECT * FROM map_executions
+ WHERE tenant_id = @tenant_id
+   AND (sqlc.narg('map_id')::uuid IS NULL OR map_id = sqlc.narg('map_id'))
+   AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
+   AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
+   AND (sqlc.narg('parent_id')::text IS NULL OR parent_id = sqlc.narg('parent_id'))
+   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+   AND (sqlc.narg('dry_run')::boolean IS NULL OR dry_run = sqlc.narg('dry_run'))
+   AND (sqlc.narg('low')::uuid IS NULL OR id >= sqlc.narg('low'))
+   AND (sqlc.narg('high')::uuid IS NULL OR id < sqlc.narg('high'))
+   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+ ORDER BY id DESC LIMIT @most;
+
+-- name: NotifyMapEnded :exec
+SELECT pg_notify('map_ended', n.notice) FROM unnest(@notices::text[]) AS n (notice);

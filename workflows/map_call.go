@@ -1,0 +1,114 @@
+package workflows
+
+import (
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// mapCall is the call of a step, from its claim to its end.
+type mapCall struct {
+	m   *mapRun
+	key string
+	ref stepmachine.Ref
+	// awake: there may be news of the call.
+	awake   bool
+	stopped bool
+}
+
+func compensationKey(c stepmachine.Compensate) string { return "compensate " + strconv.Itoa(c.Seq) }
+
+// stop asks for an early end. What was sent goes on to its end.
+func (c *mapCall) stop() {
+	c.stopped = true
+	c.awake = true
+}
+
+// startCall makes the call of a step beside the loop. What was done until now is written with the
+// claim of its run. event makes the event of the call's end.
+func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, event func(stepmachine.CallEnd) stepmachine.Event) {
+	c := &mapCall{m: m, key: key, ref: in.Call.Ref}
+	m.calls[c.key] = c
+	in.MapWrites, in.Workflow = m.takeWrites(), workflow.GetInfo(ctx).WorkflowExecution.ID
+	m.busy++ // by the first activity of the call
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		at, err := c.drive(ctx, in)
+		if err != nil {
+			return // the workflow ends
+		}
+		m.tell(event(at.End))
+		if at.End.Status == stepmachine.CallUnknown && in.Compensates == 0 {
+			if at, err = c.settle(ctx, at); err != nil {
+				return
+			}
+			m.tell(stepmachine.Resolved{CallEnd: at.End})
+		}
+		delete(m.calls, c.key)
+		m.answered(c.key)
+	})
+}
+
+// drive takes the call to its end. A call that waits for people, or whose provider takes long, is
+// not waited for by an activity: the workflow has a timer and listens to signals meanwhile.
+func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+	at, err := callFromMap(ctx, in)
+	c.m.busy--
+	waits := false
+	for err == nil && !at.Step.Done {
+		if at.Step.ApprovalID != "" && !waits {
+			waits = true
+			c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsApproval})
+		}
+		if !waits || at.HandedOver {
+			if err = c.pause(ctx, at.Step, at.HandedOver); err != nil {
+				break
+			}
+		}
+		next := flow.MapCallRef{MapRef: c.m.in.MapRef, Run: at.Run, Ref: c.ref, Parent: in.Workflow, HandOver: waits && !at.HandedOver, Look: at.HandedOver}
+		c.m.busy++
+		if c.stopped {
+			at, err = stopCallOfMap(ctx, next)
+		} else {
+			at, err = goOnWithCall(ctx, next)
+		}
+		c.m.busy--
+	}
+	return at, err
+}
+
+// lookAfter is how often the workflow looks at a run that another workflow drives. The end of such
+// a run may not be signalled, because an operator may have terminated its workflow.
+const lookAfter = time.Minute
+
+// pause returns when there may be news of the call.
+func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) error {
+	after := step.After
+	if handedOver {
+		after = lookAfter
+	}
+	if after > 0 {
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })
+		if err != nil {
+			return err
+		}
+	}
+	c.awake = false
+	return nil
+}
+
+// settle waits until it is known what came of a call whose outcome was not.
+func (c *mapCall) settle(ctx workflow.Context, at flow.MapCallEnd) (flow.MapCallEnd, error) {
+	var err error
+	for err == nil && at.End.Status == stepmachine.CallUnknown {
+		if err = c.pause(ctx, at.Step, true); err == nil {
+			c.m.busy++
+			at, err = goOnWithCall(ctx, flow.MapCallRef{MapRef: c.m.in.MapRef, Run: at.Run, Ref: c.ref, Look: true})
+			c.m.busy--
+		}
+	}
+	return at, err
+}

@@ -1,0 +1,122 @@
+package workflows
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// obey has the machine's commands done, in their order.
+func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
+	for _, command := range commands {
+		switch c := command.(type) {
+		case stepmachine.StartVerb:
+			m.startStep(ctx, c)
+		case stepmachine.Compensate:
+			m.compensate(ctx, c)
+		case stepmachine.Evaluate:
+			m.keep("evaluate "+strconv.Itoa(c.Number), c)
+			m.evaluate(ctx, c)
+		case stepmachine.StartTimer:
+			m.keep(timerKey(c.Ref, c.Timer), c)
+			m.startTimer(ctx, c)
+		case stepmachine.CancelTimer:
+			m.answered(timerKey(c.Ref, c.Timer))
+			m.cancelTimer(c)
+		case stepmachine.StopCall:
+			if call := m.calls[c.Ref.String()]; call != nil {
+				call.stop()
+			}
+		case stepmachine.Continue:
+			m.tell(stepmachine.Continued{})
+		case stepmachine.Finish:
+			m.finish = &c
+		default:
+			// What is only written goes with the next activity that writes.
+			m.written = append(m.written, command)
+		}
+	}
+}
+
+// keep notes that the command has no answer yet, so that a new history takes it up again.
+func (m *mapRun) keep(key string, c stepmachine.Command) {
+	if _, known := m.open[key]; !known {
+		m.keys = append(m.keys, key)
+	}
+	m.open[key] = c
+}
+
+// answered notes that the command has its answer.
+func (m *mapRun) answered(key string) {
+	delete(m.open, key)
+	m.keys = slices.DeleteFunc(m.keys, func(other string) bool { return other == key })
+}
+
+func timerKey(ref stepmachine.Ref, timer stepmachine.Timer) string {
+	return "timer " + ref.String() + " " + string(timer)
+}
+
+// startTimer tells the machine when the time has come.
+func (m *mapRun) startTimer(ctx workflow.Context, c stepmachine.StartTimer) {
+	key := timerKey(c.Ref, c.Timer)
+	timing, stop := workflow.WithCancel(ctx)
+	m.timers[key] = stop
+	workflow.Go(timing, func(timing workflow.Context) {
+		summary := flow.MapTimerSummary(c)
+		timer := workflow.NewTimerWithOptions(timing, max(c.At.Sub(workflow.Now(timing)), time.Millisecond), workflow.TimerOptions{Summary: summary})
+		if timer.Get(timing, nil) != nil {
+			return // cancelled
+		}
+		m.answered(key)
+		delete(m.timers, key)
+		m.tell(stepmachine.TimerFired{Ref: c.Ref, Timer: c.Timer})
+	})
+}
+
+func (m *mapRun) cancelTimer(c stepmachine.CancelTimer) {
+	key := timerKey(c.Ref, c.Timer)
+	if stop := m.timers[key]; stop != nil {
+		stop()
+		delete(m.timers, key)
+	}
+}
+
+// evaluate has an expression evaluated outside of the workflow.
+func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
+	m.busy++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		evaluated, err := evaluateInMap(ctx, flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c})
+		m.busy--
+		if err != nil {
+			return // the workflow ends
+		}
+		m.answered("evaluate " + strconv.Itoa(c.Number))
+		m.tell(evaluated.Evaluated)
+	})
+}
+
+// startStep calls the verb of a step.
+func (m *mapRun) startStep(ctx workflow.Context, c stepmachine.StartVerb) {
+	key := c.Ref.String()
+	m.keep(key, c)
+	m.startCall(ctx, key, flow.MapCall{Call: c}, func(end stepmachine.CallEnd) stepmachine.Event {
+		return stepmachine.VerbEnded{CallEnd: end}
+	})
+}
+
+// compensate makes a kept call, which undoes a step.
+func (m *mapRun) compensate(ctx workflow.Context, c stepmachine.Compensate) {
+	key := compensationKey(c)
+	m.keep(key, c)
+	call := stepmachine.StartVerb{Ref: stepmachine.Ref{Attempt: c.Attempt}, Deadline: c.Deadline}
+	m.startCall(ctx, key, flow.MapCall{Call: call, Compensates: c.Seq}, func(end stepmachine.CallEnd) stepmachine.Event {
+		return stepmachine.CompensationEnded{
+			Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat,
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// MapRun takes one execution of a Map to its end. The step machine decides what happens: it takes
+// an event and returns commands. This workflow has each command done, by local activities and
+// timers, and passes what came of it back as the next event. Rows have what steps did, so a step
+// that is repeated after a crash finds what happened. A Map that fails is a result, not an error.
+func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
+	m := &mapRun{
+		in: in, calls: map[string]*mapCall{},
+		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{},
+	}
+	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
+	cancelled := ctx.Done()
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		cancelled.Receive(ctx, nil)
+		m.tell(stepmachine.CancelRequested{})
+	})
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if err := m.listen(ctx); err != nil {
+		return flow.MapResult{}, err
+	}
+	over, err := m.begin(ctx)
+	for err == nil && !over && m.finish == nil {
+		if m.mayContinue(ctx) {
+			return flow.MapResult{}, m.continueAsNew(ctx)
+		}
+		err = m.step(ctx)
+	}
+	if over || err != nil {
+		return flow.MapResult{}, err
+	}
+	return m.end(ctx)
+}
+
+// mapRun is the execution while its workflow is in memory.
+type mapRun struct {
+	in      flow.MapInput
+	program *stepmachine.Program
+	state   *stepmachine.State
+	parent  string
+
+	// queue has what has happened and the machine does not know yet; nudged: rows have news.
+	queue  []stepmachine.Event
+	nudged bool
+	// open are the commands without an answer, by their keys; keys has these in order.
+	open map[string]stepmachine.Command
+	keys []string
+	// calls are the calls under way, timers those that run.
+	calls  map[string]*mapCall
+	timers map[string]workflow.CancelFunc
+	// written is what was not yet given to an activity that writes it, seq the number of the next.
+	written []stepmachine.Command
+	seq     int
+	shown   flow.MapShow
+	looked  int64
+	// busy counts the activities under way.
+	busy   int
+	finish *stepmachine.Finish
+}
+
+// begin reads what the execution begins or goes on with, and obeys the first commands.
+func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
+	begun, err := beginMap(ctx, m.in.MapRef)
+	if err != nil || begun.Over {
+		return true, err
+	}
+	m.parent, m.seq = begun.Parent, begun.Seq
+	if m.program, err = compile(begun.Definition); err != nil {
+		return true, err
+	}
+	var commands []stepmachine.Command
+	switch {
+	case m.in.Carried != nil:
+		m.seq, m.looked = m.in.Carried.Seq, m.in.Carried.Looked
+		m.state, err = decodeState(m.in.Carried.State)
+		commands = m.in.Carried.Open
+	case begun.Again != nil:
+		if m.state, err = decodeState(begun.State); err == nil {
+			m.state, commands, err = next(m.program, m.state, workflow.Now(ctx), *begun.Again)
+		}
+	default:
+		m.state, commands = start(m.program, workflow.Now(ctx), begun.Beginning)
+	}
+	if err != nil {
+		return true, err
+	}
+	m.obey(ctx, commands)
+	return false, nil
+}
+
+// step waits for what happens next and passes it to the machine. Where no activity is under way,
+// it first writes what was done, and what the execution waits for.
+func (m *mapRun) step(ctx workflow.Context) error {
+	unwritten := func() bool { return m.busy == 0 && len(m.queue) == 0 && !m.isShown() }
+	if unwritten() {
+		return m.show(ctx)
+	}
+	if err := workflow.Await(ctx, func() bool { return len(m.queue) > 0 || m.nudged || unwritten() }); err != nil {
+		return err
+	}
+	if m.nudged {
+		m.nudged = false
+		return m.look(ctx)
+	}
+	if len(m.queue) == 0 {
+		return nil
+	}
+	event := m.queue[0]
+	m.queue = m.queue[1:]
+	state, commands, err := next(m.program, m.state, workflow.Now(ctx), event)
+	if err != nil {
+		return err
+	}
+	m.state = state
+	m.obey(ctx, commands)
+	return nil
+}
+
+// look reads what people and others want, and tells the machine.
+func (m *mapRun) look(ctx workflow.Context) error {
+	m.wakeCalls()
+	news, err := lookAtMap(ctx, flow.MapLook{MapRef: m.in.MapRef, After: m.looked})
+	if err != nil {
+		return err
+	}
+	m.heed(news)
+	return nil
+}
+
+// heed turns news into events.
+func (m *mapRun) heed(news flow.MapNews) {
+	m.looked = max(m.looked, news.Looked)
+	if news.Cancel {
+		m.tell(stepmachine.CancelRequested{})
+	}
+	if news.Pause != m.state.Paused {
+		if news.Pause {
+			m.tell(stepmachine.PauseRequested{})
+		} else {
+			m.tell(stepmachine.ResumeRequested{})
+		}
+	}
+	for _, s := range news.Signals {
+		m.tell(s)
+	}
+	for _, d := range news.Decisions {
+		m.tell(d)
+	}
+	for _, e := range news.Arrived {
+		m.tell(e)
+	}
+}
+
+// tell puts an event into the queue of the loop.
+func (m *mapRun) tell(event stepmachine.Event) { m.queue = append(m.queue, event) }
+
+// show writes what was done, and what the execution waits for where that is new.
+func (m *mapRun) show(ctx workflow.Context) error {
+	now := flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor}
+	w := m.takeWrites()
+	changed := !m.same(now)
+	if changed {
+		w.Show, m.shown = &now, now
+	}
+	news, err := writeMap(ctx, w)
+	if err != nil {
+		return err
+	}
+	m.heed(news)
+	if !changed {
+		return nil
+	}
+	workflow.SetCurrentDetails(ctx, flow.MapDetails(now))
+	if !m.in.ShowsState {
+		return nil
+	}
+	key := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeState))
+	return workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(now.Status)))
+}
+
+// isShown reports whether there is nothing to write.
+func (m *mapRun) isShown() bool {
+	return len(m.written) == 0 && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
+}
+
+// same reports whether this is what was shown last. An execution that runs is shown so from its
+// claim on.
+func (m *mapRun) same(now flow.MapShow) bool {
+	was := m.shown
+	if was.Status == "" {
+		was.Status = stepmachine.StatusRunning
+	}
+	if was.Status != now.Status || (was.WaitingFor == nil) != (now.WaitingFor == nil) {
+		return false
+	}
+	return now.WaitingFor == nil || *was.WaitingFor == *now.WaitingFor
+}
+
+// takeWrites returns what was not written, for an activity that writes it.
+func (m *mapRun) takeWrites() flow.MapWrites {
+	w := flow.MapWrites{MapRef: m.in.MapRef, Seq: m.seq, Commands: m.written}
+	m.seq += len(m.written)
+	m.written = nil
+	return w
+}
+
+// mostEvents is after how many events of its history an execution continues in a new one. The
+// server ends a workflow at 51,200, and a long history makes every replay slow.
+const mostEvents = 10_000
+
+// mayContinue reports whether a new history should begin, and no activity is under way whose
+// result it would lose.
+func (m *mapRun) mayContinue(ctx workflow.Context) bool {
+	return m.busy == 0 && len(m.queue) == 0 && workflow.GetInfo(ctx).GetCurrentHistoryLength() >= mostEvents && workflow.AllHandlersFinished(ctx)
+}
+
+// continueAsNew goes on in a new history with the state and what has no answer yet.
+func (m *mapRun) continueAsNew(ctx workflow.Context) error {
+	if err := m.show(ctx); err != nil {
+		return err
+	}
+	state, err := encodeState(m.state)
+	if err != nil {
+		return err
+	}
+	in := m.in
+	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Looked: m.looked}
+	for _, key := range m.keys {
+		in.Carried.Open = append(in.Carried.Open, m.open[key])
+	}
+	return workflow.NewContinueAsNewError(ctx, flow.WorkflowMapRun, in)
+}
+
+// end ends the execution and tells the one that waits for it.
+func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
+	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
+		return flow.MapResult{}, err
+	}
+	state, err := encodeState(m.state)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(), Finish: *m.finish, State: state})
+	if err != nil || m.parent == "" {
+		return result, err
+	}
+	return result, signalParent(ctx, m.parent, flow.SignalMapEnded, m.in.ID)
+}
+
+// listen registers what comes from outside: the update of a split-lane start, and signals. A signal
+// only says that rows have news, so many are one reason to look.
+func (m *mapRun) listen(ctx workflow.Context) error {
+	wakes := map[string]func(){
+		flow.SignalRecheck:  func() { m.nudged = true },
+		flow.SignalRunEnded: m.wakeCalls,
+		flow.SignalMapEnded: m.wakeCalls,
+	}
+	for _, signal := range []string{flow.SignalRecheck, flow.SignalRunEnded, flow.SignalMapEnded} {
+		news, wake := workflow.GetSignalChannel(ctx, signal), wakes[signal]
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			for news.Receive(ctx, nil) {
+				drain(news)
+				wake()
+			}
+		})
+	}
+	return workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil })
+}
+
+// wakeCalls has all calls that wait look at their rows.
+func (m *mapRun) wakeCalls() {
+	for _, key := range m.keys {
+		if call := m.calls[key]; call != nil {
+			call.awake = true
+		}
+	}
+}
