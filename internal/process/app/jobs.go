@@ -6,8 +6,8 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
