@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -115,12 +116,17 @@ func part(whole json.RawMessage, at string) (json.RawMessage, error) {
 	if at == "" {
 		return whole, nil
 	}
-	found, err := exactjson.At(whole, at)
-	if err != nil {
-		return nil, err
+	var path []any
+	for token := range strings.SplitSeq(strings.TrimPrefix(at, "/"), "/") {
+		if i, err := strconv.Atoi(token); err == nil {
+			path = append(path, i)
+		} else {
+			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+		}
 	}
-	if found == nil {
-		return json.RawMessage("null"), nil
+	found, ok := exactjson.Lookup(whole, path)
+	if !ok {
+		return nil, fmt.Errorf("the value has nothing at %s", at)
 	}
 	return found, nil
 }
