@@ -83,7 +83,7 @@ func viewMap(m definition.Map) mapView {
 
 // answerMap answers with a Map, and its revision as the ETag. Warnings change without it.
 func answerMap(m authoring.Checked) wire.Reply {
-	detail := mapDetail{mapView: viewMap(m.Map), Definition: m.Record.Version.Source, Warnings: wire.Array(m.Warnings)}
+	detail := mapDetail{mapView: viewMap(m.Map), Definition: m.Version.Source, Warnings: wire.Array(m.Warnings)}
 	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(m.Revision)}}}
 }
 

@@ -3,6 +3,7 @@ package definition_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -173,7 +174,7 @@ func TestMapsNestAtMostFiveDeep(t *testing.T) {
 	s := newShelf(t, nil)
 	chain := []uuid.UUID{s.create("1")}
 	for i := 2; i <= mapdef.MaxMapDepth; i++ {
-		chain = append(chain, s.create(fmt.Sprint(i), starting(chain[len(chain)-1], 0)))
+		chain = append(chain, s.create(strconv.Itoa(i), starting(chain[len(chain)-1], 0)))
 	}
 	_, err := s.Create(t.Context(), s.who, draft(t, "6", starting(chain[len(chain)-1], 0)), false)
 	refused(t, err, "map_depth")
