@@ -202,13 +202,13 @@ func TestCancelledCallEndsItsChild(t *testing.T) {
 
 func TestOnePartyDoesNotTakeAllChildren(t *testing.T) {
 	t.Parallel()
-	p := pool(t, 2)
+	p := hasty(t, 2, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { _, _ = p.For("greedy").Run(ctx, `def f: f; f`, expression.Roots{}) })
 	}
-	for range 5 {
+	for range 100 {
 		_, err := p.For("modest").Run(t.Context(), `[range(1)]`, expression.Roots{})
 		require.NoError(t, err)
 	}
