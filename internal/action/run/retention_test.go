@@ -87,7 +87,7 @@ func TestOldResultsAreErasedAndTheirRunsNeverRunAgain(t *testing.T) {
 	r.expired("pay", "executed", `{"note":"another"}`, func(q *run.Request) { q.ExecutionID, q.IdempotencyKey, q.KeyByHeader = "executed", "executed", true })
 	r.expired("keyed", "rejected", args)
 	r.expired("keyed", "edited", args)
-	require.True(t, r.read(edited).EditedArgs != nil, "that it was edited is known")
+	require.NotNil(t, r.read(edited).EditedArgs, "that it was edited is known")
 	r.expired("pay", "unknown", args)
 	require.Equal(t, effects, r.provider.effects.Load())
 	listed, _, err := r.List(t.Context(), r.caller(), run.Filter{CustomerID: "ada", Status: "executed", Limit: 10})

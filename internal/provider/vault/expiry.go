@@ -49,9 +49,19 @@ func checkExpiry(expires *time.Time, now time.Time) error {
 	return nil
 }
 
+// end writes the new end of the patch, if any, into the change.
+func (p Patch) end(arg *dbsqlc.PatchCredentialParams) error {
+	if p.ExpiresAt == nil {
+		return nil
+	}
+	arg.Ends, arg.ExpiresAt, arg.NoticeAt = true, *p.ExpiresAt, nextNotice(*p.ExpiresAt, arg.Now)
+	return checkExpiry(*p.ExpiresAt, arg.Now)
+}
+
 // checkRevived refuses to make a credential active whose end has come.
-func checkRevived(old dbsqlc.Credential, now time.Time) error {
-	if old.ExpiresAt != nil && !old.ExpiresAt.After(now) {
+func checkRevived(old dbsqlc.Credential, arg dbsqlc.PatchCredentialParams) error {
+	revived := !arg.Ends && arg.Status != nil && *arg.Status == string(StatusActive)
+	if revived && old.ExpiresAt != nil && !old.ExpiresAt.After(arg.Now) {
 		return fault.Invalid("/status", "expired", "The credential has expired. Rotate it, or set another expires_at.")
 	}
 	return nil

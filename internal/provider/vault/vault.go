@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,11 +243,8 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 		}
 		arg.Status = db.Optional(string(s))
 	}
-	if p.ExpiresAt != nil {
-		if err := checkExpiry(*p.ExpiresAt, arg.Now); err != nil {
-			return Credential{}, err
-		}
-		arg.Ends, arg.ExpiresAt, arg.NoticeAt = true, *p.ExpiresAt, nextNotice(*p.ExpiresAt, arg.Now)
+	if err := p.end(&arg); err != nil {
+		return Credential{}, err
 	}
 	var c Credential
 	err := v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
@@ -255,10 +253,7 @@ func (v *Vault) Update(ctx context.Context, who actor.Actor, id uuid.UUID, p Pat
 			err = p.Expect.Check(shown(old))
 		}
 		if err == nil {
-			err = widens(who, old, arg)
-		}
-		if err == nil && p.Status != nil && !arg.Ends && *arg.Status == string(StatusActive) {
-			err = checkRevived(old, arg.Now)
+			err = cmp.Or(checkRevived(old, arg), widens(who, old, arg))
 		}
 		var row dbsqlc.Credential
 		if err == nil {
