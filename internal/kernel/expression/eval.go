@@ -36,7 +36,7 @@ const maxDetail = 300
 // Failure is why an evaluation has no value. None of them is worth a repeat.
 type Failure struct { //nolint:errname // a result of an evaluation, which is stored, as much as an error
 	Code string
-	// Detail says what went wrong. It can repeat the beginning of a value, as jq's messages do.
+	// Detail says what went wrong. It repeats no value but what an author's own error says.
 	Detail string
 }
 
@@ -234,7 +234,7 @@ func collect(ctx context.Context, iter gojq.Iter) ([]json.RawMessage, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, failuref(CodeFailed, "%s", clip(err.Error(), maxDetail))
+			return nil, failuref(CodeFailed, "%s", reasonOf(err))
 		}
 		raw, err := gojq.Marshal(v)
 		if err != nil {

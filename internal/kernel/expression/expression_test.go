@@ -337,3 +337,47 @@ func TestLargeRootsGoToTheSandbox(t *testing.T) {
 	_, err = value(t, `"${range(2)}"`).Eval(t.Context(), nil, large)
 	require.ErrorContains(t, err, "no sandbox")
 }
+
+// A reason is stored and shown. The values of an execution can be secrets.
+func TestReasonsRepeatNoValue(t *testing.T) {
+	t.Parallel()
+	secret := expression.Roots{TriggerData: json.RawMessage(`{"t":"s3cr3t","n":777123,"l":["s3cr3t"],"o":{"s3cr3t":1}}`)}
+	for source, want := range map[string]string{
+		`trigger_data.t.x`:                  "expected an object but got: string",
+		`trigger_data.n[0]`:                 "expected an array but got: number",
+		`trigger_data.t + 1`:                "cannot add: string",
+		`trigger_data.n / 0`:                "cannot divide number",
+		`trigger_data.n - trigger_data.o`:   "cannot subtract: number",
+		`trigger_data.t | tonumber`:         "tonumber cannot be applied to its input",
+		`trigger_data.t | fromjson`:         "fromjson cannot be applied to its input",
+		`trigger_data.t | fromdate`:         "strptime cannot be applied to its input",
+		`trigger_data.n | ascii_downcase`:   "ascii_downcase cannot be applied to its input",
+		`trigger_data.n | startswith("a")`:  "startswith cannot be applied to its input",
+		`[trigger_data.n[]]`:                "cannot iterate over: number",
+		`trigger_data.l | implode`:          "implode cannot be applied to its input",
+		`"x" | test(trigger_data.t + "(")`:  "invalid regular expression",
+		`[] | .[trigger_data.t]`:            "expected an object but got: array",
+		`{(trigger_data.l): 1}`:             "expected a string for object key but got: array",
+		`null | .[trigger_data.n * 777123]`: "",
+		`null[1:2].x.y = trigger_data.t`:    "",
+		`error("mine")`:                     "error: mine",
+		`null | error`:                      "error: null",
+	} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			e, syntax := expression.Parse(source)
+			require.Nil(t, syntax)
+			_, err := e.RunUnbounded(t.Context(), secret)
+			if err == nil {
+				return
+			}
+			require.NotContains(t, err.Error(), "s3cr3t")
+			require.NotContains(t, err.Error(), "777123")
+			var failure *expression.Failure
+			require.ErrorAs(t, err, &failure)
+			if want != "" {
+				require.Equal(t, want, failure.Detail)
+			}
+		})
+	}
+}
