@@ -34,7 +34,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require go.yaml.in/yaml/v4 v4.0.0 // indirect
+require go.yaml.in/yaml/v4 v4.0.0
 
 require (
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func pool(t *testing.T, children int) *jqchild.Pool { t.Helper(); return hasty(t, children, 0) }
+func pool(t *testing.T) *jqchild.Pool { t.Helper(); return hasty(t, 1, 0) }
 
 func hasty(t *testing.T, children int, most time.Duration) *jqchild.Pool {
 	t.Helper()
@@ -47,7 +47,7 @@ func run(t *testing.T, p *jqchild.Pool, source string) ([]json.RawMessage, error
 
 func TestChildEvaluates(t *testing.T) {
 	t.Parallel()
-	p := pool(t, 1)
+	p := pool(t)
 	for source, want := range map[string]string{
 		`trigger_data.id`:                        `9007199254740993`,
 		`[trigger_data.price]`:                   `[1.10]`,
@@ -174,7 +174,7 @@ func TestChildEndsWithItsParentEvenAtWork(t *testing.T) {
 
 func TestChildDoesNothingButEvaluate(t *testing.T) {
 	t.Parallel()
-	p := pool(t, 1)
+	p := pool(t)
 	got, err := run(t, p, `[trigger_data | keys[]]`)
 	require.NoError(t, err)
 	require.Equal(t, `["id","list","price"]`, string(got[0]))
@@ -185,7 +185,7 @@ func TestChildDoesNothingButEvaluate(t *testing.T) {
 
 func TestCancelledCallEndsItsChild(t *testing.T) {
 	t.Parallel()
-	p := pool(t, 1)
+	p := pool(t)
 	_, err := run(t, p, `[range(1)]`)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +218,7 @@ func TestOnePartyDoesNotTakeAllChildren(t *testing.T) {
 
 func TestLargeRootsAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := pool(t, 1).For("tenant").Run(t.Context(), `trigger_data`, expression.Roots{
+	_, err := pool(t).For("tenant").Run(t.Context(), `trigger_data`, expression.Roots{
 		TriggerData: json.RawMessage(`"` + strings.Repeat("x", 33<<20) + `"`),
 	})
 	var failure *expression.Failure
