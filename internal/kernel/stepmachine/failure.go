@@ -178,11 +178,16 @@ func (m *machine) freeze1(t *Task) {
 
 // givenUp reports whether the task is in a part of the tree that no longer runs.
 func (m *machine) givenUp(t *Task) bool {
-	if m.s.Ending != nil && m.s.Ending.Phase != endOnFailure {
+	if m.s.Ending != nil && (m.s.Ending.Phase != endOnFailure || !t.inOnFailure()) {
 		return true
 	}
-	for b := t.block; b != nil; b = b.owner.block {
-		if b.Failed != nil || m.s.Ending != nil && b.Path == mainList {
+	return t.block != nil && t.block.givenUp()
+}
+
+// givenUp reports whether the block, or one around it, was given up.
+func (b *Block) givenUp() bool {
+	for ; b != nil; b = b.owner.block {
+		if b.Failed != nil {
 			return true
 		}
 	}

@@ -141,7 +141,7 @@ func (m *machine) goOn() bool {
 	if len(m.s.Ready) == 0 {
 		m.s.Ready = nil
 	}
-	if b == nil || b.Task != nil || b.Ended || b.Failed != nil {
+	if b == nil || b.Task != nil || b.Ended || b.givenUp() {
 		return true
 	}
 	if steps := m.p.lists[b.Path]; b.Pos < len(steps) {

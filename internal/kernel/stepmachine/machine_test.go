@@ -401,3 +401,21 @@ func TestAgainKeepsTheNumberOfACallThatMayHaveHadItsEffect(t *testing.T) {
 		})
 	}
 }
+
+func TestAnOutcomeThatIsFoundWhileOnFailureRunsIsKept(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+limits: {max_duration: 1h}
+steps: [{id: a, type: verb, verb: "shop:a"}, {id: b, type: verb, verb: "shop:b"}]
+on_failure: [{id: w, type: wait, for: 1h}]
+`)
+	call := find[stepmachine.StartVerb](t, commands).Ref
+	x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: call, Status: stepmachine.CallUnknown, Sent: true}})
+	commands = x.next(at(3600), stepmachine.TimerFired{Timer: stepmachine.TimerDuration})
+	require.Equal(t, "/on_failure/0", find[stepmachine.StartTimer](t, commands).Ref.Path)
+	require.Empty(t, x.next(at(3601), stepmachine.Resolved{CallEnd: executed(call, `1`).CallEnd}))
+	commands = x.next(at(7200), stepmachine.TimerFired{Ref: stepmachine.Ref{Path: "/on_failure/0"}, Timer: stepmachine.TimerWait})
+	require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+	commands = x.next(at(7201), stepmachine.Again{})
+	require.Equal(t, "/steps/1", find[stepmachine.StartVerb](t, commands).Ref.Path, "the first call is not made again")
+}

@@ -214,7 +214,7 @@ func (f *fate) next(s *stepmachine.State) (stepmachine.Event, bool) {
 // invariants hold.
 func TestRandomMapsEndWhateverHappens(t *testing.T) {
 	t.Parallel()
-	const definitions, most = 600, 20_000
+	const definitions, most = 300, 20_000
 	ends := map[stepmachine.Status]int{}
 	revived := 0
 	for seed := range uint64(definitions) {
@@ -249,5 +249,5 @@ func TestRandomMapsEndWhateverHappens(t *testing.T) {
 	}
 	t.Log(ends, revived, "taken up again")
 	require.Len(t, ends, 3)
-	require.Greater(t, revived, 50)
+	require.Greater(t, revived, 20)
 }

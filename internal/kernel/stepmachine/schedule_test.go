@@ -16,7 +16,7 @@ import (
 )
 
 // schedules is how many random orders each case is run in.
-const schedules = 12
+const schedules = 8
 
 // all returns the cases of both folders.
 func all(t *testing.T) []named {

@@ -183,8 +183,11 @@ func (m *machine) complete(t *Task, output Value) {
 // compensates reports whether the step has something that undoes it. Nothing is undone in a
 // dry run, and nothing of what on_failure has done.
 func (m *machine) compensates(t *Task) bool {
-	return m.p.step(t).Compensate != nil && !m.s.DryRun && !t.Kept && !strings.HasPrefix(t.Path, onFailureList+"/")
+	return m.p.step(t).Compensate != nil && !m.s.DryRun && !t.Kept && !t.inOnFailure()
 }
+
+// inOnFailure reports whether the step is one of on_failure.
+func (t *Task) inOnFailure() bool { return strings.HasPrefix(t.Path, onFailureList+"/") }
 
 // keep keeps the call that undoes the step.
 func (m *machine) keep(t *Task, args Value, failed *Error) {
