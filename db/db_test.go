@@ -105,6 +105,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"request_counters.sweep_select":    "the job that deletes those of days that are over",
 		"run_erasures.seal_select":         "the job that erases results reads which tenants have old ones",
 		"runs.runs_sweep":                  "the sweeper reads the unfinished ones of all tenants",
+		"map_executions.sweep_select":      "jobs start those whose start was lost, and erase what is old",
 		"tenants.tenants_seal":             "the sealer reads which tenants there are",
 		"users.invited":                    "the user whose invitation a caller presents",
 		"users.invited_by_mail":            "the user whose invitation a caller presents",

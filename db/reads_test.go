@@ -42,7 +42,10 @@ func (v values) of(name, typ string) string {
 		literal = ofTenant
 	case "Call":
 		literal = fmt.Sprintf(`{"id": %q, "execution_id": %q, "provider": "x", "verb": "x", "dry_run": false, "request_id": "", "source_addr": "",
-			"give_up_at": "2099-01-01Z", "expires_at": "2099-01-01Z", "origin": "key", "workflow_id": "x"}`, v.id, v.text)
+			"give_up_at": "2099-01-01Z", "expires_at": "2099-01-01Z", "origin": "key", "workflow_id": "x",
+			"map_id": %[1]q, "version": 1, "machine": 1, "map_type": "x", "depth": 0}`, v.id, v.text)
+	case "Steps":
+		literal = "[]"
 	case "Ask": // for what a call needs too
 		literal = "true"
 	case "Details":
@@ -145,7 +148,7 @@ var special = map[string]string{
 // indexes: a tenant has few of their value by its quota, or by the nature of the thing.
 var differs = map[string][]string{
 	"customer_identifiers": {"customer_id"}, "credentials": {"provider"}, "grants": {"verb"}, "approvals": {"subject_id"}, "approval_decisions": {"approval_id"},
-	"webhooks": {"tenant_id"}, "credential_digests": {"credential_id"}, "policy_versions": {"policy_id"}, "sessions": {"user_id"}, "refresh_tokens": {"session_id"}, "policy_matches": {"run_id"},
+	"map_keys": {"execution"}, "webhooks": {"tenant_id"}, "credential_digests": {"credential_id"}, "policy_versions": {"policy_id"}, "sessions": {"user_id"}, "refresh_tokens": {"session_id"}, "policy_matches": {"run_id"},
 }
 
 // others are values of a type that no other row has.
@@ -204,9 +207,9 @@ const (
 var readsMany = map[string][]string{
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
-		"EventsBefore", "EventsAfter", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
+		"EventsBefore", "EventsAfter", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListMapExecutions", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},

@@ -91,5 +91,31 @@ SELECT * FROM map_executions
    AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
  ORDER BY id DESC LIMIT @most;
 
--- name: NotifyMapEnded :exec
-SELECT pg_notify('map_ended', n.notice) FROM unnest(@notices::text[]) AS n (notice);
+-- name: OldMaps :many
+-- Ended executions of all tenants whose texts are kept no longer.
+SELECT tenant_id, id FROM map_executions
+ WHERE finished_at IS NOT NULL AND erased_at IS NULL AND finished_at < @before
+ ORDER BY finished_at LIMIT @most;
+
+-- name: MapsOfCustomer :many
+-- Ended executions for a customer that were triggered before an id.
+SELECT e.id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT m.id FROM map_executions m
+     WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid AND m.finished_at IS NOT NULL
+     ORDER BY m.id LIMIT @most) AS e
+ LIMIT @most;
+
+-- name: HasOpenMapOfCustomer :one
+SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT FROM map_executions m
+     WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid AND m.finished_at IS NULL LIMIT 1) AS e);
+
+-- name: EraseMaps :exec
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, erased_at = @now
+ WHERE tenant_id = @tenant_id AND id = ANY (@executions::uuid[]);
+
+-- name: DeleteMapSteps :exec
+DELETE FROM map_steps WHERE tenant_id = @tenant_id AND execution = ANY (@executions::uuid[]);
+
+-- name: DeleteMapValues :exec
+DELETE FROM map_values WHERE tenant_id = @tenant_id AND execution = ANY (@executions::uuid[]);

@@ -15,7 +15,7 @@ import (
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
 `
 
 type BeginMapParams struct {
@@ -73,6 +73,7 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.ErasedAt,
 	)
 	return i, err
 }
@@ -113,11 +114,55 @@ func (q *Queries) ClaimMap(ctx context.Context, db DBTX, arg ClaimMapParams) (Cl
 	return i, err
 }
 
+const DeleteMapSteps = `-- name: DeleteMapSteps :exec
+DELETE FROM map_steps WHERE tenant_id = $1 AND execution = ANY ($2::uuid[])
+`
+
+type DeleteMapStepsParams struct {
+	TenantID   uuid.UUID
+	Executions []uuid.UUID
+}
+
+func (q *Queries) DeleteMapSteps(ctx context.Context, db DBTX, arg DeleteMapStepsParams) error {
+	_, err := db.Exec(ctx, DeleteMapSteps, arg.TenantID, arg.Executions)
+	return err
+}
+
+const DeleteMapValues = `-- name: DeleteMapValues :exec
+DELETE FROM map_values WHERE tenant_id = $1 AND execution = ANY ($2::uuid[])
+`
+
+type DeleteMapValuesParams struct {
+	TenantID   uuid.UUID
+	Executions []uuid.UUID
+}
+
+func (q *Queries) DeleteMapValues(ctx context.Context, db DBTX, arg DeleteMapValuesParams) error {
+	_, err := db.Exec(ctx, DeleteMapValues, arg.TenantID, arg.Executions)
+	return err
+}
+
+const EraseMaps = `-- name: EraseMaps :exec
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, erased_at = $1
+ WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
+`
+
+type EraseMapsParams struct {
+	Now        *time.Time
+	TenantID   uuid.UUID
+	Executions []uuid.UUID
+}
+
+func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) error {
+	_, err := db.Exec(ctx, EraseMaps, arg.Now, arg.TenantID, arg.Executions)
+	return err
+}
+
 const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
        asked = asked OR $7::boolean, governance = $8, updated_at = $9, finished_at = $9
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
 `
 
 type FinishMapParams struct {
@@ -195,6 +240,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.BegunAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -222,7 +268,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -271,12 +317,32 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.ErasedAt,
 	)
 	return i, err
 }
 
+const HasOpenMapOfCustomer = `-- name: HasOpenMapOfCustomer :one
+SELECT EXISTS (SELECT FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT FROM map_executions m
+     WHERE m.tenant_id = $2 AND m.customer = named.name AND m.id < $3::uuid AND m.finished_at IS NULL LIMIT 1) AS e)
+`
+
+type HasOpenMapOfCustomerParams struct {
+	Names    []string
+	TenantID uuid.UUID
+	Before   uuid.UUID
+}
+
+func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpenMapOfCustomerParams) (bool, error) {
+	row := db.QueryRow(ctx, HasOpenMapOfCustomer, arg.Names, arg.TenantID, arg.Before)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ListMapExecutions = `-- name: ListMapExecutions :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at FROM map_executions
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR map_id = $2)
    AND ($3::uuid IS NULL OR key_id = $3)
@@ -363,6 +429,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 			&i.BegunAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -430,7 +497,7 @@ func (q *Queries) ListMapSteps(ctx context.Context, db DBTX, arg ListMapStepsPar
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -479,17 +546,87 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.ErasedAt,
 	)
 	return i, err
 }
 
-const NotifyMapEnded = `-- name: NotifyMapEnded :exec
-SELECT pg_notify('map_ended', n.notice) FROM unnest($1::text[]) AS n (notice)
+const MapsOfCustomer = `-- name: MapsOfCustomer :many
+SELECT e.id FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
+    SELECT m.id FROM map_executions m
+     WHERE m.tenant_id = $2 AND m.customer = named.name AND m.id < $3::uuid AND m.finished_at IS NOT NULL
+     ORDER BY m.id LIMIT $4) AS e
+ LIMIT $4
 `
 
-func (q *Queries) NotifyMapEnded(ctx context.Context, db DBTX, notices []string) error {
-	_, err := db.Exec(ctx, NotifyMapEnded, notices)
-	return err
+type MapsOfCustomerParams struct {
+	Names    []string
+	TenantID uuid.UUID
+	Before   uuid.UUID
+	Most     int32
+}
+
+// Ended executions for a customer that were triggered before an id.
+func (q *Queries) MapsOfCustomer(ctx context.Context, db DBTX, arg MapsOfCustomerParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, MapsOfCustomer,
+		arg.Names,
+		arg.TenantID,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const OldMaps = `-- name: OldMaps :many
+SELECT tenant_id, id FROM map_executions
+ WHERE finished_at IS NOT NULL AND erased_at IS NULL AND finished_at < $1
+ ORDER BY finished_at LIMIT $2
+`
+
+type OldMapsParams struct {
+	Before *time.Time
+	Most   int32
+}
+
+type OldMapsRow struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Ended executions of all tenants whose texts are kept no longer.
+func (q *Queries) OldMaps(ctx context.Context, db DBTX, arg OldMapsParams) ([]OldMapsRow, error) {
+	rows, err := db.Query(ctx, OldMaps, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OldMapsRow{}
+	for rows.Next() {
+		var i OldMapsRow
+		if err := rows.Scan(&i.TenantID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ReadMapIterations = `-- name: ReadMapIterations :many
@@ -675,7 +812,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
 `
 
 type WantOfMapParams struct {
@@ -740,6 +877,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.BegunAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
+			&i.ErasedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -425,6 +425,7 @@ type MapExecution struct {
 	BegunAt     *time.Time
 	UpdatedAt   time.Time
 	FinishedAt  *time.Time
+	ErasedAt    *time.Time
 }
 
 type MapKey struct {

@@ -43,6 +43,7 @@ CREATE TABLE map_executions (
     begun_at     timestamptz, -- when its workflow first looked at it
     updated_at   timestamptz NOT NULL,
     finished_at  timestamptz,
+    erased_at    timestamptz, -- when its texts, steps and values were erased
     PRIMARY KEY (tenant_id, id)
 );
 CREATE UNIQUE INDEX map_executions_by_name ON map_executions (tenant_id, execution_id);
@@ -52,10 +53,12 @@ CREATE INDEX map_executions_of_session ON map_executions (tenant_id, session_id,
 CREATE INDEX map_executions_of_parent ON map_executions (tenant_id, parent_id) WHERE parent_id IS NOT NULL;
 -- Those that the sweeper looks at, over all tenants.
 CREATE INDEX map_executions_open ON map_executions (updated_at) WHERE finished_at IS NULL;
+CREATE INDEX map_executions_of_customer ON map_executions (tenant_id, customer, id) WHERE customer IS NOT NULL;
+CREATE INDEX map_executions_old ON map_executions (finished_at) WHERE finished_at IS NOT NULL AND erased_at IS NULL;
 CREATE INDEX map_executions_open_of_tenant ON map_executions (tenant_id) WHERE finished_at IS NULL;
 
--- The sweeper looks after the open ones of all tenants.
-CREATE POLICY sweep_select ON map_executions FOR SELECT USING (app_setting('app.sweep') = 'on' AND finished_at IS NULL);
+-- Jobs start those whose start was lost, and erase what is old.
+CREATE POLICY sweep_select ON map_executions FOR SELECT USING (app_setting('app.sweep') = 'on');
 
 -- The names by which a trigger is repeated, of each Map over all its versions.
 CREATE TABLE map_keys (

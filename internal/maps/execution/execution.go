@@ -77,6 +77,8 @@ type Config struct {
 	// PollEvery is how often a waiting call reads the row in case a notice was lost (2 s).
 	PollEvery time.Duration
 	PublicURL string
+	// Keep is how long the texts of ended executions are kept (30 days).
+	Keep time.Duration
 }
 
 // Deps are the collaborators; all are required but Now and Quotas.
@@ -118,6 +120,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	if cfg.MaxWait == 0 {
 		cfg.MaxWait = time.Minute
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = 30 * 24 * time.Hour
 	}
 	if cfg.PollEvery == 0 {
 		cfg.PollEvery = 2 * time.Second
@@ -167,6 +172,8 @@ type Execution struct {
 	BegunAt     *time.Time
 	UpdatedAt   time.Time
 	FinishedAt  *time.Time
+	// ErasedAt is when its texts were erased; nil while they are kept.
+	ErasedAt *time.Time
 
 	payload string // sealed
 }
@@ -218,7 +225,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
 		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
-		Actions: r.Actions, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Actions: r.Actions, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
 		payload: r.Payload,
 	}
 }

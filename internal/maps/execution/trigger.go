@@ -225,6 +225,8 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 		return fault.New(fault.CodeIdempotencyConflict, "session_id and Idempotency-Key name two different executions of the Map.")
 	case outcome == claimMismatch:
 		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution of this name is a dry run and the trigger is not, or the other way round.")
+	case e.ErasedAt != nil:
+		f = fault.New(fault.CodeResultExpired, "")
 	case req.Key != "" && !hmac.Equal(e.Fingerprint, print):
 		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution of this Idempotency-Key has another payload.")
 	default:

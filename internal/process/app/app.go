@@ -254,7 +254,7 @@ func (a *App) buildMaps(policies *policy.Sets) (err error) {
 	if err != nil {
 		return err
 	}
-	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL}, execution.Deps{
+	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, execution.Deps{
 		DB: a.pool, Definitions: programs, Results: results{a.runs}, Engine: a.engine, Keys: a.vault, Notices: a.notices,
 		Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
 	})
@@ -282,6 +282,7 @@ func (a *App) buildCustomers() (err error) {
 		DB: a.pool, Quotas: a.quotas, Workflows: a.engine, Log: a.log,
 		Holders: []customer.Held{
 			{Kind: "executions", Holder: a.runs},
+			{Kind: "maps", Holder: a.executions},
 			{Kind: "credentials", Holder: a.vault},
 			{Kind: "grants", Holder: desk.GrantEraser{}},
 			{Kind: "events", Holder: event.Eraser{}},

@@ -21,6 +21,9 @@ var erased = map[string]string{
 	"events":             "type <> 'customer.erased'",
 	"webhook_deliveries": "true",
 	"webhook_attempts":   "true",
+	"map_executions":     "payload <> '' OR output IS NOT NULL OR error IS NOT NULL OR state IS NOT NULL OR metadata::text LIKE '%canary%' OR customer IS NOT NULL",
+	"map_steps":          "true",
+	"map_values":         "true",
 	"customer_erasures":  "names <> '{}'",
 }
 
@@ -48,6 +51,9 @@ var impersonal = map[string]string{
 	"login_addresses":      "keyed hashes",
 	"idempotency_keys":     "keyed hashes and ids",
 	"request_counters":     "numbers",
+	"budgets":              "numbers",
+	"budget_counters":      "numbers",
+	"budget_reservations":  "numbers and ids",
 	"circuits":             "kinds of failures and times",
 	"kill_switches":        "written by the tenant's people about calls, verbs and providers",
 	"tenants":              "the tenant itself",
@@ -57,6 +63,7 @@ var impersonal = map[string]string{
 	"policies":             "written by the tenant's people for all calls",
 	"policy_versions":      "written by the tenant's people for all calls",
 	"policy_sets":          "numbers and names of arguments",
+	"map_keys":             "ids; a caller chooses ids that tell nothing",
 	"maps":                 "written by the tenant's people for all calls",
 	"map_versions":         "written by the tenant's people for all calls",
 	"providers":            "of an API",

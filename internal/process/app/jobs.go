@@ -34,6 +34,7 @@ func (a *App) workerJobs() []job {
 	return []job{
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
+		{"erase old executions of Maps", execution.EraseEvery, a.executions.EraseOld},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},

@@ -64,10 +64,10 @@ func Types() []Spec {
 		{CustomerErased, "All that was stored about a customer is erased, but for masked audit records.", Event{About: About{CustomerID: customer}, Body: ErasedCustomer{Erased: []ErasedKind{{"executions", 3}, {"credentials", 1}}}}},
 		{CustomerMerged, "A customer was merged into another one, which the event is about.", Event{About: About{CustomerID: customer}, Body: MergedCustomer{MergedID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a93"}}},
 		{CredentialExpiring, "A credential expires soon. Told 7 days before and 1 day before, once each.", Event{Body: Expiring{Expiry{
-			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: "bearer", Label: "Shop, live", ExpiresAt: until,
+			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: string(credential.Bearer), Label: "Shop, live", ExpiresAt: until,
 		}}}},
 		{CredentialExpired, "A credential has expired. No call uses it from then on: a call that needs it is `CREDENTIAL_EXPIRED`.", Event{Body: ExpiredCredential{Expiry{
-			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: "bearer", Label: "Shop, live", ExpiresAt: until,
+			CredentialID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Provider: "shop", Kind: string(credential.Bearer), Label: "Shop, live", ExpiresAt: until,
 		}}}},
 		{MapCompletedType, "An execution of a Map completed.", Event{About: about, Body: MapCompleted{MapEnd{
 			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, Status: "completed", ActionsExecuted: 2, DurationMS: 412,
