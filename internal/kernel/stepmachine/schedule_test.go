@@ -88,6 +88,7 @@ type execution struct {
 	started  map[string]bool // calls, timers and others, by reference
 	ended    map[string]stepmachine.CallStatus
 	timers   map[string]bool
+	over     []stepmachine.Ref // steps that have failed, whatever is in them
 	kept     []int
 	undone   []int
 	broken   int // compensations whose arguments could not be made
@@ -121,7 +122,7 @@ func (x *execution) event(e stepmachine.Event) {
 	case stepmachine.TimerFired:
 		delete(x.timers, e.Ref.String()+string(e.Timer))
 	case stepmachine.Again:
-		x.finished = false
+		x.finished, x.over = false, nil
 	}
 }
 
@@ -138,6 +139,13 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 	switch c := c.(type) {
 	case stepmachine.StartVerb:
 		w.begins(x, c.Ref)
+		for _, r := range x.over {
+			require.False(w.t, within(c.Ref, r), "seed %d: %s begins in %s, which has failed", w.seed, c.Ref, r)
+		}
+	case stepmachine.RecordStep:
+		if c.Status == stepmachine.StepFailed {
+			x.over = append(x.over, c.Ref)
+		}
 	case stepmachine.StartModel:
 		w.begins(x, c.Ref)
 	case stepmachine.StartMap:
@@ -167,6 +175,13 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 		x.finished = true
 		w.ends(x, c)
 	}
+}
+
+// within reports whether a step is in the blocks of another one, apart from its catch.
+func within(r, outer stepmachine.Ref) bool {
+	below, ok := strings.CutPrefix(r.Path, outer.Path+"/")
+	return ok && !strings.HasPrefix(below, "catch/") &&
+		(outer.Iteration == "" || r.Iteration == outer.Iteration || strings.HasPrefix(r.Iteration, outer.Iteration+"."))
 }
 
 // ends checks an execution that has ended.
