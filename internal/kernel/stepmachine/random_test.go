@@ -210,8 +210,8 @@ func (f *fate) next(s *stepmachine.State) (stepmachine.Event, bool) {
 }
 
 // TestRandomMapsEndWhateverHappens runs random definitions with random answers in random
-// order, with cancels and pauses at random, and takes failed ones up again: each ends, and the
-// invariants hold.
+// order, with cancels and pauses at random, and takes failed ones up again: each ends, and no
+// invariant is broken.
 func TestRandomMapsEndWhateverHappens(t *testing.T) {
 	t.Parallel()
 	const definitions, most = 300, 20_000
