@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/credential"
 )
 
 // Spec is one row of the table of types.
