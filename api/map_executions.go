@@ -37,7 +37,6 @@ type triggerBody struct {
 	SessionID   *string         `json:"session_id"`
 	Metadata    json.RawMessage `json:"metadata"`
 	CustomerID  *string         `json:"customer_id"`
-	Version     json.RawMessage `json:"version"`
 	DryRun      json.RawMessage `json:"dryRun"`
 	DryRunSnake json.RawMessage `json:"dry_run"`
 }

@@ -119,6 +119,19 @@ func probes() []probe {
 		{"POST", "/v1/maps/{}/publish", "", false, "map"},
 		{"POST", "/v1/maps/{}/publish", `{"version":1}`, true, "map"},
 		{"GET", "/v1/maps/{}/graph", "", false, "map"},
+		{"POST", "/v1/maps/{}/trigger", "{}", false, "map"},
+		{"POST", "/v1/maps/{}/trigger", "{}", true, "map"},
+		{"GET", "/v1/executions/{}", "", false, "mapExecution"},
+		{"GET", "/v1/executions/{}", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/cancel", "", false, "mapExecution"},
+		{"POST", "/v1/executions/{}/cancel", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/pause", "", false, "mapExecution"},
+		{"POST", "/v1/executions/{}/pause", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/resume", "", false, "mapExecution"},
+		{"POST", "/v1/executions/{}/resume", "", true, "mapExecution"},
+		{"GET", "/v1/executions?kind=map&map_id={}", "", false, "map"},
+		{"GET", "/v1/executions?kind=map&session_id={}", "", false, "session"},
+		{"GET", "/v1/executions?kind=map&parent_execution_id={}", "", false, "mapExecution"},
 		{"GET", "/v1/maps/{}/graph?format=svg&version=1", "", true, "map"},
 		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"map","map_id":"{}"}]}`, false, "map"},
 		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"verb","verb":"{}","args":{"surely":"unknown"}}]}`, true, "verb"},
@@ -204,6 +217,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.provider + ":list_orders", own.provider + ":create_refund"}
 	case "map":
 		return []string{own.mapID}
+	case "mapExecution":
+		return []string{own.mapExecution}
 	case "event":
 		return []string{own.event}
 	case "webhook":
@@ -232,6 +247,8 @@ func unknown(kind string) string {
 	switch kind {
 	case "approval":
 		return "appr_" + uuid.Must(uuid.NewV7()).String()
+	case "mapExecution":
+		return "exec_" + uuid.Must(uuid.NewV7()).String()
 	case "delivery":
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
 	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "map":
@@ -284,7 +301,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 			return a
 		}
 		want := send(unknown(p.of))
-		othersRuns := p.key && p.of == "execution" // another key made them
+		othersRuns := p.key && (p.of == "execution" || p.of == "mapExecution") // another key made them
 		if p.method == http.MethodGet && !othersRuns {
 			for _, id := range w.a.ids(p.of) {
 				own := send(id)

@@ -20,6 +20,7 @@ const (
 	either                     // the key counts where both are sent
 	fromServers                // as either, but no key with agent_id or allowed_origins
 	userOnly                   // a genuine key is 403
+	triggers                   // as either, but a key needs one of several permissions
 )
 
 // roles are those of the users who may, "" where none may.
@@ -77,6 +78,7 @@ func decided() map[string]endpoint {
 		"GET /v1/maps/{id}/versions":           {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/versions", "", noMap},
 		"GET /v1/maps/{id}/versions/{version}": {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/versions/1", "", noMap},
 		"POST /v1/maps/{id}/publish":           {either, admins, "maps:manage", "/v1/maps/" + someID + "/publish", "", noMap},
+		"POST /v1/maps/{id}/trigger":           {triggers, anyRole, "maps:trigger", "/v1/maps/" + someID + "/trigger", "{}", noMap},
 		"GET /v1/maps/{id}/graph":              {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/graph", "", noMap},
 
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
@@ -100,6 +102,8 @@ func decided() map[string]endpoint {
 		"GET /v1/executions":                          {either, anyRole, "", "/v1/executions", "", "200 "},
 		"GET /v1/executions/{id}":                     {either, anyRole, "", "/v1/executions/none", "", noExecution},
 		"POST /v1/executions/{id}/cancel":             {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
+		"POST /v1/executions/{id}/pause":              {userOnly, deciders, "", "/v1/executions/none/pause", "", noExecution},
+		"POST /v1/executions/{id}/resume":             {userOnly, deciders, "", "/v1/executions/none/resume", "", noExecution},
 		"POST /v1/executions/{id}/resolve":            {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
 		"GET /v1/approvals":                           {either, anyRole, "approvals:manage", "/v1/approvals", "", "200 "},
 		"GET /v1/approvals/counts":                    {either, anyRole, "approvals:manage", "/v1/approvals/counts", "", "200 "},
@@ -222,6 +226,12 @@ func (e endpoint) want(c caller) string {
 			return "403 INSUFFICIENT_PERMISSIONS"
 		}
 	}
+	if e.accepts == triggers {
+		e.accepts = either
+		if c.mayTrigger() {
+			e.permission = ""
+		}
+	}
 	origin := c.header.Get("Origin")
 	switch {
 	case e.accepts == nothing:
@@ -251,6 +261,11 @@ func (e endpoint) want(c caller) string {
 		return "403 INSUFFICIENT_PERMISSIONS"
 	}
 	return "401 UNAUTHENTICATED"
+}
+
+// mayTrigger reports whether a key may trigger Maps without maps:trigger.
+func (c caller) mayTrigger() bool {
+	return !c.narrow && (slices.Contains(c.permissions, "actions:run") || slices.Contains(c.permissions, "agents:message"))
 }
 
 // needs names what a caller who lacks it is told: a key's permission, or the roles.
@@ -326,6 +341,10 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 	add("key that only runs", map[string]any{}, "actions:run")
 	add("key that only lists", map[string]any{}, "actions:catalog")
 	add("maps key", map[string]any{}, "maps:trigger")
+	add("maps key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "maps:trigger")
+	add("key that only talks to agents", map[string]any{}, "agents:message")
+	add("agents key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "agents:message")
+	add("running key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "actions:run")
 	add("key that only sends events", map[string]any{}, "events:send")
 	add("key that only reads events", map[string]any{}, "events:read")
 	resources := []string{"agents", "approvals", "audit", "credentials", "customers", "documents", "maps", "policies", "providers", "webhooks"}
@@ -406,7 +425,7 @@ func TestEndpointWithEachCredentialAnswersAsDecided(t *testing.T) {
 					require.Contains(t, message(t, got), missing, "%s with %s does not name what is missing", id, name)
 				}
 			}
-			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either || e.accepts == fromServers) && slices.Contains(c.origins, origin) {
+			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either || e.accepts == fromServers || e.accepts == triggers) && slices.Contains(c.origins, origin) {
 				require.Equal(t, origin, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
 			} else {
 				require.Empty(t, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)

@@ -59,6 +59,7 @@ type tenant struct {
 	customer, erased                                          string // its id, and that of one that was erased
 	event                                                     string // the id of one
 	mapID                                                     string // of a published Map
+	mapExecution                                              string // of another Map, which has started that one
 	webhook, delivery                                         string // the id of one, and of its test, which has ended
 	sender                                                    string // a key that sends events
 	// people by role, and "removed" and "invited"; none where hire was not called.
@@ -159,6 +160,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		"steps": []any{map[string]any{"id": "list", "type": "verb", "verb": own.provider + ":list_orders", "args": map[string]any{"limit": 1}}},
 	}).Data(tb, &made)
 	own.mapID = made.ID
+	own.mapExecution = own.anExecution(tb)
 	own.decide(tb)
 	own.event = own.anEvent(tb)
 	own.webhook, own.delivery = own.aWebhook(tb)
@@ -299,6 +301,29 @@ func message(tb testing.TB, a rig.Answer) string {
 }
 
 func outcome(status int, code string) string { return fmt.Sprintf("%d %s", status, code) }
+
+// anExecution triggers a Map that starts the tenant's other one and stores a large value, and
+// returns the id of the execution.
+func (own *tenant) anExecution(tb testing.TB) string {
+	tb.Helper()
+	var made struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
+		"schema_version": "1", "name": own.name + " map that starts another",
+		"steps": []any{
+			map[string]any{"id": "large", "type": "transform", "expr": "${[range(9000)]}"},
+			map[string]any{"id": "other", "type": "map", "map_id": own.mapID},
+		},
+	}).Data(tb, &made)
+	var ran struct {
+		ExecutionID string `json:"execution_id"`
+		Status      string
+	}
+	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{"session_id": own.name + "-session"}, "Prefer: wait=60")
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+	a.Data(tb, &ran)
+	require.Equal(tb, "completed", ran.Status, "%s", a.Body)
+	return ran.ExecutionID
+}
 
 // aWebhook returns the id of a webhook whose receiver is away, and that of its one delivery.
 func (own *tenant) aWebhook(tb testing.TB) (id, delivery string) {

@@ -101,7 +101,7 @@ func (op operation) some() string {
 
 // takesDefinition reports whether the body is the definition of a Map.
 func (op operation) takesDefinition() bool {
-	return strings.HasPrefix(op.path, "/v1/maps") && !strings.HasSuffix(op.path, "/publish")
+	return strings.HasPrefix(op.path, "/v1/maps") && !strings.HasSuffix(op.path, "/publish") && !strings.HasSuffix(op.path, "/trigger")
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -72,6 +72,7 @@ func TestConformance(t *testing.T) {
 	j.executions()
 	j.policies()
 	j.maps()
+	j.mapExecutions()
 	j.grants()
 	j.killSwitches()
 	j.budgets()
@@ -230,7 +231,7 @@ func (j *journey) keys() {
 		"actions:catalog", "approvals:manage", "audit:manage", "credentials:manage", "events:read", "policies:manage", "providers:manage", "webhooks:manage",
 	}})
 	j.server, _ = j.newKey(object{"name": "server", "permissions": []string{"customers:manage", "events:send"}})
-	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "maps:manage"}})
+	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "maps:manage", "maps:trigger"}})
 	var id string
 	j.revoked, id = j.newKey(object{"name": "revoked", "permissions": []string{"actions:run"}})
 	j.call(j.user, 200, http.MethodDelete, "/v1/api-keys/"+id, nil)

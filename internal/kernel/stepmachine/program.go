@@ -3,9 +3,11 @@ package stepmachine
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 )
 
@@ -17,6 +19,7 @@ type Program struct {
 	ids     map[string]*mapdef.Step      // by id
 	lists   map[string][]mapdef.Step     // by pointer of the list
 	schemas map[string]*argschema.Schema // of results and values, by pointer of the step
+	payload *argschema.Schema            // nil where any payload fits
 	read    map[string]bool              // ids of the steps whose output an expression reads
 }
 
@@ -63,10 +66,30 @@ func Compile(d *mapdef.Definition) (*Program, error) {
 	if failed != nil {
 		return nil, failed
 	}
+	if d.TriggerSchema != nil {
+		compiled, err := argschema.Compile(d.TriggerSchema)
+		if err != nil {
+			return nil, fmt.Errorf("compile /trigger_schema: %w", err)
+		}
+		p.payload = compiled
+	}
 	for _, r := range d.Output.References().Steps {
 		p.read[r.ID] = true
 	}
 	return p, nil
+}
+
+// CheckPayload returns what is wrong with the payload of a trigger, by the definition's
+// trigger_schema; nil where it fits and where there is no schema. Paths begin with /payload.
+func (p *Program) CheckPayload(payload json.RawMessage) []fault.Detail {
+	if p.payload == nil {
+		return nil
+	}
+	details := p.payload.Validate(payload)
+	for i, d := range details {
+		details[i].Path = "/payload" + strings.TrimPrefix(d.Path, "/args")
+	}
+	return details
 }
 
 // Definition returns what the program was made of.

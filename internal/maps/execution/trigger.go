@@ -96,6 +96,11 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
+	if wrong := version.Program.CheckPayload(req.Payload); wrong != nil {
+		f := fault.New(fault.CodeInvalidArgs, "payload does not fit the trigger_schema of the Map.")
+		f.Details = wrong
+		return Outcome{}, f
+	}
 	until := s.d.Now().Add(s.waitOf(req))
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)

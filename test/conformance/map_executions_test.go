@@ -1,0 +1,80 @@
+//go:build conformance
+
+package conformance
+
+import (
+	"net/http"
+
+	"github.com/stretchr/testify/require"
+)
+
+// published creates a Map with the steps, publishes it, and returns the path of its triggers.
+func (j *journey) published(name string, steps ...object) string {
+	j.t.Helper()
+	definition := object{"schema_version": "1", "name": name, "steps": steps}
+	return j.post(j.user, 201, mapsPath+"?publish=true", definition).Header.Get("Location") + "/trigger"
+}
+
+// mapExecutions triggers Maps, and reads, pauses and cancels their executions.
+func (j *journey) mapExecutions() {
+	looks := j.published("Looks up", looksUp("")["steps"].([]object)...)
+	trigger := object{"payload": object{"order": "ord_1001"}, "session_id": "map-1", "customer_id": "cus_1001", "metadata": object{"why": "test"}}
+	j.post(j.user, 200, looks, trigger)
+	j.post(j.key, 200, looks, trigger)
+	j.post(j.key, 200, looks, object{}, "Idempotency-Key: map-2")
+	j.post(j.key, 200, looks, object{"dry_run": true})
+	j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, looks, object{"session_id": "map-1", "dryRun": true})
+	j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, looks, object{"payload": object{"a": 1}}, "Idempotency-Key: map-2")
+	j.refused(j.user, 422, "IDEMPOTENCY_CONFLICT", http.MethodPost, looks, trigger, "Idempotency-Key: map-2")
+	j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, looks, object{}, "Idempotency-Key: a b")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, looks, object{"payload": 1})
+	j.refused(j.user, 404, "MAP_NOT_FOUND", http.MethodPost, mapsPath+"/"+nobodys+"/trigger", object{})
+	draft := j.post(j.user, 201, mapsPath, looksUp("Draft")).Header.Get("Location")
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, draft+"/trigger", object{})
+
+	exact := looksUp("Exact")
+	exact["trigger_schema"] = object{"type": "object", "required": []string{"order"}}
+	exactly := j.post(j.user, 201, mapsPath+"?publish=true", exact).Header.Get("Location")
+	j.refused(j.user, 422, "INVALID_ARGS", http.MethodPost, exactly+"/trigger", object{})
+
+	fails := j.published("Fails", object{"id": "lost", "type": "verb", "verb": "shop:get_order", "args": object{"order_id": "ord_none"}})
+	failed := j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, fails, object{"session_id": "map-3"})
+	j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, fails, object{"session_id": "map-3"})
+	ended := executionsPath + failed.Error.ExecutionID
+	tag := j.call(j.user, 200, http.MethodGet, ended, nil).Header.Get("ETag")
+	j.call(j.user, 304, http.MethodGet, ended, nil, "If-None-Match: "+tag)
+	j.refused(j.user, 412, "PRECONDITION_FAILED", http.MethodGet, ended, nil, `If-Match: "other"`)
+	for _, change := range []string{"/pause", "/resume", "/cancel"} {
+		j.refused(j.user, 409, "CONFLICT", http.MethodPost, ended+change, nil)
+		j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+change, nil)
+		j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, ended+change, nil)
+	}
+	j.waitingMap()
+
+	for _, query := range []string{"", "&status=failed&limit=1", "&status=pending_approval", "&session_id=map-1&dry_run=false&map_id=" + nobodys, "&parent_execution_id=exec_" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {
+		j.get(j.user, 200, "/v1/executions?kind=map"+query)
+		j.get(j.key, 200, "/v1/executions?kind=map"+query)
+	}
+	for _, query := range []string{"?kind=none", "?kind=map&status=executed", "?kind=map&map_id=x", "?kind=map&limit=0"} {
+		j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, "/v1/executions"+query, nil)
+	}
+}
+
+const executionsPath = "/v1/executions/"
+
+// waitingMap pauses an execution, lets it go on and cancels it.
+func (j *journey) waitingMap() {
+	waits := j.published("Waits", object{"id": "w", "type": "wait", "for": "1h"})
+	trigger := object{"session_id": "map-4"}
+	one := j.post(j.user, 202, waits, trigger, "Prefer: wait=0").Header.Get("Location")
+	j.post(j.user, 202, waits, trigger, "Prefer: wait=0")
+	j.get(j.user, 200, one)
+	j.post(j.approver, 200, one+"/pause", nil)
+	j.get(j.user, 200, one)
+	j.post(j.user, 200, one+"/resume", nil)
+	j.post(j.user, 200, one+"/cancel", nil)
+	var e struct{ Status string }
+	j.call(j.user, 200, http.MethodGet, one, nil, "Prefer: wait=60").Data(j.t, &e)
+	require.Equal(j.t, "cancelled", e.Status)
+	j.post(j.user, 200, waits, object{"session_id": "map-5", "dryRun": true})
+}

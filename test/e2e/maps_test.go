@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// mapExecution is what tests read of an execution of a Map, and of the answer to a trigger.
+type mapExecution struct {
+	ExecutionID     string `json:"execution_id"`
+	Status          string `json:"status"`
+	ActionsExecuted int    `json:"actions_executed"`
+	FenceStatus     string `json:"fence_status"`
+	Output          json.RawMessage
+	Error           *struct{ Code, Instance string }
+	Steps           []struct {
+		Path, Type, Status string
+		ExecutionID        *string `json:"execution_id"`
+	}
+}
+
+// publish creates a Map with the steps, publishes it and returns the path of its triggers.
+func publish(t *testing.T, tenant *rig.Tenant, name, steps string) string {
+	t.Helper()
+	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(`{"schema_version":"1","name":"`+name+`","steps":`+steps+`}`))
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	return a.Header.Get("Location") + "/trigger"
+}
+
+func mapExecutionOf(t *testing.T, a rig.Answer, status int) mapExecution {
+	t.Helper()
+	require.NoError(t, a.Err)
+	require.Equal(t, status, a.Status, "%s", a.Body)
+	var e mapExecution
+	a.Data(t, &e)
+	return e
+}
+
+func TestMapRunsOnceForOneSession(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Makes a thing and looks at others", `[
+			{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}},
+			{"id":"sort","type":"switch","cases":[
+				{"when":"${steps.made.output.hit == 2}","steps":[{"id":"again","type":"verb","verb":"gate:get_thing","args":{"id":"never"}}]},
+				{"when":"${steps.made.output.hit == 1}","steps":[{"id":"once","type":"transform","expr":"first"}]}]},
+			{"id":"look","type":"foreach","items":"${trigger_data.others}","steps":[
+				{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"${item}"}}]}]`)
+		list := ids(3)
+		body := map[string]any{"session_id": list[0], "payload": map[string]any{"id": list[0], "others": list[1:]}}
+
+		first := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "completed", first.Status)
+		require.Equal(t, "executed", first.FenceStatus)
+		require.Equal(t, 3, first.ActionsExecuted)
+		require.JSONEq(t, `[{"id":"`+list[1]+`","hit":1},{"id":"`+list[2]+`","hit":1}]`, string(first.Output))
+
+		second := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "cached", second.FenceStatus)
+		require.Equal(t, first.ExecutionID, second.ExecutionID)
+		require.JSONEq(t, string(first.Output), string(second.Output))
+		require.Len(t, g.all(), 3)
+		for _, id := range list {
+			require.Len(t, g.of(id), 1)
+		}
+
+		e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+first.ExecutionID, nil), http.StatusOK)
+		require.Equal(t, "completed", e.Status)
+		types := map[string]int{}
+		for _, step := range e.Steps {
+			require.Equal(t, "completed", step.Status, "%s", step.Path)
+			types[step.Type]++
+			if step.Type == "verb" {
+				require.NotNil(t, step.ExecutionID, "%s", step.Path)
+				require.Equal(t, "executed", executionOf(t, tenant.Runtime, *step.ExecutionID).Status)
+			}
+		}
+		require.Equal(t, map[string]int{"verb": 3, "switch": 1, "transform": 1, "foreach": 1}, types)
+	})
+}
+
+func TestMapFailsWithTheErrorOfItsStep(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Deletes a thing", `[
+			{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"seen"}},
+			{"id":"gone","type":"verb","verb":"gate:delete_thing","args":{"id":"gone"}},
+			{"id":"never","type":"verb","verb":"gate:get_thing","args":{"id":"never"}}]`)
+		a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60")
+		require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s", a.Body)
+		refused := a.Envelope(t).Error
+		require.Equal(t, "MAP_FAILED", refused.Code)
+		var details []struct{ Path, Rule string }
+		require.NoError(t, json.Unmarshal(refused.Details, &details))
+		require.Len(t, details, 1)
+		require.Equal(t, "/steps/1", details[0].Path)
+		require.Equal(t, "GOVERNANCE_BLOCKED", details[0].Rule)
+
+		e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+refused.ExecutionID, nil), http.StatusOK)
+		require.Equal(t, "failed", e.Status)
+		require.Equal(t, "GOVERNANCE_BLOCKED", e.Error.Code)
+		require.Len(t, e.Steps, 2)
+		require.Equal(t, []string{"completed", "failed"}, []string{e.Steps[0].Status, e.Steps[1].Status})
+		require.Len(t, g.all(), 1)
+	})
+}
+
+func TestWaitingMapIsCancelled(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Waits", `[
+			{"id":"w","type":"wait","for":"1h"},
+			{"id":"never","type":"verb","verb":"gate:get_thing","args":{"id":"never"}}]`)
+		a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=0")
+		one := mapExecutionOf(t, a, http.StatusAccepted)
+		path := "/v1/executions/" + one.ExecutionID
+		require.Equal(t, path, a.Header.Get("Location"))
+		mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
+		ended := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "cancelled", ended.Status)
+		again := tenant.Runtime.Do(http.MethodPost, path+"/cancel", nil)
+		require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
+		require.Empty(t, g.all())
+	})
+}
