@@ -91,7 +91,7 @@ func TestOwnSecretsFollowRotationAndDeletion(t *testing.T) {
 		return string(w.MaskOwn(t.Context(), w.by.TenantID, args)) != string(args)
 	}
 	require.True(t, masked("first-secret-value"))
-	_, err := w.vault.Rotate(t.Context(), w.by, c.ID, json.RawMessage(`{"key":"second-secret-value"}`))
+	_, err := w.vault.Rotate(t.Context(), w.by, c.ID, json.RawMessage(`{"key":"second-secret-value"}`), nil)
 	require.NoError(t, err)
 	require.False(t, masked("first-secret-value"))
 	require.True(t, masked("second-secret-value"))
