@@ -131,7 +131,6 @@ func probes() []probe {
 		{"POST", "/v1/executions/{}/resume", "", true, "mapExecution"},
 		{"GET", "/v1/executions?kind=map&map_id={}", "", false, "map"},
 		{"GET", "/v1/executions?kind=map&session_id={}", "", false, "session"},
-		{"GET", "/v1/executions?kind=map&parent_execution_id={}", "", false, "mapExecution"},
 		{"GET", "/v1/maps/{}/graph?format=svg&version=1", "", true, "map"},
 		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"map","map_id":"{}"}]}`, false, "map"},
 		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"x","steps":[{"id":"a","type":"verb","verb":"{}","args":{"surely":"unknown"}}]}`, true, "verb"},

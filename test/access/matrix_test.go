@@ -344,7 +344,6 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 	add("maps key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "maps:trigger")
 	add("key that only talks to agents", map[string]any{}, "agents:message")
 	add("agents key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "agents:message")
-	add("running key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "actions:run")
 	add("key that only sends events", map[string]any{}, "events:send")
 	add("key that only reads events", map[string]any{}, "events:read")
 	resources := []string{"agents", "approvals", "audit", "credentials", "customers", "documents", "maps", "policies", "providers", "webhooks"}
