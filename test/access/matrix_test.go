@@ -331,6 +331,9 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 		}
 		secret, _ := w.a.newKey(t, body)
 		c := caller{header: headers("X-API-Key", secret), key: true, permissions: permissions}
+		if permissions == nil {
+			c.permissions = []string{"agents:message"} // what a key has that asks for none
+		}
 		c.origins, _ = body["allowed_origins"].([]string)
 		c.narrow = body["agent_id"] != nil || len(c.origins) > 0
 		out[name] = c
