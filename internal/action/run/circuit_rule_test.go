@@ -107,7 +107,7 @@ func TestCircuitFollowsItsRule(t *testing.T) {
 		c := circuitRow{r, dbsqlc.New(), fmt.Sprintf("shop-%d", cases)}
 		runs := map[string]uuid.UUID{"": uuid.New(), "A": uuid.New(), "B": uuid.New()}
 		var seen circuit.Tally
-		for _, step := range strings.Split(steps, "; ") {
+		for step := range strings.SplitSeq(steps, "; ") {
 			do, want, checked := strings.Cut(step, " = ")
 			got := c.step(do, runs, &seen)
 			require.True(t, !checked || got == want, "%s: %s: %s", name, step, got)

@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -171,7 +172,7 @@ func TestFailuresOfAHalfOpenTheCircuit(t *testing.T) {
 	})
 	for i := range circuit.TheRule().Calls {
 		require.True(t, c.gate().IsClosed(), i)
-		r.must(r.do("pay", fmt.Sprint(i), `{}`))
+		r.must(r.do("pay", strconv.Itoa(i), `{}`))
 	}
 	require.Equal(t, circuit.Open, c.gate().State)
 }

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("there is none")
+		return nil, errors.New("there is none")
 	}
 	return l.open(name, rows[0].Body)
 }
