@@ -114,6 +114,25 @@ func TestMapFailsWithTheErrorOfItsStep(t *testing.T) {
 	})
 }
 
+// A call that is refused before its claim carries what the steps before it have done.
+func TestRefusedCallLosesNoStep(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		_, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Calls with deep arguments", `[
+			{"id":"before","type":"set","assign":{"deep":"${reduce range(63) as $i (1; [.])}"}},
+			{"id":"call","type":"verb","verb":"gate:get_thing","args":{"id":"${vars.deep}"},"on_error":"continue"}]`)
+		first := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{}}, "Prefer: wait=60"), http.StatusOK)
+		e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+first.ExecutionID, nil), http.StatusOK)
+		status := map[string]string{}
+		for _, step := range e.Steps {
+			status[step.Path] = step.Status
+		}
+		require.Equal(t, map[string]string{"/steps/0": "completed", "/steps/1": "failed"}, status)
+	})
+}
+
 func TestWaitingMapIsCancelled(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {

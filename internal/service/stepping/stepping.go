@@ -88,6 +88,10 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		return flow.MapCallEnd{}, queued
 	}
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		// A call can be refused before anything is written. What goes with it is written once.
+		if _, err := s.Write(ctx, in.MapWrites); err != nil {
+			return flow.MapCallEnd{}, err
+		}
 		return refused(call.Ref, f), nil
 	}
 	if err != nil {
