@@ -42,7 +42,7 @@ RETURNING *;
 -- name: WriteMapSteps :exec
 -- Rows of steps, given as arrays. A step that a repeat writes again gets the later values.
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
-SELECT @tenant_id, @execution, s.path, s.rev, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+SELECT @tenant_id, @execution, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
   FROM json_populate_recordset(NULL::map_steps, @steps::json) AS s
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
@@ -67,9 +67,6 @@ SELECT name, body FROM map_values WHERE tenant_id = @tenant_id AND execution = @
 SELECT name, body FROM map_values
  WHERE tenant_id = @tenant_id AND execution = @execution AND name > @low::text AND name < @high::text
  ORDER BY name;
-
--- name: SetMapStepRun :exec
-UPDATE map_steps SET run_id = @run_id WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path;
 
 -- name: UnbegunMaps :many
 -- Executions of all tenants whose workflow has not looked at them for some time.

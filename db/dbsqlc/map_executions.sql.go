@@ -708,27 +708,6 @@ func (q *Queries) ReadMapValues(ctx context.Context, db DBTX, arg ReadMapValuesP
 	return items, nil
 }
 
-const SetMapStepRun = `-- name: SetMapStepRun :exec
-UPDATE map_steps SET run_id = $1 WHERE tenant_id = $2 AND execution = $3 AND path = $4
-`
-
-type SetMapStepRunParams struct {
-	RunID     *string
-	TenantID  uuid.UUID
-	Execution uuid.UUID
-	Path      string
-}
-
-func (q *Queries) SetMapStepRun(ctx context.Context, db DBTX, arg SetMapStepRunParams) error {
-	_, err := db.Exec(ctx, SetMapStepRun,
-		arg.RunID,
-		arg.TenantID,
-		arg.Execution,
-		arg.Path,
-	)
-	return err
-}
-
 const ShowMap = `-- name: ShowMap :one
 UPDATE map_executions SET status = $1, waiting_for = $2, asked = asked OR $3::boolean,
        governance = $4, updated_at = $5
@@ -891,7 +870,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 
 const WriteMapSteps = `-- name: WriteMapSteps :exec
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
-SELECT $1, $2, s.path, s.rev, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+SELECT $1, $2, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
   FROM json_populate_recordset(NULL::map_steps, $3::json) AS s
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET

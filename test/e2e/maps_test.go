@@ -19,8 +19,10 @@ type mapExecution struct {
 	Output          json.RawMessage
 	Error           *struct{ Code, Instance string }
 	Steps           []struct {
-		Path, Type, Status string
-		ExecutionID        *string `json:"execution_id"`
+		ID, Path, Type, Status string
+		Attempts               int
+		Error                  *struct{ Code string }
+		ExecutionID            *string `json:"execution_id"`
 	}
 }
 

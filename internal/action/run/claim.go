@@ -329,11 +329,14 @@ func originOf(who actor.Actor, o Origin, key string) Origin {
 	return o
 }
 
+// ownName returns the execution_id of a run for which the caller has none.
+func ownName(id uuid.UUID) string { return "exec_" + id.String() }
+
 // names returns the keys to claim and the execution id of the call.
 func names(id uuid.UUID, req Request) (keys []string, execution string, err error) {
 	execution = req.ExecutionID
 	if execution == "" {
-		execution = "exec_" + id.String()
+		execution = ownName(id)
 	}
 	if req.StepKey != "" {
 		return []string{req.StepKey}, execution, nil

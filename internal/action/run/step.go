@@ -24,13 +24,13 @@ type Progress struct {
 
 // Step claims the run of a step of another workflow, governs it, and sends it, as far as that goes
 // without waiting. It can be repeated at any time: the step always gets the same run, which says
-// what has happened. also queues what is written with the claim, nil for nothing. A fault says why
-// there is no run; it was not sent.
-func (s *Service) Step(ctx context.Context, who actor.Actor, req Request, also func(*db.Batch)) (Progress, error) {
+// what has happened. also queues what is written with the claim of the run with that execution_id.
+// A fault says why there is no run; it was not sent.
+func (s *Service) Step(ctx context.Context, who actor.Actor, req Request, also func(b *db.Batch, executionID string)) (Progress, error) {
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
-	c, err := s.claim(ctx, id, who, req, also)
+	c, err := s.claim(ctx, id, who, req, func(b *db.Batch) { also(b, ownName(id)) })
 	if err != nil {
 		return Progress{}, err
 	}

@@ -20,6 +20,7 @@ import (
 // stepRow is a row of map_steps, by the names of the columns.
 type stepRow struct {
 	Path     string     `json:"path"`
+	Seq      int        `json:"seq"`
 	Rev      int        `json:"rev"`
 	Step     string     `json:"step"`
 	Type     string     `json:"type"`
@@ -47,6 +48,17 @@ func stepPlace(tenant, execution uuid.UUID, path string, f datakey.Field) datake
 // Queue adds what steps have done to a batch of the execution's tenant. It can be repeated: what
 // was written by a later record stays.
 func (s *Service) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
+	return s.QueueCall(ctx, b, e, w, Called{})
+}
+
+// Called says which run a step makes, by its execution_id.
+type Called struct {
+	Ref stepmachine.Ref
+	Run string
+}
+
+// QueueCall is Queue with the claim of a run.
+func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites, called Called) error {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return fmt.Errorf("execution: %w", err)
@@ -57,9 +69,12 @@ func (s *Service) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.Ma
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
 			row := sealedStep(key, e, c, w.Seq+i+1)
+			if c.Ref == called.Ref {
+				row.RunID = &called.Run
+			}
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
-				row.Input = or(row.Input, steps[at].Input)
+				row.Input, row.Seq = or(row.Input, steps[at].Input), steps[at].Seq
 				steps[at] = row
 				continue
 			}
@@ -101,7 +116,7 @@ func sealedStep(key *datakey.Key, e Execution, c stepmachine.RecordStep, rev int
 		return sealOptional(key, stepPlace(e.TenantID, e.ID, path, f), mustJSON(v))
 	}
 	row := stepRow{
-		Path: path, Rev: rev, Step: c.ID, Type: string(c.Type), Instance: c.Ref.Path, Status: string(c.Status), Attempts: c.Ref.Attempt,
+		Path: path, Seq: rev, Rev: rev, Step: c.ID, Type: string(c.Type), Instance: c.Ref.Path, Status: string(c.Status), Attempts: c.Ref.Attempt,
 		Input: seal(datakey.MapStepInput, c.Input), Output: seal(datakey.MapStepOutput, c.Output), BeganAt: c.Began,
 	}
 	if c.Error != nil {

@@ -83,7 +83,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
 	}
 	var queued error
-	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch) { queued = s.Queue(ctx, b, e, in.MapWrites) })
+	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
+		queued = s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{Ref: call.Ref, Run: run})
+	})
 	if queued != nil {
 		return flow.MapCallEnd{}, queued
 	}
