@@ -14,7 +14,7 @@ type MapSteps interface {
 	Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error)
 	GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
 	Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
-	Evaluate(ctx context.Context, ref flow.MapRef, ask stepmachine.Evaluate) (stepmachine.Evaluated, error)
+	Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error)
 	Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error)
 	Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error)
 	Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error)
@@ -57,7 +57,7 @@ func (m *Maps) StopCallOfMap(ctx context.Context, in flow.MapCallRef) (flow.MapC
 
 // EvaluateInMap evaluates an expression that the workflow does not.
 func (m *Maps) EvaluateInMap(ctx context.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
-	out, err := m.steps.Evaluate(ctx, in.MapRef, in.Ask)
+	out, err := m.steps.Evaluate(ctx, in)
 	return flow.MapEvaluated{Private: flow.IsPrivate(), Evaluated: out}, applicationError(err)
 }
 

@@ -89,8 +89,9 @@ func (m *mapRun) cancelTimer(c stepmachine.CancelTimer) {
 // evaluate has an expression evaluated outside of the workflow.
 func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 	m.busy++
+	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		evaluated, err := evaluateInMap(ctx, flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c})
+		evaluated, err := evaluateInMap(ctx, in)
 		m.busy--
 		if err != nil {
 			return // the workflow ends

@@ -150,6 +150,8 @@ type MapCallEnd struct {
 type MapEvaluation struct {
 	MapRef
 	Ask stepmachine.Evaluate `json:"-"`
+	// Unwritten are the commands whose values no activity has written yet.
+	Unwritten []stepmachine.Command `json:"-"`
 }
 
 // MapEvaluated is the value of an expression.

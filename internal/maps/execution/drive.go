@@ -122,7 +122,7 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
 	}
 	f := in.Finish
-	output, err := s.Resolve(ctx, e, f.Output)
+	output, err := s.Resolve(ctx, e, f.Output, in.Commands)
 	if err != nil {
 		return flow.MapResult{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,21 +30,46 @@ const (
 	iterationsPrefix = "iterations:"
 )
 
-// loader reads stored values of one execution, each once.
+// loader reads stored values of one execution, each once. pending are those that are not written
+// yet: what a step stores is written with the call of the next one, which may read it already.
 type loader struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as one call
 	s    *Service
 	e    Execution
 	key  *datakey.Key
 	read map[string]json.RawMessage
+
+	pending map[string]stepmachine.Value
 }
 
-func (s *Service) loader(ctx context.Context, e Execution) (*loader, error) {
+func (s *Service) loader(ctx context.Context, e Execution, unwritten []stepmachine.Command) (*loader, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, fmt.Errorf("execution: %w", err)
 	}
-	return &loader{ctx: ctx, s: s, e: e, key: key, read: map[string]json.RawMessage{}}, nil
+	l := &loader{ctx: ctx, s: s, e: e, key: key, read: map[string]json.RawMessage{}, pending: map[string]stepmachine.Value{}}
+	for _, command := range unwritten {
+		if name, v, stores := storedBy(command); stores {
+			l.pending[name] = v
+		}
+	}
+	return l, nil
+}
+
+// storedBy returns the value that a command stores, and its name.
+func storedBy(command stepmachine.Command) (name string, v stepmachine.Value, stores bool) {
+	switch c := command.(type) {
+	case stepmachine.StoreValue:
+		return c.ID, c.Value, true
+	case stepmachine.StoreIteration:
+		return fmt.Sprintf("%s/%05d", stepmachine.Iterations(c.Ref), c.Index), c.Output, true
+	case stepmachine.KeepCompensation:
+		return compensation(c.Seq), kept(c), true
+	case stepmachine.RecordChange:
+		return "change:" + c.ID, stepmachine.Of(mustJSON(c)), true
+	default:
+		return "", v, false
+	}
 }
 
 // load returns a stored value, or the part of it that is meant.
@@ -69,28 +96,15 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 		}
 		return l.s.d.Results.Result(l.ctx, l.e.TenantID, run)
 	}
-	on := l.s.d.DB.Tenant(l.e.TenantID)
 	if strings.HasPrefix(name, iterationsPrefix) {
-		rows, err := l.s.q.ReadMapIterations(l.ctx, on, dbsqlc.ReadMapIterationsParams{
-			TenantID: l.e.TenantID, Execution: l.e.ID, Low: name + "/", High: name + "0",
-		})
-		if err != nil {
-			return nil, err
-		}
-		out := []byte{'['}
-		for i, row := range rows {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			item, err := l.open(row.Name, row.Body)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, item...)
-		}
-		return append(out, ']'), nil
+		return l.iterations(name)
 	}
-	rows, err := l.s.q.ReadMapValues(l.ctx, on, dbsqlc.ReadMapValuesParams{TenantID: l.e.TenantID, Execution: l.e.ID, Names: []string{name}})
+	if v, unwritten := l.pending[name]; unwritten {
+		return v.Resolve(l.load)
+	}
+	rows, err := l.s.q.ReadMapValues(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapValuesParams{
+		TenantID: l.e.TenantID, Execution: l.e.ID, Names: []string{name},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +112,37 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 		return nil, errors.New("there is none")
 	}
 	return l.open(name, rows[0].Body)
+}
+
+// iterations returns the array of the outputs of a foreach.
+func (l *loader) iterations(name string) (json.RawMessage, error) {
+	rows, err := l.s.q.ReadMapIterations(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapIterationsParams{
+		TenantID: l.e.TenantID, Execution: l.e.ID, Low: name + "/", High: name + "0",
+	})
+	if err != nil {
+		return nil, err
+	}
+	items := map[string]json.RawMessage{}
+	for _, row := range rows {
+		if items[row.Name], err = l.open(row.Name, row.Body); err != nil {
+			return nil, err
+		}
+	}
+	for pending, v := range l.pending {
+		if strings.HasPrefix(pending, name+"/") {
+			if items[pending], err = v.Resolve(l.load); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := []byte{'['}
+	for i, key := range slices.Sorted(maps.Keys(items)) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, items[key]...)
+	}
+	return append(out, ']'), nil
 }
 
 func (l *loader) open(name, body string) (json.RawMessage, error) {
@@ -137,9 +182,10 @@ func valuePlace(tenant, execution uuid.UUID, name string) datakey.Place {
 	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(execution, []byte(name)), Field: datakey.MapValue}
 }
 
-// Resolve returns a value of the step machine in full.
-func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value) (json.RawMessage, error) {
-	l, err := s.loader(ctx, e)
+// Resolve returns a value of the step machine in full. unwritten are the commands whose values are
+// not written yet; nil for none.
+func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value, unwritten []stepmachine.Command) (json.RawMessage, error) {
+	l, err := s.loader(ctx, e, unwritten)
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +194,9 @@ func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value)
 
 // Evaluate evaluates an expression of a step that the workflow does not: one that reads stored
 // values, or may take much time or memory.
-func (s *Service) Evaluate(ctx context.Context, ref flow.MapRef, ask stepmachine.Evaluate) (stepmachine.Evaluated, error) {
-	e, err := s.Head(ctx, ref)
+func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
+	ask := in.Ask
+	e, err := s.Head(ctx, in.MapRef)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
@@ -157,7 +204,7 @@ func (s *Service) Evaluate(ctx context.Context, ref flow.MapRef, ask stepmachine
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
-	l, err := s.loader(ctx, e)
+	l, err := s.loader(ctx, e, in.Unwritten)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}

@@ -80,17 +80,13 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			}
 			rows[row.Path] = len(steps)
 			steps = append(steps, row)
-		case stepmachine.StoreValue:
-			s.queueValue(b, key, e, c.ID, c.Value)
-		case stepmachine.StoreIteration:
-			s.queueValue(b, key, e, fmt.Sprintf("%s/%05d", stepmachine.Iterations(c.Ref), c.Index), c.Output)
-		case stepmachine.KeepCompensation:
-			s.queueValue(b, key, e, compensation(c.Seq), kept(c))
-		case stepmachine.RecordChange:
-			s.queueValue(b, key, e, "change:"+c.ID, stepmachine.Of(mustJSON(c)))
 		case stepmachine.Emit:
-			if err := s.emit(ctx, b, key, e, c); err != nil {
+			if err := s.emit(ctx, b, key, e, c, w.Commands); err != nil {
 				return err
+			}
+		default:
+			if name, v, stores := storedBy(command); stores {
+				s.queueValue(b, key, e, name, v)
 			}
 		}
 	}
@@ -143,9 +139,10 @@ func kept(c stepmachine.KeepCompensation) stepmachine.Value {
 	return stepmachine.Of(mustJSON(Kept{Ref: c.Ref, Verb: c.Verb, Args: c.Args, Error: c.Error}))
 }
 
-// Kept returns the call that was kept under the number.
-func (s *Service) Kept(ctx context.Context, e Execution, seq int) (k Kept, err error) {
-	l, err := s.loader(ctx, e)
+// Kept returns the call that was kept under the number. unwritten are the commands whose values are
+// not written yet.
+func (s *Service) Kept(ctx context.Context, e Execution, seq int, unwritten []stepmachine.Command) (k Kept, err error) {
+	l, err := s.loader(ctx, e, unwritten)
 	if err != nil {
 		return k, err
 	}
@@ -157,8 +154,8 @@ func (s *Service) Kept(ctx context.Context, e Execution, seq int) (k Kept, err e
 }
 
 // emit queues the event of an emit step.
-func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, c stepmachine.Emit) error {
-	data, err := s.Resolve(ctx, e, c.Data)
+func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, c stepmachine.Emit, unwritten []stepmachine.Command) error {
+	data, err := s.Resolve(ctx, e, c.Data, unwritten)
 	if err != nil {
 		return err
 	}

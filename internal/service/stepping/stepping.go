@@ -56,7 +56,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		path += "@" + call.Ref.Iteration
 	}
 	if in.Compensates > 0 {
-		kept, err := s.Kept(ctx, e, in.Compensates)
+		kept, err := s.Kept(ctx, e, in.Compensates, in.Commands)
 		if err != nil {
 			return flow.MapCallEnd{}, err
 		}
@@ -65,7 +65,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		}
 		call.Verb, call.Args, path = kept.Verb, kept.Args, fmt.Sprintf("compensate/%d", in.Compensates)
 	}
-	args, err := s.Resolve(ctx, e, call.Args)
+	args, err := s.Resolve(ctx, e, call.Args, in.Commands)
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
