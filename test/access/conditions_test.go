@@ -15,7 +15,8 @@ import (
 func (d *document) showsObject(op operation) bool {
 	schema := object(object(object(d.deref(object(object(op.node["responses"])["200"]))["content"])["application/json"])["schema"])
 	data := d.deref(object(object(d.deref(schema)["properties"])["data"]))
-	return op.method == http.MethodGet && strings.HasPrefix(op.path, "/v1/") && schema != nil && data["type"] != "array"
+	export := strings.HasSuffix(op.path, "/export")
+	return op.method == http.MethodGet && strings.HasPrefix(op.path, "/v1/") && !export && schema != nil && data["type"] != "array"
 }
 
 // objects are the paths of objects that the tenant has, by the path of the document.

@@ -38,13 +38,15 @@ func TestRowsOfAnotherTenantAreInvisible(t *testing.T) {
 	before := w.rowsOf(t, w.b)
 	_, err := conn.Exec(ctx, `SET SESSION AUTHORIZATION agentruntime_app`)
 	require.NoError(t, err)
+	var empty []string
 	for table, column := range all {
 		if column == "" {
 			require.Contains(t, ownerless(), table, "a table without a tenant")
 			continue
 		}
-		t.Logf("%s: %d rows of B", table, len(before[table]))
-		require.NotEmpty(t, before[table], "%s holds nothing of B, so this proves nothing", table)
+		if len(before[table]) == 0 {
+			empty = append(empty, table)
+		}
 		for name, tenant := range map[string]string{"A": w.a.id, "nobody": "", "a stranger": uuid.NewString()} {
 			require.Zero(t, countAs(t, conn, tenant, table, column, w.b.id), "%s as %s", table, name)
 		}
@@ -57,6 +59,7 @@ func TestRowsOfAnotherTenantAreInvisible(t *testing.T) {
 			require.Zero(t, changeAs(t, conn, w.a.id, fmt.Sprintf(change, quoted(table), quoted(column)), w.b.id), "%s: %s", table, change)
 		}
 	}
+	require.Empty(t, empty, "these hold nothing of B, so they prove nothing")
 	require.Equal(t, before, w.rowsOf(t, w.b))
 }
 

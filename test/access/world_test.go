@@ -97,10 +97,28 @@ func newWorld(tb testing.TB) *world {
 	w.hire(tb, w.a)
 	w.hire(tb, w.b)
 	for _, own := range []*tenant{w.a, w.b} {
-		_, err := w.admin(tb).Exec(context.Background(), `INSERT INTO enabled_providers (tenant_id, slug, enabled_at) VALUES ($1, $2, now())`, own.id, own.name+"-shared")
-		require.NoError(tb, err)
+		w.age(tb, own)
+		own.seal(tb)
 	}
 	return w
+}
+
+// age adds the rows that only days, faults or a platform's own providers bring about.
+func (w *world) age(tb testing.TB, own *tenant) {
+	tb.Helper()
+	for _, insert := range []string{
+		`INSERT INTO enabled_providers (tenant_id, slug, enabled_at) VALUES ($1, $2 || '-shared', now())`,
+		`INSERT INTO circuits (tenant_id, provider) VALUES ($1, $2 || '-shop')`,
+		`INSERT INTO run_erasures (tenant_id, look_at) SELECT $1, now() + interval '1 day' WHERE $2 <> ''`,
+		`INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT $1, $1, now() + interval '1 day' WHERE $2 <> ''`,
+		`INSERT INTO budgets (tenant_id, id, measure, subject, most, since) SELECT $1, $1, 'model_tokens', $1, 5000000, now() WHERE $2 <> ''`,
+		`INSERT INTO budget_counters (tenant_id, budget_id, month, stripe, share, level) SELECT $1, $1, 209912, 0, 5000000, 0 WHERE $2 <> ''`,
+		`INSERT INTO budget_reservations (tenant_id, id, month, charged, tokens, money, state, until)
+		 SELECT $1, $1, 209912, ARRAY[$1], 1, 0, 'open', now() + interval '1 day' WHERE $2 <> ''`,
+	} {
+		_, err := w.admin(tb).Exec(context.Background(), strings.ReplaceAll(strings.ReplaceAll(insert, "$1", "$1::uuid"), "$2", "$2::text"), own.id, own.name)
+		require.NoError(tb, err, insert)
+	}
 }
 
 // shopKey is long enough for the service to recognize it in arguments.
@@ -171,11 +189,16 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	own.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": name + " sender", "permissions": []string{"events:send"}}).Data(tb, &key)
 	own.sender = key.Key
 	own.apiKey, own.id, own.ownerID = own.RuntimeKeyID, own.ID, own.OwnerID
-	// An export seals what was recorded so far, so that no seal is added later to a
-	// tenant that does nothing.
+	own.seal(tb)
+	return own
+}
+
+// seal exports the audit records, which seals those so far: no seal is added later to a tenant that
+// does nothing.
+func (own *tenant) seal(tb testing.TB) {
+	tb.Helper()
 	sealed := own.User.Do(http.MethodGet, "/v1/audit/export", nil)
 	require.Equal(tb, http.StatusOK, sealed.Status, "%s", sealed.Body)
-	return own
 }
 
 // awaitErasure waits until all is erased of a customer, and returns the report.
