@@ -80,6 +80,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.looked = m.in.Carried.Seq, m.in.Carried.Looked
+		m.nudged = true // a signal may have come to the history before, too late for it
 		m.state, err = decodeState(m.in.Carried.State)
 		commands = m.in.Carried.Open
 	case begun.Again != nil:
@@ -219,7 +220,7 @@ const mostEvents = 10_000
 // mayContinue reports whether a new history should begin, and no activity is under way whose
 // result it would lose.
 func (m *mapRun) mayContinue(ctx workflow.Context) bool {
-	return m.busy == 0 && len(m.queue) == 0 && workflow.GetInfo(ctx).GetCurrentHistoryLength() >= mostEvents && workflow.AllHandlersFinished(ctx)
+	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && workflow.GetInfo(ctx).GetCurrentHistoryLength() >= mostEvents && workflow.AllHandlersFinished(ctx)
 }
 
 // continueAsNew goes on in a new history with the state and what has no answer yet.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -413,12 +414,7 @@ func (p *mapProvider) take(call mapCall) *mapAnswer {
 
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	m, _ := json.Marshal(x)
-	n, _ := json.Marshal(y)
-	return bytes.Equal(m, n)
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // ServeHTTP implements http.Handler.

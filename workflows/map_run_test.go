@@ -1,0 +1,362 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/workflows"
+)
+
+// mapWorld is all that is outside of the workflow of a Map: it has the row of the execution, and
+// the answers to calls. It may be used by several histories of one execution.
+type mapWorld struct {
+	t *testing.T
+	// answers returns how far the call of a verb is, at its nth look.
+	answers map[string]func(look int) flow.MapCallEnd
+	// news is what others want, from a moment on.
+	news func() flow.MapNews
+	// faults is how often each activity fails before it succeeds.
+	faults int
+	// length is what the history's length is said to be.
+	length int
+
+	def *mapdef.Definition
+
+	mu     sync.Mutex
+	failed map[string]int
+	looks  map[string]int
+	calls  []string // verbs whose calls have ended, in that order
+	ended  map[string]time.Duration
+	steps  map[string]stepmachine.RecordStep
+	shown  []stepmachine.Status
+	finish *stepmachine.Finish
+	writes int
+	began  time.Time
+	env    *testsuite.TestWorkflowEnvironment
+}
+
+func newMapWorld(t *testing.T, steps string) *mapWorld {
+	t.Helper()
+	def, faults := mapdef.Read([]byte(`{"schema_version":"1","name":"Test","steps":` + steps + `}`))
+	require.Empty(t, faults)
+	return &mapWorld{
+		t: t, def: def, answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
+		ended: map[string]time.Duration{}, steps: map[string]stepmachine.RecordStep{},
+	}
+}
+
+// executed is the end of a call that had its effect.
+func executed(result string) flow.MapCallEnd {
+	return flow.MapCallEnd{Step: flow.Step{Done: true}, End: stepmachine.CallEnd{
+		Status: stepmachine.CallExecuted, Sent: true, Wrote: true, Result: stepmachine.Of(json.RawMessage(result)),
+	}}
+}
+
+// fault fails an activity by a fault of ours as often as the world says.
+func (w *mapWorld) fault(name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed[name] < w.faults {
+		w.failed[name]++
+		return temporal.NewApplicationError("step failed: INTERNAL_ERROR", "INTERNAL_ERROR")
+	}
+	return nil
+}
+
+func (w *mapWorld) look(verb string, ref stepmachine.Ref) flow.MapCallEnd {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	answer := w.answers[verb]
+	if answer == nil {
+		answer = func(int) flow.MapCallEnd { return executed(`{}`) }
+	}
+	w.looks[verb]++
+	at := answer(w.looks[verb])
+	if at.Step.Done {
+		w.calls = append(w.calls, verb)
+		w.ended[verb] = w.env.Now().Sub(w.began)
+	}
+	at.End.Ref = ref
+	at.Run.RunID = uuid.NewSHA1(uuid.Nil, []byte(verb))
+	return at
+}
+
+func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
+	w.mu.Lock()
+	w.writes++
+	for _, command := range in.Commands {
+		if c, ok := command.(stepmachine.RecordStep); ok {
+			w.steps[stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()] = c
+		}
+	}
+	if in.Show != nil {
+		w.shown = append(w.shown, in.Show.Status)
+	}
+	w.mu.Unlock()
+	if w.news != nil {
+		return w.news()
+	}
+	return flow.MapNews{}
+}
+
+// register has one history of the execution meet the world.
+func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
+	verbs := map[uuid.UUID]string{}
+	local := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
+		return flow.MapBegun{Definition: w.def, Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))}}, w.fault("begin")
+	})
+	local(string(flow.CallFromMap), func(_ context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+		if err := w.fault(in.Call.Verb); err != nil {
+			return flow.MapCallEnd{}, err
+		}
+		w.write(in.MapWrites)
+		at := w.look(in.Call.Verb, in.Call.Ref)
+		w.mu.Lock()
+		verbs[at.Run.RunID] = in.Call.Verb
+		w.mu.Unlock()
+		return at, nil
+	})
+	goOn := func(_ context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+		w.mu.Lock()
+		verb := verbs[in.Run.RunID]
+		w.mu.Unlock()
+		at := w.look(verb, in.Ref)
+		at.HandedOver = in.HandOver || in.Look
+		return at, nil
+	}
+	local(string(flow.GoOnWithCall), goOn)
+	local(string(flow.StopCallOfMap), goOn)
+	local(string(flow.WriteMap), func(_ context.Context, in flow.MapWrites) (flow.MapNews, error) {
+		if err := w.fault("write"); err != nil {
+			return flow.MapNews{}, err
+		}
+		return w.write(in), nil
+	})
+	local(string(flow.LookAtMap), func(context.Context, flow.MapLook) (flow.MapNews, error) { return w.write(flow.MapWrites{}), nil })
+	local(string(flow.FinishMap), func(_ context.Context, in flow.MapFinish) (flow.MapResult, error) {
+		w.write(in.MapWrites)
+		w.finish = &in.Finish
+		return flow.MapResult{Status: in.Finish.Status}, nil
+	})
+}
+
+// history runs one history of the execution and returns the input of the next; nil at the end.
+func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflowEnvironment)) *flow.MapInput {
+	w.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	env.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+	w.env = env
+	if w.began.IsZero() {
+		w.began = env.Now()
+	} else {
+		env.SetStartTime(w.began.Add(time.Hour))
+	}
+	w.register(env)
+	if w.length > 0 {
+		env.SetCurrentHistoryLength(w.length)
+	}
+	if before != nil {
+		before(env)
+	}
+	env.ExecuteWorkflow(workflows.MapRun, in)
+	require.True(w.t, env.IsWorkflowCompleted())
+	err := env.GetWorkflowError()
+	again, continued := errors.AsType[*workflow.ContinueAsNewError](err)
+	if !continued {
+		require.NoError(w.t, err)
+		return nil
+	}
+	next := &flow.MapInput{}
+	require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(again.Input, next))
+	return next
+}
+
+func (w *mapWorld) run(before func(*testsuite.TestWorkflowEnvironment)) {
+	w.t.Helper()
+	require.Nil(w.t, w.history(flow.MapInput{}, before))
+	require.NotNil(w.t, w.finish)
+}
+
+func (w *mapWorld) passed() time.Duration { return w.env.Now().Sub(w.began) }
+
+func TestMapRunWaitsThirtyDays(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"30d"},{"id":"a","type":"verb","verb":"shop:ship","args":{}}]`)
+	w.run(nil)
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.GreaterOrEqual(t, w.ended["shop:ship"], 30*24*time.Hour)
+	require.Equal(t, stepmachine.StatusWaiting, w.shown[0])
+	require.LessOrEqual(t, w.writes, 4, "a wait is shown once, and its end goes with the claim of the call after it")
+}
+
+// A call that lasts keeps no task: other branches go on beside it.
+func TestMapRunWritesInTimeBesideACallThatLasts(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"both","type":"parallel","branches":[
+		{"id":"slow","steps":[{"id":"s","type":"verb","verb":"shop:export","args":{}}]},
+		{"id":"quick","steps":[{"id":"w","type":"wait","for":"1s"},{"id":"q","type":"verb","verb":"shop:ship","args":{}}]}]}]`)
+	w.answers["shop:export"] = func(look int) flow.MapCallEnd {
+		if look < 5 {
+			return flow.MapCallEnd{Step: flow.Step{State: "sending", After: 10 * time.Second, UnderWay: true}}
+		}
+		return executed(`{"url":"u"}`)
+	}
+	w.run(nil)
+	require.Equal(t, []string{"shop:ship", "shop:export"}, w.calls)
+	require.Less(t, w.ended["shop:ship"], 2*time.Second)
+	require.GreaterOrEqual(t, w.ended["shop:export"], 40*time.Second)
+	require.JSONEq(t, `{"slow":{"url":"u"},"quick":{}}`, string(w.finish.Output.JSON))
+}
+
+// The end of a call is signalled, so that the Map does not wait until it looks again.
+func TestMapRunIsToldOfTheEndOfItsCall(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"s","type":"verb","verb":"shop:export","args":{}}]`)
+	w.answers["shop:export"] = func(look int) flow.MapCallEnd {
+		if look == 1 {
+			return flow.MapCallEnd{Step: flow.Step{State: "sending", After: time.Hour, UnderWay: true}}
+		}
+		return executed(`{}`)
+	}
+	w.run(func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRunEnded, nil) }, 20*time.Second)
+	})
+	require.Less(t, w.ended["shop:export"], time.Minute)
+}
+
+func TestMapRunIsCancelledWhileItWaits(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[
+		{"id":"stock","type":"verb","verb":"shop:reserve","args":{},"compensate":{"verb":"shop:release","args":{}}},
+		{"id":"w","type":"wait","for":"30d"},{"id":"a","type":"verb","verb":"shop:ship","args":{}}]`)
+	w.news = func() flow.MapNews { return flow.MapNews{Cancel: w.passed() >= time.Hour} }
+	w.run(func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, time.Hour)
+	})
+	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+	require.Equal(t, 1, w.finish.Compensated)
+	require.Len(t, w.calls, 2, "the call and the one that undoes it")
+	require.Less(t, w.passed(), 2*time.Hour)
+	require.Equal(t, stepmachine.StepCancelled, w.steps["/steps/1"].Status)
+}
+
+// An operator cancels in the Temporal UI.
+func TestMapRunThatTemporalCancelsEndsCancelled(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"30d"}]`)
+	w.run(func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+	})
+	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+}
+
+func TestMapRunIsPausedBeforeTheNextStep(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"1m"},{"id":"a","type":"verb","verb":"shop:ship","args":{}}]`)
+	w.news = func() flow.MapNews {
+		return flow.MapNews{Pause: w.passed() >= 30*time.Second && w.passed() < time.Hour}
+	}
+	w.run(func(env *testsuite.TestWorkflowEnvironment) {
+		for _, at := range []time.Duration{30 * time.Second, time.Hour} {
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, at)
+		}
+	})
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.GreaterOrEqual(t, w.ended["shop:ship"], time.Hour)
+	require.Contains(t, w.shown, stepmachine.StatusPaused)
+}
+
+// Every activity fails twice and more by a fault of ours. The trace is that of a run without.
+func TestMapRunRetriesFaults(t *testing.T) {
+	t.Parallel()
+	const steps = `[{"id":"l","type":"foreach","items":[1,2,3],"steps":[{"id":"a","type":"verb","verb":"shop:ship","args":{"n":"${item}"}}]},
+		{"id":"w","type":"wait","for":"1h"},{"id":"b","type":"transform","expr":"${steps.l.output | length}"}]`
+	plain, faulty := newMapWorld(t, steps), newMapWorld(t, steps)
+	faulty.faults = 5
+	plain.run(nil)
+	faulty.run(nil)
+	require.Equal(t, plain.calls, faulty.calls)
+	require.Equal(t, statuses(plain), statuses(faulty))
+	require.Equal(t, plain.finish, faulty.finish)
+}
+
+func statuses(w *mapWorld) map[string]stepmachine.StepStatus {
+	out := map[string]stepmachine.StepStatus{}
+	for path, step := range w.steps {
+		out[path] = step.Status
+	}
+	return out
+}
+
+// A history that is long goes on in a new one: with the timers, and with the calls that wait.
+func TestMapRunContinuesInANewHistory(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"both","type":"parallel","branches":[
+		{"id":"slow","steps":[{"id":"s","type":"verb","verb":"shop:export","args":{}}]},
+		{"id":"loop","steps":[{"id":"l","type":"foreach","items":["a","b"],"steps":[
+			{"id":"w","type":"wait","for":"2h"},{"id":"q","type":"verb","verb":"shop:ship","args":{"n":"${item}"}}]}]}]},
+		{"id":"out","type":"transform","expr":"${steps.both.output.slow.url}"}]`)
+	w.length = 20_000
+	w.answers["shop:export"] = func(look int) flow.MapCallEnd {
+		if w.passed() < 90*time.Minute {
+			return flow.MapCallEnd{Step: flow.Step{State: "sending", After: 30 * time.Minute, UnderWay: true}}
+		}
+		return executed(`{"url":"u"}`)
+	}
+	next := w.history(flow.MapInput{}, nil)
+	require.NotNil(t, next)
+	require.NotNil(t, next.Carried)
+	require.Nil(t, w.finish)
+	open := []string{}
+	for _, c := range next.Carried.Open {
+		open = append(open, c.Name())
+	}
+	slices.Sort(open)
+	require.Equal(t, []string{"start_timer", "start_verb"}, open)
+	// An hour passes between the two.
+	w.length = 0
+	require.Nil(t, w.history(*next, nil))
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.JSONEq(t, `"u"`, string(w.finish.Output.JSON))
+	require.Equal(t, []string{"shop:export", "shop:ship", "shop:ship"}, w.calls)
+	require.InDelta(t, (4 * time.Hour).Seconds(), w.ended["shop:ship"].Seconds(), 60, "the wait counts from its beginning")
+	require.Equal(t, stepmachine.StepCompleted, w.steps["/steps/0/branches/1/steps/0/steps/1@1"].Status)
+}
+
+// What was wanted while the new history began is not lost.
+func TestMapRunInANewHistoryLooksWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"s","type":"verb","verb":"shop:export","args":{}}]`)
+	w.answers["shop:export"] = func(look int) flow.MapCallEnd {
+		if look < 3 {
+			return flow.MapCallEnd{Step: flow.Step{State: "claimed", After: time.Hour}}
+		}
+		return flow.MapCallEnd{Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallCancelled}}
+	}
+	w.length = 20_000
+	next := w.history(flow.MapInput{}, nil)
+	require.NotNil(t, next)
+	w.length = 0
+	w.news = func() flow.MapNews { return flow.MapNews{Cancel: true} }
+	require.Nil(t, w.history(*next, nil))
+	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+}
