@@ -29,6 +29,7 @@ type Executions interface {
 	Cancel(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
 	Pause(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
 	Resume(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
+	Retry(ctx context.Context, who actor.Actor, e mapruns.Execution, r mapruns.Retry) (mapruns.Execution, error)
 }
 
 // triggerBody is the body of a trigger. Unknown members are refused.
@@ -167,6 +168,8 @@ type mapExecution struct {
 	DurationMS       float64            `json:"duration_ms"`
 	CreatedAt        time.Time          `json:"created_at"`
 	FinishedAt       *time.Time         `json:"finished_at"`
+
+	repeatMark
 }
 
 // mapStep is what one step of an execution has done.

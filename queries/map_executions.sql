@@ -25,13 +25,20 @@ RETURNING id;
 
 -- name: FinishMap :many
 UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), records = @records, actions = @actions,
-       asked = asked OR @asked::boolean, governance = @governance, updated_at = @now, finished_at = @now
+       asked = asked OR @asked::boolean, governance = @governance, updated_at = @now, finished_at = @now, again = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
 
 -- name: FreeMapKeys :exec
--- The execution had no effect and asked nobody, so its names may be used again.
-DELETE FROM map_keys WHERE tenant_id = @tenant_id AND execution = @execution;
+-- The execution had no effect and asked nobody, so its names may be used again. It remembers them
+-- for a retry.
+WITH freed AS (
+    DELETE FROM map_keys k USING map_executions e
+     WHERE k.tenant_id = @tenant_id AND k.execution = @execution AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked
+    RETURNING k.key
+)
+UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)
+ WHERE m.tenant_id = @tenant_id AND m.id = @execution AND EXISTS (SELECT FROM freed);
 
 -- name: WantOfMap :many
 -- What a person or a key asks of an execution that has not ended.
@@ -108,7 +115,7 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
      WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid AND m.finished_at IS NULL LIMIT 1) AS e);
 
 -- name: EraseMaps :exec
-UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, erased_at = @now
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, again = NULL, erased_at = @now
  WHERE tenant_id = @tenant_id AND id = ANY (@executions::uuid[]);
 
 -- name: DeleteMapSteps :exec

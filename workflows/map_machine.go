@@ -32,3 +32,10 @@ func encodeState(s *stepmachine.State) (flow.MachineState, error) {
 func decodeState(raw flow.MachineState) (*stepmachine.State, error) {
 	return stepmachine.Decode(raw) //workflowcheck:ignore
 }
+
+func unsettled(p *stepmachine.Program, s *stepmachine.State) (calls []stepmachine.Command) {
+	for _, c := range stepmachine.Unsettled(p, s) { //workflowcheck:ignore
+		calls = append(calls, c)
+	}
+	return calls
+}

@@ -87,6 +87,9 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		if m.state, err = decodeState(begun.State); err == nil {
 			m.state, commands, err = next(m.program, m.state, workflow.Now(ctx), *begun.Again)
 		}
+		if err == nil {
+			commands = append(commands, unsettled(m.program, m.state)...)
+		}
 	default:
 		m.state, commands = start(m.program, workflow.Now(ctx), begun.Beginning)
 	}

@@ -15,7 +15,7 @@ import (
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
 `
 
 type BeginMapParams struct {
@@ -74,6 +74,8 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.Again,
+		&i.FreedKeys,
 	)
 	return i, err
 }
@@ -143,7 +145,7 @@ func (q *Queries) DeleteMapValues(ctx context.Context, db DBTX, arg DeleteMapVal
 }
 
 const EraseMaps = `-- name: EraseMaps :exec
-UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, erased_at = $1
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, again = NULL, erased_at = $1
  WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
 `
 
@@ -160,9 +162,9 @@ func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) e
 
 const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
-       asked = asked OR $7::boolean, governance = $8, updated_at = $9, finished_at = $9
+       asked = asked OR $7::boolean, governance = $8, updated_at = $9, finished_at = $9, again = NULL
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
 `
 
 type FinishMapParams struct {
@@ -241,6 +243,8 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.Again,
+			&i.FreedKeys,
 		); err != nil {
 			return nil, err
 		}
@@ -253,7 +257,13 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 }
 
 const FreeMapKeys = `-- name: FreeMapKeys :exec
-DELETE FROM map_keys WHERE tenant_id = $1 AND execution = $2
+WITH freed AS (
+    DELETE FROM map_keys k USING map_executions e
+     WHERE k.tenant_id = $1 AND k.execution = $2 AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked
+    RETURNING k.key
+)
+UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)
+ WHERE m.tenant_id = $1 AND m.id = $2 AND EXISTS (SELECT FROM freed)
 `
 
 type FreeMapKeysParams struct {
@@ -261,14 +271,15 @@ type FreeMapKeysParams struct {
 	Execution uuid.UUID
 }
 
-// The execution had no effect and asked nobody, so its names may be used again.
+// The execution had no effect and asked nobody, so its names may be used again. It remembers them
+// for a retry.
 func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParams) error {
 	_, err := db.Exec(ctx, FreeMapKeys, arg.TenantID, arg.Execution)
 	return err
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -318,6 +329,8 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.Again,
+		&i.FreedKeys,
 	)
 	return i, err
 }
@@ -342,7 +355,7 @@ func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpen
 }
 
 const ListMapExecutions = `-- name: ListMapExecutions :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR map_id = $2)
    AND ($3::uuid IS NULL OR key_id = $3)
@@ -430,6 +443,8 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.Again,
+			&i.FreedKeys,
 		); err != nil {
 			return nil, err
 		}
@@ -497,7 +512,7 @@ func (q *Queries) ListMapSteps(ctx context.Context, db DBTX, arg ListMapStepsPar
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -547,6 +562,8 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.Again,
+		&i.FreedKeys,
 	)
 	return i, err
 }
@@ -791,7 +808,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
 `
 
 type WantOfMapParams struct {
@@ -857,6 +874,8 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.Again,
+			&i.FreedKeys,
 		); err != nil {
 			return nil, err
 		}

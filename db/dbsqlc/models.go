@@ -426,6 +426,8 @@ type MapExecution struct {
 	UpdatedAt   time.Time
 	FinishedAt  *time.Time
 	ErasedAt    *time.Time
+	Again       *string
+	FreedKeys   []string
 }
 
 type MapKey struct {

@@ -39,6 +39,8 @@ func (j *journey) customers() {
 	ofAda := order("of-ada")
 	ofAda["metadata"] = object{"customer_id": "cus_ada"}
 	j.post(j.key, 200, run, ofAda)
+	fails := j.published("Fails for Ada", object{"id": "check", "type": "validate", "value": 1, "schema": object{"const": 2}})
+	failed := executionsPath + j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, fails, object{"customer_id": "cus_ada"}).Error.ExecutionID
 	j.get(j.user, 404, ada+"/erasure")
 	j.get(j.user, 200, ada+"/export")
 	j.refused(j.key, 403, "INSUFFICIENT_PERMISSIONS", http.MethodGet, ada+"/export", nil)
@@ -47,6 +49,7 @@ func (j *journey) customers() {
 	j.erasure = ada + "/erasure"
 	j.becomes(j.erasure, "completed")
 	j.refused(j.key, 409, "RESULT_EXPIRED", http.MethodPost, run, ofAda)
+	j.refused(j.user, 409, "RESULT_EXPIRED", http.MethodPost, failed+"/retry", nil)
 	j.get(j.user, 200, "/v1/executions/of-ada")
 	gone := customers + "/" + nobodys
 	for method, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{}, http.MethodDelete: nil} {

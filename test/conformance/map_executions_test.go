@@ -50,6 +50,7 @@ func (j *journey) mapExecutions() {
 		j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, ended+change, nil)
 	}
 	j.waitingMap()
+	j.retriedMap(ended)
 
 	for _, query := range []string{"", "&status=failed&limit=1", "&status=pending_approval", "&session_id=map-1&dry_run=false&map_id=" + nobodys, "&parent_execution_id=exec_" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {
 		j.get(j.user, 200, "/v1/executions?kind=map"+query)
@@ -77,4 +78,26 @@ func (j *journey) waitingMap() {
 	j.call(j.user, 200, http.MethodGet, one, nil, "Prefer: wait=60").Data(j.t, &e)
 	require.Equal(j.t, "cancelled", e.Status)
 	j.post(j.user, 200, waits, object{"session_id": "map-5", "dryRun": true})
+}
+
+// retriedMap lets a failed execution go on. lost is one whose call fails again and again.
+func (j *journey) retriedMap(lost string) {
+	j.post(j.approver, 200, lost+"/retry", nil, "Prefer: wait=60")
+	j.refused(j.approver, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, lost+"/retry", object{"edits": object{"lost": object{}}})
+	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, lost+"/retry", object{})
+	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+"/retry", object{})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, lost+"/retry", object{"from_step": "none"})
+	j.refused(j.user, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, lost+"/retry", object{}, "Idempotency-Key: a b")
+	j.refused(j.user, 422, "INVALID_ARGS", http.MethodPost, lost+"/retry", object{"edits": object{"lost": object{"none": 1}}})
+
+	edit := object{"from_step": "lost", "edits": object{"lost": object{"order_id": "ord_1001"}}}
+	j.post(j.user, 200, lost+"/retry", edit, "Prefer: wait=60", "Idempotency-Key: retry-1")
+	j.post(j.user, 200, lost+"/retry", edit, "Idempotency-Key: retry-1")
+	j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, lost+"/retry", object{}, "Idempotency-Key: retry-1")
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, lost+"/retry", nil)
+
+	waits := j.published("Fails and waits", object{"id": "check", "type": "validate", "value": 1, "schema": object{"const": 2}}, object{"id": "w", "type": "wait", "for": "1h"})
+	one := executionsPath + j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, waits, object{}).Error.ExecutionID
+	j.post(j.user, 202, one+"/retry", object{"edits": object{"check": 2}})
+	j.post(j.user, 200, one+"/cancel", nil)
 }

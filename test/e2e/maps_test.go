@@ -16,6 +16,8 @@ type mapExecution struct {
 	Status          string `json:"status"`
 	ActionsExecuted int    `json:"actions_executed"`
 	FenceStatus     string `json:"fence_status"`
+	Attempt         int
+	Idempotent      bool
 	Output          json.RawMessage
 	Error           *struct{ Code, Instance string }
 	Steps           []struct {

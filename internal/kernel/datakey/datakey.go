@@ -66,6 +66,7 @@ const (
 	MapOutput     Field = "map_executions.output"
 	MapError      Field = "map_executions.error"
 	MapState      Field = "map_executions.state"
+	MapAgain      Field = "map_executions.again"
 	MapStepInput  Field = "map_steps.input"
 	MapStepOutput Field = "map_steps.output"
 	MapStepError  Field = "map_steps.error"

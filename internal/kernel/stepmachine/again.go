@@ -22,7 +22,8 @@ func (m *machine) afterwards(e Event) {
 }
 
 // CanGoOn returns nil where Again takes the execution up, and otherwise a *fault.Error that
-// says why it may not: CONFLICT for the execution, VALIDATION_ERROR for the step or an edit.
+// says why it may not: CONFLICT for the execution, VALIDATION_ERROR for the step or an edit,
+// INVALID_ARGS for the edit of a step that has changed something.
 // It does not check edits against the schema of a verb.
 func CanGoOn(p *Program, s *State, a Again) error {
 	switch {
@@ -48,6 +49,19 @@ func CanGoOn(p *Program, s *State, a Again) error {
 	return nil
 }
 
+// Unsettled returns the calls of verbs whose outcome is not known and that an execution waits for
+// after Again. The caller makes each again under its number, so that the fence answers it, and
+// passes Resolved once the outcome is known.
+func Unsettled(p *Program, s *State) (calls []StartVerb) {
+	for _, ref := range unknown(s.Root, nil) {
+		t := s.tasks[Key{ref.Path, ref.Iteration}]
+		if do, ok := p.step(t).Do.(*mapdef.DoVerb); ok {
+			calls = append(calls, StartVerb{Ref: ref, Verb: do.Verb, Args: t.Input.orEmpty(), CredentialID: do.CredentialID, Deadline: t.Deadline, DryRun: s.DryRun})
+		}
+	}
+	return calls
+}
+
 // mayEdit returns nil where the input of the step may be edited.
 func (p *Program) mayEdit(s *State, id string) error {
 	path := "/edits/" + fault.PointerToken(id)
@@ -58,7 +72,9 @@ func (p *Program) mayEdit(s *State, id string) error {
 	case !hasInput(step):
 		return fault.Invalid(path, "no_input", "has no input that can be edited")
 	case s.wrote(s.Root, id):
-		return fault.Invalid(path, "already_done", "has already changed something. It is not run again")
+		f := fault.New(fault.CodeInvalidArgs, "The edited step has already changed something. It is not run again.")
+		f.Details = []fault.Detail{{Path: path, Rule: "already_done", Message: "has already changed something. It is not run again"}}
+		return f
 	}
 	return nil
 }

@@ -38,8 +38,10 @@ func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error) {
 	begun := flow.MapBegun{Private: flow.IsPrivate()}
 	e, fresh := s.heads.Get(ref.ID)
-	if !fresh || e.Attempt != ref.Attempt {
-		row, err := s.q.BeginMap(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.BeginMapParams{TenantID: ref.TenantID, ID: ref.ID, Attempt: ref.Attempt, Now: s.d.Now()})
+	var row dbsqlc.MapExecution
+	if !fresh || e.Attempt != ref.Attempt || ref.Attempt > 1 {
+		var err error
+		row, err = s.q.BeginMap(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.BeginMapParams{TenantID: ref.TenantID, ID: ref.ID, Attempt: ref.Attempt, Now: s.d.Now()})
 		switch {
 		case db.IsNoRows(err):
 			begun.Over = true
@@ -71,7 +73,9 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	begun.Beginning = stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
 	}
-	begun.Parent = ""
+	if err := goOn(key, row, &begun); err != nil {
+		return begun, err
+	}
 	if e.ParentID != "" {
 		begun.Parent, err = s.workflowOf(ctx, e)
 	}

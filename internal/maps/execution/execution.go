@@ -86,6 +86,7 @@ type Deps struct {
 	DB          *db.Pool
 	Definitions Definitions
 	Results     Results
+	Arguments   Arguments
 	Engine      Engine
 	Keys        Keys
 	Notices     *ended.Notices
@@ -112,8 +113,8 @@ const headsMost = 4096
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Sandbox == nil || d.Log == nil {
-		return nil, errors.New("execution: database, definitions, results, engine, keys, notices, sandbox and log are required")
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, notices, sandbox and log are required")
 	}
 	if cfg.DefaultWait == 0 {
 		cfg.DefaultWait = 30 * time.Second

@@ -231,13 +231,13 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.buildMaps(sets); err != nil {
+	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}
 	return a.buildCustomers()
 }
 
-func (a *App) buildMaps(policies *policy.Sets) (err error) {
+func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (err error) {
 	if a.maps, err = definition.New(definition.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (a *App) buildMaps(policies *policy.Sets) (err error) {
 		return err
 	}
 	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, execution.Deps{
-		DB: a.pool, Definitions: programs, Results: results{a.runs}, Engine: a.engine, Keys: a.vault, Notices: a.notices,
+		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Notices: a.notices,
 		Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
 	})
 	if err != nil {

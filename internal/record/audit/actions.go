@@ -69,6 +69,7 @@ const (
 	MapCancelled    Action = "map.cancelled"
 	MapPaused       Action = "map.paused"
 	MapResumed      Action = "map.resumed"
+	MapRetried      Action = "map.retried"
 
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
@@ -206,6 +207,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
 		{MapPaused, SubjectMap, "An execution of a Map was paused: no further step begins.", ""},
 		{MapResumed, SubjectMap, "A paused execution of a Map goes on.", ""},
+		{MapRetried, SubjectMap, "A failed execution of a Map goes on. The details have its new attempt, the step from which, and the edited inputs, masked.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},

@@ -18,6 +18,7 @@ import (
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/schemagraph"
@@ -113,6 +114,20 @@ const replacedTries = 3
 // tenant has none of the name.
 func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (run.Target, error) {
 	return d.target(ctx, tenant, name, customer, args)
+}
+
+// Check returns what is wrong with arguments by the schema of the verb that is named. The error is
+// VERB_NOT_FOUND where the tenant has none of the name.
+func (d *Dispatcher) Check(ctx context.Context, tenant uuid.UUID, name string, args json.RawMessage) ([]fault.Detail, error) {
+	parsed, err := verb.Parse(name)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	t, err := d.target(ctx, tenant, parsed, "", args)
+	if err != nil {
+		return nil, err
+	}
+	return t.Check(args), nil
 }
 
 // Subject implements policy.Subjects.

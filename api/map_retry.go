@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/fault"
+	mapruns "agentruntime/internal/maps/execution"
+)
+
+// retryBody is the body of a retry. Unknown members are refused.
+type retryBody struct {
+	FromStep *string                    `json:"from_step"`
+	Edits    map[string]json.RawMessage `json:"edits"`
+}
+
+// retryMap lets a failed execution of a Map go on. It answers with the execution: 200 where it has
+// ended by then, otherwise 202.
+func (s *Server) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b retryBody
+	if err := c.DecodeOptional(&b, "/edits"); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	retry := mapruns.Retry{FromStep: v.OptionalID("/from_step", b.FromStep), Edits: b.Edits}
+	preferWait(&v, c.Request.Header.Values("Prefer"))
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	if len(b.Edits) > 0 && !slices.Contains(admins(), c.Actor.Role) {
+		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "Only an owner or an admin may edit inputs. An approver may retry without edits.")
+	}
+	e, found, err := s.mapExecutionOf(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if !found {
+		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+	}
+	if e, err = s.deps.Executions.Retry(ctx, c.Actor, e, retry); err != nil {
+		return wire.Reply{}, err
+	}
+	if e, err = s.mapSettled(ctx, c, e); err != nil {
+		return wire.Reply{}, err
+	}
+	rep, err := s.answerMapExecution(ctx, e)
+	if err == nil && !e.Ended() {
+		rep.Status = http.StatusAccepted
+	}
+	return rep, err
+}

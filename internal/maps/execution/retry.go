@@ -1,0 +1,222 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
+	"agentruntime/internal/record/quota"
+)
+
+// Arguments checks arguments of verbs.
+type Arguments interface {
+	// Check returns what is wrong with the arguments by the verb's schema, with paths below
+	// "/args". The error is VERB_NOT_FOUND where the tenant has no such verb.
+	Check(ctx context.Context, tenant uuid.UUID, verb string, args json.RawMessage) ([]fault.Detail, error)
+}
+
+// Retry says how a failed execution goes on.
+type Retry struct {
+	// FromStep is the id of the step from which it goes on; "" for the failed one.
+	FromStep string
+	// Edits are inputs, by the id of the step, that take the place of those of the definition.
+	Edits map[string]json.RawMessage
+}
+
+// Retry lets a failed execution go on as its next attempt, in a workflow of its own. Steps that
+// have written are not run again. The error is CONFLICT where it has not failed, was undone, goes
+// on already, or its names were taken by another execution; RESULT_EXPIRED where its texts were
+// erased; VALIDATION_ERROR and INVALID_ARGS say what is wrong with the step or an edit.
+func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Retry) (Execution, error) {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: %w", err)
+	}
+	again, err := s.again(ctx, key, e, r)
+	if err != nil {
+		return Execution{}, err
+	}
+	next := flow.MapRef{TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt + 1}
+	take, rest := &db.Batch{}, &db.Batch{}
+	idempotency.Queue(ctx, take, e.ExecutionID)
+	for i := range again.Edits {
+		s.storeEdit(rest, key, e, &again.Edits[i].Value, again.Edits[i].Name)
+	}
+	rows := db.Queue(take, s.q.RetryMap, dbsqlc.RetryMapParams{
+		Again: key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
+		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
+	})
+	db.QueueExec(rest, s.q.RetakeMapKeys, dbsqlc.RetakeMapKeysParams{TenantID: e.TenantID, ID: e.ID})
+	s.d.Quotas.Queue(rest, e.TenantID, quota.MapExecutions)
+	rec := audit.Change(who, audit.MapRetried, audit.SubjectMap, e.MapID.String())
+	rec.ExecutionID = e.ExecutionID
+	audit.Queue(rest, rec.With(retryDetails(next.Attempt, r)))
+	err = s.d.DB.ReadAndWrite(ctx, e.TenantID, take, func() (*db.Batch, error) {
+		if len(rows.Value) == 0 {
+			return nil, fault.New(fault.CodeConflict, "Another retry of this execution was first. It goes on already.")
+		}
+		return rest, nil
+	})
+	switch {
+	case db.IsUnique(err, "map_keys_pkey"):
+		return Execution{}, fault.New(fault.CodeConflict, "This execution had no effect, and another one of the Map has taken its name since.")
+	case err != nil:
+		return Execution{}, err
+	}
+	failpoint.Hit("after_map_retry", e.ID)
+	now := head(rows.Value[0])
+	if err := s.start(ctx, now); err != nil {
+		s.d.Log.WarnContext(ctx, "retry not started", "execution_id", now.ExecutionID, "error", err) // the sweeper starts it
+	}
+	return now, nil
+}
+
+// again returns the event that takes the execution up again.
+func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Retry) (stepmachine.Again, error) {
+	again := stepmachine.Again{FromStep: r.FromStep}
+	switch {
+	case e.ErasedAt != nil:
+		return again, fault.New(fault.CodeResultExpired, "")
+	case e.Status != stepmachine.StatusFailed:
+		return again, fault.Newf(fault.CodeConflict, "Only an execution that has failed goes on. The status of this one is %s.", e.Status)
+	}
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return again, err
+	}
+	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
+	if err != nil {
+		return again, fmt.Errorf("execution: retry: %w", err)
+	}
+	state, err := stateOf(key, row)
+	if err != nil {
+		return again, err
+	}
+	if state == nil { // an attempt goes on meanwhile
+		return again, fault.New(fault.CodeConflict, "Only an execution that has failed goes on.")
+	}
+	for id, input := range r.Edits {
+		again.Edits = append(again.Edits, stepmachine.Named{Name: id, Value: stepmachine.Of(input)})
+	}
+	slices.SortFunc(again.Edits, func(a, b stepmachine.Named) int { return strings.Compare(a.Name, b.Name) })
+	if err := stepmachine.CanGoOn(v.Program, state, again); err != nil {
+		return again, err
+	}
+	return again, s.checkEdits(ctx, e, v.Program.Definition(), r.Edits)
+}
+
+// checkEdits refuses edits with INVALID_ARGS. An edit is a value, not a template: a text that looks
+// like an expression would otherwise be sent as it is written.
+func (s *Service) checkEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) error {
+	f := fault.New(fault.CodeInvalidArgs, "An edited input does not fit its step.")
+	verbs := map[string]string{}
+	see := func(step *mapdef.Step) {
+		if do, is := step.Do.(*mapdef.DoVerb); is {
+			verbs[step.ID] = do.Verb
+		}
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	for id, input := range edits {
+		at := "/edits/" + fault.PointerToken(id)
+		_, places, err := redact.Restore(json.RawMessage("null"), json.RawMessage("null"), input)
+		if err != nil {
+			return fmt.Errorf("execution: edit of %s: %w", id, err)
+		}
+		for _, place := range places {
+			f.Details = append(f.Details, fault.Detail{Path: at + place, Rule: "placeholder", Message: "is a placeholder of a masked value. Set the value itself"})
+		}
+		if strings.Contains(string(input), "${") {
+			f.Details = append(f.Details, fault.Detail{Path: at, Rule: "expression", Message: "has an expression. An edit is a value, and is used as it is written"})
+		}
+		verb, calls := verbs[id]
+		if !calls {
+			continue
+		}
+		wrong, err := s.d.Arguments.Check(ctx, e.TenantID, verb, input)
+		if fault.HasCode(err, fault.CodeVerbNotFound) {
+			wrong, err = []fault.Detail{{Path: "/args", Rule: "unknown_verb", Message: "the tenant has no verb " + verb}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, w := range wrong {
+			w.Path = at + strings.TrimPrefix(w.Path, "/args")
+			f.Details = append(f.Details, w)
+		}
+	}
+	if len(f.Details) == 0 {
+		return nil
+	}
+	slices.SortFunc(f.Details, func(a, b fault.Detail) int { return strings.Compare(a.Path+a.Rule, b.Path+b.Rule) })
+	return f
+}
+
+// storeEdit stores an edit apart that is too large for the state.
+func (s *Service) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepmachine.Value, step string) {
+	if len(v.JSON) <= stepmachine.MaxInline {
+		return
+	}
+	name := fmt.Sprintf("edit:%d:%s", e.Attempt+1, step)
+	s.queueValue(b, key, e, name, *v)
+	*v = Reference(name, v.JSON, nil)
+}
+
+// retryDetails is what the audit record has of a retry. Values are masked.
+func retryDetails(attempt int32, r Retry) map[string]any {
+	details := map[string]any{"attempt": attempt}
+	if r.FromStep != "" {
+		details["from_step"] = r.FromStep
+	}
+	if len(r.Edits) > 0 {
+		edits := map[string]json.RawMessage{}
+		for id, input := range r.Edits {
+			edits[id] = masked(input)
+		}
+		details["edits"] = edits
+	}
+	return details
+}
+
+// stateOf returns the state of the step machine that the last attempt has left; nil where an
+// attempt has begun since, or none has left one.
+func stateOf(key *datakey.Key, row dbsqlc.MapExecution) (*stepmachine.State, error) {
+	raw, err := openOptional(key, head(row).place(datakey.MapState), row.State)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	return stepmachine.Decode(raw)
+}
+
+// goOn adds what a retry goes on with to what its workflow begins with.
+func goOn(key *datakey.Key, row dbsqlc.MapExecution, begun *flow.MapBegun) error {
+	at := head(row)
+	again, err := openOptional(key, at.place(datakey.MapAgain), row.Again)
+	if err != nil || again == nil {
+		return err
+	}
+	if begun.State, err = openOptional(key, at.place(datakey.MapState), row.State); err != nil {
+		return err
+	}
+	begun.Seq, begun.Again = int(row.Records), &stepmachine.Again{}
+	if err := json.Unmarshal(again, begun.Again); err != nil {
+		return fmt.Errorf("execution: retry of %s: %w", row.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// failing is a Map that writes, checks its payload and reads.
+const failing = `[
+	{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}},
+	{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}},
+	{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"${trigger_data.other}"}}]`
+
+// failed triggers the Map and returns the path of its failed execution.
+func failed(t *testing.T, tenant *rig.Tenant, trigger string, body map[string]any) string {
+	t.Helper()
+	e := requireCode(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusUnprocessableEntity, "MAP_FAILED")
+	return "/v1/executions/" + e.Error.ExecutionID
+}
+
+func TestFailedMapGoesOnFromItsFailedStep(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger, list := publish(t, tenant, "Writes, checks and reads", failing), ids(2)
+		body := map[string]any{"session_id": list[0], "payload": map[string]any{"id": list[0], "other": list[1], "ready": false}}
+		path := failed(t, tenant, trigger, body)
+		retry := func(c *rig.Client, body any, headers ...string) rig.Answer {
+			return c.Do(http.MethodPost, path+"/retry", body, append(headers, "Prefer: wait=60")...)
+		}
+
+		again := mapExecutionOf(t, retry(tenant.User, nil), http.StatusOK)
+		require.Equal(t, "failed", again.Status)
+		require.Equal(t, 2, again.Attempt)
+		approver := newApprover(t, tenant)
+		requireCode(t, retry(approver, map[string]any{"edits": map[string]any{"check": true}}), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
+		for _, c := range []struct {
+			name   string
+			body   map[string]any
+			status int
+			code   string
+			path   string
+		}{
+			{"a step that has written", edits("made", map[string]any{"id": "other"}), 422, "INVALID_ARGS", "/edits/made"},
+			{"arguments that the verb does not have", edits("seen", map[string]any{"id": "x", "none": 1}), 422, "INVALID_ARGS", "/edits/seen/none"},
+			{"an expression", edits("seen", map[string]any{"id": "${trigger_data.id}"}), 422, "INVALID_ARGS", "/edits/seen"},
+			{"a masked value", edits("seen", map[string]any{"id": "[masked]"}), 422, "INVALID_ARGS", "/edits/seen/id"},
+			{"an unknown step", edits("none", 1), 400, "VALIDATION_ERROR", "/edits/none"},
+			{"from a later step", map[string]any{"from_step": "seen"}, 400, "VALIDATION_ERROR", "/from_step"},
+			{"an unknown member", map[string]any{"from": "check"}, 400, "VALIDATION_ERROR", "/from"},
+		} {
+			refused := requireCode(t, retry(tenant.User, c.body), c.status, c.code)
+			var details []struct{ Path string }
+			require.NoError(t, json.Unmarshal(refused.Error.Details, &details), c.name)
+			require.Equal(t, c.path, details[0].Path, c.name)
+		}
+
+		mended := edits("check", true)
+		mended["edits"].(map[string]any)["seen"] = map[string]any{"id": "edited"}
+		done := mapExecutionOf(t, retry(tenant.User, mended, "Idempotency-Key: mended"), http.StatusOK)
+		require.Equal(t, "completed", done.Status)
+		require.Equal(t, 3, done.Attempt)
+		require.JSONEq(t, `{"id":"edited","hit":1}`, string(done.Output))
+		require.Len(t, g.of(list[0]), 1, "the write is not repeated")
+		require.Len(t, g.all(), 2)
+
+		repeat := mapExecutionOf(t, retry(tenant.User, mended, "Idempotency-Key: mended"), http.StatusOK)
+		require.True(t, repeat.Idempotent)
+		requireCode(t, retry(tenant.User, edits("check", false), "Idempotency-Key: mended"), http.StatusUnprocessableEntity, "IDEMPOTENCY_KEY_REUSED")
+		requireCode(t, retry(approver, nil), http.StatusConflict, "CONFLICT")
+		cached := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body), http.StatusOK)
+		require.Equal(t, "cached", cached.FenceStatus)
+		require.JSONEq(t, string(done.Output), string(cached.Output))
+
+		var record struct {
+			Details struct {
+				Attempt int
+				Edits   map[string]json.RawMessage
+			}
+		}
+		var page []json.RawMessage
+		tenant.User.Do(http.MethodGet, "/v1/audit?action=map.retried", nil).Data(t, &page)
+		require.Len(t, page, 2)
+		require.NoError(t, json.Unmarshal(page[0], &record))
+		require.Equal(t, 3, record.Details.Attempt)
+		require.JSONEq(t, `{"id":"edited"}`, string(record.Details.Edits["seen"]))
+	})
+}
+
+func edits(step string, input any) map[string]any {
+	return map[string]any{"edits": map[string]any{step: input}}
+}
+
+func TestFailedMapBeginsAgainFromAnEarlierStep(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, sharedDev().For(t))
+	list := ids(2)
+	trigger := publish(t, tenant, "Reads, writes and checks", `[
+		{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"${trigger_data.a}"}},
+		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.b}"}},
+		{"id":"check","type":"validate","value":"${steps.seen.output.hit}","schema":{"const":2}}]`)
+	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"a": list[0], "b": list[1]}})
+	done := mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/retry", map[string]any{"from_step": "seen"}, "Prefer: wait=60"), http.StatusOK)
+	require.Equal(t, "completed", done.Status)
+	require.Len(t, g.of(list[0]), 2)
+	require.Len(t, g.of(list[1]), 1)
+}
+
+func TestOfTwoRetriesOneGoesOn(t *testing.T) {
+	t.Parallel()
+	both := sharedSplit()
+	g, tenant := connected(t, both.first.For(t))
+	trigger, list := publish(t, tenant, "Is retried at once", failing), ids(2)
+	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"id": list[0], "other": list[1], "ready": false}})
+	clients := []*rig.Client{tenant.User, {Base: both.second.APIURL, Token: tenant.User.Token, HTTP: rig.NewHTTP()}}
+	answers := make([]rig.Answer, 8)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() {
+			answers[i] = clients[i%2].Do(http.MethodPost, path+"/retry", edits("check", true), "Prefer: wait=60")
+		})
+	}
+	all.Wait()
+	won := 0
+	for _, a := range answers {
+		if a.Status == http.StatusOK {
+			won++
+			require.Equal(t, 2, mapExecutionOf(t, a, http.StatusOK).Attempt)
+			continue
+		}
+		requireCode(t, a, http.StatusConflict, "CONFLICT")
+	}
+	require.Equal(t, 1, won)
+	require.Len(t, g.of(list[0]), 1)
+	require.Len(t, g.of(list[1]), 1)
+}
+
+// An execution that failed without any effect gives its name back. Once another one has it, it does
+// not go on: two would be of one name.
+func TestRetryTakesTheNameBackWhereItIsFree(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, sharedDev().For(t))
+	trigger := publish(t, tenant, "Checks", `[{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}}]`)
+	body := func(name string, ready bool) map[string]any {
+		return map[string]any{"session_id": name, "payload": map[string]any{"ready": ready}}
+	}
+	free, taken := failed(t, tenant, trigger, body("free", false)), failed(t, tenant, trigger, body("taken", false))
+	mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body("taken", true)), http.StatusOK)
+	requireCode(t, tenant.User.Do(http.MethodPost, taken+"/retry", edits("check", true)), http.StatusConflict, "CONFLICT")
+
+	done := mapExecutionOf(t, tenant.User.Do(http.MethodPost, free+"/retry", edits("check", true), "Prefer: wait=60"), http.StatusOK)
+	require.Equal(t, "completed", done.Status)
+	cached := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body("free", true)), http.StatusOK)
+	require.Equal(t, done.ExecutionID, cached.ExecutionID)
+}
+
+func newApprover(t *testing.T, tenant *rig.Tenant) *rig.Client {
+	t.Helper()
+	c, _ := tenant.User.NewUser(t, rig.Address(), "approver")
+	return c
+}
