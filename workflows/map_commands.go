@@ -20,7 +20,6 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		case stepmachine.Compensate:
 			m.compensate(ctx, c)
 		case stepmachine.Evaluate:
-			m.keep("evaluate "+strconv.Itoa(c.Number), c)
 			m.evaluate(ctx, c)
 		case stepmachine.StartTimer:
 			m.keep(timerKey(c.Ref, c.Timer), c)
@@ -29,9 +28,7 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 			m.answered(timerKey(c.Ref, c.Timer))
 			m.cancelTimer(c)
 		case stepmachine.StopCall:
-			if call := m.calls[c.Ref.String()]; call != nil {
-				call.stop()
-			}
+			m.stopCall(c)
 		case stepmachine.Continue:
 			m.tell(stepmachine.Continued{})
 		case stepmachine.Finish:
@@ -88,6 +85,11 @@ func (m *mapRun) cancelTimer(c stepmachine.CancelTimer) {
 
 // evaluate has an expression evaluated outside of the workflow.
 func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
+	key := "evaluate " + strconv.Itoa(c.Number)
+	m.keep(key, c)
+	if m.full {
+		return
+	}
 	m.busy++
 	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -96,7 +98,7 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 		if err != nil {
 			return // the workflow ends
 		}
-		m.answered("evaluate " + strconv.Itoa(c.Number))
+		m.answered(key)
 		m.tell(evaluated.Evaluated)
 	})
 }
@@ -105,15 +107,32 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 func (m *mapRun) startStep(ctx workflow.Context, c stepmachine.StartVerb) {
 	key := c.Ref.String()
 	m.keep(key, c)
+	if m.full {
+		return
+	}
 	m.startCall(ctx, key, flow.MapCall{Call: c}, func(end stepmachine.CallEnd) stepmachine.Event {
 		return stepmachine.VerbEnded{CallEnd: end}
 	})
+}
+
+// stopCall asks for an early end of a call. One that waits for the next history had no effect.
+func (m *mapRun) stopCall(c stepmachine.StopCall) {
+	key := c.Ref.String()
+	if call := m.calls[key]; call != nil {
+		call.stop()
+	} else if verb, waits := m.open[key].(stepmachine.StartVerb); waits && m.full {
+		m.answered(key)
+		m.tell(stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: verb.Ref, Status: stepmachine.CallCancelled, MayRepeat: true}})
+	}
 }
 
 // compensate makes a kept call, which undoes a step.
 func (m *mapRun) compensate(ctx workflow.Context, c stepmachine.Compensate) {
 	key := compensationKey(c)
 	m.keep(key, c)
+	if m.full {
+		return
+	}
 	call := stepmachine.StartVerb{Ref: stepmachine.Ref{Attempt: c.Attempt}, Deadline: c.Deadline}
 	m.startCall(ctx, key, flow.MapCall{Call: call, Compensates: c.Seq}, func(end stepmachine.CallEnd) stepmachine.Event {
 		return stepmachine.CompensationEnded{

@@ -32,6 +32,7 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 		if m.mayContinue(ctx) {
 			return flow.MapResult{}, m.continueAsNew(ctx)
 		}
+		m.full = m.full || m.isLong(ctx)
 		err = m.step(ctx)
 	}
 	if over || err != nil {
@@ -62,7 +63,10 @@ type mapRun struct {
 	shown   flow.MapShow
 	looked  int64
 	// busy counts the activities under way.
-	busy   int
+	busy int
+	// full: this history takes no further activities. Those that commands ask for are started in
+	// the next one.
+	full   bool
 	finish *stepmachine.Finish
 }
 
@@ -107,7 +111,9 @@ func (m *mapRun) step(ctx workflow.Context) error {
 	if unwritten() {
 		return m.show(ctx)
 	}
-	if err := workflow.Await(ctx, func() bool { return len(m.queue) > 0 || m.nudged || unwritten() }); err != nil {
+	// A call that waits for people for weeks makes a history long, and no event.
+	due := func() bool { return len(m.queue) > 0 || m.nudged || unwritten() || m.mayContinue(ctx) }
+	if err := workflow.Await(ctx, due); err != nil {
 		return err
 	}
 	if m.nudged {
@@ -216,14 +222,21 @@ func (m *mapRun) takeWrites() flow.MapWrites {
 	return w
 }
 
-// mostEvents is after how many events of its history an execution continues in a new one. The
-// server ends a workflow at 51,200, and a long history makes every replay slow.
+// mostEvents is after how many events of its history an execution continues in a new one at the
+// latest. The server suggests it earlier, and ends a workflow at 51,200.
 const mostEvents = 10_000
 
-// mayContinue reports whether a new history should begin, and no activity is under way whose
-// result it would lose.
+// isLong reports whether a new history should begin. From then on no activity is started, so that
+// those under way come to their end.
+func (m *mapRun) isLong(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= mostEvents
+}
+
+// mayContinue reports whether a new history should begin, and nothing is under way that it would
+// lose.
 func (m *mapRun) mayContinue(ctx workflow.Context) bool {
-	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && workflow.GetInfo(ctx).GetCurrentHistoryLength() >= mostEvents && workflow.AllHandlersFinished(ctx)
+	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && m.isLong(ctx) && workflow.AllHandlersFinished(ctx)
 }
 
 // continueAsNew goes on in a new history with the state and what has no answer yet.

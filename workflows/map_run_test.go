@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -340,6 +341,41 @@ func TestMapRunContinuesInANewHistory(t *testing.T) {
 	require.Equal(t, []string{"shop:export", "shop:ship", "shop:ship"}, w.calls)
 	require.InDelta(t, (4 * time.Hour).Seconds(), w.ended["shop:ship"].Seconds(), 60, "the wait counts from its beginning")
 	require.Equal(t, stepmachine.StepCompleted, w.steps["/steps/0/branches/1/steps/0/steps/1@1"].Status)
+}
+
+// A loop that always has calls under way comes to a new history too: those under way end, and those
+// that would follow are made there. What is stopped meanwhile is never made.
+func TestMapRunInALoopOfManyCallsContinuesInANewHistory(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]bool{"all go well": false, "one fails and stops the others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, `[{"id":"l","type":"foreach","items":[0`+strings.Repeat(",0", 59)+`],"mode":"parallel","concurrency":7,"steps":[
+				{"id":"q","type":"verb","verb":"shop:ship","args":{"n":"${item}"}}]}]`)
+			w.answers["shop:ship"] = func(look int) flow.MapCallEnd {
+				if look == 20 {
+					w.env.SetCurrentHistoryLength(20_000)
+				}
+				end := executed(`{}`)
+				if fail && look == 22 {
+					end.End.Status, end.End.Error = stepmachine.CallFailed, stepmachine.NewError("PROVIDER_REJECTED", "no")
+				}
+				return end
+			}
+			next, histories := &flow.MapInput{}, 0
+			for ; next != nil; histories++ {
+				next = w.history(*next, nil)
+			}
+			if fail {
+				require.Equal(t, stepmachine.StatusFailed, w.finish.Status)
+				require.Less(t, len(w.calls), 40)
+				return
+			}
+			require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+			require.Equal(t, 2, histories)
+			require.Len(t, w.calls, 60, "each call was made once")
+		})
+	}
 }
 
 // What was wanted while the new history began is not lost.
