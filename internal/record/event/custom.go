@@ -31,6 +31,13 @@ type Custom struct {
 // Type implements Body.
 func (b Custom) Type() Type { return b.kind }
 
+func (b Custom) weight() int { return len(b.Data) }
+
+func (b Custom) small() Body {
+	b.Data = json.RawMessage("{}")
+	return b
+}
+
 // Sent is a custom event as its sender writes it. The caller has checked its form.
 type Sent struct {
 	ID        string
@@ -45,13 +52,17 @@ const MostData = 60 << 10
 
 // Send queues a custom event, once for each id of the sender. fresh is false where the tenant has
 // the event already. The error is IDEMPOTENCY_KEY_REUSED where it has another event under the id,
-// and QUOTA_EXCEEDED where it has sent too many.
+// QUOTA_EXCEEDED where it has sent too many, and VALIDATION_ERROR where the data is too long once it
+// is masked: a mask may be longer than what it hides.
 func (s *Events) Send(ctx context.Context, who actor.Actor, sent Sent) (out Stored, fresh bool, err error) {
 	key, err := s.d.Keys.Key(ctx, who.TenantID)
 	if err != nil {
 		return Stored{}, false, fmt.Errorf("event: %w", err)
 	}
 	masked, _ := redact.NewMasker(nil).Mask(sent.Data)
+	if len(masked) > MostData {
+		return Stored{}, false, fault.Invalid("/data", "maxLength", "data has at most 60 KiB, with its secrets masked.")
+	}
 	e := Event{TenantID: who.TenantID, Key: key, Body: Custom{kind: sent.Type, ID: sent.ID, SentBy: who.String(), Correlate: sent.Correlate, Data: masked}}
 	p := params(e, time.Now())
 	b := &db.Batch{}
@@ -83,8 +94,7 @@ func (e Stored) says(correlate string, data json.RawMessage) bool {
 		Correlate string
 		Data      json.RawMessage
 	}
-	var same bytes.Buffer
-	return json.Unmarshal(e.Body, &was) == nil && was.Correlate == correlate && json.Compact(&same, data) == nil && bytes.Equal(was.Data, same.Bytes())
+	return json.Unmarshal(e.Body, &was) == nil && was.Correlate == correlate && bytes.Equal(encoded(was.Data), encoded(data))
 }
 
 func (s *Events) bySource(ctx context.Context, tenant uuid.UUID, id string) (Stored, error) {

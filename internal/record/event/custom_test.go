@@ -3,12 +3,14 @@ package event_test
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/event"
 )
@@ -69,13 +71,51 @@ func TestTenantThatSendsTooMuchIsRefused(t *testing.T) {
 	require.NoError(t, send(3), "an hour later")
 }
 
+// Bodies are JSON and no part of a page: what HTML would escape is as long as it was sent.
 func TestLargestCustomEventFits(t *testing.T) {
 	t.Parallel()
 	w, tenant := newWorld(t, nil), uuid.New()
-	data, err := json.Marshal(map[string]string{"x": string(make([]byte, event.MostData/6-10))}) // each NUL is \u0000
-	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"NUL": strings.Repeat(`\u0000`, (event.MostData-8)/6), "HTML": strings.Repeat("<", event.MostData-8), "separators": strings.Repeat("\u2028", (event.MostData-8)/3),
+	} {
+		sent := event.Sent{ID: name, Type: "custom.a", Data: json.RawMessage(`{"x":"` + text + `"}`)}
+		require.LessOrEqual(t, len(sent.Data), event.MostData)
+		e, fresh, err := w.Send(t.Context(), sender(tenant), sent)
+		require.NoError(t, err)
+		require.True(t, fresh)
+		require.LessOrEqual(t, len(e.Body), event.MostBytes, name)
+		again, fresh, err := w.Send(t.Context(), sender(tenant), sent)
+		require.NoError(t, err, name)
+		require.False(t, fresh)
+		require.Equal(t, e, again)
+	}
+}
+
+// A mask may be longer than the secret that it hides.
+func TestCustomEventThatIsTooLongOnceMaskedIsRefused(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, nil), uuid.New()
+	data := json.RawMessage(`{"passwords":["` + strings.Repeat(`a","`, event.MostData/8) + `a"]}`)
 	require.LessOrEqual(t, len(data), event.MostData)
-	e, _, err := w.Send(t.Context(), sender(tenant), event.Sent{ID: "large", Type: "custom.a", Data: data})
+	_, _, err := w.Send(t.Context(), sender(tenant), event.Sent{ID: "masked", Type: "custom.a", Data: data})
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+	require.Zero(t, w.number("SELECT count(*) FROM events"))
+}
+
+// Nobody is there to refuse what a step of a Map emits.
+func TestLongCustomEventOfTheServiceIsTruncated(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, nil), uuid.New()
+	b := &db.Batch{}
+	event.QueueCustom(b, event.Event{TenantID: tenant, Body: event.NewCustom("custom.a", "long", "map:1", json.RawMessage(`{"x":"`+strings.Repeat("x", 100_000)+`"}`))})
+	require.NoError(t, w.db.Send(t.Context(), tenant, b))
+	e, err := w.Get(t.Context(), tenant, "long")
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(e.Body), event.MostBytes)
+	var body struct {
+		Truncated bool
+		Data      json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(e.Body, &body))
+	require.True(t, body.Truncated)
+	require.JSONEq(t, "{}", string(body.Data))
 }

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -23,7 +24,7 @@ type head struct {
 	SchemaVersion string    `json:"schema_version" about:"The version of the schema." enum:"1"`
 	About
 	Causes    []Cause `json:"causes" about:"What led to the event, the nearest first."`
-	Truncated bool    `json:"truncated,omitempty" about:"True where arguments or a result were left out, because the event would have more than 64 KiB."`
+	Truncated bool    `json:"truncated,omitempty" about:"True where arguments, a result, an output or data were left out, because the event would have more than 64 KiB."`
 }
 
 // large is a body with parts that are left out where they are too large.
@@ -68,13 +69,16 @@ func joined(h head, body Body) []byte {
 }
 
 // encoded returns the JSON of this package's own types. They always encode, except for a part
-// that is no JSON, which is a bug of its producer.
+// that is no JSON, which is a bug of its producer. It escapes no more than JSON requires: an escape
+// of each < would make a body six times as long.
 func encoded(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
 		panic(fmt.Sprintf("event: encode: %v", err))
 	}
-	return raw
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // check is called with every body where it is set. Tests set it, to compare all that they emit
