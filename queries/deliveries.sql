@@ -84,9 +84,10 @@ SELECT a.event_id, a.round, a.attempt, a.started_at, a.latency_ms, a.status_code
         ORDER BY x.round DESC, x.attempt DESC LIMIT @n) a;
 
 -- name: RedeliverOne :one
--- No row where it is under way.
+-- No row where it is under way. One whose attempt is overdue since @overdue has lost its workflow.
 UPDATE webhook_deliveries SET status = 'pending', round = round + 1, attempts = 0, first_at = NULL, next_at = @now::timestamptz, updated_at = @now::timestamptz
- WHERE tenant_id = @tenant_id AND webhook_id = @webhook_id AND event_id = @event_id AND status IN ('delivered', 'failed', 'cancelled') AND round < @most_rounds
+ WHERE tenant_id = @tenant_id AND webhook_id = @webhook_id AND event_id = @event_id AND round < @most_rounds
+   AND (status IN ('delivered', 'failed', 'cancelled') OR status = 'retrying' AND next_at < @overdue::timestamptz)
 RETURNING event_id, type, status, round, attempts, next_at, updated_at;
 
 -- name: RecoverDeliveries :execrows

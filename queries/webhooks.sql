@@ -27,9 +27,9 @@ UPDATE webhooks SET previous_secret = secret, previous_until = @previous_until::
 DELETE FROM webhooks WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: DisableWebhook :execrows
--- Where it is enabled, and no delivery has succeeded since @since.
+-- Where it is enabled, still has the address, and no delivery has succeeded since @since.
 UPDATE webhooks SET enabled = false, disabled_at = @now::timestamptz, disabled_reason = @reason::text, updated_at = @now::timestamptz
- WHERE tenant_id = @tenant_id AND id = @id AND enabled AND (sqlc.narg('since')::timestamptz IS NULL OR succeeded_at IS NULL OR succeeded_at < sqlc.narg('since'));
+ WHERE tenant_id = @tenant_id AND id = @id AND enabled AND url = @url AND (sqlc.narg('since')::timestamptz IS NULL OR succeeded_at IS NULL OR succeeded_at < sqlc.narg('since'));
 
 -- name: NoteWebhookSuccess :exec
 -- At most once a minute each, so that busy webhooks' rows are seldom written.

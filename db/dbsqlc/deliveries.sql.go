@@ -517,7 +517,8 @@ func (q *Queries) RecoverDeliveries(ctx context.Context, db DBTX, arg RecoverDel
 
 const RedeliverOne = `-- name: RedeliverOne :one
 UPDATE webhook_deliveries SET status = 'pending', round = round + 1, attempts = 0, first_at = NULL, next_at = $1::timestamptz, updated_at = $1::timestamptz
- WHERE tenant_id = $2 AND webhook_id = $3 AND event_id = $4 AND status IN ('delivered', 'failed', 'cancelled') AND round < $5
+ WHERE tenant_id = $2 AND webhook_id = $3 AND event_id = $4 AND round < $5
+   AND (status IN ('delivered', 'failed', 'cancelled') OR status = 'retrying' AND next_at < $6::timestamptz)
 RETURNING event_id, type, status, round, attempts, next_at, updated_at
 `
 
@@ -527,6 +528,7 @@ type RedeliverOneParams struct {
 	WebhookID  uuid.UUID
 	EventID    uuid.UUID
 	MostRounds int32
+	Overdue    time.Time
 }
 
 type RedeliverOneRow struct {
@@ -539,7 +541,7 @@ type RedeliverOneRow struct {
 	UpdatedAt time.Time
 }
 
-// No row where it is under way.
+// No row where it is under way. One whose attempt is overdue since @overdue has lost its workflow.
 func (q *Queries) RedeliverOne(ctx context.Context, db DBTX, arg RedeliverOneParams) (RedeliverOneRow, error) {
 	row := db.QueryRow(ctx, RedeliverOne,
 		arg.Now,
@@ -547,6 +549,7 @@ func (q *Queries) RedeliverOne(ctx context.Context, db DBTX, arg RedeliverOnePar
 		arg.WebhookID,
 		arg.EventID,
 		arg.MostRounds,
+		arg.Overdue,
 	)
 	var i RedeliverOneRow
 	err := row.Scan(

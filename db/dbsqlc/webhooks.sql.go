@@ -31,7 +31,7 @@ func (q *Queries) DeleteWebhook(ctx context.Context, db DBTX, arg DeleteWebhookP
 
 const DisableWebhook = `-- name: DisableWebhook :execrows
 UPDATE webhooks SET enabled = false, disabled_at = $1::timestamptz, disabled_reason = $2::text, updated_at = $1::timestamptz
- WHERE tenant_id = $3 AND id = $4 AND enabled AND ($5::timestamptz IS NULL OR succeeded_at IS NULL OR succeeded_at < $5)
+ WHERE tenant_id = $3 AND id = $4 AND enabled AND url = $5 AND ($6::timestamptz IS NULL OR succeeded_at IS NULL OR succeeded_at < $6)
 `
 
 type DisableWebhookParams struct {
@@ -39,16 +39,18 @@ type DisableWebhookParams struct {
 	Reason   string
 	TenantID uuid.UUID
 	ID       uuid.UUID
+	Url      string
 	Since    *time.Time
 }
 
-// Where it is enabled, and no delivery has succeeded since @since.
+// Where it is enabled, still has the address, and no delivery has succeeded since @since.
 func (q *Queries) DisableWebhook(ctx context.Context, db DBTX, arg DisableWebhookParams) (int64, error) {
 	result, err := db.Exec(ctx, DisableWebhook,
 		arg.Now,
 		arg.Reason,
 		arg.TenantID,
 		arg.ID,
+		arg.Url,
 		arg.Since,
 	)
 	if err != nil {

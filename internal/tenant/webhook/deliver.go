@@ -135,7 +135,7 @@ func (s *Service) attempt(ctx context.Context, d delivery, p place) (o outcome, 
 	failpoint.Hit("delivery_answered", d.EventID)
 	o.latency, o.code, o.problem, o.answer = time.Since(began), got.code, got.problem, sealAnswer(key, d.TenantID, d.EventID, got.body)
 	o.verdict = judge(event.Type(d.Type), int(o.number), o.code, s.now())
-	s.paces.learn(p.pace, o.state == flow.DeliveryDelivered, o.latency)
+	s.paces.learn(p.pace, o.state == flow.DeliveryDelivered, o.latency, s.now())
 	if o.disable != "" {
 		if err := s.disable(ctx, d, o.disable); err != nil {
 			s.d.Log.WarnContext(ctx, "a webhook was not disabled", "tenant_id", d.TenantID, "webhook_id", d.WebhookID, "error", err)
@@ -145,9 +145,10 @@ func (s *Service) attempt(ctx context.Context, d delivery, p place) (o outcome, 
 	return o, true
 }
 
-// disable disables the webhook of the delivery for the reason, where it is enabled.
+// disable disables the webhook of the delivery for the reason, where it is enabled and still has the
+// address that failed.
 func (s *Service) disable(ctx context.Context, d delivery, why Reason) error {
-	p := dbsqlc.DisableWebhookParams{TenantID: d.TenantID, ID: d.WebhookID, Now: s.now(), Reason: string(why)}
+	p := dbsqlc.DisableWebhookParams{TenantID: d.TenantID, ID: d.WebhookID, Now: s.now(), Reason: string(why), Url: *d.Url}
 	if why == ReasonFailing && d.FirstAt != nil {
 		// The time of the last success is at most that much too early.
 		since := d.FirstAt.Add(-successEvery)

@@ -25,6 +25,9 @@ const (
 	// recoverMost is how many deliveries one call begins again, recoverBatch of them in a transaction.
 	recoverMost  = 10_000
 	recoverBatch = 1000
+	// lostAfter is how long after its time an attempt is known not to come: an operator has ended the
+	// workflow of the delivery, or Temporal has lost it.
+	lostAfter = time.Hour
 )
 
 // Delivery is one event for one webhook.
@@ -175,7 +178,7 @@ func openAnswer(key *datakey.Key, tenant, eventID uuid.UUID, stored *string) str
 }
 
 // Redeliver begins a delivery that has ended again, with the whole schedule and the same id and
-// bytes. The error is CONFLICT where it is under way or was begun mostRounds times; otherwise as
+// bytes; also one whose next attempt is overdue by more than lostAfter. The error is CONFLICT where it is under way or was begun mostRounds times; otherwise as
 // Delivery.
 func (s *Service) Redeliver(ctx context.Context, who actor.Actor, id uuid.UUID, publicID string) (Delivery, error) {
 	d, err := s.Delivery(ctx, who.TenantID, id, publicID)
@@ -184,7 +187,7 @@ func (s *Service) Redeliver(ctx context.Context, who actor.Actor, id uuid.UUID, 
 	}
 	b := &db.Batch{}
 	row := db.Queue(b, s.q.RedeliverOne, dbsqlc.RedeliverOneParams{
-		TenantID: who.TenantID, WebhookID: id, EventID: d.EventID, Now: s.now(), MostRounds: mostRounds,
+		TenantID: who.TenantID, WebhookID: id, EventID: d.EventID, Now: s.now(), MostRounds: mostRounds, Overdue: s.now().Add(-lostAfter),
 	})
 	audit.Queue(b, changed(who, audit.DeliveriesRecovered, id).With(map[string]any{"event_id": event.PublicID(d.EventID)}))
 	err = s.d.DB.Send(ctx, who.TenantID, b)

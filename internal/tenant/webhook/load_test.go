@@ -76,13 +76,13 @@ func TestPaceOfAWebhook(t *testing.T) {
 	}
 	require.Equal(t, paceFirst, takeAll())
 	for range 100 {
-		o.paces.learn(mine[0].pace, true, time.Millisecond)
+		o.paces.learn(mine[0].pace, true, time.Millisecond, o.now())
 	}
 	require.Equal(t, placesPerWebhook-paceFirst, takeAll())
-	o.paces.learn(mine[0].pace, true, 2*slowAnswer)
+	o.paces.learn(mine[0].pace, true, 2*slowAnswer, o.now())
 	leaveAll()
 	require.Equal(t, paceSlow, takeAll(), "one that answers slowly")
-	o.paces.learn(mine[0].pace, false, time.Millisecond)
+	o.paces.learn(mine[0].pace, false, time.Millisecond, o.now())
 	leaveAll()
 	require.Equal(t, 1, takeAll())
 	leaveAll()

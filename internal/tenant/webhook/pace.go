@@ -40,9 +40,30 @@ func limits() share.Limits {
 // Attempts of workflows come before first attempts: until owed, the places are theirs. Otherwise a
 // webhook that hangs, and is told of more and more, would never get to the last attempt of a
 // delivery, and so would never be disabled.
+//
+// Each first attempt that fails costs a workflow, for all its tenant's other receivers and for other
+// tenants too. So first attempts at a webhook that keeps failing wait until its debt is paid: a
+// success now and then does not let it have as many workflows as there are events.
 type pace struct {
 	allowed, underWay int
 	owed              time.Time
+	// debt grows by one with each failure. It is that of the time at.
+	debt float64
+	at   time.Time
+}
+
+// A webhook has as many failures as debtMost in a row before its first attempts wait. Of a debt
+// debtPaid is paid in each second, and debtEased with each success: one that fails less than once in
+// three times never waits.
+const (
+	debtMost  = 100
+	debtPaid  = 0.2
+	debtEased = 0.5
+)
+
+// owes returns the debt now.
+func (p *pace) owes(now time.Time) float64 {
+	return max(0, p.debt-debtPaid*max(0, now.Sub(p.at).Seconds()))
 }
 
 // owedFor is longer than the pause after which the workflow that found no place asks again.
@@ -70,7 +91,7 @@ func newPaces() *paces {
 }
 
 // begin counts an attempt. It returns nil where the webhook has as many under way as it may, and for
-// a first attempt also where a later one waits for the place.
+// a first attempt also where a later one waits for the place, or too many have failed.
 func (p *paces) begin(webhook uuid.UUID, which turn, now time.Time) *pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +101,7 @@ func (p *paces) begin(webhook uuid.UUID, which turn, now time.Time) *pace {
 		p.of.Add(webhook, of)
 	}
 	switch {
-	case which == firstAttempt && now.Before(of.owed):
+	case which == firstAttempt && (now.Before(of.owed) || of.owes(now) > debtMost):
 		return nil
 	case of.underWay >= of.allowed && which == laterAttempt:
 		of.owed = now.Add(owedFor)
@@ -100,9 +121,14 @@ func (p *paces) end(of *pace) {
 }
 
 // learn changes the pace by the outcome of an attempt, and how long it took.
-func (p *paces) learn(of *pace, succeeded bool, took time.Duration) {
+func (p *paces) learn(of *pace, succeeded bool, took time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	owed := of.owes(now)
+	of.at = now
+	if of.debt = owed + 1; succeeded {
+		of.debt = max(0, owed-debtEased)
+	}
 	switch {
 	case !succeeded:
 		of.allowed = 1
