@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/customer"
@@ -99,7 +100,7 @@ func (x *customerExport) write(ctx context.Context) error {
 		name  string
 		write func(ctx context.Context, put func(any) error) error
 	}{
-		{"executions", x.executions}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
+		{"executions", x.executions}, {"map_executions", x.mapExecutions}, {"map_steps", x.mapSteps}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
 	} {
 		if part.name == "executions" {
 			if err := x.head(identifiers); err != nil {
@@ -198,6 +199,66 @@ func (x *customerExport) execution(ctx context.Context, who actor.Actor, id stri
 		return err
 	}
 	return put(x.s.detail(ctx, r))
+}
+
+// ofMaps calls visit with each execution of a Map that was triggered for the customer.
+func (x *customerExport) ofMaps(ctx context.Context, visit func(mapruns.Execution) error) error {
+	f := mapruns.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
+	for {
+		page, more, err := x.s.deps.Executions.List(ctx, actor.SystemOf(x.tenant), f)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := visit(e); err != nil {
+				return err
+			}
+			f.Before = &e.ID
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// mapExecutions are the executions of Maps, as GET /v1/executions/{id} shows them but for their
+// steps.
+func (x *customerExport) mapExecutions(ctx context.Context, put func(any) error) error {
+	return x.ofMaps(ctx, func(listed mapruns.Execution) error {
+		e, err := x.s.deps.Executions.Get(ctx, actor.SystemOf(x.tenant), listed.ExecutionID)
+		if err != nil {
+			return err
+		}
+		v := x.s.viewMapExecution(e)
+		v.Output = maskedText(e.Output)
+		return put(v)
+	})
+}
+
+// exportedStep is a step of an execution of a Map. Its own execution_id is that of its call.
+type exportedStep struct {
+	MapExecutionID string  `json:"map_execution_id"`
+	Step           mapStep `json:"step"`
+}
+
+// mapSteps are the steps of these executions.
+func (x *customerExport) mapSteps(ctx context.Context, put func(any) error) error {
+	return x.ofMaps(ctx, func(e mapruns.Execution) error {
+		for after, more := int32(0), true; more; {
+			var steps []mapruns.Step
+			var err error
+			if steps, more, err = x.s.deps.Executions.Steps(ctx, e, after, exportPage); err != nil {
+				return err
+			}
+			for _, step := range steps {
+				if err := put(exportedStep{e.ExecutionID, viewMapStep(step)}); err != nil {
+					return err
+				}
+				after = step.Seq
+			}
+		}
+		return nil
+	})
 }
 
 func (x *customerExport) approvals(ctx context.Context, put func(any) error) error {

@@ -12,7 +12,6 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -151,10 +150,21 @@ func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 }
 
 func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if kind, given := c.Query("kind"); given && kind == kindMap {
+	var v wire.Validation
+	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap), []string{"map_id", "parent_execution_id"}
+	if kind == kindMap {
+		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id"}
+	}
+	for _, name := range others {
+		if _, given := c.Query(name); given {
+			v.Add("query."+name, "kind", name+" narrows executions of another kind.") // ignored, it would return more than the caller asked for
+		}
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	if kind == kindMap {
 		return s.listMapExecutions(ctx, c)
-	} else if given && kind != kindAction {
-		return wire.Reply{}, fault.Invalid("query.kind", "enum", "kind is action or map.")
 	}
 	f, err := executionFilter(c)
 	if err != nil {

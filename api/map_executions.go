@@ -197,6 +197,13 @@ func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	}
 }
 
+func viewMapStep(step mapruns.Step) mapStep {
+	return mapStep{
+		ID: step.ID, Path: step.Path, Type: step.Type, Status: step.Status, Attempts: step.Attempts, Input: step.Input, Output: step.Output,
+		Error: step.Error, ExecutionID: textOrNull(step.RunID), BeganAt: step.BeganAt.UTC(), EndedAt: utc(step.EndedAt),
+	}
+}
+
 // stepsShown is how many steps an execution shows. The others are listed apart.
 const stepsShown = 200
 
@@ -209,10 +216,7 @@ func (s *Server) answerMapExecution(ctx context.Context, e mapruns.Execution) (w
 	v.Output, v.MoreSteps = maskedText(e.Output), more
 	v.Steps = make([]mapStep, len(steps))
 	for i, step := range steps {
-		v.Steps[i] = mapStep{
-			ID: step.ID, Path: step.Path, Type: step.Type, Status: step.Status, Attempts: step.Attempts, Input: step.Input, Output: step.Output,
-			Error: step.Error, ExecutionID: textOrNull(step.RunID), BeganAt: step.BeganAt.UTC(), EndedAt: utc(step.EndedAt),
-		}
+		v.Steps[i] = viewMapStep(step)
 	}
 	rep := wire.OK(v)
 	if e.FinishedAt == nil {
@@ -263,7 +267,7 @@ func (s *Server) listMapExecutions(ctx context.Context, c *wire.Call) (wire.Repl
 	var v wire.Validation
 	f.Status = string(wire.QueryOneOf(&v, c, "status", stepmachine.StatusRunning, stepmachine.StatusWaiting, stepmachine.StatusPending, stepmachine.StatusPaused,
 		stepmachine.StatusEscalated, stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled))
-	f.SessionID, f.ParentID = v.QueryText(c, "session_id"), v.QueryText(c, "parent_execution_id")
+	f.SessionID, f.ParentID, f.CustomerID = v.QueryText(c, "session_id"), v.QueryText(c, "parent_execution_id"), v.QueryText(c, "customer_id")
 	f.MapID, f.KeyID = v.QueryID(c, "map_id"), v.QueryID(c, "api_key_id")
 	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {

@@ -6,6 +6,14 @@ SELECT c.outcome::text AS outcome, c.execution::uuid AS execution
 -- name: GetMapExecution :one
 SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
 
+-- name: AwaitedMap :one
+-- What those who wait for the end look at again and again.
+SELECT (finished_at IS NOT NULL)::boolean AS ended FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MapNews :one
+-- What a workflow looks at again and again.
+SELECT attempt, wants_cancel, wants_pause, finished_at FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+
 -- name: MapExecutionByName :one
 SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND execution_id = @execution_id;
 
@@ -82,12 +90,16 @@ SELECT tenant_id, id, updated_at FROM map_executions
  ORDER BY updated_at, id LIMIT @most;
 
 -- name: ListMapExecutions :many
-SELECT * FROM map_executions
+-- Without their texts: a page of those could be hundreds of megabytes.
+SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
+       workflow_id, status, waiting_for, actions, governance, updated_at, finished_at, erased_at
+  FROM map_executions
  WHERE tenant_id = @tenant_id
    AND (sqlc.narg('map_id')::uuid IS NULL OR map_id = sqlc.narg('map_id'))
    AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
    AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
    AND (sqlc.narg('parent_id')::text IS NULL OR parent_id = sqlc.narg('parent_id'))
+   AND (sqlc.narg('customer')::text IS NULL OR customer = ANY (customer_names(@tenant_id, sqlc.narg('customer'))::text[]))
    AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
    AND (sqlc.narg('dry_run')::boolean IS NULL OR dry_run = sqlc.narg('dry_run'))
    AND (sqlc.narg('low')::uuid IS NULL OR id >= sqlc.narg('low'))

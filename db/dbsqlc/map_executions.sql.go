@@ -12,6 +12,23 @@ import (
 	"github.com/google/uuid"
 )
 
+const AwaitedMap = `-- name: AwaitedMap :one
+SELECT (finished_at IS NOT NULL)::boolean AS ended FROM map_executions WHERE tenant_id = $1 AND id = $2
+`
+
+type AwaitedMapParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// What those who wait for the end look at again and again.
+func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams) (bool, error) {
+	row := db.QueryRow(ctx, AwaitedMap, arg.TenantID, arg.ID)
+	var ended bool
+	err := row.Scan(&ended)
+	return ended, err
+}
+
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
@@ -355,18 +372,21 @@ func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpen
 }
 
 const ListMapExecutions = `-- name: ListMapExecutions :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions
+SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
+       workflow_id, status, waiting_for, actions, governance, updated_at, finished_at, erased_at
+  FROM map_executions
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR map_id = $2)
    AND ($3::uuid IS NULL OR key_id = $3)
    AND ($4::text IS NULL OR session_id = $4)
    AND ($5::text IS NULL OR parent_id = $5)
-   AND ($6::text IS NULL OR status = $6)
-   AND ($7::boolean IS NULL OR dry_run = $7)
-   AND ($8::uuid IS NULL OR id >= $8)
-   AND ($9::uuid IS NULL OR id < $9)
+   AND ($6::text IS NULL OR customer = ANY (customer_names($1, $6)::text[]))
+   AND ($7::text IS NULL OR status = $7)
+   AND ($8::boolean IS NULL OR dry_run = $8)
+   AND ($9::uuid IS NULL OR id >= $9)
    AND ($10::uuid IS NULL OR id < $10)
- ORDER BY id DESC LIMIT $11
+   AND ($11::uuid IS NULL OR id < $11)
+ ORDER BY id DESC LIMIT $12
 `
 
 type ListMapExecutionsParams struct {
@@ -375,6 +395,7 @@ type ListMapExecutionsParams struct {
 	KeyID     *uuid.UUID
 	SessionID *string
 	ParentID  *string
+	Customer  *string
 	Status    *string
 	DryRun    *bool
 	Low       *uuid.UUID
@@ -383,13 +404,40 @@ type ListMapExecutionsParams struct {
 	Most      int32
 }
 
-func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExecutionsParams) ([]MapExecution, error) {
+type ListMapExecutionsRow struct {
+	ID          uuid.UUID
+	ExecutionID string
+	MapID       uuid.UUID
+	Version     int32
+	MapType     string
+	DryRun      bool
+	Attempt     int32
+	Metadata    []byte
+	SessionID   *string
+	Customer    *string
+	KeyID       *uuid.UUID
+	UserID      *uuid.UUID
+	ParentID    *string
+	RequestID   string
+	WorkflowID  string
+	Status      string
+	WaitingFor  []byte
+	Actions     int32
+	Governance  string
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
+	ErasedAt    *time.Time
+}
+
+// Without their texts: a page of those could be hundreds of megabytes.
+func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExecutionsParams) ([]ListMapExecutionsRow, error) {
 	rows, err := db.Query(ctx, ListMapExecutions,
 		arg.TenantID,
 		arg.MapID,
 		arg.KeyID,
 		arg.SessionID,
 		arg.ParentID,
+		arg.Customer,
 		arg.Status,
 		arg.DryRun,
 		arg.Low,
@@ -401,50 +449,32 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 		return nil, err
 	}
 	defer rows.Close()
-	items := []MapExecution{}
+	items := []ListMapExecutionsRow{}
 	for rows.Next() {
-		var i MapExecution
+		var i ListMapExecutionsRow
 		if err := rows.Scan(
 			&i.ID,
-			&i.TenantID,
 			&i.ExecutionID,
 			&i.MapID,
 			&i.Version,
-			&i.Machine,
 			&i.MapType,
 			&i.DryRun,
 			&i.Attempt,
-			&i.Fingerprint,
-			&i.Payload,
 			&i.Metadata,
 			&i.SessionID,
 			&i.Customer,
-			&i.Origin,
 			&i.KeyID,
 			&i.UserID,
 			&i.ParentID,
-			&i.Step,
-			&i.Depth,
 			&i.RequestID,
-			&i.SourceAddr,
 			&i.WorkflowID,
 			&i.Status,
 			&i.WaitingFor,
-			&i.WantsCancel,
-			&i.WantsPause,
 			&i.Actions,
-			&i.Asked,
 			&i.Governance,
-			&i.Output,
-			&i.Error,
-			&i.State,
-			&i.Records,
-			&i.BegunAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
-			&i.Again,
-			&i.FreedKeys,
 		); err != nil {
 			return nil, err
 		}
@@ -564,6 +594,35 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.ErasedAt,
 		&i.Again,
 		&i.FreedKeys,
+	)
+	return i, err
+}
+
+const MapNews = `-- name: MapNews :one
+SELECT attempt, wants_cancel, wants_pause, finished_at FROM map_executions WHERE tenant_id = $1 AND id = $2
+`
+
+type MapNewsParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+type MapNewsRow struct {
+	Attempt     int32
+	WantsCancel bool
+	WantsPause  bool
+	FinishedAt  *time.Time
+}
+
+// What a workflow looks at again and again.
+func (q *Queries) MapNews(ctx context.Context, db DBTX, arg MapNewsParams) (MapNewsRow, error) {
+	row := db.QueryRow(ctx, MapNews, arg.TenantID, arg.ID)
+	var i MapNewsRow
+	err := row.Scan(
+		&i.Attempt,
+		&i.WantsCancel,
+		&i.WantsPause,
+		&i.FinishedAt,
 	)
 	return i, err
 }

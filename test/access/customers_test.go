@@ -88,6 +88,12 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 		})
 		require.NotEqual(t, http.StatusInternalServerError, ran.Status, "%s", ran.Body)
 	}
+	var mapped struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{"schema_version": "1", "name": "orders", "steps": []any{
+		map[string]any{"id": "order", "type": "verb", "verb": own.provider + ":create_order", "args": map[string]any{"customer_id": "cus_1001", "amount": 1, "currency": "eur"}},
+	}}).Data(t, &mapped)
+	triggered := own.User.Do(http.MethodPost, "/v1/maps/"+mapped.ID+"/trigger", map[string]any{"customer_id": made.ID, "payload": map[string]string{"note": canary}}, "Prefer: wait=60")
+	require.Equal(t, http.StatusOK, triggered.Status, "%s", triggered.Body)
 	held := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":create_ticket", "args": map[string]any{"customer_id": canary, "subject": canary, "body": canary}, "execution_id": "held-of-the-person",
 		"metadata": map[string]string{"customer_id": canary},
@@ -105,6 +111,13 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 			Args        map[string]any
 			ErasedAt    *string `json:"erased_at"`
 		}
+		MapExecutions []struct {
+			ExecutionID string `json:"execution_id"`
+		} `json:"map_executions"`
+		MapSteps []struct {
+			MapExecutionID string `json:"map_execution_id"`
+			Step           struct{ ID string }
+		} `json:"map_steps"`
 		Approvals, Credentials, Grants []map[string]any
 		Events                         []struct {
 			Event      map[string]any
@@ -118,7 +131,11 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	require.True(t, export.Complete)
 	require.Equal(t, made.ID, export.Customer.ID)
 	require.Len(t, export.Identifiers, 3) // both ids and the address
-	require.Len(t, export.Executions, 3)
+	require.Len(t, export.Executions, 4) // the call of a step is one
+	require.Len(t, export.MapExecutions, 1)
+	require.Len(t, export.MapSteps, 1)
+	require.Equal(t, export.MapExecutions[0].ExecutionID, export.MapSteps[0].MapExecutionID)
+	require.Equal(t, "order", export.MapSteps[0].Step.ID)
 	require.Equal(t, "held-of-the-person", export.Executions[0].ExecutionID)
 	require.Equal(t, canary, export.Executions[0].Args["subject"])
 	require.Len(t, export.Approvals, 1)
@@ -132,7 +149,7 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	gone := own.User.Do(http.MethodDelete, "/v1/customers/"+canary, nil)
 	require.Equal(t, http.StatusOK, gone.Status, "%s", gone.Body)
 	report := own.awaitErasure(t, made.ID)
-	require.Contains(t, string(report.Body), `{"kind":"executions","count":3}`)
+	require.Contains(t, string(report.Body), `{"kind":"executions","count":4}`)
 	require.Contains(t, string(report.Body), `{"kind":"credentials","count":1}`)
 	require.Contains(t, string(report.Body), `{"kind":"grants","count":1}`)
 	conn := w.admin(t)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,23 @@ func mapExecutionOf(t *testing.T, a rig.Answer, status int) mapExecution {
 	return e
 }
 
+// executionsOf returns the executions of the audit records with the action, once there are n.
+func executionsOf(t *testing.T, tenant *rig.Tenant, action string, n int) []string {
+	t.Helper()
+	var records []struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	require.Eventually(t, func() bool {
+		tenant.User.Do(http.MethodGet, "/v1/audit?action="+action, nil).Data(t, &records)
+		return len(records) >= n
+	}, 30*time.Second, 20*time.Millisecond)
+	var ids []string
+	for _, r := range records {
+		ids = append(ids, r.ExecutionID)
+	}
+	return ids
+}
+
 func TestMapRunsOnceForOneSession(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
@@ -74,6 +92,8 @@ func TestMapRunsOnceForOneSession(t *testing.T) {
 		for _, id := range list {
 			require.Len(t, g.of(id), 1)
 		}
+		require.Equal(t, []string{first.ExecutionID}, executionsOf(t, tenant, "map.triggered", 1))
+		require.Equal(t, []string{first.ExecutionID}, executionsOf(t, tenant, "map.repeated", 1))
 
 		e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+first.ExecutionID, nil), http.StatusOK)
 		require.Equal(t, "completed", e.Status)

@@ -72,6 +72,13 @@ func (c *Cache[K, V]) Add(key K, value V, size int, replaces func(old V) bool) {
 	}
 }
 
+// Remove lets go of a key.
+func (c *Cache[K, V]) Remove(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept.Remove(key)
+}
+
 // Bytes returns what the cache takes.
 func (c *Cache[K, V]) Bytes() int {
 	c.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/audit"
 )
@@ -47,12 +48,14 @@ type Filter struct {
 	KeyID     *uuid.UUID
 	SessionID string
 	ParentID  string
-	Status    string
-	DryRun    *bool
-	Since     *time.Time
-	Until     *time.Time
-	Before    *uuid.UUID
-	Limit     int
+	// CustomerID is any of the texts that name the customer.
+	CustomerID string
+	Status     string
+	DryRun     *bool
+	Since      *time.Time
+	Until      *time.Time
+	Before     *uuid.UUID
+	Limit      int
 }
 
 // List returns the newest executions first, without their texts, and whether there are more.
@@ -65,7 +68,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 	}
 	p := dbsqlc.ListMapExecutionsParams{
 		TenantID: who.TenantID, MapID: f.MapID, KeyID: f.KeyID, SessionID: db.Optional(f.SessionID), ParentID: db.Optional(f.ParentID),
-		Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1),
+		Customer: db.Optional(f.CustomerID), Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
 	rows, err := s.q.ListMapExecutions(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
@@ -74,7 +77,13 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 	}
 	rows, more = db.Page(rows, f.Limit)
 	for _, row := range rows {
-		page = append(page, head(row))
+		page = append(page, Execution{
+			ID: row.ID, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: mapdef.MapType(row.MapType),
+			DryRun: row.DryRun, Attempt: row.Attempt, Metadata: row.Metadata, SessionID: db.Text(row.SessionID), Customer: db.Text(row.Customer),
+			KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), RequestID: row.RequestID, WorkflowID: row.WorkflowID,
+			Status: stepmachine.Status(row.Status), WaitingFor: row.WaitingFor, Actions: row.Actions, Governance: row.Governance,
+			UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt, ErasedAt: row.ErasedAt,
+		})
 	}
 	return page, more, nil
 }
@@ -230,7 +239,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 	for _, row := range rows {
 		e, err := s.read(ctx, row.TenantID, row.ID)
 		if err != nil {
-			return err
+			// One that does not open keeps no other one from its start.
+			s.d.Log.WarnContext(ctx, "execution not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
+			continue
 		}
 		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
 			continue

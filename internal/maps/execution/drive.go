@@ -29,7 +29,7 @@ func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 		return Execution{}, fmt.Errorf("execution: get: %w", err)
 	}
 	e := head(row)
-	s.heads.Add(e.ID, e)
+	s.heads.Add(e)
 	return e, nil
 }
 
@@ -50,7 +50,7 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 			return begun, fmt.Errorf("execution: begin: %w", err)
 		}
 		e = head(row)
-		s.heads.Add(e.ID, e)
+		s.heads.Add(e)
 	}
 	failpoint.Hit("map_begin", e.ID)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)

@@ -13,16 +13,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
 	"agentruntime/internal/record/quota"
 )
@@ -90,6 +91,7 @@ type Deps struct {
 	Engine      Engine
 	Keys        Keys
 	Notices     *ended.Notices
+	Journal     *audit.Journal
 	// Sandbox evaluates what may take much time or memory.
 	Sandbox Sandbox
 	Log     *slog.Logger
@@ -104,17 +106,40 @@ type Service struct {
 	q   *dbsqlc.Queries
 	hub *ended.Hub[Execution]
 	// heads are what never changes of executions that were looked at lately.
-	heads *lru.Cache[uuid.UUID, Execution]
+	heads *heads
 	swept sweptTo
 }
 
-// headsMost is more than the number of executions that a worker has under way at a time.
-const headsMost = 4096
+// heads keeps executions without their outputs. A payload has up to 1 MiB, so their bytes are
+// bounded, and not their number.
+type heads struct {
+	*bytelru.Cache[uuid.UUID, Execution]
+}
+
+// headsMost is how many bytes of heads a process keeps. One that it forgets is read again.
+const headsMost = 32 << 20
+
+func newHeads() (*heads, error) {
+	kept, err := bytelru.New[uuid.UUID, Execution](headsMost)
+	if err != nil {
+		return nil, fmt.Errorf("execution: %w", err)
+	}
+	return &heads{kept}, nil
+}
+
+// headSize is what an execution takes besides its texts.
+const headSize = 1 << 10
+
+// Add keeps the head of an execution.
+func (h *heads) Add(e Execution) {
+	e.Output = nil
+	h.Cache.Add(e.ID, e, headSize+len(e.payload)+len(e.Metadata)+len(e.WaitingFor), nil)
+}
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Sandbox == nil || d.Log == nil {
-		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, notices, sandbox and log are required")
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Journal == nil || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, notices, journal, sandbox and log are required")
 	}
 	if cfg.DefaultWait == 0 {
 		cfg.DefaultWait = 30 * time.Second
@@ -129,11 +154,11 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.PollEvery = 2 * time.Second
 	}
 	d.Now = db.Clock(d.Now)
-	heads, err := lru.New[uuid.UUID, Execution](headsMost)
+	kept, err := newHeads()
 	if err != nil {
-		return nil, fmt.Errorf("execution: %w", err)
+		return nil, err
 	}
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: heads}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

@@ -198,6 +198,11 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		if e, err = s.read(ctx, who.TenantID, claimed.Execution); err != nil {
 			return Execution{}, false, err
 		}
+		if req.Parent == nil { // otherwise a step is repeated, and no call
+			if err := s.noteRepeat(ctx, who, e); err != nil {
+				return Execution{}, false, err
+			}
+		}
 		return e, false, refusal(claimed.Outcome, e, params.Fingerprint, req)
 	}
 	e = Execution{
@@ -210,16 +215,31 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	return e, true, nil
 }
 
-// claimOnce is one try of a claim, with its audit record and the quota of open executions.
+// claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
+// open executions.
 func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim) (dbsqlc.ClaimMapRow, error) {
-	b := &db.Batch{}
-	claimed := db.Queue(b, s.q.ClaimMap, p)
-	s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
-	audit.Queue(b, audit.Change(who, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{
-		"execution_id": row.ExecutionID, "version": row.Version, "dry_run": row.DryRun,
-	}))
-	err := s.d.DB.Send(ctx, who.TenantID, b)
+	first := &db.Batch{}
+	claimed := db.Queue(first, s.q.ClaimMap, p)
+	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
+		b := &db.Batch{}
+		if claimed.Value.Outcome != claimFresh {
+			return b, nil // it may have got another name
+		}
+		s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
+		rec := audit.Change(who, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
+		rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
+		audit.Queue(b, rec)
+		return b, nil
+	})
 	return claimed.Value, err
+}
+
+// noteRepeat records that a trigger is answered from the execution of an earlier one. The error is
+// that of audit.Journal.Add.
+func (s *Service) noteRepeat(ctx context.Context, who actor.Actor, e Execution) error {
+	rec := audit.Change(who, audit.MapRepeated, audit.SubjectMap, e.MapID.String())
+	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(e.Status)
+	return s.d.Journal.Add(ctx, audit.Note{By: who, About: e.ID.String(), Record: rec})
 }
 
 // refusal returns why an earlier execution does not answer the trigger; nil where it does.
@@ -252,8 +272,17 @@ func (s *Service) start(ctx context.Context, e Execution) error {
 		Kind: flow.KindMap, Tenant: e.TenantID, Execution: e.ExecutionID, Subject: e.MapID.String(),
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
 	}
-	s.heads.Add(e.ID, e)
+	s.heads.Add(e)
 	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref()}, e.WorkflowID, listing)
+}
+
+// hasEnded looks whether the execution has ended. It reads none of the texts, which are long.
+func (s *Service) hasEnded(ctx context.Context, e Execution) (bool, error) {
+	ended, err := s.q.AwaitedMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.AwaitedMapParams{TenantID: e.TenantID, ID: e.ID})
+	if err != nil {
+		return false, fmt.Errorf("execution: await: %w", err)
+	}
+	return ended, nil
 }
 
 // Await waits for the end of an execution, at most until the given time, and returns it as it is
@@ -283,13 +312,14 @@ func (s *Service) await(ctx context.Context, e Execution, ends <-chan Execution,
 		case <-ctx.Done():
 			return e, context.Cause(ctx)
 		}
-		now, err := s.read(ctx, e.TenantID, e.ID)
-		switch {
-		case err == nil && (now.Ended() || last):
-			return now, nil
-		case err == nil:
-			e = now
-		case last || !fault.HasCode(err, fault.CodeServiceUnavailable):
+		ended, err := s.hasEnded(ctx, e)
+		if err == nil && (ended || last) {
+			e, err = s.read(ctx, e.TenantID, e.ID)
+			if err == nil && (last || e.Ended()) {
+				return e, nil
+			}
+		}
+		if err != nil && (last || !fault.HasCode(err, fault.CodeServiceUnavailable)) {
 			return e, err
 		}
 	}

@@ -188,7 +188,7 @@ func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, er
 			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
 		})
 	}
-	row := db.QueueOptional(b, s.q.GetMapExecution, dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
+	row := db.QueueOptional(b, s.q.MapNews, dbsqlc.MapNewsParams{TenantID: e.TenantID, ID: e.ID})
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
 	}
@@ -212,14 +212,14 @@ func governanceOf(status stepmachine.Status) string {
 
 // Look returns what others want of the execution.
 func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
-	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(in.TenantID), dbsqlc.GetMapExecutionParams{TenantID: in.TenantID, ID: in.ID})
+	row, err := s.q.MapNews(ctx, s.d.DB.Tenant(in.TenantID), dbsqlc.MapNewsParams{TenantID: in.TenantID, ID: in.ID})
 	if err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
 	}
 	return news(&row, in.Attempt), nil
 }
 
-func news(row *dbsqlc.MapExecution, attempt int32) flow.MapNews {
+func news(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {
 	if row == nil || row.Attempt != attempt || row.FinishedAt != nil {
 		return flow.MapNews{Private: flow.IsPrivate(), Over: true}
 	}

@@ -65,6 +65,7 @@ const (
 	MapPublished    Action = "map.published"
 	MapDeleted      Action = "map.deleted"
 	MapTriggered    Action = "map.triggered"
+	MapRepeated     Action = "map.repeated"
 	MapEnded        Action = "map.ended"
 	MapCancelled    Action = "map.cancelled"
 	MapPaused       Action = "map.paused"
@@ -202,7 +203,8 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapCreated, SubjectMap, "A Map was created with its first version. The details have its name.", ""},
 		{MapVersionAdded, SubjectMap, "A Map got another version. The details have its number and name.", ""},
 		{MapPublished, SubjectMap, "A version of a Map was published: triggers run it from then on. The details have its number.", ""},
-		{MapTriggered, SubjectMap, "A Map was triggered. The details have the execution, and the version that it runs.", ""},
+		{MapTriggered, SubjectMap, "A Map was triggered. The details have the version that runs.", ""},
+		{MapRepeated, SubjectMap, "A trigger with a name that has an execution was answered from that execution.", ""},
 		{MapEnded, SubjectMap, "An execution of a Map ended. The details have the execution and its status.", ""},
 		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
 		{MapPaused, SubjectMap, "An execution of a Map was paused: no further step begins.", ""},

@@ -69,7 +69,11 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	metadata, err := json.Marshal(map[string]string{"map_id": e.MapID.String(), "step": path})
+	about := map[string]string{"map_id": e.MapID.String(), "step": path}
+	if e.Customer != "" {
+		about["customer_id"] = e.Customer // policies judge by it, and an erasure finds the run by it
+	}
+	metadata, err := json.Marshal(about)
 	if err != nil {
 		return flow.MapCallEnd{}, fmt.Errorf("stepping: %w", err)
 	}
