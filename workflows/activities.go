@@ -94,7 +94,7 @@ func stopCallOfMap(ctx workflow.Context, in flow.MapCallRef) (flow.MapCallEnd, e
 }
 
 func evaluateInMap(ctx workflow.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
-	return persist(ctx, flow.EvaluateInMap, in)
+	return persistWith(ctx, flow.EvaluateInMap, evaluateOptions(), in)
 }
 
 func writeMap(ctx workflow.Context, in flow.MapWrites) (flow.MapNews, error) {
@@ -112,8 +112,12 @@ func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) 
 // persist repeats a step of a Map that fails by a fault of ours, until it succeeds or the workflow
 // ends. Between the tries it waits by a timer and keeps no place of the worker.
 func persist[I, O any](ctx workflow.Context, do flow.Activity[I, O], in I) (O, error) {
+	return persistWith(ctx, do, faultOptions(), in)
+}
+
+func persistWith[I, O any](ctx workflow.Context, do flow.Activity[I, O], opts workflow.LocalActivityOptions, in I) (O, error) {
 	for tries, wait := 1, faultPause; ; tries, wait = tries+1, min(2*wait, faultPauseMost) {
-		out, err := callLocal(ctx, do, faultOptions(), in)
+		out, err := callLocal(ctx, do, opts, in)
 		if err == nil || temporal.IsCanceledError(err) {
 			return out, err
 		}

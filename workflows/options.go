@@ -45,6 +45,15 @@ func faultOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{StartToCloseTimeout: 10 * time.Second, ScheduleToCloseTimeout: 30 * time.Second, RetryPolicy: retry}
 }
 
+// evaluateOptions are for the evaluation of an expression. It may wait for its turn and for a child
+// process, and then take its own time. An end before that would be a fault, after which it is made
+// again: on a busy machine, an expression that passes its bounds would be evaluated again and again.
+func evaluateOptions() workflow.LocalActivityOptions {
+	opts := faultOptions()
+	opts.StartToCloseTimeout, opts.ScheduleToCloseTimeout = 70*time.Second, 150*time.Second
+	return opts
+}
+
 // attemptOptions are for the attempts of a delivery. The errors of the activity say when the next
 // one follows; the policy counts where a worker dies or the database is away. The row bounds the
 // attempts, so the policy does not.

@@ -31,6 +31,9 @@ const (
 	patience = 5
 )
 
+// Longest is how long Run takes at most: it waits for its turn, starts a child, and has it evaluate.
+const Longest = waitForTurn + startLimit + patience*Time
+
 // Config has the values of a Pool.
 type Config struct {
 	// Command runs a child: a program and its arguments; empty for this program with
