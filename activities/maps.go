@@ -18,6 +18,9 @@ type MapSteps interface {
 	Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error)
 	Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error)
 	Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error)
+	StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error)
+	LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
+	StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
 }
 
 // Maps contains the activities of an execution of a Map.
@@ -70,6 +73,24 @@ func (m *Maps) WriteMap(ctx context.Context, in flow.MapWrites) (flow.MapNews, e
 // LookAtMap reads what people and others want of an execution.
 func (m *Maps) LookAtMap(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
 	out, err := m.steps.Look(ctx, in)
+	return out, applicationError(err)
+}
+
+// StartMapOfMap starts another Map for a step.
+func (m *Maps) StartMapOfMap(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
+	out, err := m.steps.StartOther(ctx, in)
+	return out, applicationError(err)
+}
+
+// LookAtMapOfMap reads how far the execution is that a step has started.
+func (m *Maps) LookAtMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	out, err := m.steps.LookAtOther(ctx, in)
+	return out, applicationError(err)
+}
+
+// StopMapOfMap cancels the execution that a step has started.
+func (m *Maps) StopMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	out, err := m.steps.StopOther(ctx, in)
 	return out, applicationError(err)
 }
 

@@ -30,6 +30,8 @@ type Executions interface {
 	Pause(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
 	Resume(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
 	Retry(ctx context.Context, who actor.Actor, e mapruns.Execution, r mapruns.Retry) (mapruns.Execution, error)
+	// Signal sends a signal. It refuses with CONFLICT where the execution takes none.
+	Signal(ctx context.Context, who actor.Actor, e mapruns.Execution, signal mapruns.Signal) (mapruns.Execution, error)
 }
 
 // triggerBody is the body of a trigger. Unknown members are refused.

@@ -80,6 +80,7 @@ func (s *Server) actionRoutes() []route {
 		{http.MethodPost, "/v1/executions/{id}/pause", takesUser, deciders(), 0, s.controlMap(Executions.Pause), ""},
 		{http.MethodPost, "/v1/executions/{id}/resume", takesUser, deciders(), 0, s.controlMap(Executions.Resume), ""},
 		{http.MethodPost, "/v1/executions/{id}/retry", takesUser, deciders(), bodyRun, repeatable[mapExecution](s, s.retryMap, s.getExecution, "id"), ""},
+		{http.MethodPost, "/v1/executions/{id}/signal", takesUser, deciders(), bodyManagement, repeatable[mapExecution](s, s.signalMap, s.getExecution, "id"), ""},
 		{http.MethodPost, "/v1/executions/{id}/resolve", takesUser, admins(), bodyRun, s.resolveExecution, ""},
 	}
 }

@@ -205,11 +205,12 @@ const (
 
 // readsMany are the statements whose work may grow with a table of the tenant, by the reason.
 var readsMany = map[string][]string{
+	"what the step machine has under way: waits for events": {"ListMapWaits"},
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
 		"EventsBefore", "EventsAfter", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListMapExecutions", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "StopMapWaits"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},
@@ -220,7 +221,7 @@ var readsMany = map[string][]string{
 	},
 	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},
 	"a worker that goes over all tenants, or over what was written since": {
-		"OpenErasures", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
+		"OpenErasures", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
 	},
 }
 

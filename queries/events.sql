@@ -1,9 +1,11 @@
 -- name: InsertEvent :exec
 -- The event, and a delivery of it for each webhook of the tenant that wants its type. Where the
--- service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered.
+-- service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered. An
+-- event that is there already is emitted once.
 WITH e AS (
     INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
     VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @body)
+    ON CONFLICT (id) DO NOTHING
     RETURNING id, tenant_id, type
 )
 INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
@@ -65,8 +67,8 @@ SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS frontier,
 -- name: InsertCustomEvent :one
 -- No row where the tenant has an event of this id of the sender. Webhooks are told as by InsertEvent.
 WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, body)
-    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @source_id::text, @body)
+    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
+    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @source_id::text, sqlc.narg('correlate')::text, @body)
     ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
     RETURNING id, tenant_id, xid, type, body
 ), d AS (

@@ -12,7 +12,7 @@ SELECT (finished_at IS NOT NULL)::boolean AS ended FROM map_executions WHERE ten
 
 -- name: MapNews :one
 -- What a workflow looks at again and again.
-SELECT attempt, wants_cancel, wants_pause, finished_at FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+SELECT attempt, wants_cancel, wants_pause, finished_at, signals FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MapExecutionByName :one
 SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND execution_id = @execution_id;
@@ -33,7 +33,7 @@ RETURNING id;
 
 -- name: FinishMap :many
 UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), records = @records, actions = @actions,
-       asked = asked OR @asked::boolean, governance = @governance, updated_at = @now, finished_at = @now, again = NULL
+       asked = asked OR @asked::boolean, wrote = wrote OR @wrote::boolean, output_invented = @output_invented, governance = @governance, updated_at = @now, finished_at = @now, again = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
 
@@ -50,7 +50,7 @@ UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)
 
 -- name: WantOfMap :many
 -- What a person or a key asks of an execution that has not ended.
-UPDATE map_executions SET wants_cancel = wants_cancel OR @cancel::boolean, wants_pause = coalesce(sqlc.narg('pause')::boolean, wants_pause), updated_at = @now
+UPDATE map_executions SET wants_cancel = wants_cancel OR @cancel::boolean, wants_pause = coalesce(sqlc.narg('pause')::boolean, wants_pause), updated_at = @now, news_at = @now
  WHERE tenant_id = @tenant_id AND id = @id AND finished_at IS NULL
 RETURNING *;
 

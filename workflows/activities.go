@@ -105,6 +105,18 @@ func lookAtMap(ctx workflow.Context, in flow.MapLook) (flow.MapNews, error) {
 	return persist(ctx, flow.LookAtMap, in)
 }
 
+func startMapOfMap(ctx workflow.Context, in flow.MapStart) (flow.MapOfMap, error) {
+	return persist(ctx, flow.StartMapOfMap, in)
+}
+
+func lookAtMapOfMap(ctx workflow.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	return persist(ctx, flow.LookAtMapOfMap, in)
+}
+
+func stopMapOfMap(ctx workflow.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	return persist(ctx, flow.StopMapOfMap, in)
+}
+
 func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {
 	return persist(ctx, flow.FinishMap, in)
 }

@@ -40,6 +40,7 @@ func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, ev
 		if err != nil {
 			return // the workflow ends
 		}
+		m.wrote = m.wrote || mayHaveWritten(at.End)
 		m.tell(event(at.End))
 		if at.End.Status == stepmachine.CallUnknown && in.Compensates == 0 {
 			if at, err = c.settle(ctx, at); err != nil {
@@ -50,6 +51,11 @@ func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, ev
 		delete(m.calls, c.key)
 		m.answered(c.key)
 	})
+}
+
+// mayHaveWritten reports whether the call may have changed something.
+func mayHaveWritten(end stepmachine.CallEnd) bool {
+	return end.Wrote || end.Status == stepmachine.CallUnknown || end.Status == stepmachine.CallFailed && end.Sent && !end.MayRepeat
 }
 
 // drive takes the call to its end. A call that waits for people, or whose provider takes long, is

@@ -17,6 +17,8 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		switch c := command.(type) {
 		case stepmachine.StartVerb:
 			m.startStep(ctx, c)
+		case stepmachine.StartMap:
+			m.startMap(ctx, c)
 		case stepmachine.Compensate:
 			m.compensate(ctx, c)
 		case stepmachine.Evaluate:
@@ -27,6 +29,10 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		case stepmachine.CancelTimer:
 			m.answered(timerKey(c.Ref, c.Timer))
 			m.cancelTimer(c)
+		case stepmachine.AwaitEvent:
+			m.await(c)
+		case stepmachine.StopAwaiting:
+			m.stopAwaiting(c)
 		case stepmachine.StopCall:
 			m.stopCall(c)
 		case stepmachine.Continue:

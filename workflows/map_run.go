@@ -61,7 +61,16 @@ type mapRun struct {
 	written []stepmachine.Command
 	seq     int
 	shown   flow.MapShow
+	// waits were not yet written. places is how far the events are read that each asks for; looked
+	// and counted are about signals.
+	waits   []stepmachine.Command
+	places  map[string]string
 	looked  int64
+	counted flow.MapSignals
+	// told are the last waits that others were told of.
+	told []string
+	// wrote: a call may have changed something.
+	wrote bool
 	// busy counts the activities under way.
 	busy int
 	// full: this history takes no further activities. Those that commands ask for are started in
@@ -83,10 +92,10 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	var commands []stepmachine.Command
 	switch {
 	case m.in.Carried != nil:
-		m.seq, m.looked = m.in.Carried.Seq, m.in.Carried.Looked
-		m.nudged = true // a signal may have come to the history before, too late for it
+		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
 		m.state, err = decodeState(m.in.Carried.State)
 		commands = m.in.Carried.Open
+		m.nudged = true // the history before may have been told and not looked
 	case begun.Again != nil:
 		if m.state, err = decodeState(begun.State); err == nil {
 			m.state, commands, err = next(m.program, m.state, workflow.Now(ctx), *begun.Again)
@@ -94,11 +103,16 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		if err == nil {
 			commands = append(commands, unsettled(m.program, m.state)...)
 		}
+		m.nudged = true
 	default:
 		m.state, commands = start(m.program, workflow.Now(ctx), begun.Beginning)
 	}
 	if err != nil {
 		return true, err
+	}
+	m.looked, m.counted = int64(m.state.Signalled), m.signals()
+	if m.places == nil {
+		m.places = map[string]string{}
 	}
 	m.obey(ctx, commands)
 	return false, nil
@@ -137,7 +151,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 // look reads what people and others want, and tells the machine.
 func (m *mapRun) look(ctx workflow.Context) error {
 	m.wakeCalls()
-	news, err := lookAtMap(ctx, flow.MapLook{MapRef: m.in.MapRef, After: m.looked})
+	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(), After: m.looked, Places: m.places, Seen: m.state.Seen})
 	if err != nil {
 		return err
 	}
@@ -148,6 +162,12 @@ func (m *mapRun) look(ctx workflow.Context) error {
 // heed turns news into events.
 func (m *mapRun) heed(news flow.MapNews) {
 	m.looked = max(m.looked, news.Looked)
+	m.nudged = m.nudged || news.More
+	for _, at := range news.Places {
+		if _, waits := m.open[waitKey(at.Path)]; waits {
+			m.places[at.Path] = at.Place
+		}
+	}
 	if news.Cancel {
 		m.tell(stepmachine.CancelRequested{})
 	}
@@ -175,10 +195,12 @@ func (m *mapRun) tell(event stepmachine.Event) { m.queue = append(m.queue, event
 // show writes what was done, and what the execution waits for where that is new.
 func (m *mapRun) show(ctx workflow.Context) error {
 	now := flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor}
-	w := m.takeWrites()
+	w := m.takeAll()
 	changed := !m.same(now)
 	if changed {
-		w.Show, m.shown = &now, now
+		shown := now
+		shown.Tell = m.tellOfWait(ctx, now.WaitingFor)
+		w.Show, m.shown = &shown, now
 	}
 	news, err := writeMap(ctx, w)
 	if err != nil {
@@ -187,6 +209,11 @@ func (m *mapRun) show(ctx workflow.Context) error {
 	m.heed(news)
 	if !changed {
 		return nil
+	}
+	if m.parent != "" {
+		if err := signalParent(ctx, m.parent, flow.SignalMapEnded, m.in.ID); err != nil {
+			return err
+		}
 	}
 	workflow.SetCurrentDetails(ctx, flow.MapDetails(now))
 	if !m.in.ShowsState {
@@ -198,7 +225,7 @@ func (m *mapRun) show(ctx workflow.Context) error {
 
 // isShown reports whether there is nothing to write.
 func (m *mapRun) isShown() bool {
-	return len(m.written) == 0 && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
+	return len(m.written) == 0 && len(m.waits) == 0 && m.counted == m.signals() && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
 }
 
 // same reports whether this is what was shown last. An execution that runs is shown so from its
@@ -249,7 +276,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 		return err
 	}
 	in := m.in
-	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Looked: m.looked}
+	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told}
 	for _, key := range m.keys {
 		in.Carried.Open = append(in.Carried.Open, m.open[key])
 	}
@@ -265,7 +292,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(), Finish: *m.finish, State: state})
+	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(), Finish: *m.finish, State: state, Wrote: m.wrote})
 	if err != nil || m.parent == "" {
 		return result, err
 	}

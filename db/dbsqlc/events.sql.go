@@ -117,7 +117,7 @@ const EventsAfter = `-- name: EventsAfter :many
 SELECT e.id, e.xid::text AS xid, e.type, e.body, e.found
   FROM (SELECT l.id, l.xid, l.type, l.body, count(*) OVER () AS found,
                sum(octet_length(l.body)) OVER (ORDER BY l.xid, l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
-          FROM (SELECT id, tenant_id, xid, type, execution_id, session_id, customer_id, source_id, body FROM events e
+          FROM (SELECT id, tenant_id, xid, type, execution_id, session_id, customer_id, source_id, body, correlate FROM events e
                  WHERE e.tenant_id = $1 AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
                    AND (e.xid, e.id) > (CAST($2::text AS xid8), $3::uuid)
                    AND ($4::text IS NULL OR e.type = $4)
@@ -225,7 +225,7 @@ const EventsBefore = `-- name: EventsBefore :many
 SELECT e.id, e.xid::text AS xid, e.type, e.body, e.found
   FROM (SELECT l.id, l.xid, l.type, l.body, count(*) OVER () AS found,
                sum(octet_length(l.body)) OVER (ORDER BY l.xid DESC, l.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
-          FROM (SELECT id, tenant_id, xid, type, execution_id, session_id, customer_id, source_id, body FROM events e
+          FROM (SELECT id, tenant_id, xid, type, execution_id, session_id, customer_id, source_id, body, correlate FROM events e
                  WHERE e.tenant_id = $1 AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
                    AND ($2::text IS NULL OR (e.xid, e.id) < (CAST($2::text AS xid8), $3::uuid))
                    AND ($4::text IS NULL OR e.type = $4)
@@ -351,16 +351,16 @@ func (q *Queries) GetEvent(ctx context.Context, db DBTX, arg GetEventParams) (Ge
 
 const InsertCustomEvent = `-- name: InsertCustomEvent :one
 WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, body)
-    VALUES ($1, $2, $3, $4, $5, $6, $7::text, $8)
+    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
+    VALUES ($1, $2, $3, $4, $5, $6, $7::text, $8::text, $9)
     ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
     RETURNING id, tenant_id, xid, type, body
 ), d AS (
     INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
     SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
-           CASE WHEN w.enabled THEN $9::timestamptz END, $9::timestamptz
+           CASE WHEN w.enabled THEN $10::timestamptz END, $10::timestamptz
       FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
-     WHERE w.events && $10::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > $11::timestamptz)
+     WHERE w.events && $11::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > $12::timestamptz)
 )
 SELECT e.id, e.xid::text AS xid, e.type, e.body FROM e
 `
@@ -373,6 +373,7 @@ type InsertCustomEventParams struct {
 	SessionID   *string
 	CustomerID  *string
 	SourceID    string
+	Correlate   *string
 	Body        string
 	Now         time.Time
 	WantedAs    []string
@@ -396,6 +397,7 @@ func (q *Queries) InsertCustomEvent(ctx context.Context, db DBTX, arg InsertCust
 		arg.SessionID,
 		arg.CustomerID,
 		arg.SourceID,
+		arg.Correlate,
 		arg.Body,
 		arg.Now,
 		arg.WantedAs,
@@ -415,6 +417,7 @@ const InsertEvent = `-- name: InsertEvent :exec
 WITH e AS (
     INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
     VALUES ($4, $5, $6, $7, $8, $9, $10)
+    ON CONFLICT (id) DO NOTHING
     RETURNING id, tenant_id, type
 )
 INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
@@ -438,7 +441,8 @@ type InsertEventParams struct {
 }
 
 // The event, and a delivery of it for each webhook of the tenant that wants its type. Where the
-// service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered.
+// service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered. An
+// event that is there already is emitted once.
 func (q *Queries) InsertEvent(ctx context.Context, db DBTX, arg InsertEventParams) error {
 	_, err := db.Exec(ctx, InsertEvent,
 		arg.Now,

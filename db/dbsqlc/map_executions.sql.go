@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys
 `
 
 type BeginMapParams struct {
@@ -91,6 +91,15 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.BeganXid,
+		&i.NewsAt,
+		&i.Signals,
+		&i.SignalsHeard,
+		&i.SignalsUnused,
+		&i.Awaited,
+		&i.Wrote,
+		&i.PayloadInvented,
+		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
 	)
@@ -179,24 +188,26 @@ func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) e
 
 const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
-       asked = asked OR $7::boolean, governance = $8, updated_at = $9, finished_at = $9, again = NULL
- WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
+       asked = asked OR $7::boolean, wrote = wrote OR $8::boolean, output_invented = $9, governance = $10, updated_at = $11, finished_at = $11, again = NULL
+ WHERE tenant_id = $12 AND id = $13 AND attempt = $14 AND finished_at IS NULL
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys
 `
 
 type FinishMapParams struct {
-	Status     string
-	Output     *string
-	Error      *string
-	State      *string
-	Records    int32
-	Actions    int32
-	Asked      bool
-	Governance string
-	Now        time.Time
-	TenantID   uuid.UUID
-	ID         uuid.UUID
-	Attempt    int32
+	Status         string
+	Output         *string
+	Error          *string
+	State          *string
+	Records        int32
+	Actions        int32
+	Asked          bool
+	Wrote          bool
+	OutputInvented []string
+	Governance     string
+	Now            time.Time
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+	Attempt        int32
 }
 
 func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) ([]MapExecution, error) {
@@ -208,6 +219,8 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 		arg.Records,
 		arg.Actions,
 		arg.Asked,
+		arg.Wrote,
+		arg.OutputInvented,
 		arg.Governance,
 		arg.Now,
 		arg.TenantID,
@@ -260,6 +273,15 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.BeganXid,
+			&i.NewsAt,
+			&i.Signals,
+			&i.SignalsHeard,
+			&i.SignalsUnused,
+			&i.Awaited,
+			&i.Wrote,
+			&i.PayloadInvented,
+			&i.OutputInvented,
 			&i.Again,
 			&i.FreedKeys,
 		); err != nil {
@@ -296,7 +318,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -346,6 +368,15 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.BeganXid,
+		&i.NewsAt,
+		&i.Signals,
+		&i.SignalsHeard,
+		&i.SignalsUnused,
+		&i.Awaited,
+		&i.Wrote,
+		&i.PayloadInvented,
+		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
 	)
@@ -542,7 +573,7 @@ func (q *Queries) ListMapSteps(ctx context.Context, db DBTX, arg ListMapStepsPar
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -592,6 +623,15 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.UpdatedAt,
 		&i.FinishedAt,
 		&i.ErasedAt,
+		&i.BeganXid,
+		&i.NewsAt,
+		&i.Signals,
+		&i.SignalsHeard,
+		&i.SignalsUnused,
+		&i.Awaited,
+		&i.Wrote,
+		&i.PayloadInvented,
+		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
 	)
@@ -599,7 +639,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 }
 
 const MapNews = `-- name: MapNews :one
-SELECT attempt, wants_cancel, wants_pause, finished_at FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT attempt, wants_cancel, wants_pause, finished_at, signals FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type MapNewsParams struct {
@@ -612,6 +652,7 @@ type MapNewsRow struct {
 	WantsCancel bool
 	WantsPause  bool
 	FinishedAt  *time.Time
+	Signals     int32
 }
 
 // What a workflow looks at again and again.
@@ -623,6 +664,7 @@ func (q *Queries) MapNews(ctx context.Context, db DBTX, arg MapNewsParams) (MapN
 		&i.WantsCancel,
 		&i.WantsPause,
 		&i.FinishedAt,
+		&i.Signals,
 	)
 	return i, err
 }
@@ -865,9 +907,9 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 }
 
 const WantOfMap = `-- name: WantOfMap :many
-UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3
+UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, again, freed_keys
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys
 `
 
 type WantOfMapParams struct {
@@ -933,6 +975,15 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.BeganXid,
+			&i.NewsAt,
+			&i.Signals,
+			&i.SignalsHeard,
+			&i.SignalsUnused,
+			&i.Awaited,
+			&i.Wrote,
+			&i.PayloadInvented,
+			&i.OutputInvented,
 			&i.Again,
 			&i.FreedKeys,
 		); err != nil {

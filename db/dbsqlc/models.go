@@ -276,6 +276,7 @@ type Event struct {
 	CustomerID  *string
 	SourceID    *string
 	Body        string
+	Correlate   *string
 }
 
 type Grant struct {
@@ -388,46 +389,55 @@ type Map struct {
 }
 
 type MapExecution struct {
-	ID          uuid.UUID
-	TenantID    uuid.UUID
-	ExecutionID string
-	MapID       uuid.UUID
-	Version     int32
-	Machine     int32
-	MapType     string
-	DryRun      bool
-	Attempt     int32
-	Fingerprint []byte
-	Payload     string
-	Metadata    []byte
-	SessionID   *string
-	Customer    *string
-	Origin      string
-	KeyID       *uuid.UUID
-	UserID      *uuid.UUID
-	ParentID    *string
-	Step        *string
-	Depth       int32
-	RequestID   string
-	SourceAddr  string
-	WorkflowID  string
-	Status      string
-	WaitingFor  []byte
-	WantsCancel bool
-	WantsPause  bool
-	Actions     int32
-	Asked       bool
-	Governance  string
-	Output      *string
-	Error       *string
-	State       *string
-	Records     int32
-	BegunAt     *time.Time
-	UpdatedAt   time.Time
-	FinishedAt  *time.Time
-	ErasedAt    *time.Time
-	Again       *string
-	FreedKeys   []string
+	ID              uuid.UUID
+	TenantID        uuid.UUID
+	ExecutionID     string
+	MapID           uuid.UUID
+	Version         int32
+	Machine         int32
+	MapType         string
+	DryRun          bool
+	Attempt         int32
+	Fingerprint     []byte
+	Payload         string
+	Metadata        []byte
+	SessionID       *string
+	Customer        *string
+	Origin          string
+	KeyID           *uuid.UUID
+	UserID          *uuid.UUID
+	ParentID        *string
+	Step            *string
+	Depth           int32
+	RequestID       string
+	SourceAddr      string
+	WorkflowID      string
+	Status          string
+	WaitingFor      []byte
+	WantsCancel     bool
+	WantsPause      bool
+	Actions         int32
+	Asked           bool
+	Governance      string
+	Output          *string
+	Error           *string
+	State           *string
+	Records         int32
+	BegunAt         *time.Time
+	UpdatedAt       time.Time
+	FinishedAt      *time.Time
+	ErasedAt        *time.Time
+	BeganXid        int64
+	NewsAt          *time.Time
+	Signals         int32
+	SignalsHeard    int32
+	SignalsUnused   int32
+	Awaited         bool
+	Wrote           bool
+	PayloadInvented []string
+	OutputInvented  []string
+	Again           *string
+	FreedKeys       []string
 }
 
 type MapKey struct {
@@ -435,6 +445,18 @@ type MapKey struct {
 	MapID     uuid.UUID
 	Key       string
 	Execution uuid.UUID
+}
+
+type MapSignal struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Seq       int32
+	ID        uuid.UUID
+	Name      string
+	Data      string
+	Size      int32
+	SentBy    string
+	SentAt    time.Time
 }
 
 type MapStep struct {
@@ -478,6 +500,21 @@ type MapVersion struct {
 	CreatedAt     time.Time
 	PublishedBy   *string
 	PublishedAt   *time.Time
+}
+
+type MapWait struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Type      string
+	Correlate *string
+	Since     pgtype.Uint64
+}
+
+type MapWatch struct {
+	TenantID uuid.UUID
+	Xid      pgtype.Uint64
+	ID       uuid.UUID
 }
 
 type PlatformProvider struct {

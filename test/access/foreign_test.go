@@ -129,6 +129,8 @@ func probes() []probe {
 		{"POST", "/v1/executions/{}/pause", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/resume", "", false, "mapExecution"},
 		{"POST", "/v1/executions/{}/resume", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/signal", `{"name":"go"}`, false, "mapExecution"},
+		{"POST", "/v1/executions/{}/signal", `{"name":"go"}`, true, "mapExecution"},
 		{"GET", "/v1/executions?kind=map&map_id={}", "", false, "map"},
 		{"GET", "/v1/executions?kind=map&session_id={}", "", false, "session"},
 		{"GET", "/v1/maps/{}/graph?format=svg&version=1", "", true, "map"},

@@ -105,6 +105,7 @@ func decided() map[string]endpoint {
 		"POST /v1/executions/{id}/pause":              {userOnly, deciders, "", "/v1/executions/none/pause", "", noExecution},
 		"POST /v1/executions/{id}/resume":             {userOnly, deciders, "", "/v1/executions/none/resume", "", noExecution},
 		"POST /v1/executions/{id}/retry":              {userOnly, deciders, "", "/v1/executions/none/retry", "{}", noExecution},
+		"POST /v1/executions/{id}/signal":             {userOnly, deciders, "", "/v1/executions/none/signal", `{"name":"go"}`, noExecution},
 		"POST /v1/executions/{id}/resolve":            {userOnly, admins, "", "/v1/executions/none/resolve", "{}", badBody},
 		"GET /v1/approvals":                           {either, anyRole, "approvals:manage", "/v1/approvals", "", "200 "},
 		"GET /v1/approvals/counts":                    {either, anyRole, "approvals:manage", "/v1/approvals/counts", "", "200 "},

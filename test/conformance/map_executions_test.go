@@ -51,6 +51,7 @@ func (j *journey) mapExecutions() {
 	}
 	j.waitingMap()
 	j.retriedMap(ended)
+	j.signalledMap(ended)
 
 	for _, query := range []string{"", "&status=failed&limit=1", "&status=pending_approval", "&session_id=map-1&dry_run=false&map_id=" + nobodys, "&parent_execution_id=exec_" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {
 		j.get(j.user, 200, "/v1/executions?kind=map"+query)
@@ -62,6 +63,26 @@ func (j *journey) mapExecutions() {
 }
 
 const executionsPath = "/v1/executions/"
+
+// signalledMap sends signals to an execution until a step uses one.
+func (j *journey) signalledMap(ended string) {
+	const header = "Idempotency-Key: once"
+	waits := j.published("Waits for a signal", object{"id": "go", "type": "wait", "event": object{"type": "go", "filter": "${.data.really == true}"}})
+	one := j.post(j.user, 202, waits, object{}, "Prefer: wait=0").Header.Get("Location")
+	signal := one + "/signal"
+	j.post(j.approver, 200, signal, object{"name": "go", "data": object{"really": false}}, header)
+	j.post(j.approver, 200, signal, object{"name": "go", "data": object{"really": false}}, header)
+	j.refused(j.approver, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, signal, object{"name": "go"}, header)
+	j.refused(j.approver, 400, "INVALID_IDEMPOTENCY_KEY", http.MethodPost, signal, object{"name": "go"}, "Idempotency-Key: a b")
+	j.refused(j.approver, 400, "VALIDATION_ERROR", http.MethodPost, signal, object{"data": 1})
+	j.refused(j.key, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, signal, object{"name": "go"})
+	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+"/signal", object{"name": "go"})
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, ended+"/signal", object{"name": "go"})
+	j.post(j.user, 200, signal, object{"name": "go", "data": object{"really": true}})
+	var e struct{ Status string }
+	j.call(j.user, 200, http.MethodGet, one, nil, "Prefer: wait=60").Data(j.t, &e)
+	require.Equal(j.t, "completed", e.Status)
+}
 
 // waitingMap pauses an execution, lets it go on and cancels it.
 func (j *journey) waitingMap() {

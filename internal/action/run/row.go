@@ -165,7 +165,12 @@ func (r Run) about() governance.Context {
 	if r.Kind != actor.Agent && r.Kind != actor.Map {
 		return governance.ContextOf(r.Metadata)
 	}
-	return governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
+	c := governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
+	if c.CustomerID == nil {
+		// Their metadata is ours. It has the name by which the trigger's caller knows the customer.
+		c.CustomerID = governance.ContextOf(r.Metadata).CustomerID
+	}
+	return c
 }
 
 // customer returns the customer whose own credential is used where there is one; "" for

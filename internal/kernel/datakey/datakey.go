@@ -71,6 +71,7 @@ const (
 	MapStepOutput Field = "map_steps.output"
 	MapStepError  Field = "map_steps.error"
 	MapValue      Field = "map_values.body"
+	MapSignal     Field = "map_signals.data"
 	WebhookSecret Field = "webhooks.secret"
 	WebhookAnswer Field = "webhook_attempts.answer"
 )

@@ -3,6 +3,7 @@ package flow
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -34,11 +35,17 @@ const (
 	WriteMap Activity[MapWrites, MapNews] = "WriteMap"
 	// LookAtMap reads what people and others want of an execution.
 	LookAtMap Activity[MapLook, MapNews] = "LookAtMap"
+	// StartMapOfMap starts another Map for a step.
+	StartMapOfMap Activity[MapStart, MapOfMap] = "StartMapOfMap"
+	// LookAtMapOfMap reads how far that execution is.
+	LookAtMapOfMap Activity[MapOfMapRef, MapOfMap] = "LookAtMapOfMap"
+	// StopMapOfMap cancels that execution.
+	StopMapOfMap Activity[MapOfMapRef, MapOfMap] = "StopMapOfMap"
 	// FinishMap ends an execution.
 	FinishMap Activity[MapFinish, MapResult] = "FinishMap"
 
-	// SignalMapEnded tells the execution that started a Map that it has ended. It carries the
-	// execution's id.
+	// SignalMapEnded tells the execution that started a Map that it has ended, or that it waits for
+	// something else than before. It carries the execution's id.
 	SignalMapEnded = "map_ended"
 )
 
@@ -64,9 +71,13 @@ type MapCarried struct {
 	// State is the machine's, encoded. Open are the commands that have no answer yet.
 	State MachineState         `json:"state"`
 	Open  stepmachine.Commands `json:"open"`
-	// Seq counts the records of steps, Looked the news that were read.
-	Seq    int   `json:"seq"`
-	Looked int64 `json:"looked"`
+	// Seq counts the records of steps. Places is how far events were read.
+	Seq    int               `json:"seq"`
+	Places map[string]string `json:"places,omitempty"`
+	// Wrote: a call may have changed something.
+	Wrote bool `json:"wrote,omitempty"`
+	// Told are the last waits that others were told of.
+	Told []string `json:"told,omitempty"`
 }
 
 // MachineState is a state of the step machine, encoded.
@@ -105,12 +116,25 @@ type MapWrites struct {
 	Commands []stepmachine.Command `json:"-"`
 	// Show, where it is not nil, is what the execution waits for now.
 	Show *MapShow `json:"show,omitempty"`
+	// Waits are AwaitEvent and StopAwaiting, in their order. Since is zero for the trigger.
+	Waits []stepmachine.Command `json:"-"`
+	// Signals, where it is not nil, is what has become of the signals.
+	Signals *MapSignals `json:"signals,omitempty"`
+}
+
+// MapSignals counts the signals to an execution.
+type MapSignals struct {
+	// Heard is how many the step machine has taken, Unused how many of these no step has used.
+	Heard  int `json:"heard"`
+	Unused int `json:"unused"`
 }
 
 // MapShow is the status of an execution that has not ended.
 type MapShow struct {
 	Status     stepmachine.Status    `json:"status"`
 	WaitingFor *stepmachine.WaitsFor `json:"waiting_for,omitempty"`
+	// Tell, where it is not zero, is when a wait began that others are told of: once for each.
+	Tell time.Time `json:"tell,omitzero"`
 }
 
 // MapCall asks for the call of a verb step.
@@ -146,6 +170,31 @@ type MapCallEnd struct {
 	HandedOver bool `json:"handed_over,omitempty"`
 }
 
+// MapStart asks for the execution of another Map.
+type MapStart struct {
+	MapWrites
+	Start stepmachine.StartMap `json:"-"`
+}
+
+// MapOfMapRef names the execution that a step has started.
+type MapOfMapRef struct {
+	MapRef
+	Ref   stepmachine.Ref `json:"ref"`
+	Child uuid.UUID       `json:"child"`
+}
+
+// MapOfMap is how far the execution is that a step has started.
+type MapOfMap struct {
+	Private
+	// Child is its id; zero where there is none, because it was refused.
+	Child uuid.UUID `json:"child"`
+	// Done: End is its end.
+	Done bool                `json:"done,omitempty"`
+	End  stepmachine.CallEnd `json:"end"`
+	// Waits is what it waits for; "" where it works.
+	Waits stepmachine.Waiting `json:"waits,omitempty"`
+}
+
 // MapEvaluation asks for the value of an expression.
 type MapEvaluation struct {
 	MapRef
@@ -160,10 +209,15 @@ type MapEvaluated struct {
 	stepmachine.Evaluated
 }
 
-// MapLook asks for news that came after those that were read.
+// MapLook writes what was done, and then asks for news that came after those that were read.
 type MapLook struct {
-	MapRef
-	After int64 `json:"after"`
+	MapWrites
+	// After is the number of the last signal that was read, Places how far the events were that each
+	// wait asks for, by the path of its step.
+	After  int64             `json:"after"`
+	Places map[string]string `json:"places,omitempty"`
+	// Seen are the events that a step in a loop has used, by its place in the definition.
+	Seen map[string][]string `json:"-"`
 }
 
 // MapNews is what others want of an execution.
@@ -179,6 +233,15 @@ type MapNews struct {
 	Decisions []stepmachine.Decided      `json:"decisions,omitempty"`
 	Arrived   []stepmachine.EventArrived `json:"arrived,omitempty"`
 	Looked    int64                      `json:"looked,omitempty"`
+	// Places is how far the events are read now. More: there are more signals or events already.
+	Places []MapPlace `json:"places,omitempty"`
+	More   bool       `json:"more,omitempty"`
+}
+
+// MapPlace is how far the events were read that a wait asks for.
+type MapPlace struct {
+	Path  string `json:"path"`
+	Place string `json:"place"`
 }
 
 // MapFinish ends an execution.
@@ -187,6 +250,8 @@ type MapFinish struct {
 	Finish stepmachine.Finish `json:"-"`
 	// State is the machine's, encoded: what a retry goes on from.
 	State MachineState `json:"-"`
+	// Wrote: a call may have changed something.
+	Wrote bool `json:"wrote,omitempty"`
 }
 
 // MapResult is the result of the workflow.

@@ -47,7 +47,7 @@ func Codes(t Type) []string {
 	case TypeApproval:
 		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired)
 	case TypeMap:
-		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs))
+		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
 	case TypeAgent, TypeExtract, TypeClassify, TypeSummarize, TypeReason:
 		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded)
 	default: // nothing of their own

@@ -200,9 +200,7 @@ func (s *Service) want(ctx context.Context, who actor.Actor, e Execution, action
 	if err != nil {
 		return Execution{}, err
 	}
-	if _, err := s.d.Engine.Nudge(ctx, now.WorkflowID); err != nil {
-		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", now.ExecutionID, "error", err)
-	}
+	s.nudge(ctx, now)
 	return now, nil
 }
 

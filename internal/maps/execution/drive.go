@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
@@ -70,13 +72,14 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	if len(payload) > stepmachine.MaxInline {
 		trigger = Reference(triggerData, payload, nil)
 	}
+	trigger.Invented = e.payloadInvented
 	begun.Beginning = stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
 	}
 	if err := goOn(key, row, &begun); err != nil {
 		return begun, err
 	}
-	if e.ParentID != "" {
+	if e.ParentID != "" && e.Awaited {
 		begun.Parent, err = s.workflowOf(ctx, e)
 	}
 	return begun, err
@@ -140,7 +143,7 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	}
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failure), Records: int32(in.Seq + len(in.Commands)),
-		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
 		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)
@@ -150,6 +153,7 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	}
 	failpoint.Hit("before_map_finish", e.ID)
 	ended := db.Queue(b, s.q.FinishMap, p)
+	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: e.TenantID, Executions: []uuid.UUID{e.ID}})
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}

@@ -32,14 +32,21 @@ func (s *Service) EraseOld(ctx context.Context) error {
 	}
 	for tenant, ids := range old {
 		b := &db.Batch{}
-		db.QueueExec(b, s.q.EraseMaps, dbsqlc.EraseMapsParams{TenantID: tenant, Executions: ids, Now: new(s.d.Now())})
-		db.QueueExec(b, s.q.DeleteMapSteps, dbsqlc.DeleteMapStepsParams{TenantID: tenant, Executions: ids})
-		db.QueueExec(b, s.q.DeleteMapValues, dbsqlc.DeleteMapValuesParams{TenantID: tenant, Executions: ids})
+		s.queueErase(b, tenant, ids)
 		if err := s.d.DB.Send(ctx, tenant, b); err != nil {
 			return fmt.Errorf("execution: erase old ones: %w", err)
 		}
 	}
 	return nil
+}
+
+// queueErase adds the erasure of the texts, steps, values and signals of ended executions.
+func (s *Service) queueErase(b *db.Batch, tenant uuid.UUID, ids []uuid.UUID) {
+	db.QueueExec(b, s.q.EraseMaps, dbsqlc.EraseMapsParams{TenantID: tenant, Executions: ids, Now: new(s.d.Now())})
+	db.QueueExec(b, s.q.DeleteMapSteps, dbsqlc.DeleteMapStepsParams{TenantID: tenant, Executions: ids})
+	db.QueueExec(b, s.q.DeleteMapValues, dbsqlc.DeleteMapValuesParams{TenantID: tenant, Executions: ids})
+	db.QueueExec(b, s.q.DeleteMapSignals, dbsqlc.DeleteMapSignalsParams{TenantID: tenant, Executions: ids})
+	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: tenant, Executions: ids})
 }
 
 // EraseOf implements customer.Holder: it erases what executions for a customer have of them. Those
@@ -58,8 +65,6 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 		return 0, waits, err
 	}
 	b := &db.Batch{}
-	db.QueueExec(b, s.q.EraseMaps, dbsqlc.EraseMapsParams{TenantID: tenant, Executions: ids, Now: new(s.d.Now())})
-	db.QueueExec(b, s.q.DeleteMapSteps, dbsqlc.DeleteMapStepsParams{TenantID: tenant, Executions: ids})
-	db.QueueExec(b, s.q.DeleteMapValues, dbsqlc.DeleteMapValuesParams{TenantID: tenant, Executions: ids})
+	s.queueErase(b, tenant, ids)
 	return int64(len(ids)), false, b.SendIn(ctx, tx)
 }

@@ -90,6 +90,7 @@ type Deps struct {
 	Arguments   Arguments
 	Engine      Engine
 	Keys        Keys
+	Events      Events
 	Notices     *ended.Notices
 	Journal     *audit.Journal
 	// Sandbox evaluates what may take much time or memory.
@@ -107,7 +108,8 @@ type Service struct {
 	hub *ended.Hub[Execution]
 	// heads are what never changes of executions that were looked at lately.
 	heads *heads
-	swept sweptTo
+	// swept and sweptNews are where the last passes of Sweep and SweepNews stopped.
+	swept, sweptNews sweptTo
 }
 
 // heads keeps executions without their outputs. A payload has up to 1 MiB, so their bytes are
@@ -138,8 +140,8 @@ func (h *heads) Add(e Execution) {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Journal == nil || d.Sandbox == nil || d.Log == nil {
-		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, notices, journal, sandbox and log are required")
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Events == nil || d.Notices == nil || d.Journal == nil || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, events, notices, journal, sandbox and log are required")
 	}
 	if cfg.DefaultWait == 0 {
 		cfg.DefaultWait = 30 * time.Second
@@ -201,7 +203,11 @@ type Execution struct {
 	// ErasedAt is when its texts were erased; nil while they are kept.
 	ErasedAt *time.Time
 
-	payload string // sealed
+	// Awaited: the step that started it waits for its end. Wrote: a call may have changed something.
+	Awaited, Wrote bool
+
+	payload                         string // sealed
+	payloadInvented, outputInvented []string
 }
 
 // CreatedAt returns when the execution was triggered, from its id.
@@ -252,7 +258,8 @@ func head(r dbsqlc.MapExecution) Execution {
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
 		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
 		Actions: r.Actions, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
-		payload: r.Payload,
+		Awaited: r.Awaited, Wrote: r.Wrote,
+		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 	}
 }
 

@@ -43,7 +43,13 @@ type Request struct {
 // Parent is the step of the execution that starts another.
 type Parent struct {
 	Execution Execution
-	Step      string
+	Step      string // with the iterations around it, and its attempt
+	// Awaited: the step waits for the end.
+	Awaited bool
+	// Invented lists the changes of a dry run from whose results the payload was built.
+	Invented []string
+
+	also func(*db.Batch) // queues what is written with the claim
 }
 
 // Outcome is the answer to a trigger.
@@ -159,6 +165,9 @@ func keysOf(req Request) []string {
 	return keys
 }
 
+// executionIDOf returns the execution_id of the execution with the id.
+func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
+
 // claim takes the names of the trigger, or finds the execution that has them.
 func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request) (e Execution, fresh bool, err error) {
 	key, err := s.d.Keys.Key(ctx, who.TenantID)
@@ -170,7 +179,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
 	}
 	row := claim{
-		ID: id, ExecutionID: "exec_" + id.String(), MapID: req.MapID, Version: v.Number, Machine: stepmachine.Version, MapType: string(v.MapType),
+		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: stepmachine.Version, MapType: string(v.MapType),
 		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
 		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
@@ -186,7 +195,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	}
 	var claimed dbsqlc.ClaimMapRow
 	for range claimTries {
-		if claimed, err = s.claimOnce(ctx, who, params, row); !db.IsRaced(err) {
+		if claimed, err = s.claimOnce(ctx, who, params, row, req.Parent); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -212,21 +221,32 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
 		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
 	}
+	if p := req.Parent; p != nil {
+		e.Awaited, e.payloadInvented = p.Awaited, p.Invented
+	}
 	return e, true, nil
 }
 
 // claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
 // open executions.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim) (dbsqlc.ClaimMapRow, error) {
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, parent *Parent) (dbsqlc.ClaimMapRow, error) {
 	first := &db.Batch{}
 	claimed := db.Queue(first, s.q.ClaimMap, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
+		if parent != nil {
+			parent.also(b)
+		}
 		if claimed.Value.Outcome != claimFresh {
 			return b, nil // it may have got another name
 		}
+		by := who
+		if parent != nil {
+			by = actor.Actor{Kind: actor.Map, TenantID: p.TenantID, ID: parent.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
+			db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{TenantID: p.TenantID, ID: row.ID, Awaited: parent.Awaited, PayloadInvented: append([]string{}, parent.Invented...)})
+		}
 		s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
-		rec := audit.Change(who, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
+		rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
 		rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
 		audit.Queue(b, rec)
 		return b, nil

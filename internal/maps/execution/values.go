@@ -96,6 +96,9 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 		}
 		return l.s.d.Results.Result(l.ctx, l.e.TenantID, run)
 	}
+	if number, ok := strings.CutPrefix(name, signalPrefix); ok {
+		return l.signal(number)
+	}
 	if strings.HasPrefix(name, iterationsPrefix) {
 		return l.iterations(name)
 	}
@@ -107,6 +110,9 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(rows) == 0 && strings.HasPrefix(name, eventPrefix) {
+		return l.event(name)
 	}
 	if len(rows) == 0 {
 		return nil, errors.New("there is none")

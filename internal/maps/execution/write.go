@@ -68,6 +68,9 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
+			if err := s.keepEvent(ctx, b, e, c, w.Commands); err != nil {
+				return err
+			}
 			row := sealedStep(key, e, c, w.Seq+i+1)
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
@@ -179,20 +182,35 @@ func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, er
 		return flow.MapNews{}, err
 	}
 	b := &db.Batch{}
-	if err := s.Queue(ctx, b, e, w); err != nil {
+	if err := s.queueAll(ctx, b, e, w); err != nil {
 		return flow.MapNews{}, err
-	}
-	if w.Show != nil {
-		db.QueueOptional(b, s.q.ShowMap, dbsqlc.ShowMapParams{
-			Status: string(w.Show.Status), WaitingFor: waitingFor(w.Show), Asked: w.Show.Status == stepmachine.StatusPending,
-			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
-		})
 	}
 	row := db.QueueOptional(b, s.q.MapNews, dbsqlc.MapNewsParams{TenantID: e.TenantID, ID: e.ID})
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
 	}
 	return news(row.Value, w.Attempt), nil
+}
+
+// queueAll adds all that a write of the workflow's loop has.
+func (s *Service) queueAll(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
+	if err := s.Queue(ctx, b, e, w); err != nil {
+		return err
+	}
+	s.queueWaits(b, w)
+	if c := w.Signals; c != nil {
+		db.QueueExec(b, s.q.CountMapSignals, dbsqlc.CountMapSignalsParams{
+			Heard: int32(c.Heard), Unused: int32(c.Unused), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
+		})
+	}
+	if w.Show != nil {
+		db.QueueOptional(b, s.q.ShowMap, dbsqlc.ShowMapParams{
+			Status: string(w.Show.Status), WaitingFor: waitingFor(w.Show), Asked: w.Show.Status == stepmachine.StatusPending,
+			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
+		})
+		emitWaiting(b, e, w.Show)
+	}
+	return nil
 }
 
 func waitingFor(show *flow.MapShow) []byte {
@@ -208,15 +226,6 @@ func governanceOf(status stepmachine.Status) string {
 		return "pending"
 	}
 	return governanceApproved
-}
-
-// Look returns what others want of the execution.
-func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
-	row, err := s.q.MapNews(ctx, s.d.DB.Tenant(in.TenantID), dbsqlc.MapNewsParams{TenantID: in.TenantID, ID: in.ID})
-	if err != nil {
-		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
-	}
-	return news(&row, in.Attempt), nil
 }
 
 func news(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {

@@ -255,7 +255,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		return err
 	}
 	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, execution.Deps{
-		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Notices: a.notices,
+		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Events: a.events, Notices: a.notices,
 		Journal: a.journal, Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
 	})
 	if err != nil {

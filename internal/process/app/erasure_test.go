@@ -24,6 +24,8 @@ var erased = map[string]string{
 	"map_executions":     "payload <> '' OR output IS NOT NULL OR error IS NOT NULL OR state IS NOT NULL OR metadata::text LIKE '%canary%' OR customer IS NOT NULL",
 	"map_steps":          "true",
 	"map_values":         "true",
+	"map_signals":        "true",
+	"map_waits":          "true",
 	"customer_erasures":  "names <> '{}'",
 }
 
@@ -63,6 +65,7 @@ var impersonal = map[string]string{
 	"policies":             "written by the tenant's people for all calls",
 	"policy_versions":      "written by the tenant's people for all calls",
 	"policy_sets":          "numbers and names of arguments",
+	"map_watches":          "numbers",
 	"map_keys":             "ids; a caller chooses ids that tell nothing",
 	"maps":                 "written by the tenant's people for all calls",
 	"map_versions":         "written by the tenant's people for all calls",

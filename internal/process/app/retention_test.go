@@ -40,6 +40,8 @@ var forgotten = map[string]string{
 	"runs_left":           "erase old results",
 	"map_steps":           "erase old executions of Maps",
 	"map_values":          "erase old executions of Maps",
+	"map_signals":         "erase old executions of Maps",
+	"map_waits":           "erase old executions of Maps",
 }
 
 // kept says why the rows of a table stay.
@@ -81,6 +83,7 @@ var kept = map[string]string{
 	"webhooks":             "until the tenant deletes it",
 	"map_executions":       "the fence: no name runs twice; the job erases its texts",
 	"map_keys":             "the fence: no name runs twice",
+	"map_watches":          "one row of the tenant while its executions wait for events",
 	"maps":                 "executions go on with the version that they began with",
 	"map_versions":         "executions go on with the version that they began with",
 	"platform_providers":   "the platform's",

@@ -69,6 +69,7 @@ const (
 	MapEnded        Action = "map.ended"
 	MapCancelled    Action = "map.cancelled"
 	MapPaused       Action = "map.paused"
+	MapSignalled    Action = "map.signalled"
 	MapResumed      Action = "map.resumed"
 	MapRetried      Action = "map.retried"
 
@@ -207,6 +208,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapRepeated, SubjectMap, "A trigger with a name that has an execution was answered from that execution.", ""},
 		{MapEnded, SubjectMap, "An execution of a Map ended. The details have the execution and its status.", ""},
 		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
+		{MapSignalled, SubjectMap, "A signal was sent to an execution of a Map. The details have its name and its number.", ""},
 		{MapPaused, SubjectMap, "An execution of a Map was paused: no further step begins.", ""},
 		{MapResumed, SubjectMap, "A paused execution of a Map goes on.", ""},
 		{MapRetried, SubjectMap, "A failed execution of a Map goes on. The details have its new attempt, the step from which, and the edited inputs, masked.", ""},

@@ -17,6 +17,9 @@ import (
 
 // Event is one event that has not been queued yet.
 type Event struct {
+	// ID is set where a repeat of the transaction must not emit the event again. It has the form of
+	// those that are made where it is not.
+	ID       uuid.UUID
 	TenantID uuid.UUID
 	About
 	// Causes are what led to it, the nearest first.
@@ -59,7 +62,10 @@ const (
 func Queue(b *db.Batch, e Event) { db.QueueExec(b, dbsqlc.New().InsertEvent, params(e, time.Now())) }
 
 func params(e Event, now time.Time) dbsqlc.InsertEventParams {
-	id := uuid.Must(uuid.NewV7())
+	id := e.ID
+	if id == uuid.Nil {
+		id = uuid.Must(uuid.NewV7())
+	}
 	body := e.encode(id, now)
 	return dbsqlc.InsertEventParams{
 		ID: id, TenantID: e.TenantID, Type: string(e.Body.Type()),

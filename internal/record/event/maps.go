@@ -84,6 +84,6 @@ func QueueCustom(b *db.Batch, e Event) {
 	p := params(e, time.Now())
 	db.QueueOptional(b, dbsqlc.New().InsertCustomEvent, dbsqlc.InsertCustomEventParams{
 		ID: p.ID, TenantID: p.TenantID, Type: p.Type, ExecutionID: p.ExecutionID, SessionID: p.SessionID, CustomerID: p.CustomerID,
-		SourceID: sent.ID, Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
+		SourceID: sent.ID, Correlate: db.Optional(sent.Correlate), Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
 	})
 }

@@ -1,0 +1,46 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/fault"
+	mapruns "agentruntime/internal/maps/execution"
+)
+
+type signalBody struct {
+	Name *string         `json:"name"`
+	Data json.RawMessage `json:"data"`
+}
+
+// signalMap sends a signal to an execution of a Map.
+func (s *Server) signalMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b signalBody
+	if err := c.DecodeExact(&b, "/data"); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	signal := mapruns.Signal{Name: v.Text("/name", b.Name, 255), Data: bytes.TrimSpace(b.Data)}
+	if len(signal.Data) == 0 {
+		signal.Data = json.RawMessage("null")
+	}
+	if len(signal.Data) > mapruns.MostSignalData {
+		v.Add("/data", "maxLength", "data has at most 32 KiB.")
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	e, found, err := s.mapExecutionOf(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if !found {
+		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+	}
+	if e, err = s.deps.Executions.Signal(ctx, c.Actor, e, signal); err != nil {
+		return wire.Reply{}, err
+	}
+	return s.answerMapExecution(ctx, e)
+}

@@ -1,0 +1,235 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+)
+
+// MaxDepth is how many Maps may start each other in a row, the first included.
+const MaxDepth = 5
+
+// otherPrefix begins the name of the output of another Map, as the one that started it keeps it. The
+// step follows.
+const otherPrefix = "map:"
+
+// StartOther starts another Map for a step, for whom the execution acts. What steps have done is
+// written in the same transaction. It can be repeated: the step always gets the same execution. One
+// that is refused is the end of the call.
+func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapOfMap{}, err
+	}
+	child, err := s.startOther(ctx, e, in)
+	f := fault.As(err)
+	switch {
+	case err == nil:
+		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
+	case f == nil || f.Code == fault.CodeServiceUnavailable || f.Code == fault.CodeInternal:
+		return flow.MapOfMap{}, err
+	}
+	// What is refused now may have been started before.
+	rows, err := s.q.MapOfStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.MapOfStepParams{TenantID: e.TenantID, ParentID: e.ExecutionID, Step: in.Start.Ref.String()})
+	if err != nil {
+		return flow.MapOfMap{}, fmt.Errorf("execution: look for that of a step: %w", err)
+	}
+	if len(rows) > 0 {
+		if child, err = s.open(ctx, rows[0]); err != nil {
+			return flow.MapOfMap{}, err
+		}
+		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
+	}
+	b := &db.Batch{}
+	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
+		return flow.MapOfMap{}, err
+	}
+	if b.Len() > 0 {
+		if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+			return flow.MapOfMap{}, fmt.Errorf("execution: write: %w", err)
+		}
+	}
+	return flow.MapOfMap{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{
+		Ref: in.Start.Ref, Status: stepmachine.CallFailed, Error: stepError(f), MayRepeat: true,
+	}}, nil
+}
+
+func stepError(f *fault.Error) *stepmachine.Error {
+	out := stepmachine.NewError(string(f.Code), f.Message)
+	out.Retryable, out.RetryAfterMS = f.Retryable, f.RetryAfter.Milliseconds()
+	return out
+}
+
+func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart) (Execution, error) {
+	start := in.Start
+	payload, err := s.Resolve(ctx, e, start.Payload, in.Commands)
+	if err != nil {
+		return Execution{}, err
+	}
+	id, err := uuid.Parse(start.MapID)
+	if err != nil {
+		return Execution{}, fault.New(fault.CodeMapNotFound, "")
+	}
+	version, err := s.d.Definitions.Version(ctx, e.TenantID, id, int32(start.Version))
+	if err != nil {
+		return Execution{}, err
+	}
+	if e.Depth+1 >= MaxDepth {
+		return Execution{}, fault.Newf(fault.CodeConflict, "More than %d Maps would start each other in a row.", MaxDepth)
+	}
+	if len(payload) == 0 || payload[0] != '{' {
+		return Execution{}, fault.New(fault.CodeInvalidArgs, "The payload of another Map is an object.")
+	}
+	if wrong := version.Program.CheckPayload(payload); wrong != nil {
+		return Execution{}, fault.Newf(fault.CodeInvalidArgs, "The payload does not fit the trigger_schema of the other Map: %s %s", wrong[0].Path, wrong[0].Message)
+	}
+	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented}
+	var queued error
+	childID := uuid.Must(uuid.NewV7())
+	parent.also = func(b *db.Batch) {
+		queued = s.QueueCall(ctx, b, e, in.MapWrites, Called{Ref: start.Ref, Run: executionIDOf(childID)})
+	}
+	child, fresh, err := s.claim(ctx, e.Starter(), childID, version, Request{
+		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
+		Metadata: mustJSON(map[string]string{"map_id": e.MapID.String(), "step": pathOf(start.Ref)}),
+	})
+	if queued != nil {
+		return child, queued
+	}
+	if err != nil || !fresh {
+		return child, err
+	}
+	if err := s.start(ctx, child); err != nil {
+		// Sweep starts it.
+		s.d.Log.WarnContext(ctx, "execution not started", "execution_id", child.ExecutionID, "error", err)
+	}
+	return child, nil
+}
+
+// LookAtOther returns how far the execution is that a step has started.
+func (s *Service) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapOfMap{}, err
+	}
+	child, err := s.read(ctx, in.TenantID, in.Child)
+	if err != nil {
+		return flow.MapOfMap{}, err
+	}
+	return s.other(ctx, e, in.Ref, child, true)
+}
+
+// StopOther cancels the execution that a step has started. It undoes what it has done, and then ends.
+func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapOfMap{}, err
+	}
+	child, err := s.read(ctx, in.TenantID, in.Child)
+	if err != nil {
+		return flow.MapOfMap{}, err
+	}
+	if !child.Ended() {
+		by := actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}
+		if child, err = s.want(ctx, by, child, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true}); fault.HasCode(err, fault.CodeConflict) {
+			child, err = s.read(ctx, in.TenantID, in.Child)
+		}
+		if err != nil {
+			return flow.MapOfMap{}, err
+		}
+	}
+	return s.other(ctx, e, in.Ref, child, true)
+}
+
+// other returns how far the other execution is, as the step machine of the one that started it takes
+// it.
+func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
+	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
+	end := &out.End
+	switch {
+	case !wait:
+		// It is not known what it will do, so no retry starts it again.
+		out.Done, end.Status, end.Wrote = true, stepmachine.CallExecuted, !child.DryRun
+		end.Result = stepmachine.Of(mustJSON(map[string]string{"execution_id": child.ExecutionID}))
+		return out, nil
+	case !child.Ended():
+		out.Waits = waitsOf(child)
+		return out, nil
+	case child.ErasedAt != nil:
+		end.Status, end.Error = stepmachine.CallFailed, stepError(fault.New(fault.CodeResultExpired, ""))
+	case child.Status == stepmachine.StatusCompleted:
+		end.Status = stepmachine.CallExecuted
+		var err error
+		if end.Result, err = s.outputOf(ctx, e, ref, child); err != nil {
+			return flow.MapOfMap{}, err
+		}
+	case child.Status == stepmachine.StatusCancelled && !child.Wrote:
+		end.Status = stepmachine.CallCancelled
+	default:
+		end.Status, end.MayRepeat = stepmachine.CallFailed, !child.Wrote
+		end.Error = errorOfOther(child)
+	}
+	out.Done = true
+	return out, nil
+}
+
+// errorOfOther returns the error of another Map as the one that started it sees it: its instance is
+// the step that started it.
+func errorOfOther(child Execution) *stepmachine.Error {
+	if child.Error == nil {
+		return stepmachine.NewError(string(fault.CodeConflict), "The other Map was cancelled.")
+	}
+	out := *child.Error
+	out.Instance = ""
+	return &out
+}
+
+// outputOf returns the output of another Map. A large one is kept with the execution that reads it,
+// which may outlive the other one.
+func (s *Service) outputOf(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution) (stepmachine.Value, error) {
+	output := child.Output
+	if output == nil {
+		output = json.RawMessage("null")
+	}
+	v := stepmachine.Of(output)
+	if len(output) > stepmachine.MaxInline {
+		l, err := s.loader(ctx, e, nil)
+		if err != nil {
+			return v, err
+		}
+		name := otherPrefix + ref.String()
+		b := &db.Batch{}
+		s.queueValue(b, l.key, e, name, v)
+		if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+			return v, fmt.Errorf("execution: store an output: %w", err)
+		}
+		v = Reference(name, output, nil)
+	}
+	v.Invented = child.outputInvented
+	return v, nil
+}
+
+// waitsOf returns what an execution waits for; "" where it works.
+func waitsOf(e Execution) stepmachine.Waiting {
+	var w struct {
+		For stepmachine.Waiting `json:"for"`
+	}
+	switch {
+	case e.Status == stepmachine.StatusRunning:
+		return ""
+	case json.Unmarshal(e.WaitingFor, &w) == nil && w.For != "":
+		return w.For
+	default:
+		return stepmachine.WaitsMap
+	}
+}

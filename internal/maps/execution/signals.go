@@ -1,0 +1,146 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/idempotency"
+)
+
+const (
+	// MostSignalData is the most bytes of the data of a signal.
+	MostSignalData = 32 << 10
+	// mostSignals is how many an execution takes in its life.
+	mostSignals = 10_000
+	// lookSignals and lookBytes bound what one look returns, because it is in the workflow's history.
+	lookSignals = 100
+	lookBytes   = 256 << 10
+	// mostCarried is the most bytes of one signal or event that is in the history. Larger ones are
+	// read where they are needed.
+	mostCarried = 4 << 10
+	// signalPrefix begins the name of the data of a signal, in its row. Its number follows.
+	signalPrefix = "signal:"
+)
+
+// Signal is something that people tell an execution.
+type Signal struct {
+	Name string
+	Data json.RawMessage
+}
+
+// Signal sends a signal to an execution: all steps that wait for its name get it, and otherwise the
+// first one that will. The error is CONFLICT where the execution has ended, and where as many
+// signals as it keeps wait for a step.
+func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, signal Signal) (Execution, error) {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: signal: %w", err)
+	}
+	id := uuid.Must(uuid.NewV7())
+	p := dbsqlc.SendMapSignalParams{
+		TenantID: e.TenantID, Execution: e.ID, ID: id, Name: signal.Name, Data: key.Seal(signalPlace(e.TenantID, id), signal.Data), Size: int32(len(signal.Data)),
+		SentBy: who.String(), Now: s.d.Now(), MostUnused: stepmachine.MaxSignals, Most: mostSignals,
+	}
+	err = s.d.DB.InTenant(ctx, e.TenantID, func(tx pgx.Tx) error {
+		if err := idempotency.Write(ctx, tx, e.ExecutionID); err != nil {
+			return err
+		}
+		sent, err := s.q.SendMapSignal(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		if len(sent) == 0 {
+			return s.notSignalled(ctx, tx, e)
+		}
+		rec := audit.Change(who, audit.MapSignalled, audit.SubjectMap, e.MapID.String()).With(map[string]any{"name": signal.Name, "number": sent[0]})
+		rec.ExecutionID = e.ExecutionID
+		b := &db.Batch{}
+		audit.Queue(b, rec)
+		return b.SendIn(ctx, tx)
+	})
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: signal: %w", err)
+	}
+	s.nudge(ctx, e)
+	return s.read(ctx, e.TenantID, e.ID)
+}
+
+// notSignalled says why an execution takes no signal.
+func (s *Service) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) error {
+	row, err := s.q.GetMapExecution(ctx, tx, dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
+	switch {
+	case err != nil:
+		return err
+	case row.FinishedAt != nil:
+		return fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", row.Status)
+	case row.Signals >= mostSignals:
+		return fault.Newf(fault.CodeConflict, "The execution has got %d signals and takes no more.", mostSignals)
+	default:
+		return fault.Newf(fault.CodeConflict, "No step has used the last %d signals to the execution. Send this one when steps have used some of them.", stepmachine.MaxSignals)
+	}
+}
+
+// nudge tells the workflow of an execution that there is news. Sweep repeats one that is lost.
+func (s *Service) nudge(ctx context.Context, e Execution) {
+	if _, err := s.d.Engine.Nudge(ctx, e.WorkflowID); err != nil {
+		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", e.ExecutionID, "error", err)
+	}
+}
+
+func signalPlace(tenant, id uuid.UUID) datakey.Place {
+	return datakey.Place{Tenant: tenant, Row: id, Field: datakey.MapSignal}
+}
+
+// queueSignals reads the signals after a number. It returns them once the batch was sent.
+func (s *Service) queueSignals(b *db.Batch, in flow.MapLook) *db.Answer[[]dbsqlc.MapSignalsSinceRow] {
+	return db.Queue(b, s.q.MapSignalsSince, dbsqlc.MapSignalsSinceParams{
+		TenantID: in.TenantID, Execution: in.ID, After: int32(in.After), Most: lookSignals, Bytes: lookBytes,
+	})
+}
+
+// signalled adds the signals to the news.
+func signalled(news *flow.MapNews, key *datakey.Key, tenant uuid.UUID, rows []dbsqlc.MapSignalsSinceRow) error {
+	for _, row := range rows {
+		data, err := key.Open(signalPlace(tenant, row.ID), row.Data)
+		if err != nil {
+			return fmt.Errorf("execution: signal %d: %w", row.Seq, err)
+		}
+		news.Signals = append(news.Signals, stepmachine.Signalled{Signal: row.Name, Data: carried(signalPrefix+strconv.Itoa(int(row.Seq)), data)})
+		news.Looked = int64(row.Seq)
+	}
+	return nil
+}
+
+// carried returns a value as histories may have it: as it is, or its name where it is large.
+func carried(name string, data json.RawMessage) stepmachine.Value {
+	if len(data) <= mostCarried {
+		return stepmachine.Of(data)
+	}
+	return Reference(name, data, nil)
+}
+
+// signal returns the data of a signal by its number.
+func (l *loader) signal(number string) (json.RawMessage, error) {
+	seq, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, err
+	}
+	row, err := l.s.q.ReadMapSignal(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapSignalParams{TenantID: l.e.TenantID, Execution: l.e.ID, Seq: int32(seq)})
+	if err != nil {
+		return nil, err
+	}
+	return l.key.Open(signalPlace(l.e.TenantID, row.ID), row.Data)
+}

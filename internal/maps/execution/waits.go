@@ -1,0 +1,259 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/event"
+)
+
+// Events reads the events that steps wait for.
+type Events interface {
+	// Awaited returns the next complete events of each wait, at most so many.
+	Awaited(ctx context.Context, tenant uuid.UUID, waits []event.Wait, most int) ([]event.Awaited, error)
+	// Get returns an event by its public id. It refuses with EVENT_NOT_FOUND.
+	Get(ctx context.Context, tenant uuid.UUID, id string) (event.Stored, error)
+}
+
+const (
+	// lookEvents is how many events of each wait one look returns.
+	lookEvents = 50
+	// eventPrefix begins the name of an event. The step machine uses the same names for those that it
+	// stores.
+	eventPrefix = "event:"
+)
+
+// queueWaits writes which events the execution waits for.
+func (s *Service) queueWaits(b *db.Batch, w flow.MapWrites) {
+	for _, command := range w.Waits {
+		switch c := command.(type) {
+		case stepmachine.AwaitEvent:
+			if !event.Type(c.Type).Awaitable() {
+				continue // only signals have such names
+			}
+			db.QueueExec(b, s.q.AwaitMapEvent, dbsqlc.AwaitMapEventParams{
+				TenantID: w.TenantID, Execution: w.ID, Path: pathOf(c.Ref), Type: c.Type, Correlate: db.Optional(c.Correlate), SinceTrigger: c.Since.IsZero(),
+			})
+		case stepmachine.StopAwaiting:
+			db.QueueExec(b, s.q.StopMapWait, dbsqlc.StopMapWaitParams{TenantID: w.TenantID, Execution: w.ID, Path: pathOf(c.Ref)})
+		}
+	}
+}
+
+// emitWaiting queues the event of a wait. Its id is derived, so that a repeat of the write tells
+// nobody again.
+func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
+	w := show.WaitingFor
+	if w == nil || show.Tell.IsZero() {
+		return
+	}
+	id := uuid.NewSHA1(e.ID, []byte("waits for "+string(w.For)+" "+w.Ref.String()))
+	first := db.FirstID(show.Tell) // events are found and forgotten by the time in their ids
+	copy(id[:6], first[:6])
+	id[6] = 0x70 | id[6]&0x0f
+	body := event.MapWaiting{MapID: e.MapID.String(), Version: int(e.Version), WaitingFor: string(w.For), Step: w.Step}
+	if !w.Until.IsZero() {
+		body.Until = new(w.Until.UTC())
+	}
+	event.Queue(b, event.Event{ID: id, TenantID: e.TenantID, About: about(e), Body: body})
+}
+
+// Look writes what steps have done, and returns what others want of the execution: in two round
+// trips where it waits for events, otherwise in one. Events are read after the waits were
+// committed. So one that is complete before is found here, and one that is complete later by Tell.
+func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapNews{}, err
+	}
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return flow.MapNews{}, fmt.Errorf("execution: %w", err)
+	}
+	b := &db.Batch{}
+	if err := s.queueAll(ctx, b, e, in.MapWrites); err != nil {
+		return flow.MapNews{}, err
+	}
+	// Before the rest is read: what is written later has its own nudge.
+	db.QueueExec(b, s.q.ReadMapNews, dbsqlc.ReadMapNewsParams{TenantID: e.TenantID, ID: e.ID})
+	row := db.Queue(b, s.q.MapNews, dbsqlc.MapNewsParams{TenantID: e.TenantID, ID: e.ID})
+	signals := s.queueSignals(b, in)
+	waits := db.Queue(b, s.q.ListMapWaits, dbsqlc.ListMapWaitsParams{TenantID: e.TenantID, Execution: e.ID})
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
+	}
+	out := news(&row.Value, in.Attempt)
+	if out.Over {
+		return out, nil
+	}
+	if err := signalled(&out, key, e.TenantID, signals.Value); err != nil {
+		return flow.MapNews{}, err
+	}
+	out.More = max(in.After, out.Looked) < int64(row.Value.Signals)
+	if len(waits.Value) == 0 {
+		return out, nil
+	}
+	return out, s.arrived(ctx, &out, in, waits.Value)
+}
+
+// arrived adds the events to the news that steps wait for.
+func (s *Service) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLook, rows []dbsqlc.ListMapWaitsRow) error {
+	waits := make([]event.Wait, len(rows))
+	for i, row := range rows {
+		after := in.Places[row.Path]
+		if after == "" {
+			after = row.Since + ":" + uuid.Max.String()
+		}
+		place, err := event.ParseText(after)
+		if err != nil {
+			return fmt.Errorf("execution: %w", err)
+		}
+		waits[i] = event.Wait{Type: event.Type(row.Type), Correlate: db.Text(row.Correlate), After: place}
+	}
+	found, err := s.d.Events.Awaited(ctx, in.TenantID, waits, lookEvents)
+	if err != nil {
+		return err
+	}
+	bytes := 0
+	for i, f := range found {
+		path, iteration, _ := strings.Cut(rows[i].Path, "@")
+		at := waits[i].After
+		for _, e := range f.Events {
+			if bytes >= lookBytes {
+				f.More = true
+				break
+			}
+			at = e.Place
+			id, body := event.PublicID(e.ID), e.AsWritten()
+			if body == nil || slices.Contains(in.Seen[path], id) {
+				continue
+			}
+			value := carried(eventPrefix+id, body)
+			bytes += len(value.JSON)
+			news.Arrived = append(news.Arrived, stepmachine.EventArrived{Ref: stepmachine.Ref{Path: path, Iteration: iteration}, ID: id, Event: value})
+		}
+		if !f.More {
+			at = f.Place
+		}
+		news.More = news.More || f.More
+		if at != waits[i].After {
+			news.Places = append(news.Places, flow.MapPlace{Path: rows[i].Path, Place: at.Text()})
+		}
+	}
+	return nil
+}
+
+// event returns an event by the name that a look gave it; null for one that is forgotten.
+func (l *loader) event(name string) (json.RawMessage, error) {
+	e, err := l.s.d.Events.Get(l.ctx, l.e.TenantID, strings.TrimPrefix(name, eventPrefix))
+	switch {
+	case fault.HasCode(err, fault.CodeEventNotFound):
+		return json.RawMessage("null"), nil
+	case err != nil:
+		return nil, err
+	}
+	if body := e.AsWritten(); body != nil {
+		return body, nil
+	}
+	return json.RawMessage("null"), nil
+}
+
+// keepEvent stores the event that a step has used, where it is large: an execution may last longer
+// than events are kept.
+func (s *Service) keepEvent(ctx context.Context, b *db.Batch, e Execution, c stepmachine.RecordStep, unwritten []stepmachine.Command) error {
+	if c.Type != "wait" || c.Status != stepmachine.StepCompleted || c.Output == nil || c.Output.Stored == nil || !strings.HasPrefix(c.Output.Stored.ID, eventPrefix) {
+		return nil
+	}
+	l, err := s.loader(ctx, e, unwritten)
+	if err != nil {
+		return err
+	}
+	whole, err := l.whole(c.Output.Stored.ID)
+	if err != nil {
+		return fmt.Errorf("execution: keep an event: %w", err)
+	}
+	s.queueValue(b, l.key, e, c.Output.Stored.ID, stepmachine.Of(whole))
+	return nil
+}
+
+const (
+	// TellEvery is the pause between two looks for events that executions wait for.
+	TellEvery = 250 * time.Millisecond
+
+	tellTenants = 1000 // in one pass
+	tellPage    = 1000 // events of a tenant in one transaction
+	tellAtOnce  = 16   // workflows that are told at the same time
+)
+
+// Tell tells the executions that wait for events which have become complete. Any number of
+// processes may do so at once: each tenant is looked after by one at a time.
+func (s *Service) Tell(ctx context.Context) error {
+	due, err := s.q.WatchesDue(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), tellTenants)
+	if err != nil {
+		return fmt.Errorf("execution: look for awaited events: %w", err)
+	}
+	for _, tenant := range due {
+		for more := true; more; {
+			told, err := s.q.TellMapWaits(ctx, s.d.DB.Tenant(tenant), dbsqlc.TellMapWaitsParams{TenantID: tenant, Most: tellPage, Now: s.d.Now()})
+			if err != nil {
+				return fmt.Errorf("execution: tell of events: %w", err)
+			}
+			s.nudgeAll(ctx, told.Workflows)
+			more = told.More
+		}
+	}
+	return nil
+}
+
+// nudgeAll tells workflows that there is news. SweepNews repeats those that are lost.
+func (s *Service) nudgeAll(ctx context.Context, workflows []string) {
+	var told sync.WaitGroup
+	places := make(chan struct{}, tellAtOnce)
+	for _, id := range workflows {
+		places <- struct{}{}
+		told.Go(func() {
+			defer func() { <-places }()
+			if _, err := s.d.Engine.Nudge(ctx, id); err != nil && ctx.Err() == nil {
+				s.d.Log.WarnContext(ctx, "execution not told", "workflow_id", id, "error", err)
+			}
+		})
+	}
+	told.Wait()
+}
+
+// unreadAfter is how long news may be unread before its workflow is told again.
+const unreadAfter = 5 * time.Second
+
+// SweepNews tells workflows again that have not read their news. The next pass goes on where it
+// stopped. One process makes one pass at a time.
+func (s *Service) SweepNews(ctx context.Context) error {
+	rows, err := s.q.MapsWithNews(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.MapsWithNewsParams{
+		Before: new(s.d.Now().Add(-unreadAfter)), AfterAt: s.sweptNews.at, AfterID: s.sweptNews.id, Most: sweepPage,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: sweep news: %w", err)
+	}
+	s.sweptNews = sweptTo{}
+	if len(rows) == sweepPage {
+		last := rows[sweepPage-1]
+		s.sweptNews = sweptTo{*last.NewsAt, last.ID}
+	}
+	workflows := make([]string, len(rows))
+	for i, row := range rows {
+		workflows[i] = row.WorkflowID
+	}
+	s.nudgeAll(ctx, workflows)
+	return nil
+}

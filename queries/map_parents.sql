@@ -1,0 +1,8 @@
+-- name: SetMapParent :exec
+-- Of an execution that a step has started in this transaction.
+UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented
+ WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MapOfStep :many
+-- The execution that a step has started.
+SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND parent_id = @parent_id::text AND step = @step::text LIMIT 1;

@@ -1,0 +1,69 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+func waitKey(path string) string { return "await " + path }
+
+// await has the rows say what the step waits for. Then the loop looks for events that came before.
+func (m *mapRun) await(c stepmachine.AwaitEvent) {
+	m.keep(waitKey(c.Ref.String()), c)
+	if c.Since.Equal(m.state.Began) {
+		c.Since = time.Time{} // the trigger: the rows know it more exactly than this clock
+	}
+	m.waits = append(m.waits, c)
+	m.nudged = true
+}
+
+// stopAwaiting takes that back.
+func (m *mapRun) stopAwaiting(c stepmachine.StopAwaiting) {
+	m.answered(waitKey(c.Ref.String()))
+	delete(m.places, c.Ref.String())
+	m.waits = append(m.waits, c)
+}
+
+// signals counts the signals that the machine knows.
+func (m *mapRun) signals() flow.MapSignals {
+	return flow.MapSignals{Heard: m.state.Signalled, Unused: len(m.state.Signals)}
+}
+
+// takeAll returns all that was not written. Only the loop writes waits and counts, one write after
+// the other, so that a late one takes back nothing. Calls write beside it.
+func (m *mapRun) takeAll() flow.MapWrites {
+	w := m.takeWrites()
+	w.Waits, m.waits = m.waits, nil
+	if now := m.signals(); now != m.counted {
+		w.Signals, m.counted = &now, now
+	}
+	return w
+}
+
+const (
+	// longWait is from when on others are told of a wait for a time.
+	longWait = time.Minute
+	// mostTold is how many waits are remembered. So many steps at a time can take turns as the first
+	// that waits, without that one of them is told of again.
+	mostTold = 50
+)
+
+// tellOfWait returns when the wait began, where others have to be told of it; otherwise the zero time.
+func (m *mapRun) tellOfWait(ctx workflow.Context, w *stepmachine.WaitsFor) time.Time {
+	now := workflow.Now(ctx)
+	if w == nil || w.For == stepmachine.WaitsTimer && w.Until.Sub(now) < longWait {
+		return time.Time{}
+	}
+	key := string(w.For) + " " + w.Ref.String()
+	if slices.Contains(m.told, key) {
+		return time.Time{}
+	}
+	m.told = append(m.told, key)
+	m.told = m.told[max(0, len(m.told)-mostTold):]
+	return now
+}
