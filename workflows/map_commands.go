@@ -126,9 +126,19 @@ func (m *mapRun) stopCall(c stepmachine.StopCall) {
 	key := c.Ref.String()
 	if call := m.calls[key]; call != nil {
 		call.stop()
-	} else if verb, waits := m.open[key].(stepmachine.StartVerb); waits && m.full {
+		return
+	}
+	if !m.full {
+		return
+	}
+	end := stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallCancelled, MayRepeat: true}
+	switch m.open[key].(type) {
+	case stepmachine.StartVerb:
 		m.answered(key)
-		m.tell(stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: verb.Ref, Status: stepmachine.CallCancelled, MayRepeat: true}})
+		m.tell(stepmachine.VerbEnded{CallEnd: end})
+	case stepmachine.StartMap:
+		m.answered(key)
+		m.tell(stepmachine.MapEnded{CallEnd: end})
 	}
 }
 

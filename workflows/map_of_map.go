@@ -22,6 +22,9 @@ type mapOfMap struct {
 func (m *mapRun) startMap(ctx workflow.Context, c stepmachine.StartMap) {
 	key := c.Ref.String()
 	m.keep(key, c)
+	if m.full {
+		return
+	}
 	o := &mapOfMap{mapCall: &mapCall{m: m, key: key, ref: c.Ref}}
 	m.calls[key] = o.mapCall
 	in := flow.MapStart{MapWrites: m.takeWrites(), Start: c}

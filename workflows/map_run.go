@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -263,7 +265,12 @@ func (m *mapRun) isLong(ctx workflow.Context) bool {
 // mayContinue reports whether a new history should begin, and nothing is under way that it would
 // lose.
 func (m *mapRun) mayContinue(ctx workflow.Context) bool {
-	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && m.isLong(ctx) && workflow.AllHandlersFinished(ctx)
+	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && m.isLong(ctx) && !m.wakes() && workflow.AllHandlersFinished(ctx)
+}
+
+// wakes reports whether a call was told to stop, or that there is news, and has not looked yet.
+func (m *mapRun) wakes() bool {
+	return slices.ContainsFunc(m.keys, func(key string) bool { call := m.calls[key]; return call != nil && call.awake })
 }
 
 // continueAsNew goes on in a new history with the state and what has no answer yet.

@@ -154,7 +154,8 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	failpoint.Hit("before_map_finish", e.ID)
 	ended := db.Queue(b, s.q.FinishMap, p)
 	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: e.TenantID, Executions: []uuid.UUID{e.ID}})
-	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 {
+	// A step gets the same execution again, whatever came of it.
+	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
