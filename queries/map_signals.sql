@@ -12,7 +12,7 @@ SELECT c.tenant_id, c.id, c.signals, @id, @name, @data, @size, @sent_by, @now FR
 RETURNING seq;
 
 -- name: MapSignalsSince :many
--- The next signals, in their order. It returns no more data than @bytes, and at least one signal.
+-- The next signals, in their order. It stops when the data has @bytes, after one signal at least.
 SELECT s.seq, s.id, s.name, s.data, s.size
   FROM (SELECT n.*, sum(n.size) OVER (ORDER BY n.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
           FROM (SELECT * FROM map_signals m WHERE m.tenant_id = @tenant_id AND m.execution = @execution AND m.seq > @after::integer ORDER BY m.seq LIMIT @most) n) s

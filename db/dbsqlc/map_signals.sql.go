@@ -75,7 +75,7 @@ type MapSignalsSinceRow struct {
 	Size int32
 }
 
-// The next signals, in their order. It returns no more data than @bytes, and at least one signal.
+// The next signals, in their order. It stops when the data has @bytes, after one signal at least.
 func (q *Queries) MapSignalsSince(ctx context.Context, db DBTX, arg MapSignalsSinceParams) ([]MapSignalsSinceRow, error) {
 	rows, err := db.Query(ctx, MapSignalsSince,
 		arg.TenantID,

@@ -87,7 +87,7 @@ func (s *Service) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) erro
 	case row.FinishedAt != nil:
 		return fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", row.Status)
 	case row.Signals >= mostSignals:
-		return fault.Newf(fault.CodeConflict, "The execution has got %d signals and takes no more.", mostSignals)
+		return fault.Newf(fault.CodeConflict, "The execution has got %d signals. It takes no others.", mostSignals)
 	default:
 		return fault.Newf(fault.CodeConflict, "No step has used the last %d signals to the execution. Send this one when steps have used some of them.", stepmachine.MaxSignals)
 	}

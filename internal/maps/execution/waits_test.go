@@ -14,6 +14,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
@@ -70,6 +71,10 @@ func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, e
 	return nil, nil
 }
 
+func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
+	return nil, nil
+}
+
 func (nothing) For(string) expression.Sandbox { return nil }
 
 func newRig(t *testing.T) *rig {
@@ -85,7 +90,7 @@ func newRig(t *testing.T) *rig {
 	events, err := event.New(event.Deps{DB: r.db.Pool, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	r.Service, err = execution.New(execution.Config{}, execution.Deps{
-		DB: r.db.Pool, Definitions: nothing{}, Results: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
+		DB: r.db.Pool, Definitions: nothing{}, Results: nothing{}, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
 		Sandbox: nothing{}, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
