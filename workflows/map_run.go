@@ -165,9 +165,9 @@ func (m *mapRun) look(ctx workflow.Context) error {
 func (m *mapRun) heed(news flow.MapNews) {
 	m.looked = max(m.looked, news.Looked)
 	m.nudged = m.nudged || news.More
-	for _, at := range news.Places {
-		if _, waits := m.open[waitKey(at.Path)]; waits {
-			m.places[at.Path] = at.Place
+	for _, key := range m.keys {
+		if wait, is := m.open[key].(stepmachine.AwaitEvent); is && news.Places[wait.Ref.String()] != "" {
+			m.places[wait.Ref.String()] = news.Places[wait.Ref.String()]
 		}
 	}
 	if news.Cancel {

@@ -233,15 +233,9 @@ type MapNews struct {
 	Decisions []stepmachine.Decided      `json:"decisions,omitempty"`
 	Arrived   []stepmachine.EventArrived `json:"arrived,omitempty"`
 	Looked    int64                      `json:"looked,omitempty"`
-	// Places is how far the events are read now. More: there are more signals or events already.
-	Places []MapPlace `json:"places,omitempty"`
-	More   bool       `json:"more,omitempty"`
-}
-
-// MapPlace is how far the events were read that a wait asks for.
-type MapPlace struct {
-	Path  string `json:"path"`
-	Place string `json:"place"`
+	// Places is how far the events are read now that each wait asks for, by the path of its step. More: there are more signals or events already.
+	Places map[string]string `json:"places,omitempty"`
+	More   bool              `json:"more,omitempty"`
 }
 
 // MapFinish ends an execution.

@@ -126,6 +126,7 @@ func (s *Service) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLo
 	if err != nil {
 		return err
 	}
+	news.Places = map[string]string{}
 	bytes := 0
 	for i, f := range found {
 		path, iteration, _ := strings.Cut(rows[i].Path, "@")
@@ -149,7 +150,7 @@ func (s *Service) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLo
 		}
 		news.More = news.More || f.More
 		if at != waits[i].After {
-			news.Places = append(news.Places, flow.MapPlace{Path: rows[i].Path, Place: at.Text()})
+			news.Places[rows[i].Path] = at.Text()
 		}
 	}
 	return nil

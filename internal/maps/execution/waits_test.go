@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
 	"agentruntime/internal/record/event"
 )
@@ -89,9 +91,11 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	events, err := event.New(event.Deps{DB: r.db.Pool, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
+	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet()})
+	require.NoError(t, err)
 	r.Service, err = execution.New(execution.Config{}, execution.Deps{
 		DB: r.db.Pool, Definitions: nothing{}, Results: nothing{}, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
-		Sandbox: nothing{}, Log: testkit.Quiet(),
+		Journal: journal, Sandbox: nothing{}, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
 	return r
@@ -140,9 +144,7 @@ func (r *rig) look(ref flow.MapRef, places map[string]string, waits ...stepmachi
 			require.NoError(r.t, json.Unmarshal(e.Event.JSON, &body))
 			came = append(came, e.Ref.Path+" "+body.APIKeyID)
 		}
-		for _, at := range news.Places {
-			places[at.Path] = at.Place
-		}
+		maps.Copy(places, news.Places)
 		more = news.More
 	}
 	return came
