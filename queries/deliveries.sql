@@ -19,14 +19,18 @@ SELECT s.webhook_id::uuid AS webhook_id, s.tenant_id::uuid AS tenant_id, (s.next
 
 -- name: ClaimDeliveries :many
 -- At most so many of each webhook, the ones due longest first. What another process claims at the
--- same moment is left to it. Until lost_at no process claims them again.
+-- same moment is left to it. Until lost_at no process claims them again. They are chosen once: a
+-- join could choose again for each row that it changes, and then finds other rows.
 WITH wanted AS (SELECT unnest(@webhook_ids::uuid[]) AS webhook_id, unnest(@most::integer[]) AS most),
+chosen AS MATERIALIZED (
+    SELECT c.event_id, c.webhook_id FROM wanted CROSS JOIN LATERAL (
+        SELECT x.event_id, x.webhook_id FROM webhook_deliveries x
+         WHERE x.queue = wanted.webhook_id AND x.next_at <= @now::timestamptz
+         ORDER BY x.next_at LIMIT wanted.most FOR UPDATE SKIP LOCKED) c
+),
 claimed AS (
     UPDATE webhook_deliveries d SET next_at = @lost_at::timestamptz, first_at = coalesce(d.first_at, @now::timestamptz), updated_at = @now::timestamptz
-      FROM (SELECT c.event_id, c.webhook_id FROM wanted CROSS JOIN LATERAL (
-                SELECT x.event_id, x.webhook_id FROM webhook_deliveries x
-                 WHERE x.queue = wanted.webhook_id AND x.next_at <= @now::timestamptz
-                 ORDER BY x.next_at LIMIT wanted.most FOR UPDATE SKIP LOCKED) c) c
+      FROM chosen c
      WHERE d.event_id = c.event_id AND d.webhook_id = c.webhook_id
     RETURNING d.event_id, d.webhook_id, d.tenant_id, d.type, d.status, d.round, d.attempts, d.first_at
 )
@@ -92,12 +96,12 @@ RETURNING event_id, type, status, round, attempts, next_at, updated_at;
 
 -- name: RecoverDeliveries :execrows
 -- The oldest that failed or were cancelled, of events since an id.
-UPDATE webhook_deliveries SET status = 'pending', round = round + 1, attempts = 0, first_at = NULL, next_at = @now::timestamptz, updated_at = @now::timestamptz
- WHERE (event_id, webhook_id) IN (
-       SELECT d.event_id, d.webhook_id FROM webhook_deliveries d
+UPDATE webhook_deliveries AS again SET status = 'pending', round = again.round + 1, attempts = 0, first_at = NULL, next_at = @now::timestamptz, updated_at = @now::timestamptz
+ WHERE again.webhook_id = @webhook_id AND again.event_id = ANY (ARRAY(
+       SELECT d.event_id FROM webhook_deliveries d
         WHERE d.tenant_id = @tenant_id AND d.webhook_id = @webhook_id AND d.event_id >= @since AND d.status IN ('failed', 'cancelled') AND d.round < @most_rounds
-        ORDER BY d.event_id LIMIT @most FOR UPDATE SKIP LOCKED)
-   AND tenant_id = @tenant_id;
+        ORDER BY d.event_id LIMIT @most FOR UPDATE SKIP LOCKED))
+   AND again.tenant_id = @tenant_id;
 
 -- name: ForgetDeliveries :execrows
 -- The oldest of all tenants.

@@ -39,11 +39,12 @@ SELECT pg_notify('mail', '');
 
 -- name: TakeMails :many
 -- The mails that are due, of all tenants, for one attempt each. Until @lease no other process
--- takes them; where this one dies, another takes them then.
+-- takes them; where this one dies, another takes them then. ARRAY chooses once, a join might choose
+-- again for each row.
 UPDATE mails AS taken SET attempts = taken.attempts + 1, due_at = @lease::timestamptz
- WHERE taken.id IN (
+ WHERE taken.id = ANY (ARRAY(
     SELECT due.id FROM mails AS due WHERE due.ended_at IS NULL AND due.due_at <= @now::timestamptz
-     ORDER BY due.due_at LIMIT @most FOR UPDATE SKIP LOCKED)
+     ORDER BY due.due_at LIMIT @most FOR UPDATE SKIP LOCKED))
 RETURNING taken.id, taken.tenant_id, taken.user_id, taken.kind, taken.address, taken.data, taken.attempts;
 
 -- name: EndMail :exec

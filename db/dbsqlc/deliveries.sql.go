@@ -14,12 +14,15 @@ import (
 
 const ClaimDeliveries = `-- name: ClaimDeliveries :many
 WITH wanted AS (SELECT unnest($1::uuid[]) AS webhook_id, unnest($2::integer[]) AS most),
+chosen AS MATERIALIZED (
+    SELECT c.event_id, c.webhook_id FROM wanted CROSS JOIN LATERAL (
+        SELECT x.event_id, x.webhook_id FROM webhook_deliveries x
+         WHERE x.queue = wanted.webhook_id AND x.next_at <= $3::timestamptz
+         ORDER BY x.next_at LIMIT wanted.most FOR UPDATE SKIP LOCKED) c
+),
 claimed AS (
-    UPDATE webhook_deliveries d SET next_at = $3::timestamptz, first_at = coalesce(d.first_at, $4::timestamptz), updated_at = $4::timestamptz
-      FROM (SELECT c.event_id, c.webhook_id FROM wanted CROSS JOIN LATERAL (
-                SELECT x.event_id, x.webhook_id FROM webhook_deliveries x
-                 WHERE x.queue = wanted.webhook_id AND x.next_at <= $4::timestamptz
-                 ORDER BY x.next_at LIMIT wanted.most FOR UPDATE SKIP LOCKED) c) c
+    UPDATE webhook_deliveries d SET next_at = $4::timestamptz, first_at = coalesce(d.first_at, $3::timestamptz), updated_at = $3::timestamptz
+      FROM chosen c
      WHERE d.event_id = c.event_id AND d.webhook_id = c.webhook_id
     RETURNING d.event_id, d.webhook_id, d.tenant_id, d.type, d.status, d.round, d.attempts, d.first_at
 )
@@ -31,8 +34,8 @@ SELECT c.event_id, c.webhook_id, c.tenant_id, c.type, c.status, c.round, c.attem
 type ClaimDeliveriesParams struct {
 	WebhookIds []uuid.UUID
 	Most       []int32
-	LostAt     time.Time
 	Now        time.Time
+	LostAt     time.Time
 }
 
 type ClaimDeliveriesRow struct {
@@ -53,13 +56,14 @@ type ClaimDeliveriesRow struct {
 }
 
 // At most so many of each webhook, the ones due longest first. What another process claims at the
-// same moment is left to it. Until lost_at no process claims them again.
+// same moment is left to it. Until lost_at no process claims them again. They are chosen once: a
+// join could choose again for each row that it changes, and then finds other rows.
 func (q *Queries) ClaimDeliveries(ctx context.Context, db DBTX, arg ClaimDeliveriesParams) ([]ClaimDeliveriesRow, error) {
 	rows, err := db.Query(ctx, ClaimDeliveries,
 		arg.WebhookIds,
 		arg.Most,
-		arg.LostAt,
 		arg.Now,
+		arg.LostAt,
 	)
 	if err != nil {
 		return nil, err
@@ -482,18 +486,18 @@ func (q *Queries) ListDeliveries(ctx context.Context, db DBTX, arg ListDeliverie
 }
 
 const RecoverDeliveries = `-- name: RecoverDeliveries :execrows
-UPDATE webhook_deliveries SET status = 'pending', round = round + 1, attempts = 0, first_at = NULL, next_at = $1::timestamptz, updated_at = $1::timestamptz
- WHERE (event_id, webhook_id) IN (
-       SELECT d.event_id, d.webhook_id FROM webhook_deliveries d
-        WHERE d.tenant_id = $2 AND d.webhook_id = $3 AND d.event_id >= $4 AND d.status IN ('failed', 'cancelled') AND d.round < $5
-        ORDER BY d.event_id LIMIT $6 FOR UPDATE SKIP LOCKED)
-   AND tenant_id = $2
+UPDATE webhook_deliveries AS again SET status = 'pending', round = again.round + 1, attempts = 0, first_at = NULL, next_at = $1::timestamptz, updated_at = $1::timestamptz
+ WHERE again.webhook_id = $2 AND again.event_id = ANY (ARRAY(
+       SELECT d.event_id FROM webhook_deliveries d
+        WHERE d.tenant_id = $3 AND d.webhook_id = $2 AND d.event_id >= $4 AND d.status IN ('failed', 'cancelled') AND d.round < $5
+        ORDER BY d.event_id LIMIT $6 FOR UPDATE SKIP LOCKED))
+   AND again.tenant_id = $3
 `
 
 type RecoverDeliveriesParams struct {
 	Now        time.Time
-	TenantID   uuid.UUID
 	WebhookID  uuid.UUID
+	TenantID   uuid.UUID
 	Since      uuid.UUID
 	MostRounds int32
 	Most       int32
@@ -503,8 +507,8 @@ type RecoverDeliveriesParams struct {
 func (q *Queries) RecoverDeliveries(ctx context.Context, db DBTX, arg RecoverDeliveriesParams) (int64, error) {
 	result, err := db.Exec(ctx, RecoverDeliveries,
 		arg.Now,
-		arg.TenantID,
 		arg.WebhookID,
+		arg.TenantID,
 		arg.Since,
 		arg.MostRounds,
 		arg.Most,

@@ -349,9 +349,9 @@ func (q *Queries) RetryMail(ctx context.Context, db DBTX, arg RetryMailParams) e
 
 const TakeMails = `-- name: TakeMails :many
 UPDATE mails AS taken SET attempts = taken.attempts + 1, due_at = $1::timestamptz
- WHERE taken.id IN (
+ WHERE taken.id = ANY (ARRAY(
     SELECT due.id FROM mails AS due WHERE due.ended_at IS NULL AND due.due_at <= $2::timestamptz
-     ORDER BY due.due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+     ORDER BY due.due_at LIMIT $3 FOR UPDATE SKIP LOCKED))
 RETURNING taken.id, taken.tenant_id, taken.user_id, taken.kind, taken.address, taken.data, taken.attempts
 `
 
@@ -372,7 +372,8 @@ type TakeMailsRow struct {
 }
 
 // The mails that are due, of all tenants, for one attempt each. Until @lease no other process
-// takes them; where this one dies, another takes them then.
+// takes them; where this one dies, another takes them then. ARRAY chooses once, a join might choose
+// again for each row.
 func (q *Queries) TakeMails(ctx context.Context, db DBTX, arg TakeMailsParams) ([]TakeMailsRow, error) {
 	rows, err := db.Query(ctx, TakeMails, arg.Lease, arg.Now, arg.Most)
 	if err != nil {

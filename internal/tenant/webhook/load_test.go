@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/event"
 )
@@ -114,4 +117,31 @@ func TestLaterAttemptComesBeforeFirstOnes(t *testing.T) {
 	o.pass(owedFor)
 	require.Equal(t, 1, o.once(o.Service), "the workflow has asked no more")
 	require.Len(t, r.posts(), 3)
+}
+
+// Whatever plan Postgres makes, a claim takes no more rows than there are places.
+func TestClaimTakesNoMoreThanItsPlaces(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	w := o.subscribe(o.who, "https://example.com", "key.*")
+	conn, err := pgx.Connect(t.Context(), o.db.AdminURL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	// With these settings, and the statistics of a table with one row, it makes a plan that reads
+	// the rows to choose once for each row of the table.
+	for _, setting := range []string{"enable_hashjoin", "enable_mergejoin", "enable_material", "enable_indexscan", "enable_bitmapscan", "enable_indexonlyscan"} {
+		_, err := conn.Exec(t.Context(), "SET "+setting+" = off")
+		require.NoError(t, err)
+	}
+	o.emit(o.who, revoked())
+	_, err = conn.Exec(t.Context(), "ANALYZE webhook_deliveries")
+	require.NoError(t, err)
+	for range 20 {
+		o.emit(o.who, revoked())
+	}
+	rows, err := o.q.ClaimDeliveries(t.Context(), conn, dbsqlc.ClaimDeliveriesParams{
+		WebhookIds: []uuid.UUID{w.ID}, Most: []int32{3}, Now: o.now(), LostAt: o.now().Add(time.Minute),
+	})
+	require.NoError(t, err)
+	require.Len(t, rows, 3)
 }
