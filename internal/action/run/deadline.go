@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -27,19 +28,29 @@ func expiresAt(now time.Time, in *time.Duration) time.Time {
 	return now.Add(*in)
 }
 
+// boundsPeople reports whether the run's time is over however long people take: a caller over
+// HTTP no longer wants the call then. The timeout of a step of a Map does not count their time.
+func (r Run) boundsPeople() bool {
+	return r.ExpiresIn != nil && r.ExpiresAt != nil && r.Origin.Kind != actor.Map
+}
+
 // renewed returns the time after which a run that people release now is not sent. The time
-// that a caller asked for is not renewed.
+// that a caller asked for is not renewed, and that of a step begins again.
 func (r Run) renewed(now time.Time) time.Time {
-	if r.ExpiresIn != nil && r.ExpiresAt != nil {
+	switch {
+	case r.boundsPeople():
 		return *r.ExpiresAt
+	case r.ExpiresIn != nil:
+		return now.Add(*r.ExpiresIn)
+	default:
+		return now.Add(runLasts)
 	}
-	return now.Add(runLasts)
 }
 
 // askedUntil returns until when people may decide about the run: at most until the caller
 // no longer wants it.
 func (r Run) askedUntil(until time.Time) time.Time {
-	if r.ExpiresIn != nil && r.ExpiresAt != nil && r.ExpiresAt.Before(until) {
+	if r.boundsPeople() && r.ExpiresAt.Before(until) {
 		return *r.ExpiresAt
 	}
 	return until

@@ -174,7 +174,7 @@ const expiredReason = "Nobody decided in time."
 // first asks owners and admins too, once and for the same time again.
 func (s *Service) timeOut(ctx context.Context, p prepared, a approval.Asked) (flow.Step, error) {
 	timeout, onTimeout, _ := governance.MergedRule(a.Requirements)
-	if onTimeout != governance.OnTimeoutEscalate || a.Escalated || p.run.ExpiresIn != nil && p.run.expired(s.d.Now()) {
+	if onTimeout != governance.OnTimeoutEscalate || a.Escalated || p.run.boundsPeople() && p.run.expired(s.d.Now()) {
 		return s.closeHeld(ctx, p, closing{
 			status: governance.ApprovalExpired, state: StateExpired, code: fault.CodeGovernanceBlocked,
 			message: expiredReason, reason: expiredReason,

@@ -149,6 +149,22 @@ func TestSweeperSeesAWorkflowThatStartsMeanwhile(t *testing.T) {
 	require.Equal(t, "pending", r.status(*x.ApprovalID))
 }
 
+// The timeout of a step does not count the time that people take.
+func TestHeldStepWaitsForPeopleLongerThanItsTimeout(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	claimed := r.step("refund", 0, 1, expiresIn(time.Minute))
+	_, err := r.Govern(t.Context(), claimed.Ref())
+	require.NoError(t, err)
+	x := r.read(claimed.Run)
+	r.handOver(x)
+	r.ahead.Store(int64(time.Hour))
+	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
+	require.Equal(t, run.StateExecuted, r.wake(r.read(x)).State)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+}
+
 // No process is left that could know the outcome of the call.
 func TestStepThatMayHaveBeenSentEndsUnknownWithItsWorkflow(t *testing.T) {
 	t.Parallel()
