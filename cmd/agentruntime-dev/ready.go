@@ -41,7 +41,8 @@ func (r ready) MarshalJSON() ([]byte, error) {
 		Password   string `json:"password,omitempty"`
 		RuntimeKey string `json:"runtime_key,omitempty"`
 		AgentKey   string `json:"agent_key,omitempty"`
-	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey})
+		MapID      string `json:"map_id,omitempty"`
+	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey, r.tenant.MapID})
 }
 
 // writeReady writes the ready file, whole or not at all.
@@ -79,6 +80,7 @@ func (s *stack) writeEnv() error {
 		{"AGENT_KEY", s.ready.tenant.AgentKey},
 		{"EMAIL", s.ready.tenant.Email},
 		{"PASSWORD", s.ready.tenant.Password},
+		{"MAP", s.ready.tenant.MapID},
 	} {
 		fmt.Fprintf(&text, "%s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
 	}
@@ -144,9 +146,12 @@ curl -s {{.Ready.APIURL}}/v1/runtime/actions/run -H 'X-API-Key: {{.Tenant.Runtim
 # what came of it
 curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.RuntimeKey}}'
 
+# a Map: it reads the order, gives a credit and writes to the customer; once for a session_id
+curl -s {{.Ready.APIURL}}/v1/maps/{{.Tenant.MapID}}/trigger -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"session_id":"return-1","payload":{"order_id":"ord_1001"}}'
+
 README.md shows how a refund goes from blocked to approved. For a second shell:
 
-. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD
+. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP
 
 Ctrl-C ends everything.
 `))

@@ -28,6 +28,8 @@ type tenant struct {
 	Password   string `json:"password"`
 	RuntimeKey string `json:"runtime_key"`
 	AgentKey   string `json:"agent_key"`
+	// MapID is that of the demo Map of the shop.
+	MapID string `json:"map_id"`
 	// ShopKey is the shop's key that the vault has.
 	ShopKey string `json:"shop_key"`
 }
@@ -57,6 +59,9 @@ func (s *stack) seed(ctx context.Context, shopURL string) error {
 	if shopURL != "" {
 		if err := s.connectShop(ctx, c, &t, shopURL); err != nil {
 			return fmt.Errorf("connect the sandbox: %w", err)
+		}
+		if err := c.makeMap(ctx, &t); err != nil {
+			return fmt.Errorf("make the demo Map: %w", err)
 		}
 	}
 	s.ready.tenant = t
@@ -165,6 +170,34 @@ func (c *client) makeKeys(ctx context.Context, t *tenant) error {
 		}
 		*key.into = made.Key
 	}
+	return nil
+}
+
+// askedAbove is the amount in cents above which people approve a refund of the shop.
+const askedAbove = 10_000
+
+// makeMap makes the demo Map unless it is there, and the policy that opens its refunds. Smaller
+// refunds stay blocked.
+func (c *client) makeMap(ctx context.Context, t *tenant) error {
+	if t.MapID != "" {
+		return nil
+	}
+	err := c.post(ctx, "/v1/policies", map[string]any{
+		"name":         "Large refunds are approved",
+		"verbMatchers": []any{map[string]any{"type": "verb", "value": shopProvider + ":create_refund"}},
+		"conditions":   []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}},
+		"action":       map[string]any{"type": "require_approval"},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := c.post(ctx, "/v1/maps?publish=true", json.RawMessage(sandbox.RefundMap()), &made); err != nil {
+		return err
+	}
+	t.MapID = made.ID
 	return nil
 }
 

@@ -78,6 +78,13 @@ func (s *Server) now() time.Time { return s.clock().UTC().Truncate(time.Millisec
 //go:embed openapi.json
 var document []byte
 
+//go:embed refund_map.json
+var refundMap []byte
+
+// RefundMap returns the definition of a Map that refunds an order of the shop, for the provider
+// "shop". A refund above 100.00 needs a policy that asks for approval.
+func RefundMap() []byte { return bytes.Clone(refundMap) }
+
 // documentBase is the server address in the embedded document.
 const documentBase = "http://sandbox.invalid"
 
