@@ -436,6 +436,6 @@ func (p *mapProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.Error.Code == "OUTCOME_UNKNOWN":
 		panic(http.ErrAbortHandler)
 	default:
-		w.WriteHeader(http.StatusNotFound)
+		w.WriteHeader(http.StatusConflict)
 	}
 }

@@ -178,6 +178,9 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 	}
 	if f := r.Fault(); f != nil {
 		end.Error = errorOf(f)
+		// The caller may try again what the provider refused. Only its rate limit asks a Map to wait
+		// and do so by itself.
+		end.Error.Retryable = f.Retryable && (f.Code != fault.CodeProviderRejected || r.State == run.StateRefused)
 	}
 	return out
 }
