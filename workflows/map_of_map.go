@@ -76,10 +76,10 @@ const lookAfterMost = time.Hour
 
 // tellWaits tells the machine what the other Map waits for, where that is new.
 func (o *mapOfMap) tellWaits(waits stepmachine.Waiting) {
-	switch {
-	case waits == o.waits:
+	switch waits {
+	case o.waits:
 		return
-	case waits == "":
+	case "":
 		o.m.tell(stepmachine.CallGoesOn{Ref: o.ref})
 	default:
 		o.m.tell(stepmachine.CallWaits{Ref: o.ref, For: waits})

@@ -150,7 +150,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		}
 		return w.write(in), nil
 	})
-	local(string(flow.LookAtMap), func(context.Context, flow.MapLook) (flow.MapNews, error) { return w.write(flow.MapWrites{}), nil })
+	local(string(flow.LookAtMap), func(_ context.Context, in flow.MapLook) (flow.MapNews, error) { return w.write(in.MapWrites), nil })
 	local(string(flow.FinishMap), func(_ context.Context, in flow.MapFinish) (flow.MapResult, error) {
 		w.write(in.MapWrites)
 		w.finish = &in.Finish

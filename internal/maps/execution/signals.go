@@ -134,7 +134,7 @@ func carried(name string, data json.RawMessage) stepmachine.Value {
 
 // signal returns the data of a signal by its number.
 func (l *loader) signal(number string) (json.RawMessage, error) {
-	seq, err := strconv.Atoi(number)
+	seq, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
 		return nil, err
 	}

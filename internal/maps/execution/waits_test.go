@@ -107,9 +107,9 @@ func (r *rig) exec(sql string, args ...any) {
 	require.NoError(r.t, err)
 }
 
-func (r *rig) number(sql string, args ...any) (n int) {
+func (r *rig) number(sql string) (n int) {
 	r.t.Helper()
-	require.NoError(r.t, r.admin.QueryRow(context.Background(), sql, args...).Scan(&n))
+	require.NoError(r.t, r.admin.QueryRow(context.Background(), sql).Scan(&n))
 	return n
 }
 

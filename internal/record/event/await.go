@@ -44,7 +44,7 @@ func (s *Events) Awaited(ctx context.Context, tenant uuid.UUID, waits []Wait, mo
 	for i, w := range waits {
 		found[i] = s.queueAwaited(b, tenant, w, most+1)
 	}
-	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+	if err := s.d.DB.SendReading(ctx, tenant, db.ListLimit, b); err != nil {
 		return nil, fmt.Errorf("event: look for awaited ones: %w", err)
 	}
 	out := make([]Awaited, len(waits))
