@@ -32,6 +32,8 @@ type mapWorld struct {
 	answers map[string]func(look int) flow.MapCallEnd
 	// news is what others want, from a moment on.
 	news func() flow.MapNews
+	// events returns what has arrived for waits, when the workflow looks.
+	events func() []stepmachine.EventArrived
 	// faults is how often each activity fails before it succeeds.
 	faults int
 	// length is what the history's length is said to be.
@@ -48,6 +50,8 @@ type mapWorld struct {
 	shown  []stepmachine.Status
 	finish *stepmachine.Finish
 	writes int
+	stops  int      // of other Maps
+	waits  []string // the steps that wait for events
 	began  time.Time
 	env    *testsuite.TestWorkflowEnvironment
 }
@@ -106,6 +110,14 @@ func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
 			w.steps[stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()] = c
 		}
 	}
+	for _, command := range in.Waits {
+		switch c := command.(type) {
+		case stepmachine.AwaitEvent:
+			w.waits = append(w.waits, c.Ref.Path)
+		case stepmachine.StopAwaiting:
+			w.waits = slices.DeleteFunc(w.waits, func(path string) bool { return path == c.Ref.Path })
+		}
+	}
 	if in.Show != nil {
 		w.shown = append(w.shown, in.Show.Status)
 	}
@@ -150,7 +162,13 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		}
 		return w.write(in), nil
 	})
-	local(string(flow.LookAtMap), func(_ context.Context, in flow.MapLook) (flow.MapNews, error) { return w.write(in.MapWrites), nil })
+	local(string(flow.LookAtMap), func(_ context.Context, in flow.MapLook) (flow.MapNews, error) {
+		news := w.write(in.MapWrites)
+		if w.events != nil {
+			news.Arrived = w.events()
+		}
+		return news, nil
+	})
 	local(string(flow.FinishMap), func(_ context.Context, in flow.MapFinish) (flow.MapResult, error) {
 		w.write(in.MapWrites)
 		w.finish = &in.Finish

@@ -47,9 +47,27 @@ func TestMapRunReadsAllNewsOfAWait(t *testing.T) {
 	require.JSONEq(t, `[2,"yes"]`, string(w.finish.Output.JSON))
 }
 
+// A wait is written before the workflow looks for events that came before, without being told.
+func TestMapRunLooksForEventsThatCameBefore(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid","since":"step"}},{"id":"v","type":"wait","event":{"type":"custom.paid"}}]`)
+	var asked []string
+	w.events = func() (arrived []stepmachine.EventArrived) {
+		for _, path := range w.waits {
+			asked = append(asked, path)
+			arrived = append(arrived, arrives(path, "evt_1", `{}`))
+		}
+		return arrived
+	}
+	w.run(nil)
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.Equal(t, []string{"/steps/0", "/steps/1"}, asked)
+}
+
 // otherMap has a step start another Map, which is as far as at says, at its nth look.
 func otherMap(w *mapWorld, at func(look int, stopped bool) flow.MapOfMap) func(*testsuite.TestWorkflowEnvironment) {
 	child, looks, stopped := uuid.New(), 0, false
+	w.stops = 0
 	look := func(ref stepmachine.Ref) flow.MapOfMap {
 		looks++
 		out := at(looks, stopped)
@@ -65,6 +83,7 @@ func otherMap(w *mapWorld, at func(look int, stopped bool) flow.MapOfMap) func(*
 		local(string(flow.LookAtMapOfMap), func(_ context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) { return look(in.Ref), nil })
 		local(string(flow.StopMapOfMap), func(_ context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
 			stopped = true
+			w.stops++
 			return look(in.Ref), nil
 		})
 	}
@@ -127,6 +146,7 @@ func TestMapRunStopsTheOtherMapOfAStepThatTakesTooLong(t *testing.T) {
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
 	require.JSONEq(t, `"STEP_TIMEOUT"`, string(w.finish.Output.JSON))
 	require.Equal(t, 3, after)
+	require.Equal(t, 1, w.stops)
 }
 
 // In a new history the wait and the other Map are taken up again.
@@ -148,8 +168,8 @@ func TestMapRunTakesWaitsIntoANewHistory(t *testing.T) {
 	require.NotNil(t, next.Carried)
 	require.Len(t, next.Carried.Open, 2)
 	w.length, over = 0, true
-	w.news = func() flow.MapNews {
-		return flow.MapNews{Arrived: []stepmachine.EventArrived{arrives("/steps/0/branches/0/steps/0", "evt_1", `1`)}}
+	w.events = func() []stepmachine.EventArrived {
+		return []stepmachine.EventArrived{arrives("/steps/0/branches/0/steps/0", "evt_1", `1`)}
 	}
 	require.Nil(t, w.history(*next, register))
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
