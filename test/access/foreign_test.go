@@ -466,6 +466,14 @@ func (w *world) rowsOf(tb testing.TB, own *tenant) map[string][]string {
 	tb.Helper()
 	conn := w.admin(tb)
 	out := map[string][]string{}
+	// What the tenant did before has consequences: executions are told of its events.
+	require.Eventually(tb, func() bool {
+		var settled bool
+		require.NoError(tb, conn.QueryRow(context.Background(), `SELECT
+			NOT EXISTS (SELECT FROM events e JOIN map_watches w ON w.tenant_id = e.tenant_id WHERE e.tenant_id = $1 AND (e.xid, e.id) > (w.xid, w.id)) AND
+			NOT EXISTS (SELECT FROM map_executions m WHERE m.tenant_id = $1 AND (m.news_at IS NOT NULL OR m.signals <> m.signals_heard))`, own.id).Scan(&settled))
+		return settled
+	}, time.Minute, 20*time.Millisecond)
 	for table, column := range tables(tb, conn) {
 		if column == "" {
 			continue

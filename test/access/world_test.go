@@ -182,6 +182,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	}).Data(tb, &made)
 	own.mapID = made.ID
 	own.mapExecution = own.anExecution(tb)
+	own.aWait(tb)
 	own.decide(tb)
 	own.event = own.anEvent(tb)
 	own.webhook, own.delivery = own.aWebhook(tb)
@@ -340,6 +341,26 @@ func (own *tenant) anExecution(tb testing.TB) string {
 	a.Data(tb, &ran)
 	require.Equal(tb, "completed", ran.Status, "%s", a.Body)
 	return ran.ExecutionID
+}
+
+// aWait has an execution wait for an event that never comes, with a signal that no step uses.
+func (own *tenant) aWait(tb testing.TB) {
+	tb.Helper()
+	var made struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
+		"schema_version": "1", "name": own.name + " waits",
+		"steps": []any{map[string]any{"id": "w", "type": "wait", "event": map[string]any{"type": "custom.never"}}},
+	}).Data(tb, &made)
+	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{}, "Prefer: wait=0")
+	require.Equal(tb, http.StatusAccepted, a.Status, "%s", a.Body)
+	path := a.Header.Get("Location")
+	sent := own.User.Do(http.MethodPost, path+"/signal", map[string]any{"name": "kept", "data": own.name + " data"})
+	require.Equal(tb, http.StatusOK, sent.Status, "%s", sent.Body)
+	require.Eventually(tb, func() bool {
+		var now struct{ Status string }
+		own.User.Do(http.MethodGet, path, nil).Data(tb, &now)
+		return now.Status == "waiting"
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // aWebhook returns the id of a webhook whose receiver is away, and that of its one delivery.

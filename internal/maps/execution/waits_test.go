@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/audit"
@@ -35,6 +36,17 @@ type rig struct {
 	tenant uuid.UUID
 	engine *engine
 	admin  *pgx.Conn
+	maps   *definitions
+}
+
+// definitions has one Map, or none.
+type definitions struct{ program *stepmachine.Program }
+
+func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (execution.Version, error) {
+	if d.program == nil {
+		return execution.Version{}, fault.New(fault.CodeMapNotFound, "")
+	}
+	return execution.Version{MapID: id, Number: 1, Program: d.program, MapType: mapdef.NonCognitive}, nil
 }
 
 type engine struct {
@@ -65,10 +77,6 @@ func (e *engine) take() []string {
 
 type nothing struct{}
 
-func (nothing) Version(context.Context, uuid.UUID, uuid.UUID, int32) (execution.Version, error) {
-	return execution.Version{}, nil
-}
-
 func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) {
 	return nil, nil
 }
@@ -81,7 +89,7 @@ func (nothing) For(string) expression.Sandbox { return nil }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), engine: &engine{}}
+	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), engine: &engine{}, maps: &definitions{}}
 	var err error
 	r.admin, err = pgx.Connect(t.Context(), r.db.AdminURL)
 	require.NoError(t, err)
@@ -94,7 +102,7 @@ func newRig(t *testing.T) *rig {
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	r.Service, err = execution.New(execution.Config{}, execution.Deps{
-		DB: r.db.Pool, Definitions: nothing{}, Results: nothing{}, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
+		DB: r.db.Pool, Definitions: r.maps, Results: nothing{}, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
 		Journal: journal, Sandbox: nothing{}, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)

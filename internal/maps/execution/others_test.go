@@ -1,0 +1,125 @@
+package execution_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+const anotherMap = "0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a22"
+
+func (r *rig) program(definition string) *stepmachine.Program {
+	r.t.Helper()
+	def, faults := mapdef.Read([]byte(definition))
+	require.Empty(r.t, faults)
+	p, err := stepmachine.Compile(def)
+	require.NoError(r.t, err)
+	return p
+}
+
+// starts is what a step asks for, with the record of the step that is written with it.
+func starts(ref flow.MapRef, attempt int, payload string) flow.MapStart {
+	at := stepmachine.Ref{Path: "/steps/0", Attempt: attempt}
+	return flow.MapStart{
+		MapWrites: flow.MapWrites{MapRef: ref, Commands: []stepmachine.Command{stepmachine.RecordStep{Ref: at, ID: "sub", Type: mapdef.TypeMap, Status: stepmachine.StepRunning}}},
+		Start:     stepmachine.StartMap{Ref: at, MapID: anotherMap, Payload: stepmachine.Of(json.RawMessage(payload)), Wait: true},
+	}
+}
+
+func TestAttemptOfAStepStartsOneOtherMap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.triggered("one")
+	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
+	first, err := r.StartOther(t.Context(), starts(ref, 1, `{}`))
+	require.NoError(t, err)
+	require.False(t, first.Done)
+	again, err := r.StartOther(t.Context(), starts(ref, 1, `{}`))
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	// A crash may come before the answer, and the Map may be deleted meanwhile.
+	program := r.maps.program
+	r.maps.program = nil
+	again, err = r.StartOther(t.Context(), starts(ref, 1, `{}`))
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	r.maps.program = program
+	second, err := r.StartOther(t.Context(), starts(ref, 2, `{}`))
+	require.NoError(t, err)
+	require.NotEqual(t, first.Child, second.Child)
+	require.Equal(t, 2, r.number("SELECT count(*) FROM map_executions WHERE parent_id = 'exec_one' AND depth = 1 AND awaited"))
+	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps s JOIN map_executions e ON e.execution_id = s.run_id"))
+}
+
+func TestOtherMapIsRefusedWithItsReason(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	exact := r.program(`{"schema_version":"1","name":"Other","trigger_schema":{"type":"object","required":["n"]},"steps":[]}`)
+	for name, c := range map[string]struct {
+		program *stepmachine.Program
+		depth   int
+		payload string
+		code    string
+	}{
+		"is gone":             {nil, 0, `{"n":1}`, "MAP_NOT_FOUND"},
+		"does not fit":        {exact, 0, `{}`, "INVALID_ARGS"},
+		"takes no array":      {exact, 0, `[]`, "INVALID_ARGS"},
+		"would be the sixth":  {exact, 4, `{"n":1}`, "CONFLICT"},
+		"is the fifth, fits ": {exact, 3, `{"n":1}`, ""},
+	} {
+		ref := r.triggered(name)
+		r.exec("UPDATE map_executions SET depth = $1 WHERE id = $2", c.depth, ref.ID)
+		r.maps.program = c.program
+		at, err := r.StartOther(t.Context(), starts(ref, 1, c.payload))
+		require.NoError(t, err, name)
+		require.Equal(t, c.code != "", at.Done, name)
+		if c.code != "" {
+			require.Equal(t, stepmachine.CallFailed, at.End.Status, name)
+			require.Equal(t, c.code, at.End.Error.Code, name)
+			require.True(t, at.End.MayRepeat, name)
+		}
+	}
+	require.Equal(t, 5, r.number("SELECT count(*) FROM map_steps"), "what goes with the start is written in any case")
+	require.Equal(t, 1, r.number("SELECT count(*) FROM map_executions WHERE parent_id IS NOT NULL"))
+}
+
+func TestEndOfAnotherMapIsThatOfTheStep(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.triggered("one")
+	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
+	for i, c := range []struct {
+		set       string
+		waits     stepmachine.Waiting
+		status    stepmachine.CallStatus
+		mayRepeat bool
+		wrote     bool
+	}{
+		{"status = 'running'", "", "", false, false},
+		{`status = 'waiting', waiting_for = '{"for":"event"}'`, stepmachine.WaitsEvent, "", false, false},
+		{`status = 'pending_approval', waiting_for = '{"for":"approval"}'`, stepmachine.WaitsApproval, "", false, false},
+		{"status = 'paused'", stepmachine.WaitsMap, "", false, false},
+		{"status = 'completed', wrote = true, finished_at = now()", "", stepmachine.CallExecuted, false, true},
+		{"status = 'failed', finished_at = now()", "", stepmachine.CallFailed, true, false},
+		{"status = 'failed', wrote = true, finished_at = now()", "", stepmachine.CallFailed, false, true},
+		{"status = 'cancelled', finished_at = now()", "", stepmachine.CallCancelled, false, false},
+		{"status = 'cancelled', wrote = true, finished_at = now()", "", stepmachine.CallFailed, false, true},
+		{"status = 'completed', finished_at = now(), erased_at = now()", "", stepmachine.CallFailed, false, false},
+	} {
+		started, err := r.StartOther(t.Context(), starts(ref, i+1, `{}`))
+		require.NoError(t, err)
+		r.exec("UPDATE map_executions SET "+c.set+" WHERE id = $1", started.Child)
+		at, err := r.LookAtOther(t.Context(), flow.MapOfMapRef{MapRef: ref, Ref: stepmachine.Ref{Path: "/steps/0", Attempt: i + 1}, Child: started.Child})
+		require.NoError(t, err)
+		require.Equal(t, c.waits, at.Waits, c.set)
+		require.Equal(t, c.status != "", at.Done, c.set)
+		require.Equal(t, c.status, at.End.Status, c.set)
+		require.Equal(t, c.mayRepeat, at.End.MayRepeat, c.set)
+		require.Equal(t, c.wrote, at.End.Wrote, c.set)
+	}
+}
