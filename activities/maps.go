@@ -17,6 +17,8 @@ type MapSteps interface {
 	Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error)
 	Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error)
 	Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error)
+	Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error)
+	CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error)
 	Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error)
 	StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error)
 	LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
@@ -91,6 +93,18 @@ func (m *Maps) LookAtMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.Ma
 // StopMapOfMap cancels the execution that a step has started.
 func (m *Maps) StopMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
 	out, err := m.steps.StopOther(ctx, in)
+	return out, applicationError(err)
+}
+
+// AskInMap asks people on behalf of a step.
+func (m *Maps) AskInMap(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
+	out, err := m.steps.Ask(ctx, in)
+	return out, applicationError(err)
+}
+
+// CloseAskInMap ends the question of a step.
+func (m *Maps) CloseAskInMap(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
+	out, err := m.steps.CloseAsk(ctx, in)
 	return out, applicationError(err)
 }
 

@@ -13,6 +13,8 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	mapruns "agentruntime/internal/maps/execution"
+	"agentruntime/internal/record/approval"
 )
 
 // Approvals is what the approval and grant endpoints need.
@@ -39,11 +41,14 @@ type approvalView struct {
 	WorkflowID  string `json:"workflow_id"`
 	Status      string `json:"status"`
 	// Outcome is the run's status; null where the run no longer belongs to this approval.
-	Outcome      *string                  `json:"outcome"`
-	Verb         string                   `json:"verb"`
-	Provider     string                   `json:"provider"`
+	Outcome *string `json:"outcome"`
+	// Verb, Provider and RiskLevel are null where it is about no call. Step is the place of the step
+	// that asks, in an execution of a Map.
+	Verb         *string                  `json:"verb"`
+	Provider     *string                  `json:"provider"`
+	Step         *string                  `json:"step"`
 	Args         json.RawMessage          `json:"args"`
-	RiskLevel    string                   `json:"risk_level"`
+	RiskLevel    *string                  `json:"risk_level"`
 	PolicyName   string                   `json:"policy_name"`
 	Reason       string                   `json:"reason"`
 	Requirements []governance.Requirement `json:"requirements"`
@@ -63,8 +68,10 @@ type approvalView struct {
 type approvalDetail struct {
 	approvalView
 
-	// Request is what would be sent, masked; null for a block.
-	Request   json.RawMessage `json:"request"`
+	// Request is what would be sent, masked; null where it is about no call that can be sent.
+	Request json.RawMessage `json:"request"`
+	// Form is the JSON Schema of the response that is asked for; null where none is.
+	Form      json.RawMessage `json:"form"`
 	Details   approvalWhy     `json:"details"`
 	Approvals tally           `json:"approvals"`
 	Decisions []decisionView  `json:"decisions"`
@@ -90,16 +97,23 @@ type decisionView struct {
 	Decision  string     `json:"decision"`
 	Reason    string     `json:"reason"`
 	Edited    bool       `json:"edited"`
+	Responded bool       `json:"responded"`
 	DecidedAt time.Time  `json:"decided_at"`
 }
 
 func viewApproval(a desk.Approval) approvalView {
 	v := approvalView{
 		ID: a.ID, Kind: string(a.Kind), ExecutionID: a.ExecutionID, WorkflowID: a.WorkflowID,
-		Status: string(a.Status), Verb: a.Provider + ":" + a.Verb, Provider: a.Provider, Args: a.Args, RiskLevel: a.RiskLevel,
-		PolicyName: policyName(true, a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: byCaller(a.Requester),
+		Status: string(a.Status), Provider: textOrNull(a.Provider), Args: a.Args, RiskLevel: textOrNull(a.RiskLevel),
+		PolicyName: policyName(a.Verb != "", a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: byCaller(a.Requester),
 		EditedFrom: a.EditedFrom, EditedBy: byUser(a.EditedBy), SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
 		DecidedBy: byUser(a.DecidedBy), CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
+	}
+	if a.Verb != "" {
+		v.Verb = textOrNull(a.Provider + ":" + a.Verb)
+	}
+	if a.SubjectType == approval.SubjectMapStep {
+		v.Step = textOrNull(mapruns.StepOfSubject(a.SubjectID))
 	}
 	if a.RunState != "" {
 		outcome := a.RunState.Status()
@@ -110,7 +124,7 @@ func viewApproval(a desk.Approval) approvalView {
 
 func detailApproval(a desk.Detailed) approvalDetail {
 	d := approvalDetail{
-		approvalView: viewApproval(a.Approval), Request: a.Request, Details: approvalWhy{a.Explanation},
+		approvalView: viewApproval(a.Approval), Request: a.Request, Form: a.Form, Details: approvalWhy{a.Explanation},
 		Approvals: tally{a.Tally.Have, a.Tally.Need}, Decisions: make([]decisionView, len(a.Decisions)),
 	}
 	for i, said := range a.Decisions {
@@ -214,17 +228,24 @@ const maxReason = 2000
 type approveBody struct {
 	Reason     *string         `json:"reason"`
 	EditedArgs json.RawMessage `json:"edited_args"`
+	Response   json.RawMessage `json:"response"`
 }
 
 func (s *Server) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b approveBody
-	if err := c.DecodeOptional(&b, "/edited_args"); err != nil {
+	if err := c.DecodeOptional(&b, "/edited_args", "/response"); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
 	in := desk.Input{Approve: true, Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}
 	if len(b.EditedArgs) > 0 && string(b.EditedArgs) != "null" {
-		in.EditedArgs = v.Object("/edited_args", b.EditedArgs, true)
+		in.EditedArgs = b.EditedArgs
+	}
+	if len(b.Response) > 0 && string(b.Response) != "null" {
+		in.Response = b.Response
+	}
+	if in.EditedArgs != nil && in.Response != nil {
+		v.Add("/response", "exclusive", "A decision either edits or responds.")
 	}
 	return s.decide(ctx, c, in, v.Err())
 }

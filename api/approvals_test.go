@@ -197,7 +197,7 @@ func TestMalformedDecisionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ path, body, at string }{
 		"unknown member":       {"appr_1/approve", `{"edited_arg":{}}`, "/edited_arg"},
-		"edit of a list":       {"appr_1/approve", `{"edited_args":[]}`, "/edited_args"},
+		"edit and response":    {"appr_1/approve", `{"edited_args":{},"response":{}}`, "/response"},
 		"long reason":          {"appr_1/approve", `{"reason":"` + strings.Repeat("ü", 2001) + `"}`, "/reason"},
 		"rejection that edits": {"appr_1/reject", `{"edited_args":{}}`, "/edited_args"},
 		"no batch":             {"batch", `{}`, "/decisions"},

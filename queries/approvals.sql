@@ -1,14 +1,17 @@
 -- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, operation_type, idempotency, edited_from, edited_by)
+                       credential_id, operation_type, idempotency, edited_from, edited_by, form)
 VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), @requester_kind, sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
-        @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'));
+        @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'), sqlc.narg('form'));
 
 -- name: GetApproval :one
--- With the state of the run, where the approval is about a run that still has it.
-SELECT sqlc.embed(a), coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+-- With the state of the run, where the approval is about a run that still has it. successor is the
+-- approval that an edit of another subject has made of it.
+SELECT sqlc.embed(a), coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
+       coalesce((SELECT n.id FROM approvals n WHERE n.tenant_id = a.tenant_id AND n.subject_type = a.subject_type AND n.subject_id = a.subject_id
+                    AND n.edited_from = a.id AND a.run_id IS NULL LIMIT 1), '')::text AS successor
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = @tenant_id AND a.id = @id;
 
@@ -112,8 +115,8 @@ UPDATE approvals SET workflow_id = @workflow_id
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
 -- name: ProposeDecision :exec
-INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)
-VALUES (@id, @tenant_id, @approval_id, sqlc.narg('user_id'), @decision, @reason, sqlc.narg('edited_args'), @request_id, @source_addr);
+INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, response, request_id, source_addr)
+VALUES (@id, @tenant_id, @approval_id, sqlc.narg('user_id'), @decision, @reason, sqlc.narg('edited_args'), sqlc.narg('response'), @request_id, @source_addr);
 
 -- name: WithdrawDecision :exec
 DELETE FROM approval_decisions WHERE tenant_id = @tenant_id AND id = @id AND counted_at IS NULL;

@@ -120,6 +120,8 @@ func registerMaps(r worker.Registry, d Deps) {
 	register(r, flow.StopMapOfMap, d.Maps.StopMapOfMap)
 	register(r, flow.WriteMap, d.Maps.WriteMap)
 	register(r, flow.LookAtMap, d.Maps.LookAtMap)
+	register(r, flow.AskInMap, d.Maps.AskInMap)
+	register(r, flow.CloseAskInMap, d.Maps.CloseAskInMap)
 	register(r, flow.FinishMap, d.Maps.FinishMap)
 }
 

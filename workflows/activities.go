@@ -117,6 +117,14 @@ func stopMapOfMap(ctx workflow.Context, in flow.MapOfMapRef) (flow.MapOfMap, err
 	return persist(ctx, flow.StopMapOfMap, in)
 }
 
+func askInMap(ctx workflow.Context, in flow.MapAsk) (flow.MapAsked, error) {
+	return persist(ctx, flow.AskInMap, in)
+}
+
+func closeAskInMap(ctx workflow.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
+	return persist(ctx, flow.CloseAskInMap, in)
+}
+
 func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {
 	return persist(ctx, flow.FinishMap, in)
 }

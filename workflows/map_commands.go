@@ -35,6 +35,10 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 			m.stopAwaiting(c)
 		case stepmachine.StopCall:
 			m.stopCall(c)
+		case stepmachine.AskApproval:
+			m.ask(ctx, c)
+		case stepmachine.CloseApproval:
+			m.closeAsk(ctx, c)
 		case stepmachine.Continue:
 			m.tell(stepmachine.Continued{})
 		case stepmachine.Finish:

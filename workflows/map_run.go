@@ -17,7 +17,7 @@ import (
 func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 	m := &mapRun{
 		in: in, calls: map[string]*mapCall{},
-		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{},
+		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
 	cancelled := ctx.Done()
@@ -51,14 +51,17 @@ type mapRun struct {
 	parent  string
 
 	// queue has what has happened and the machine does not know yet; nudged: rows have news.
+	// nudges counts how often they had.
 	queue  []stepmachine.Event
 	nudged bool
+	nudges int
 	// open are the commands without an answer, by their keys; keys has these in order.
 	open map[string]stepmachine.Command
 	keys []string
 	// calls are the calls under way, timers those that run.
 	calls  map[string]*mapCall
 	timers map[string]workflow.CancelFunc
+	asks   map[string]*mapAsk
 	// written is what was not yet given to an activity that writes it, seq the number of the next.
 	written []stepmachine.Command
 	seq     int
@@ -153,7 +156,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 // look reads what people and others want, and tells the machine.
 func (m *mapRun) look(ctx workflow.Context) error {
 	m.wakeCalls()
-	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(), After: m.looked, Places: m.places, Seen: m.state.Seen})
+	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(), After: m.looked, Places: m.places, Seen: m.state.Seen, Asks: m.asking()})
 	if err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func (m *mapRun) heed(news flow.MapNews) {
 		m.tell(s)
 	}
 	for _, d := range news.Decisions {
-		m.tell(d)
+		m.decided(d)
 	}
 	for _, e := range news.Arrived {
 		m.tell(e)
@@ -310,7 +313,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 // only says that rows have news, so many are one reason to look.
 func (m *mapRun) listen(ctx workflow.Context) error {
 	wakes := map[string]func(){
-		flow.SignalRecheck:  func() { m.nudged = true },
+		flow.SignalRecheck:  m.nudge,
 		flow.SignalRunEnded: m.wakeCalls,
 		flow.SignalMapEnded: m.wakeCalls,
 	}
@@ -324,6 +327,12 @@ func (m *mapRun) listen(ctx workflow.Context) error {
 		})
 	}
 	return workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil })
+}
+
+// nudge notes that rows have news.
+func (m *mapRun) nudge() {
+	m.nudged = true
+	m.nudges++
 }
 
 // wakeCalls has all calls that wait look at their rows.

@@ -30,7 +30,7 @@ func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRe
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -79,6 +79,7 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.OperationType,
 		&i.Idempotency,
 		&i.RequesterKind,
+		&i.Form,
 	)
 	return i, err
 }
@@ -369,7 +370,7 @@ func (q *Queries) CountDecision(ctx context.Context, db DBTX, arg CountDecisionP
 }
 
 const Decisions = `-- name: Decisions :many
-SELECT d.id, d.tenant_id, d.approval_id, d.user_id, d.decision, d.reason, d.edited_args, d.request_id, d.source_addr, d.created_at, d.counted_at, u.email, u.name FROM approval_decisions d
+SELECT d.id, d.tenant_id, d.approval_id, d.user_id, d.decision, d.reason, d.edited_args, d.request_id, d.source_addr, d.created_at, d.counted_at, d.response, u.email, u.name FROM approval_decisions d
   LEFT JOIN users u ON u.tenant_id = d.tenant_id AND u.id = d.user_id
  WHERE d.tenant_id = $1 AND d.approval_id = $2 AND d.counted_at IS NOT NULL
  ORDER BY d.counted_at, d.id
@@ -392,6 +393,7 @@ type DecisionsRow struct {
 	SourceAddr string
 	CreatedAt  time.Time
 	CountedAt  *time.Time
+	Response   *string
 	Email      *string
 	Name       *string
 }
@@ -417,6 +419,7 @@ func (q *Queries) Decisions(ctx context.Context, db DBTX, arg DecisionsParams) (
 			&i.SourceAddr,
 			&i.CreatedAt,
 			&i.CountedAt,
+			&i.Response,
 			&i.Email,
 			&i.Name,
 		); err != nil {
@@ -450,7 +453,9 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
+       coalesce((SELECT n.id FROM approvals n WHERE n.tenant_id = a.tenant_id AND n.subject_type = a.subject_type AND n.subject_id = a.subject_id
+                    AND n.edited_from = a.id AND a.run_id IS NULL LIMIT 1), '')::text AS successor
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
  WHERE a.tenant_id = $1 AND a.id = $2
 `
@@ -465,9 +470,11 @@ type GetApprovalRow struct {
 	RunState      string
 	RunAttempt    int32
 	RunApprovalID *string
+	Successor     string
 }
 
-// With the state of the run, where the approval is about a run that still has it.
+// With the state of the run, where the approval is about a run that still has it. successor is the
+// approval that an edit of another subject has made of it.
 func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParams) (GetApprovalRow, error) {
 	row := db.QueryRow(ctx, GetApproval, arg.TenantID, arg.ID)
 	var i GetApprovalRow
@@ -509,15 +516,17 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.OperationType,
 		&i.Approval.Idempotency,
 		&i.Approval.RequesterKind,
+		&i.Approval.Form,
 		&i.RunState,
 		&i.RunAttempt,
 		&i.RunApprovalID,
+		&i.Successor,
 	)
 	return i, err
 }
 
 const GetDecision = `-- name: GetDecision :one
-SELECT id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr, created_at, counted_at FROM approval_decisions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr, created_at, counted_at, response FROM approval_decisions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetDecisionParams struct {
@@ -540,6 +549,7 @@ func (q *Queries) GetDecision(ctx context.Context, db DBTX, arg GetDecisionParam
 		&i.SourceAddr,
 		&i.CreatedAt,
 		&i.CountedAt,
+		&i.Response,
 	)
 	return i, err
 }
@@ -570,10 +580,10 @@ func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApp
 const InsertApproval = `-- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, operation_type, idempotency, edited_from, edited_by)
+                       credential_id, operation_type, idempotency, edited_from, edited_by, form)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
         $15, $16, $17, $18, $19, $20, $21, $22, $23::uuid[],
-        $24, $25, $26, $27, $28, $29, $30)
+        $24, $25, $26, $27, $28, $29, $30, $31)
 `
 
 type InsertApprovalParams struct {
@@ -607,6 +617,7 @@ type InsertApprovalParams struct {
 	Idempotency   *string
 	EditedFrom    *string
 	EditedBy      *uuid.UUID
+	Form          []byte
 }
 
 func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprovalParams) error {
@@ -641,6 +652,7 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 		arg.Idempotency,
 		arg.EditedFrom,
 		arg.EditedBy,
+		arg.Form,
 	)
 	return err
 }
@@ -698,8 +710,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CA
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found,
        ($2::uuid IS NOT NULL AND (SELECT count(*) FROM approval_decisions d
          WHERE d.tenant_id = $3 AND d.approval_id = p.id AND d.user_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL) > 0)::boolean AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $3
@@ -865,7 +877,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -914,12 +926,13 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.OperationType,
 		&i.Idempotency,
 		&i.RequesterKind,
+		&i.Form,
 	)
 	return i, err
 }
 
 const LockApprovalOf = `-- name: LockApprovalOf :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
     SELECT d.approval_id FROM approval_decisions d WHERE d.tenant_id = $1 AND d.id = $2) FOR UPDATE
 `
 
@@ -970,6 +983,7 @@ func (q *Queries) LockApprovalOf(ctx context.Context, db DBTX, arg LockApprovalO
 		&i.OperationType,
 		&i.Idempotency,
 		&i.RequesterKind,
+		&i.Form,
 	)
 	return i, err
 }
@@ -979,8 +993,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
        p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found, false AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1 AND (a.status = 'pending') IS TRUE AND ($2::text IS NULL OR a.id < $2)
@@ -1091,8 +1105,8 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 }
 
 const ProposeDecision = `-- name: ProposeDecision :exec
-INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, request_id, source_addr)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO approval_decisions (id, tenant_id, approval_id, user_id, decision, reason, edited_args, response, request_id, source_addr)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type ProposeDecisionParams struct {
@@ -1103,6 +1117,7 @@ type ProposeDecisionParams struct {
 	Decision   string
 	Reason     string
 	EditedArgs *string
+	Response   *string
 	RequestID  string
 	SourceAddr string
 }
@@ -1116,6 +1131,7 @@ func (q *Queries) ProposeDecision(ctx context.Context, db DBTX, arg ProposeDecis
 		arg.Decision,
 		arg.Reason,
 		arg.EditedArgs,
+		arg.Response,
 		arg.RequestID,
 		arg.SourceAddr,
 	)

@@ -73,6 +73,7 @@ type Approval struct {
 	OperationType *string
 	Idempotency   *string
 	RequesterKind string
+	Form          []byte
 }
 
 type ApprovalDecision struct {
@@ -87,6 +88,7 @@ type ApprovalDecision struct {
 	SourceAddr string
 	CreatedAt  time.Time
 	CountedAt  *time.Time
+	Response   *string
 }
 
 type AuditCheckpoint struct {

@@ -4,8 +4,11 @@ package conformance
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
 )
 
 // published creates a Map with the steps, publishes it, and returns the path of its triggers.
@@ -52,6 +55,7 @@ func (j *journey) mapExecutions() {
 	j.waitingMap()
 	j.retriedMap(ended)
 	j.signalledMap(ended)
+	j.askingMap()
 
 	for _, query := range []string{"", "&status=failed&limit=1", "&status=pending_approval", "&session_id=map-1&dry_run=false&map_id=" + nobodys, "&parent_execution_id=exec_" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {
 		j.get(j.user, 200, "/v1/executions?kind=map"+query)
@@ -121,4 +125,44 @@ func (j *journey) retriedMap(lost string) {
 	one := executionsPath + j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, waits, object{}).Error.ExecutionID
 	j.post(j.user, 202, one+"/retry", object{"edits": object{"check": 2}})
 	j.post(j.user, 200, one+"/cancel", nil)
+}
+
+// askingMap has people answer the form of one step, and edit what another one shows.
+func (j *journey) askingMap() {
+	form := object{"type": "object", "required": []string{"days"}, "properties": object{"days": object{"type": "integer"}}}
+	asks := j.published("Asks",
+		object{"id": "form", "type": "approval", "title": "How long?", "payload": object{"order": "ord_1001"}, "form": form},
+		object{"id": "text", "type": "approval", "title": "Send this?", "payload": object{"text": "Dear Ann"}},
+		object{"id": "hand", "type": "escalate", "reason": "It is yours.", "wait": true})
+	one := j.post(j.key, 202, asks, object{}, "Prefer: wait=0").Header.Get("Location")
+	answers := j.asked(one)
+	j.get(j.user, 200, answers)
+	j.refused(j.user, 422, "INVALID_ARGS", http.MethodPost, answers+"/approve", object{"response": object{"days": "three"}})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, answers+"/approve", object{"response": object{"days": 3}, "edited_args": object{}})
+	j.post(j.approver, 200, answers+"/approve", object{"response": object{"days": 3}, "reason": "r"})
+	j.becomes(answers, "approved")
+	edits := j.asked(one)
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, edits+"/approve", object{"response": 1})
+	j.post(j.user, 200, edits+"/approve", object{"edited_args": object{"text": "Dear Bob"}})
+	j.becomes(edits, "superseded")
+	j.becomes(one, "escalated")
+	j.get(j.user, 200, decisions+"?kind=step")
+	j.post(j.user, 200, one+"/cancel", nil)
+	j.becomes(one, "cancelled")
+}
+
+// asked returns the approval that the execution waits for.
+func (j *journey) asked(execution string) (path string) {
+	j.t.Helper()
+	rig.Until(j.t, time.Minute, "a step asks people", func() bool {
+		var e struct {
+			WaitingFor struct {
+				ApprovalID string `json:"approval_id"`
+			} `json:"waiting_for"`
+		}
+		j.call(j.user, 200, http.MethodGet, execution, nil).Data(j.t, &e)
+		path = decisions + "/" + e.WaitingFor.ApprovalID
+		return e.WaitingFor.ApprovalID != ""
+	})
+	return path
 }

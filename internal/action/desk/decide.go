@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"agentruntime/db"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -27,6 +29,8 @@ type Input struct {
 	Reason string
 	// EditedArgs replace the call's arguments; nil leaves them as they are.
 	EditedArgs json.RawMessage
+	// Response answers the approval's form; nil for none.
+	Response json.RawMessage
 }
 
 // reasonMost is the most characters of a reason.
@@ -36,8 +40,8 @@ const reasonMost = 2000
 // it returns the approval that replaced it. It refuses with APPROVAL_NOT_FOUND,
 // APPROVAL_NOT_PENDING (also where it was decided a moment ago), APPROVER_NOT_ELIGIBLE,
 // CONFLICT (the same user has approved already), VALIDATION_ERROR (no reason where the
-// policy asks for one) and, for edited arguments, with what SealEdit returns. A refused
-// decision is recorded.
+// policy asks for one), INVALID_ARGS (the response does not fit the form) and, for edited
+// arguments, with what SealEdit returns. A refused decision is recorded.
 func (s *Desk) Decide(ctx context.Context, who actor.Actor, id string, in Input) (Detailed, error) {
 	a, err := s.Get(ctx, who.TenantID, id)
 	if err != nil {
@@ -96,10 +100,45 @@ func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in 
 			return Detailed{}, err
 		}
 	}
+	if in.Response != nil {
+		if err := checkResponse(a.Approval, in.Response); err != nil {
+			return Detailed{}, err
+		}
+		if p.Response, err = subjects.SealResponse(ctx, who.TenantID, a.SubjectID, in.Response); err != nil {
+			return Detailed{}, err
+		}
+	}
 	if err := s.decide(ctx, a.Approval, subjects, p); err != nil {
 		return Detailed{}, err
 	}
 	return s.after(ctx, who.TenantID, a.ID, in)
+}
+
+// mostResponse is the most bytes of a response. The state of an execution has it.
+const mostResponse = 32 << 10
+
+// checkResponse returns why the response does not answer the approval's form.
+func checkResponse(a Approval, response json.RawMessage) error {
+	if a.Form == nil {
+		return fault.Invalid("/response", "unknown", "The approval has no form, so it takes no response.")
+	}
+	if len(response) > mostResponse {
+		return fault.Invalid("/response", "length", fmt.Sprintf("response has at most %d bytes.", mostResponse))
+	}
+	schema, err := argschema.Compile(a.Form)
+	if err != nil {
+		return fmt.Errorf("desk: form of %s: %w", a.ID, err)
+	}
+	details := schema.Validate(response)
+	if len(details) == 0 {
+		return nil
+	}
+	f := fault.New(fault.CodeInvalidArgs, "The response does not fit the form.")
+	for _, d := range details {
+		d.Path = "/response" + strings.TrimPrefix(d.Path, "/args")
+		f.Details = append(f.Details, d)
+	}
+	return f
 }
 
 // decide stores the decision and has it counted. One that does not count is withdrawn.

@@ -43,8 +43,10 @@ type Approval struct {
 	Reason     string
 	// Explanation are the policies that matched ([]governance.Match).
 	Explanation json.RawMessage
-	// Request is the request that would be sent, masked; nil for a block.
-	Request      json.RawMessage
+	// Request is the request that would be sent, masked; nil where it is about no call.
+	Request json.RawMessage
+	// Form is the JSON Schema of the response that is asked for; nil where none is.
+	Form         json.RawMessage
 	Requirements []governance.Requirement
 	Requester    *actor.Caller // nil where neither a key nor a user called
 	EditedFrom   *string
@@ -72,6 +74,7 @@ type Decision struct {
 	Decision  string
 	Reason    string
 	Edited    bool
+	Responded bool
 	DecidedAt time.Time
 }
 
@@ -101,6 +104,9 @@ type Subjects interface {
 	// SealEdit returns the arguments as the decision stores them, where they may replace the
 	// subject's. The error is the fault that says why they may not.
 	SealEdit(ctx context.Context, tenant uuid.UUID, subjectID string, args json.RawMessage) (string, error)
+	// SealResponse returns the response to the form as the decision stores it. It was checked
+	// against the form.
+	SealResponse(ctx context.Context, tenant uuid.UUID, subjectID string, response json.RawMessage) (string, error)
 	// Count counts a decision in the rows, where no workflow counts it. It closes the approval
 	// with approval.Closing.Tell. So the waiting workflow is told even if this process dies.
 	Count(ctx context.Context, tenant uuid.UUID, subjectID string, decision uuid.UUID) (flow.Decided, error)
@@ -167,7 +173,7 @@ func (s *Desk) Get(ctx context.Context, tenant uuid.UUID, id string) (Detailed, 
 }
 
 func decisionOf(d dbsqlc.DecisionsRow) Decision {
-	out := Decision{UserID: d.UserID, Decision: d.Decision, Reason: d.Reason, Edited: d.EditedArgs != nil, DecidedAt: d.CountedAt.UTC()}
+	out := Decision{UserID: d.UserID, Decision: d.Decision, Reason: d.Reason, Edited: d.EditedArgs != nil, Responded: d.Response != nil, DecidedAt: d.CountedAt.UTC()}
 	if d.Email != nil {
 		out.Email = *d.Email
 	}
@@ -296,9 +302,12 @@ func fromRow(row dbsqlc.GetApprovalRow) (Approval, error) {
 		ID: r.ID, Kind: governance.ApprovalKind(r.Kind), ExecutionID: r.ExecutionID, SubjectType: approval.SubjectType(r.SubjectType),
 		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Status: governance.ApprovalStatus(r.Status),
 		Provider: r.Provider, Verb: r.Verb, Args: json.RawMessage(r.Args), RiskLevel: r.RiskLevel, PolicyName: r.PolicyName,
-		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Requester: approval.RequesterOf(r), EditedFrom: r.EditedFrom,
+		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Form: r.Form, Requester: approval.RequesterOf(r), EditedFrom: r.EditedFrom,
 		EditedBy: r.EditedBy, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),
 		ExpiresAt: db.UTC(r.ExpiresAt), DecidedAt: db.UTC(r.DecidedAt), EscalatedAt: db.UTC(r.EscalatedAt),
+	}
+	if row.Successor != "" {
+		a.SupersededBy = &row.Successor
 	}
 	sameAttempt := row.RunAttempt == r.Attempt
 	switch {

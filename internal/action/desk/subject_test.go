@@ -37,6 +37,10 @@ func (c *changeSets) SealEdit(context.Context, uuid.UUID, string, json.RawMessag
 	return "", fault.Invalid("/edited_args", "unknown", "A set of changes has no arguments to edit.")
 }
 
+func (c *changeSets) SealResponse(_ context.Context, _ uuid.UUID, _ string, response json.RawMessage) (string, error) {
+	return string(response), nil
+}
+
 func (c *changeSets) Count(ctx context.Context, tenant uuid.UUID, _ string, decision uuid.UUID) (out flow.Decided, err error) {
 	err = c.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
 		counting, err := approval.Open(ctx, tx, tenant, decision)

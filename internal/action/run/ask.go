@@ -30,6 +30,9 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	if err != nil {
 		return flow.Step{}, err
 	}
+	if state == StateIntercepted && p.run.ParentID != nil {
+		return s.intercept(ctx, p, call.Preview(p.run.Effective()))
+	}
 	if p.run.EditedArgs != nil {
 		if p.edit, err = approval.LastEdit(ctx, s.d.DB.Tenant(p.run.TenantID), p.run.subject()); err != nil {
 			return flow.Step{}, err
@@ -64,6 +67,28 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	s.carried.forget(p.run.ref())
 	s.ended(done)
 	return s.waiting(done, a.ID, governance.Asking{ExpiresAt: a.ExpiresAt, Requirements: a.Requirements}), nil
+}
+
+// intercept stops a write of a dry run of a Map. People are asked about all changes of the execution
+// together, so this one asks nobody.
+func (s *Service) intercept(ctx context.Context, p prepared, preview json.RawMessage) (flow.Step, error) {
+	b := &db.Batch{}
+	changed := p.queueHold(b, approval.New{Request: preview, Bound: approval.Binding{CredentialID: p.target.CredentialID()}}, StateIntercepted)
+	p.queueMatches(b)
+	rec := p.record(audit.RunIntercepted)
+	rec.Outcome = string(StateIntercepted)
+	rec.Details = p.explained(map[string]any{})
+	audit.Queue(b, rec)
+	done, found, err := s.apply(ctx, p.run, b, changed)
+	switch {
+	case err != nil:
+		return flow.Step{}, err
+	case !found:
+		return s.movedOn(ctx, p.run.ref())
+	}
+	s.carried.forget(p.run.ref())
+	s.ended(done)
+	return flow.Step{State: done.State, Done: true}, nil
 }
 
 // waiting returns the step of a run that waits for an approval.
@@ -129,7 +154,7 @@ func (p prepared) queueHold(b *db.Batch, a approval.New, state State) *db.Answer
 	r := p.run
 	q := dbsqlc.New()
 	params := dbsqlc.HoldRunParams{
-		State: string(state), ApprovalID: &a.ID, RiskLevel: string(r.Risk), OperationType: string(r.Operation),
+		State: string(state), ApprovalID: db.Optional(a.ID), RiskLevel: string(r.Risk), OperationType: string(r.Operation),
 		Decision: string(governance.PendingApproval), PolicyName: r.PolicyName, Reason: r.Reason, CredentialID: a.Bound.CredentialID,
 		TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt,
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,9 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subjectID stri
 	case r.Unreadable != nil:
 		return "", r.unreadable()
 	}
+	if trimmed := bytes.TrimSpace(args); len(trimmed) == 0 || trimmed[0] != '{' {
+		return "", fault.Invalid("/edited_args", "type", "edited_args is an object.")
+	}
 	if args, err = s.restored(ctx, r, args); err != nil {
 		return "", err
 	}
@@ -42,6 +46,11 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subjectID stri
 		return "", err
 	}
 	return r.seal(datakey.RunEditedArgs, args), nil
+}
+
+// SealResponse implements desk.Subjects. No run has a form.
+func (s *Service) SealResponse(context.Context, uuid.UUID, string, json.RawMessage) (string, error) {
+	return "", fault.Invalid("/response", "unknown", "A call asks for no response.")
 }
 
 // restored returns the edited arguments with those that the approver could not see and left

@@ -72,6 +72,8 @@ const (
 	MapStepError  Field = "map_steps.error"
 	MapValue      Field = "map_values.body"
 	MapSignal     Field = "map_signals.data"
+	MapEdit       Field = "approval_decisions.edited_args"
+	MapResponse   Field = "approval_decisions.response"
 	WebhookSecret Field = "webhooks.secret"
 	WebhookAnswer Field = "webhook_attempts.answer"
 )

@@ -41,6 +41,10 @@ const (
 	LookAtMapOfMap Activity[MapOfMapRef, MapOfMap] = "LookAtMapOfMap"
 	// StopMapOfMap cancels that execution.
 	StopMapOfMap Activity[MapOfMapRef, MapOfMap] = "StopMapOfMap"
+	// AskInMap asks people on behalf of a step.
+	AskInMap Activity[MapAsk, MapAsked] = "AskInMap"
+	// CloseAskInMap ends the question of a step, and returns how it ended.
+	CloseAskInMap Activity[MapAskEnd, MapDecision] = "CloseAskInMap"
 	// FinishMap ends an execution.
 	FinishMap Activity[MapFinish, MapResult] = "FinishMap"
 
@@ -218,6 +222,39 @@ type MapLook struct {
 	Places map[string]string `json:"places,omitempty"`
 	// Seen are the events that a step in a loop has used, by its place in the definition.
 	Seen map[string][]string `json:"-"`
+	// Asks are the steps that wait for people.
+	Asks []stepmachine.Ref `json:"asks,omitempty"`
+}
+
+// MapAsk asks people on behalf of a step.
+type MapAsk struct {
+	MapWrites
+	Ask stepmachine.AskApproval `json:"-"`
+	// Workflow is the id of the workflow that waits for the decision.
+	Workflow string `json:"workflow"`
+}
+
+// MapAsked says that people were asked.
+type MapAsked struct {
+	Private
+	// Failure is why they could not be; nil where they were.
+	Failure *stepmachine.Error `json:"failure,omitempty"`
+	// Closed: the question was asked before, and has its answer.
+	Closed bool `json:"closed,omitempty"`
+}
+
+// MapAskEnd ends the question of a step, where it has no decision.
+type MapAskEnd struct {
+	MapRef
+	Ref stepmachine.Ref `json:"ref"`
+	// Expired: its time is over; otherwise nothing asks any longer.
+	Expired bool `json:"expired,omitempty"`
+}
+
+// MapDecision is how a question ended.
+type MapDecision struct {
+	Private
+	stepmachine.Decided
 }
 
 // MapNews is what others want of an execution.

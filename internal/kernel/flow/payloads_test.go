@@ -29,6 +29,7 @@ func payloads() []reflect.Type {
 		reflect.TypeFor[flow.CustomerRef](), reflect.TypeFor[flow.EraseStep](),
 		reflect.TypeFor[flow.MapInput](), reflect.TypeFor[flow.MapRef](), reflect.TypeFor[flow.MapCarried](), reflect.TypeFor[flow.MapBegun](),
 		reflect.TypeFor[flow.MapCallEnd](), reflect.TypeFor[flow.MapEvaluated](), reflect.TypeFor[flow.MapNews](), reflect.TypeFor[flow.MapResult](), reflect.TypeFor[flow.MapOfMap](),
+		reflect.TypeFor[flow.MapAsked](), reflect.TypeFor[flow.MapDecision](),
 		reflect.TypeFor[flow.Private](),
 	}
 }
@@ -36,7 +37,7 @@ func payloads() []reflect.Type {
 // localInputs are the inputs of local activities of Maps. No history has the input of a local
 // activity.
 func localInputs() []string {
-	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef"}
+	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef"}
 }
 
 // texts are the members that are free texts, and what makes sure that they have neither

@@ -38,17 +38,19 @@ func (s ApprovalStatus) Valid() bool { return slices.Contains(ApprovalStatuses()
 // ApprovalKind is what an approval is about. Rows store it as text.
 type ApprovalKind string
 
-// The kinds: a call that was blocked, a call that is held, and a dry run that an approver
-// may release.
+// The kinds: a call that was blocked, a call that is held, a dry run that an approver may
+// release, a step of a Map that asks people, and the change set of a dry run of a Map.
 const (
-	ApprovalOfBlock  ApprovalKind = "block"
-	ApprovalOfHold   ApprovalKind = "hold"
-	ApprovalOfDryRun ApprovalKind = "dry_run"
+	ApprovalOfBlock   ApprovalKind = "block"
+	ApprovalOfHold    ApprovalKind = "hold"
+	ApprovalOfDryRun  ApprovalKind = "dry_run"
+	ApprovalOfStep    ApprovalKind = "step"
+	ApprovalOfChanges ApprovalKind = "changes"
 )
 
 // ApprovalKinds lists every kind.
 func ApprovalKinds() []ApprovalKind {
-	return []ApprovalKind{ApprovalOfHold, ApprovalOfDryRun, ApprovalOfBlock}
+	return []ApprovalKind{ApprovalOfHold, ApprovalOfDryRun, ApprovalOfBlock, ApprovalOfStep, ApprovalOfChanges}
 }
 
 // Valid reports whether the kind exists.

@@ -71,7 +71,7 @@ func TestStoredFormsKeepTheirMembers(t *testing.T) {
 func TestStoredWordsStayTheSame(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []governance.ApprovalStatus{"pending", "approved", "rejected", "expired", "cancelled", "superseded", "blocked"}, governance.ApprovalStatuses())
-	require.Equal(t, []governance.ApprovalKind{"hold", "dry_run", "block"}, governance.ApprovalKinds())
+	require.Equal(t, []governance.ApprovalKind{"hold", "dry_run", "block", "step", "changes"}, governance.ApprovalKinds())
 	require.Equal(t, []governance.Decision{"allow", "block", "pending_approval"}, []governance.Decision{governance.Allow, governance.Block, governance.PendingApproval})
 	require.Equal(t, []governance.Action{"allow", "notify", "require_approval", "block"},
 		[]governance.Action{governance.ActionAllow, governance.ActionNotify, governance.ActionRequireApproval, governance.ActionBlock})

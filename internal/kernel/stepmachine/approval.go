@@ -51,6 +51,10 @@ func (m *machine) decided(e Decided) {
 	if t == nil {
 		return
 	}
+	if e.Error != nil {
+		m.fail(t, e.Error)
+		return
+	}
 	output := decision(e)
 	switch e.Decision {
 	case Reject:

@@ -95,6 +95,8 @@ type Decided struct {
 	Reason   string   `json:"reason,omitempty"`
 	Response Value    `json:"response"` // of Respond
 	Payload  Value    `json:"payload"`  // of Edit: the payload as they changed it
+	// Error is why nobody could be asked; nil where people were. Then there is no decision.
+	Error *Error `json:"error,omitempty"`
 }
 
 // EventArrived passes an event to a step that asked for its type with AwaitEvent.

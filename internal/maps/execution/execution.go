@@ -270,6 +270,11 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 	if err != nil {
 		return e, fmt.Errorf("execution: %w", err)
 	}
+	if e.Status == stepmachine.StatusPending {
+		if e.WaitingFor, err = s.waitingForApproval(ctx, e); err != nil {
+			return e, err
+		}
+	}
 	if e.Output, err = openOptional(key, e.place(datakey.MapOutput), r.Output); err != nil {
 		return e, err
 	}

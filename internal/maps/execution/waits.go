@@ -98,6 +98,11 @@ func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, erro
 	if out.Over {
 		return out, nil
 	}
+	if len(in.Asks) > 0 {
+		if out.Decisions, err = s.decided(ctx, e, in); err != nil {
+			return flow.MapNews{}, err
+		}
+	}
 	if err := signalled(&out, key, e.TenantID, signals.Value); err != nil {
 		return flow.MapNews{}, err
 	}

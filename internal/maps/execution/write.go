@@ -13,6 +13,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/event"
 )
@@ -83,6 +84,8 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			}
 			rows[row.Path] = len(steps)
 			steps = append(steps, row)
+		case stepmachine.Escalate:
+			s.escalate(b, key, e, w.MapRef, c)
 		case stepmachine.Emit:
 			if err := s.emit(ctx, b, key, e, c, w.Commands); err != nil {
 				return err
@@ -167,6 +170,13 @@ func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Exe
 		Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), masked(data)),
 	})
 	return nil
+}
+
+// escalate queues the event of an escalate step, once.
+func (s *Service) escalate(b *db.Batch, key *datakey.Key, e Execution, ref flow.MapRef, c stepmachine.Escalate) {
+	event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
+		Kind: "step", Reason: redact.Text(c.Reason), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
+	}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(ref, c.Ref)))))
 }
 
 // about says what an event of the execution is about.

@@ -261,6 +261,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if err != nil {
 		return err
 	}
+	a.approvals.Own(approval.SubjectMapStep, a.executions)
 	a.steps, err = stepping.New(stepping.Deps{Runs: a.runs, Executions: a.executions})
 	return err
 }
@@ -318,7 +319,7 @@ func (a *App) buildAPI() error {
 		return err
 	}
 	approvals, err := desk.New(desk.Deps{
-		DB: a.pool, Workflows: a.engine, Journal: a.journal, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs}, Quotas: a.quotas,
+		DB: a.pool, Workflows: a.engine, Journal: a.journal, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs, approval.SubjectMapStep: a.executions}, Quotas: a.quotas,
 	})
 	if err != nil {
 		return err

@@ -24,8 +24,14 @@ import (
 // Rows store it as text, so a value is never renamed.
 type SubjectType string
 
-// SubjectRun is a run of an action. Its subject id is the run's id.
-const SubjectRun SubjectType = "run"
+// The types of subjects.
+const (
+	// SubjectRun is a run of an action. Its subject id is the run's id.
+	SubjectRun SubjectType = "run"
+	// SubjectMapStep is a step of an execution of a Map. Its subject id is made of the execution's
+	// id, its attempt and the step's place.
+	SubjectMapStep SubjectType = "map_step"
+)
 
 // Subject names what an approval is for.
 type Subject struct {
@@ -88,6 +94,8 @@ type New struct {
 	Requirements []governance.Requirement
 	Bound        Binding
 	Edited       *Edit
+	// Form is the JSON Schema of the response that is asked for; nil where none is.
+	Form json.RawMessage
 	// ExpiresAt is the zero time for a block.
 	ExpiresAt time.Time
 }
@@ -110,7 +118,9 @@ func IDsOf(from, to *time.Time) (low, high *string) {
 	return text(first), text(end)
 }
 
-// Ask queues a pending approval into the transaction that stops its subject.
+// Ask queues a pending approval into the transaction that stops its subject. A subject other than a
+// run asks once: where another transaction has asked for it, db.IsRaced is true for the error, and
+// QueueAsks reads what it asked.
 func Ask(b *db.Batch, n New) { insert(b, n, governance.ApprovalPending) }
 
 // RecordBlock queues the record of a block. It is closed from the start, and only for people
@@ -124,7 +134,7 @@ func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
 		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, RequesterKind: string(actor.Key),
 		Explanation: encode(n.Matches), Request: n.Request, Requirements: encode(n.Requirements), PolicyIds: []uuid.UUID{},
 		CallHash: n.Bound.CallHash, SchemaHash: n.Bound.SchemaHash, CredentialID: n.Bound.CredentialID,
-		OperationType: db.Optional(string(n.Bound.Operation)), Idempotency: db.Optional(string(n.Bound.Idempotency)),
+		OperationType: db.Optional(string(n.Bound.Operation)), Idempotency: db.Optional(string(n.Bound.Idempotency)), Form: n.Form,
 	}
 	if n.Requester != nil {
 		p.Requester, p.RequesterKind = &n.Requester.ID, string(n.Requester.Kind)
@@ -163,8 +173,12 @@ func encode[T any](list []T) []byte {
 type Asked struct {
 	ID string
 	governance.Asking
-	Kind  governance.ApprovalKind
-	Args  json.RawMessage // masked
+	About  Subject
+	Kind   governance.ApprovalKind
+	Args   json.RawMessage // masked
+	Reason string
+	// Form is the JSON Schema of the response that is asked for; nil where none is.
+	Form  json.RawMessage
 	Bound Binding
 	// Requester is the key or the user that called, nil where neither did.
 	Requester *actor.Caller
@@ -181,9 +195,10 @@ func RequesterOf(row dbsqlc.Approval) *actor.Caller {
 
 // Voter returns the user as a voter on this approval. A user who made the call with their
 // own token, or edited its arguments, is marked as self. The owner of a key did not make
-// the key's calls.
+// the key's calls. An edit of what a step of a Map shows is one of the decisions that the step
+// asks for, and sends nothing, so its author decides it.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
-	self := a.Edited != nil && a.Edited.By == user || a.Requester != nil && a.Requester.ID == user
+	self := a.Kind != governance.ApprovalOfStep && a.Edited != nil && a.Edited.By == user || a.Requester != nil && a.Requester.ID == user
 	return governance.Voter{UserID: user, Role: role, Self: self}
 }
 
@@ -208,6 +223,11 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
 		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: RequesterOf(row),
+		Reason: row.Reason, Form: row.Form,
+		About: Subject{
+			TenantID: row.TenantID, Type: SubjectType(row.SubjectType), ID: row.SubjectID, RunID: row.RunID, Attempt: row.Attempt,
+			ExecutionID: row.ExecutionID, WorkflowID: row.WorkflowID,
+		},
 		Bound: Binding{
 			CallHash: row.CallHash, SchemaHash: row.SchemaHash, CredentialID: row.CredentialID, Risk: verb.Risk(row.RiskLevel),
 			Operation: verb.Operation(db.Text(row.OperationType)), Idempotency: verb.Idempotency(db.Text(row.Idempotency)),
@@ -227,6 +247,15 @@ func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 		return Asked{}, fmt.Errorf("approval: requirements of %s: %w", row.ID, err)
 	}
 	return a, nil
+}
+
+// AskRow is how the question of a subject other than a run stands.
+type AskRow = dbsqlc.AsksOfMapRow
+
+// QueueAsks adds a statement to a batch that reads how the questions of subjects of one type stand. One
+// that an edit has replaced is left out.
+func QueueAsks(b *db.Batch, tenant uuid.UUID, of SubjectType, subjects []string) *db.Answer[[]AskRow] {
+	return db.Queue(b, dbsqlc.New().AsksOfMap, dbsqlc.AsksOfMapParams{TenantID: tenant, SubjectType: string(of), Subjects: subjects})
 }
 
 // LastEdit returns who edited the subject's arguments last, nil where nobody did. They stay

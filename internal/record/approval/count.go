@@ -27,6 +27,8 @@ type Proposal struct {
 	// EditedArgs replace the call's arguments; "" leaves them as they are. The domain of the
 	// subject seals them, and it alone opens them.
 	EditedArgs string
+	// Response is what the approver answers to the form, sealed likewise; "" for none.
+	Response string
 }
 
 // The words of a decision, as rows store them.
@@ -44,7 +46,7 @@ func Propose(ctx context.Context, tx dbsqlc.DBTX, p Proposal) error {
 	if p.Approve {
 		row.Decision = decidedApprove
 	}
-	row.EditedArgs = db.Optional(p.EditedArgs)
+	row.EditedArgs, row.Response = db.Optional(p.EditedArgs), db.Optional(p.Response)
 	if err := dbsqlc.New().ProposeDecision(ctx, tx, row); err != nil {
 		return fmt.Errorf("approval: propose: %w", err)
 	}
@@ -83,7 +85,7 @@ func decisionOf(tenant uuid.UUID, row dbsqlc.ApprovalDecision) Decision {
 	if row.UserID != nil {
 		d.By.Kind, d.By.ID = actor.User, *row.UserID
 	}
-	d.EditedArgs = db.Text(row.EditedArgs)
+	d.EditedArgs, d.Response = db.Text(row.EditedArgs), db.Text(row.Response)
 	return d
 }
 

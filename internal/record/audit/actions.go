@@ -66,6 +66,7 @@ const (
 	MapDeleted      Action = "map.deleted"
 	MapTriggered    Action = "map.triggered"
 	MapRepeated     Action = "map.repeated"
+	MapAsked        Action = "map.asked"
 	MapEnded        Action = "map.ended"
 	MapCancelled    Action = "map.cancelled"
 	MapPaused       Action = "map.paused"
@@ -206,6 +207,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapPublished, SubjectMap, "A version of a Map was published: triggers run it from then on. The details have its number.", ""},
 		{MapTriggered, SubjectMap, "A Map was triggered. The details have the version that runs.", ""},
 		{MapRepeated, SubjectMap, "A trigger with a name that has an execution was answered from that execution.", ""},
+		{MapAsked, SubjectApproval, "A step of a Map asks people. The details have the Map and the step.", "approval.requested"},
 		{MapEnded, SubjectMap, "An execution of a Map ended. The details have the execution and its status.", ""},
 		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
 		{MapSignalled, SubjectMap, "A signal was sent to an execution of a Map. The details have its name and its number.", ""},

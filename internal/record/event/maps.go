@@ -81,9 +81,17 @@ func QueueCustom(b *db.Batch, e Event) {
 	if !ok {
 		panic("event: QueueCustom queues custom events")
 	}
+	queueOnce(b, e, sent.ID, db.Optional(sent.Correlate))
+}
+
+// QueueOnce adds an event to a batch, unless the tenant has one under the name. Names that begin as
+// our ids do are free for the service: senders may not use them.
+func QueueOnce(b *db.Batch, e Event, name string) { queueOnce(b, e, name, nil) }
+
+func queueOnce(b *db.Batch, e Event, name string, correlate *string) {
 	p := params(e, time.Now())
 	db.QueueOptional(b, dbsqlc.New().InsertCustomEvent, dbsqlc.InsertCustomEventParams{
 		ID: p.ID, TenantID: p.TenantID, Type: p.Type, ExecutionID: p.ExecutionID, SessionID: p.SessionID, CustomerID: p.CustomerID,
-		SourceID: sent.ID, Correlate: db.Optional(sent.Correlate), Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
+		SourceID: name, Correlate: correlate, Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
 	})
 }

@@ -47,13 +47,13 @@ func Types() []Spec {
 		{ActionNotified, "A call is about to be sent of which the tenant is to be told: the verb's risk is medium, or a policy says so.", Event{About: about, Body: Notified{
 			Call: call, Reason: "Medium risk: runs and notifies", Args: args,
 		}}},
-		{ApprovalRequested, "A call waits for approval, or a dry run was stopped whose request can be sent.", Event{About: about, Causes: of(CauseExecution, about.ExecutionID), Body: Requested{
+		{ApprovalRequested, "A call or a step of a Map waits for approval, or a dry run was stopped whose request can be sent.", Event{About: about, Causes: of(CauseExecution, about.ExecutionID), Body: Requested{
 			ApprovalID: approval, Kind: "hold", Call: call, PolicyName: "Large orders", Reason: "Held by the policy \"Large orders\"", ExpiresAt: until, Args: args,
 		}}},
-		{ApprovalDecided, "An approval ended: people approved or rejected, no user decided in time, the call was cancelled, or the approval no longer fits the call.", Event{About: about, Causes: asked, Body: Decided{
+		{ApprovalDecided, "An approval ended: people approved or rejected, no user decided in time, the call or the execution was cancelled, or the approval no longer fits the call.", Event{About: about, Causes: asked, Body: Decided{
 			ApprovalID: approval, Status: "approved", DecidedBy: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90", Reason: "Known customer", Verb: call.Verb, Provider: call.Provider,
 		}}},
-		{EscalationCreated, "People are asked to act: a call waits for approval, or nobody decided in time and owners and admins are asked too.", Event{About: about, Causes: asked, Body: Escalated{
+		{EscalationCreated, "People are asked to act: a call or a step of a Map waits for approval, nobody decided in time and owners and admins are asked too, or a Map hands over to people.", Event{About: about, Causes: asked, Body: Escalated{
 			Kind: "approval", Reason: "Held by the policy \"Large orders\"", ApprovalID: approval, Verb: call.Verb, ExpiresAt: until,
 		}}},
 		{KillSwitchSet, "A user set a kill switch: no call that it covers begins from then on.", Event{Body: SwitchedOff{Switch{

@@ -43,8 +43,8 @@ type Body interface{ Type() Type }
 
 // Call are the members of an event about an action run.
 type Call struct {
-	Verb      string `json:"verb" about:"The verb, as provider:verb_name."`
-	Provider  string `json:"provider" about:"The slug of the provider."`
+	Verb      string `json:"verb" about:"The verb, as provider:verb_name. Empty where the event is about no call, but about a step of a Map that asks people."`
+	Provider  string `json:"provider" about:"The slug of the provider. Empty as verb."`
 	RiskLevel string `json:"risk_level" about:"The verb's risk. Empty where the run ended before it was known." enum:",low,medium,high"`
 	// OperationType is "" as RiskLevel.
 	OperationType string `json:"operation_type" about:"Whether the verb reads or writes. Empty where the run ended before that was known." enum:",read,write"`
@@ -133,12 +133,12 @@ func (b Notified) small() Body {
 // Requested is the body of approval.requested.
 type Requested struct {
 	ApprovalID string `json:"approval_id" about:"The approval that people decide about."`
-	Kind       string `json:"kind" about:"Whether a call waits, or a dry run whose request can be sent." enum:"hold,dry_run"`
+	Kind       string `json:"kind" about:"Whether a call waits, a dry run whose request can be sent, a step of a Map, or the change set of a dry run of a Map." enum:"hold,dry_run,step,changes"`
 	Call
 	PolicyName string          `json:"policy_name" about:"The policy that holds the call. Empty where none does."`
 	Reason     string          `json:"reason" about:"Why the call waits."`
 	ExpiresAt  time.Time       `json:"expires_at" about:"Until when people can decide."`
-	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, masked. Absent in an event that is truncated."`
+	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, or what the step shows, masked. Absent in an event that is truncated."`
 }
 
 // Type implements Body.
@@ -155,8 +155,8 @@ type Decided struct {
 	Status     string `json:"status" about:"How the approval ended." enum:"approved,rejected,expired,cancelled,superseded"`
 	DecidedBy  string `json:"decided_by,omitempty" about:"The user, key or operator that ended it, as user:<id>. Absent where time or a change did."`
 	Reason     string `json:"reason" about:"The reason that was given. Empty where none was."`
-	Verb       string `json:"verb" about:"The verb, as provider:verb_name."`
-	Provider   string `json:"provider" about:"The slug of the provider."`
+	Verb       string `json:"verb" about:"The verb, as provider:verb_name. Empty where it is about no call."`
+	Provider   string `json:"provider" about:"The slug of the provider. Empty as verb."`
 	Edited     bool   `json:"edited" about:"True where an approver replaced the arguments; another approval then asks about them."`
 }
 
@@ -165,10 +165,13 @@ func (Decided) Type() Type { return ApprovalDecided }
 
 // Escalated is the body of escalation.created.
 type Escalated struct {
-	Kind       string    `json:"kind" about:"Why people are asked: a call waits for approval, or the first approvers did not decide in time." enum:"approval,approval_timeout"`
+	Kind       string    `json:"kind" about:"Why people are asked: a call or a step waits for approval, the first approvers did not decide in time, or a step of a Map hands over to people." enum:"approval,approval_timeout,step"`
 	Reason     string    `json:"reason" about:"Why people are asked, in words."`
 	ApprovalID string    `json:"approval_id,omitempty" about:"The approval that people decide about."`
 	Verb       string    `json:"verb,omitempty" about:"The verb that waits, as provider:verb_name."`
+	MapID      string    `json:"map_id,omitempty" about:"The Map whose step hands over."`
+	Step       string    `json:"step,omitempty" about:"The place of that step in the execution."`
+	Waits      bool      `json:"waits,omitempty" about:"True where the execution waits for the signal handled."`
 	ExpiresAt  time.Time `json:"expires_at,omitzero" about:"Until when people can decide."`
 }
 

@@ -160,8 +160,8 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT coalesce(sum(bytes), 0)::bigint FROM maps WHERE tenant_id = $1",
 		},
 		{
-			Held, 10_000, "calls that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind = 'hold'", "",
+			Held, 10_000, "calls and steps of Maps that wait for approval", "Decide or cancel some first.",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind IN ('hold', 'step')", "",
 		},
 		{
 			DryRuns, 2_000, "dry runs that wait for approval", "Decide or cancel some first.",

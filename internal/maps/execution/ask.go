@@ -1,0 +1,549 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+	"agentruntime/internal/record/quota"
+)
+
+// What a step asks of people is an approval. Its subject is the step in one attempt of the
+// execution, so a step that asks again finds what was decided. What they decide about is a stored
+// value, sealed; the approval shows it masked.
+
+// subjectOf returns the id of the step as the subject of an approval.
+func subjectOf(ref flow.MapRef, step stepmachine.Ref) string {
+	return ref.ID.String() + "/" + strconv.Itoa(int(ref.Attempt)) + pathOf(step)
+}
+
+// StepOfSubject returns the place of a step, from its id as a subject.
+func StepOfSubject(subject string) string {
+	const id = len("00000000-0000-0000-0000-000000000000/")
+	if len(subject) < id {
+		return ""
+	}
+	if i := strings.IndexByte(subject[id:], '/'); i >= 0 {
+		return subject[id+i:]
+	}
+	return ""
+}
+
+// executionOfSubject returns the execution that a subject is a step of.
+func executionOfSubject(subject string) (uuid.UUID, error) {
+	id, _, _ := strings.Cut(subject, "/")
+	return uuid.Parse(id)
+}
+
+// asked is the name of the stored value that people decide about.
+func asked(subject string) string { return "asked:" + subject }
+
+// saidPlace is where a text of a decision about the subject is sealed.
+func saidPlace(tenant uuid.UUID, subject string, f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject)), Field: f}
+}
+
+// mostShown is the most bytes of a value that an approval shows.
+const mostShown = 1 << 20
+
+// Ask asks people on behalf of a step. It can be repeated: a step asks once. The result says where the
+// tenant has as many open approvals as it may have.
+func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
+	out := flow.MapAsked{Private: flow.IsPrivate()}
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return out, err
+	}
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return out, fmt.Errorf("execution: %w", err)
+	}
+	payload, err := s.Resolve(ctx, e, in.Ask.Payload, in.Commands)
+	if err != nil {
+		return out, err
+	}
+	if payload == nil {
+		payload = json.RawMessage("null")
+	}
+	n := askingOf(e, in, shownToPeople(payload))
+	read, b := &db.Batch{}, &db.Batch{}
+	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
+		return out, err
+	}
+	rows := approval.QueueAsks(read, e.TenantID, n.Type, []string{n.Subject.ID})
+	failpoint.Hit("before_map_ask", e.ID)
+	err = s.d.DB.ReadAndWrite(ctx, e.TenantID, read, func() (*db.Batch, error) {
+		if len(rows.Value) > 0 {
+			out.Closed = rows.Value[0].Status != string(governance.ApprovalPending)
+			return b, nil
+		}
+		approval.Ask(b, n)
+		db.QueueExec(b, s.q.MapHasAsked, dbsqlc.MapHasAskedParams{TenantID: e.TenantID, ID: e.ID})
+		s.queueValue(b, key, e, asked(n.Subject.ID), stepmachine.Value{JSON: payload, Invented: in.Ask.Payload.Invented})
+		rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
+		rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
+		audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "step": pathOf(in.Ask.Ref)}))
+		s.emitRequested(b, key, e, n)
+		s.d.Quotas.Queue(b, e.TenantID, quota.Held)
+		return b, nil
+	})
+	failpoint.Hit("after_map_ask", e.ID)
+	if f := fault.As(err); fault.HasCode(err, fault.CodeQuotaExceeded) {
+		out.Failure = stepmachine.NewError(string(f.Code), f.Message)
+		_, err := s.Write(ctx, in.MapWrites)
+		return out, err
+	}
+	if err != nil {
+		return out, fmt.Errorf("execution: ask: %w", err)
+	}
+	return out, nil
+}
+
+// askingOf returns the approval that a step asks for.
+func askingOf(e Execution, in flow.MapAsk, args json.RawMessage) approval.New {
+	rule := governance.DefaultApproval()
+	rule.Required, rule.SelfApproval = int32(in.Ask.Required), in.Ask.SelfApproval
+	if len(in.Ask.Approvers) > 0 {
+		rule.Approvers = in.Ask.Approvers
+	}
+	return approval.New{
+		ID: approval.NewID(), Kind: governance.ApprovalOfStep, Reason: redact.Text(in.Ask.Title), Args: args, Form: in.Ask.Form,
+		Subject: approval.Subject{
+			TenantID: e.TenantID, Type: approval.SubjectMapStep, ID: subjectOf(in.MapRef, in.Ask.Ref), Attempt: in.Attempt,
+			ExecutionID: e.ExecutionID, WorkflowID: in.Workflow,
+		},
+		Requester: actor.CallerOf(e.KeyID, e.UserID), Requirements: []governance.Requirement{{Rule: rule}}, ExpiresAt: in.Ask.ExpiresAt,
+	}
+}
+
+// shownToPeople returns a value as an approval shows it.
+func shownToPeople(value json.RawMessage) json.RawMessage {
+	if shown := masked(value); len(shown) <= mostShown {
+		return shown
+	}
+	return mustJSON(map[string]int{"bytes": len(value)})
+}
+
+// actor is the Map as the one that acts.
+func (e Execution) actor() actor.Actor {
+	return actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}
+}
+
+// causesOf returns what an event of an approval came from.
+func causesOf(e Execution, approvalID string) []event.Cause {
+	causes := []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}}
+	if approvalID != "" {
+		causes = append([]event.Cause{{Type: event.CauseApproval, ID: approvalID}}, causes...)
+	}
+	return causes
+}
+
+func (s *Service) emitRequested(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
+	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Requested{
+		ApprovalID: n.ID, Kind: string(n.Kind), Reason: n.Reason, ExpiresAt: n.ExpiresAt.UTC(), Args: n.Args,
+	}})
+	if n.Edited == nil {
+		event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, n.ID), Body: event.Escalated{
+			Kind: "approval", Reason: n.Reason, ApprovalID: n.ID, ExpiresAt: n.ExpiresAt.UTC(),
+		}})
+	}
+}
+
+func (s *Service) emitDecided(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
+	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, d.ApprovalID), Body: d})
+}
+
+// CloseAsk ends the question of a step, where it has no decision, and returns how it ended. The
+// row decides between people and the end of their time.
+func (s *Service) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapDecision{}, err
+	}
+	end := approval.Closing{Status: governance.ApprovalCancelled, Reason: "The execution goes on without the step, or has ended."}
+	if in.Expired {
+		end = approval.Closing{Status: governance.ApprovalExpired, Reason: timeOver}
+	}
+	if err := s.closeAsk(ctx, e, subjectOf(in.MapRef, in.Ref), end); err != nil {
+		return flow.MapDecision{}, err
+	}
+	decisions, err := s.decisions(ctx, e, in.MapRef, []stepmachine.Ref{in.Ref})
+	if err != nil {
+		return flow.MapDecision{}, err
+	}
+	if len(decisions) == 0 {
+		// An edit took the question's place at this moment; the next try finds that one.
+		return flow.MapDecision{}, fmt.Errorf("execution: the question of %s is still open", in.Ref)
+	}
+	return flow.MapDecision{Private: flow.IsPrivate(), Decided: decisions[0]}, nil
+}
+
+// closeAsk closes the subject's pending approval, if any, with its audit record and event.
+func (s *Service) closeAsk(ctx context.Context, e Execution, subject string, end approval.Closing) error {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return fmt.Errorf("execution: %w", err)
+	}
+	action := audit.ApprovalCancelled
+	if end.Status == governance.ApprovalExpired {
+		action = audit.ApprovalExpired
+	}
+	read := &db.Batch{}
+	pending := db.Queue(read, s.q.LockAskOfMap, dbsqlc.LockAskOfMapParams{TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subject})
+	err = s.d.DB.ReadAndWrite(ctx, e.TenantID, read, func() (*db.Batch, error) {
+		if len(pending.Value) == 0 {
+			return nil, nil //nolint:nilnil // nothing to write is a value here
+		}
+		b, id := &db.Batch{}, pending.Value[0]
+		approval.Close(b, e.TenantID, id, end)
+		audit.Queue(b, recordOf(actor.Actor{Kind: actor.System, TenantID: e.TenantID}, e, action, id, end.Status, map[string]any{}))
+		s.emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
+		return b, nil
+	})
+	if err != nil && !db.IsNotChanged(err) {
+		return fmt.Errorf("execution: close an approval: %w", err)
+	}
+	return nil
+}
+
+// recordOf returns the audit record of what happened to an approval of a step.
+func recordOf(who actor.Actor, e Execution, action audit.Action, id string, outcome governance.ApprovalStatus, details map[string]any) audit.Record {
+	rec := audit.Change(who, action, audit.SubjectApproval, id)
+	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(outcome)
+	details["approval_id"] = id
+	return rec.With(details)
+}
+
+// decided returns the decisions about steps that wait for people. A question whose time is over, by
+// its row, is closed on the way.
+func (s *Service) decided(ctx context.Context, e Execution, in flow.MapLook) ([]stepmachine.Decided, error) {
+	overdue, err := s.q.OverdueAsksOfMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.OverdueAsksOfMapParams{
+		TenantID: e.TenantID, ExecutionID: e.ExecutionID, Now: new(s.d.Now()),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("execution: overdue approvals: %w", err)
+	}
+	for _, subject := range overdue {
+		if err := s.closeAsk(ctx, e, subject, approval.Closing{Status: governance.ApprovalExpired, Reason: timeOver}); err != nil {
+			return nil, err
+		}
+	}
+	return s.decisions(ctx, e, in.MapRef, in.Asks)
+}
+
+const timeOver = "No user decided in time."
+
+// decisions returns what people decided about the steps, of those that are decided.
+func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref) ([]stepmachine.Decided, error) {
+	bySubject, subjects := map[string]stepmachine.Ref{}, []string{}
+	for _, step := range steps {
+		subject := subjectOf(ref, step)
+		bySubject[subject], subjects = step, append(subjects, subject)
+	}
+	b := &db.Batch{}
+	rows := approval.QueueAsks(b, e.TenantID, approval.SubjectMapStep, subjects)
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return nil, fmt.Errorf("execution: decisions: %w", err)
+	}
+	var out []stepmachine.Decided
+	for _, row := range rows.Value {
+		d, err := s.decisionOf(ctx, e, row)
+		if err != nil {
+			return nil, err
+		}
+		if d.Decision != "" {
+			d.Ref = bySubject[row.SubjectID]
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// decisionOf returns the decision in the row of an approval; none while it waits.
+func (s *Service) decisionOf(ctx context.Context, e Execution, row approval.AskRow) (d stepmachine.Decided, err error) {
+	d.Reason = row.Reason
+	if row.DecidedBy != nil {
+		d.By = actor.Actor{Kind: actor.User, ID: *row.DecidedBy}.String()
+	}
+	switch governance.ApprovalStatus(row.Status) {
+	case governance.ApprovalApproved:
+	case governance.ApprovalRejected:
+		d.Decision = stepmachine.Reject
+		return d, nil
+	case governance.ApprovalCancelled:
+		d.Decision, d.Reason = stepmachine.Reject, row.ClosedReason
+		return d, nil
+	case governance.ApprovalExpired:
+		d.Decision = stepmachine.Expired
+		return d, nil
+	case governance.ApprovalPending, governance.ApprovalSuperseded, governance.ApprovalBlocked:
+		return d, nil
+	}
+	d.Decision = stepmachine.Approve
+	if row.Response != nil {
+		key, err := s.d.Keys.Key(ctx, e.TenantID)
+		if err != nil {
+			return d, fmt.Errorf("execution: %w", err)
+		}
+		text, err := key.Open(saidPlace(e.TenantID, row.SubjectID, datakey.MapResponse), *row.Response)
+		if err != nil {
+			return d, fmt.Errorf("execution: response to %s: %w", row.ID, err)
+		}
+		d.Decision, d.Response = stepmachine.Respond, stepmachine.Of(text)
+	}
+	if row.EditedFrom != nil {
+		l, err := s.loader(ctx, e, nil)
+		if err != nil {
+			return d, err
+		}
+		name := asked(row.SubjectID)
+		text, err := l.load(stepmachine.Stored{ID: name})
+		if err != nil {
+			return d, err
+		}
+		d.Decision, d.Payload = stepmachine.Edit, stepmachine.Of(text)
+		if len(text) > stepmachine.MaxInline {
+			d.Payload = Reference(name, text, nil)
+		}
+	}
+	return d, nil
+}
+
+// Unattended implements approval.Owner: it closes the approval of an execution that has ended, or
+// that goes on in another attempt. The workflow of any other is started by Sweep, and asks again.
+func (s *Service) Unattended(ctx context.Context, w approval.Waiting, _ bool) error {
+	id, err := executionOfSubject(w.SubjectID)
+	if err != nil {
+		return fmt.Errorf("execution: subject of an approval: %w", err)
+	}
+	e, err := s.read(ctx, w.TenantID, id)
+	if err != nil || !e.Ended() && e.WorkflowID == w.WorkflowID {
+		return err
+	}
+	return s.closeAsk(ctx, e, w.SubjectID, approval.Closing{Status: governance.ApprovalCancelled, Reason: "The execution has ended."})
+}
+
+// SealEdit implements desk.Subjects: what people decide about can be replaced as a whole. A masked
+// place that is left out keeps its value.
+func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string, args json.RawMessage) (string, error) {
+	e, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return "", err
+	}
+	before, err := l.load(stepmachine.Stored{ID: asked(subject)})
+	if err != nil {
+		return "", err
+	}
+	shown := masked(before)
+	if len(shown) > mostShown {
+		return "", fault.Invalid("/edited_args", "length", "The value is too large to be edited.")
+	}
+	restored, places, err := redact.Restore(before, shown, args)
+	if err != nil {
+		return "", fmt.Errorf("execution: restore masked values: %w", err)
+	}
+	if len(places) > 0 {
+		f := fault.New(fault.CodeInvalidArgs, "The edited value contains placeholders of masked values.")
+		for _, place := range places {
+			f.Details = append(f.Details, fault.Detail{Path: "/edited_args" + place, Rule: "placeholder", Message: "leave it out to keep its value, or set it again"})
+		}
+		return "", f
+	}
+	return l.key.Seal(saidPlace(e.TenantID, subject, datakey.MapEdit), restored), nil
+}
+
+// SealResponse implements desk.Subjects.
+func (s *Service) SealResponse(ctx context.Context, tenant uuid.UUID, subject string, response json.RawMessage) (string, error) {
+	_, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return "", err
+	}
+	return l.key.Seal(saidPlace(tenant, subject, datakey.MapResponse), response), nil
+}
+
+func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subject string) (e Execution, l *loader, err error) {
+	id, err := executionOfSubject(subject)
+	if err != nil {
+		return e, nil, fmt.Errorf("execution: subject of an approval: %w", err)
+	}
+	if e, err = s.read(ctx, tenant, id); err != nil {
+		return e, nil, err
+	}
+	l, err = s.loader(ctx, e, nil)
+	return e, l, err
+}
+
+// Count implements desk.Subjects: it counts a decision about a step in the rows. The workflow is
+// told by the desk, and otherwise by the sweeper.
+func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subject string, decision uuid.UUID) (out flow.Decided, err error) {
+	e, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return out, err
+	}
+	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		c, err := approval.Open(ctx, tx, tenant, decision)
+		if err != nil {
+			return err
+		}
+		d := deciding{Counting: c, s: s, e: e, key: l.key}
+		if out, err = d.count(ctx, tx); err != nil || out.Code != "" {
+			return err
+		}
+		failpoint.Hit("in_map_count", e.ID)
+		return nil
+	})
+	switch {
+	case db.IsNoRows(err), db.IsNotChanged(err):
+		// The decision was withdrawn, or the approval was closed.
+		return flow.Decided{Code: fault.CodeApprovalNotPending}, nil
+	case err != nil:
+		return out, fmt.Errorf("execution: count a decision: %w", err)
+	}
+	failpoint.Hit("after_map_count", e.ID)
+	return out, nil
+}
+
+// deciding is a decision about a step while it is counted.
+type deciding struct {
+	*approval.Counting
+	s   *Service
+	e   Execution
+	key *datakey.Key
+}
+
+func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+	out.Closed = d.Asked.Status != governance.ApprovalPending
+	if d.Decision.Counted {
+		return out, nil
+	}
+	if out.Code = d.Refusal(d.s.d.Now()); out.Code != "" {
+		return out, nil
+	}
+	taken, err := d.Take(ctx, tx)
+	if err != nil || !taken {
+		out.Code = fault.CodeApprovalNotPending
+		return out, err
+	}
+	b := &db.Batch{}
+	switch {
+	case !d.Decision.Approve:
+		out.Closed = true
+		d.close(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
+	case d.Decision.EditedArgs != "":
+		return d.edit(ctx, tx)
+	default:
+		out.Closed = d.approve(b)
+	}
+	return out, b.SendIn(ctx, tx)
+}
+
+// close queues the end of the approval by the decision.
+func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action audit.Action, details map[string]any) {
+	approval.Close(b, d.e.TenantID, d.Asked.ID, approval.Closing{
+		Status: status, Reason: closedReason(status, d.Decision.Reason), By: d.Decision.By.UserID(), Tell: status != governance.ApprovalSuperseded,
+	})
+	outcome := status
+	if status == governance.ApprovalSuperseded {
+		outcome = ""
+	}
+	rec := recordOf(d.Decision.By, d.e, action, d.Asked.ID, outcome, details)
+	rec.Input = d.Asked.Args
+	audit.Queue(b, rec)
+	d.s.emitDecided(b, d.key, d.e, event.Decided{
+		ApprovalID: d.Asked.ID, Status: string(status), DecidedBy: d.Decision.By.String(), Reason: d.Decision.Reason, Edited: status == governance.ApprovalSuperseded,
+	})
+}
+
+func closedReason(status governance.ApprovalStatus, reason string) string {
+	switch status { //nolint:exhaustive // an approval has no reason for its end
+	case governance.ApprovalSuperseded:
+		return "An approver edited the value."
+	case governance.ApprovalRejected:
+		return reason
+	default:
+		return ""
+	}
+}
+
+// approve queues what follows from an approval that was counted, and reports whether it was the
+// last one that is needed.
+func (d *deciding) approve(b *db.Batch) bool {
+	tally, enough := d.Asked.Tally()
+	details := map[string]any{"reason": d.Decision.Reason, "have": tally.Have, "need": tally.Need}
+	if !enough {
+		rec := recordOf(d.Decision.By, d.e, audit.ApprovalVoted, d.Asked.ID, "", details)
+		rec.Input = d.Asked.Args
+		audit.Queue(b, rec)
+		return false
+	}
+	d.close(b, governance.ApprovalApproved, audit.ApprovalApproved, details)
+	return true
+}
+
+// edit replaces what people decide about. Another approval asks about the new value, which its
+// author has approved.
+func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+	value, err := d.key.Open(saidPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapEdit), d.Decision.EditedArgs)
+	if err != nil {
+		return out, fmt.Errorf("execution: edited value: %w", err)
+	}
+	a := d.Asked
+	n := approval.New{
+		ID: approval.NewID(), Subject: a.About, Kind: a.Kind, Reason: a.Reason, Args: shownToPeople(value), Form: a.Form, Requester: a.Requester,
+		Requirements: a.Requirements, Edited: &approval.Edit{From: a.ID, By: d.Decision.By.ID}, ExpiresAt: a.ExpiresAt,
+	}
+	b := &db.Batch{}
+	d.close(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
+	approval.Ask(b, n)
+	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))
+	d.s.emitRequested(b, d.key, d.e, n)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return out, err
+	}
+	out.Closed = true
+	next, err := d.Carry(ctx, tx, n.ID)
+	if err != nil || next == nil {
+		return out, err
+	}
+	carried := deciding{Counting: next, s: d.s, e: d.e, key: d.key}
+	b = &db.Batch{}
+	carried.approve(b)
+	return out, b.SendIn(ctx, tx)
+}
+
+// waitingForApproval returns what the execution waits for, with the id of the approval.
+func (s *Service) waitingForApproval(ctx context.Context, e Execution) (json.RawMessage, error) {
+	var w struct {
+		*stepmachine.WaitsFor
+		ApprovalID string `json:"approval_id,omitempty"`
+	}
+	if err := json.Unmarshal(e.WaitingFor, &w); err != nil || w.WaitsFor == nil {
+		return e.WaitingFor, err
+	}
+	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.PendingOfMapParams{
+		TenantID: e.TenantID, SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("execution: approval of %s: %w", e.ID, err)
+	}
+	w.ApprovalID = strings.Join(ids, "")
+	return mustJSON(w), nil
+}
