@@ -151,6 +151,11 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 		}
 		return out
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// No request asks for it. Its body is the connection, and no context ends a read of that.
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
 	out := c.read(limited, stop, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
 	out.Timeout = timedOut(out.BodyErr)
 	return out

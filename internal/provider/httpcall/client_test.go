@@ -150,6 +150,14 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 				require.True(t, o.Timeout)
 			},
 		},
+		"another protocol": {
+			handle: func(s *rawServer, conn *net.TCPConn, r *bufio.Reader) {
+				s.readRequest(r)
+				_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+				_, _ = r.ReadByte() // until the client closes the connection
+			},
+			phase: attempt.Answered, status: 101, requests: 1,
+		},
 		"no HTTP": {handle: answer("S3CRET nonsense", ""), phase: attempt.Sent, requests: 1},
 		"a 500":   {handle: answer("HTTP/1.1 500 Oops\r\nContent-Length: 2", "{}"), phase: attempt.Answered, status: 500, requests: 1},
 		"another type": {handle: answer("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2", "hi"), phase: attempt.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {

@@ -70,6 +70,9 @@ func (s *Service) post(ctx context.Context, url string, header http.Header, body
 		return answer{problem: s.problem(ctx, err)}
 	}
 	defer rep.Body.Close()
+	if rep.StatusCode == http.StatusSwitchingProtocols {
+		return answer{code: rep.StatusCode} // its body is the connection, and no context ends a read of that
+	}
 	late := time.AfterFunc(answerLimit, cancel)
 	defer late.Stop()
 	out, _ := io.ReadAll(io.LimitReader(rep.Body, answerMost)) // what has come

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -84,6 +85,15 @@ func TestReceiversThatMisbehave(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}, flow.DeliveryRetrying, 0, ProblemTimeout, 0, true},
+		"switches protocols": {func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = conn.Read(make([]byte, 1)) // until the other side closes it
+		}, flow.DeliveryRetrying, 101, "", 0, true},
 		"trickles": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			_, _ = w.Write([]byte("o"))
