@@ -74,6 +74,9 @@ type Service struct {
 // rounds is how often each scenario is measured; the report shows the median.
 const rounds = 3
 
+// mapName is the scenario of a Map with five steps, two of them calls.
+const mapName = "Map of 5 steps"
+
 // smallCatalog is how many verbs the small catalog has.
 const smallCatalog = 1_000
 
@@ -90,7 +93,9 @@ type benchmark struct {
 	big     credential // of a tenant with a large catalog
 	// stored is the id of a provider's credential that the tenant has.
 	stored string
-	others others
+	// trigger is the path that triggers the Map that is measured.
+	trigger string
+	others  others
 }
 
 // Run measures the service under load and prints what a request costs beside the floor.
@@ -141,6 +146,7 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 		rows, err = b.measure(ctx, []scenario{
 			{"floor", floor},
 			{"run", b.action},
+			{mapName, b.mapOfFive},
 			{"fence hit", b.fenceHit},
 			{"evaluate", b.evaluate},
 			{"bare GET", b.bareGet},
@@ -271,6 +277,9 @@ func (b *benchmark) goals(rows []Row) []Goal {
 		{What: "run / floor, p50 at 1 client", Ratio: float64(at("run", 1).P50) / float64(at("floor", 1).P50), AtMost: 2.6},
 		// The periodic work of a process and the notices of many runs are a part of one more.
 		{What: "SQL trips of a run at 16 clients", Ratio: at("run", 16).SQL, AtMost: 4.5},
+		{What: "Maps of 5 steps / runs, rate at 16 clients", Ratio: rate(mapName, "run"), AtLeast: 0.6},
+		{What: "SQL trips of a Map at 16 clients", Ratio: at(mapName, 16).SQL, AtMost: 14},
+		{What: "Temporal writes of a Map at 16 clients", Ratio: at(mapName, 16).Writes, AtMost: 4},
 		{What: "fence hits / runs, rate at 16 clients", Ratio: rate("fence hit", "run"), AtLeast: 4},
 		{What: "evaluations / runs, rate at 16 clients", Ratio: rate("evaluate", "run"), AtLeast: 4},
 		{What: "fence hits / bare GET, rate at 16 clients", Ratio: rate("fence hit", "bare GET"), AtLeast: 0.65},

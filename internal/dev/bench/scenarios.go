@@ -78,7 +78,31 @@ func (b *benchmark) prepare(ctx context.Context) error {
 		return errors.New("bench: the tenant has no credential to read")
 	}
 	b.stored = list.Data[0].ID
-	return nil
+	return b.publish(ctx, owner)
+}
+
+// publish makes the Map that is measured: a read, a value of it, a decision, a write and a variable.
+func (b *benchmark) publish(ctx context.Context, owner credential) error {
+	definition := `{"schema_version":"1","name":"Bench","steps":[
+		{"id":"order","type":"verb","verb":"` + b.service.Provider + `:get_order","args":{"order_id":"${trigger_data.order_id}"}},
+		{"id":"amount","type":"transform","expr":"${steps.order.output.amount}"},
+		{"id":"sort","type":"switch","cases":[{"when":"${steps.amount.output > 1000}","steps":[
+			{"id":"again","type":"verb","verb":"` + b.service.Provider + `:create_order","args":{
+				"customer_id":"${steps.order.output.customer_id}","amount":"${steps.amount.output}","currency":"eur"}}]}]},
+		{"id":"keep","type":"set","assign":{"made":"${steps.again.output.id}"}}],"output":"${vars.made}"}`
+	var made struct {
+		ID string `json:"id"`
+	}
+	err := b.post(ctx, owner, "/v1/maps?publish=true", json.RawMessage(definition), &made)
+	b.trigger = "/v1/maps/" + made.ID + "/trigger"
+	return err
+}
+
+// mapOfFive runs the Map to its end.
+func (b *benchmark) mapOfFive(ctx context.Context, _ int64) error {
+	body := []byte(`{"session_id":"` + uuid.NewString() + `","payload":{"order_id":"ord_1001"}}`)
+	_, err := b.call(ctx, http.MethodPost, b.trigger, b.runtime, body, http.StatusOK)
+	return err
 }
 
 func (b *benchmark) largeTenant(ctx context.Context) (credential, error) {
