@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// bulkItem is one item of a long answer.
+const bulkItem = `{"name":"0123456789012345678901234567890123456789"},`
+
+// bulk is a provider whose answers have any size, and that counts calls by their argument n.
+type bulk struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// ServeHTTP implements http.Handler.
+func (b *bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if n := r.URL.Query().Get("n"); n != "" {
+		b.mu.Lock()
+		b.calls[n]++
+		b.mu.Unlock()
+		fmt.Fprintf(w, `{"n":%q}`, n)
+		return
+	}
+	size, _ := strconv.Atoi(r.URL.Query().Get("bytes"))
+	_, _ = io.WriteString(w, `{"list":[`+strings.Repeat(bulkItem, size/len(bulkItem))+`{"name":"last"}]}`)
+}
+
+func bulky(t *testing.T, s *rig.Stack) (*bulk, *rig.Tenant) {
+	t.Helper()
+	b, tenant := &bulk{calls: map[string]int{}}, newTenant(s)
+	tenant.Connect(t, "bulk", rig.Serve(t, b), document(bearer(),
+		operation{method: http.MethodGet, path: "/big", id: "get_big", args: []string{"bytes"}},
+		operation{method: http.MethodGet, path: "/one", id: "get_one", args: []string{"n"}},
+		operation{method: http.MethodGet, path: "/make", id: "make", args: []string{"n"}, runtime: map[string]any{"operation_type": "write"}},
+	), "bearer", map[string]string{"token": "bulk-token"})
+	return b, tenant
+}
+
+// What a provider answers at length is kept by reference, and expressions read it. An answer that
+// is too long is the provider's error.
+func TestMapReadsLargeAnswersByReference(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		_, tenant := bulky(t, s)
+		trigger := publish(t, tenant, "Reads much", `[
+			{"id":"big","type":"verb","verb":"bulk:get_big","args":{"bytes":"${trigger_data.bytes}"}},
+			{"id":"all","type":"set","assign":{"all":"${steps.big.output.list}"}},
+			{"id":"last","type":"verb","verb":"bulk:get_one","args":{"n":"${vars.all[-1].name}"}},
+			{"id":"count","type":"transform","expr":"${vars.all | length}: ${steps.last.output.n}"}]`)
+		send := func(bytes int) rig.Answer {
+			return tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]string{"bytes": strconv.Itoa(bytes)}}, "Prefer: wait=60")
+		}
+		e := mapExecutionOf(t, send(3<<20), http.StatusOK)
+		require.Equal(t, fmt.Sprintf(`"%d: last"`, (3<<20)/len(bulkItem)+1), string(e.Output))
+
+		a := send(5 << 20)
+		require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s", a.Body)
+		require.Contains(t, string(a.Envelope(t).Error.Details), "PROVIDER_ERROR")
+	})
+}
+
+// CI runs a tenth of what a Map may loop over. It continues in new histories on the way.
+func TestMapLoopsOverManyItems(t *testing.T) {
+	t.Parallel()
+	b, tenant := bulky(t, stack(t, split))
+	trigger := publish(t, tenant, "Makes many", `[
+		{"id":"each","type":"foreach","items":"${trigger_data.items}","mode":"parallel","concurrency":50,"steps":[
+			{"id":"made","type":"verb","verb":"bulk:make","args":{"n":"${item}"}}]},
+		{"id":"count","type":"transform","expr":"${steps.each.output | length}"}]`)
+	items := make([]string, 1_000)
+	for i := range items {
+		items[i] = strconv.Itoa(i)
+	}
+	a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"items": items}}, "Prefer: wait=0")
+	path := "/v1/executions/" + executionIn(t, a)
+	var e mapExecution
+	rig.Until(t, 10*arriveLimit, "the Map has ended", func() bool {
+		e = mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
+		return e.Status == "completed" || e.Status == "failed"
+	})
+	require.Equal(t, "completed", e.Status)
+	require.Equal(t, "1000", string(e.Output))
+	require.Equal(t, 1_000, e.ActionsExecuted)
+	require.Len(t, b.calls, 1_000)
+	for n, calls := range b.calls {
+		require.Equal(t, 1, calls, n)
+	}
+}
+
+// Triggers of the same sessions meet in two API processes.
+func TestManyTriggersOfFewSessionsMakeOneExecutionEach(t *testing.T) {
+	t.Parallel()
+	const sessions, repeats = 20, 10
+	shared := sharedSplit()
+	b, tenant := bulky(t, shared.first.For(t))
+	trigger := publish(t, tenant, "Makes one", `[{"id":"made","type":"verb","verb":"bulk:make","args":{"n":"${trigger_data.n}"}}]`)
+	second := *tenant.Runtime
+	second.Base = shared.second.APIURL
+	clients := []*rig.Client{tenant.Runtime, &second}
+	answers := make([]rig.Answer, sessions*repeats)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() {
+			n := strconv.Itoa(i % sessions)
+			answers[i] = clients[i%2].Do(http.MethodPost, trigger, map[string]any{"session_id": "s-" + n, "payload": map[string]string{"n": n}}, "Prefer: wait=60")
+		})
+	}
+	all.Wait()
+	executions, fresh := map[string]string{}, 0
+	for i, a := range answers {
+		e := mapExecutionOf(t, a, http.StatusOK)
+		require.Equal(t, "completed", e.Status)
+		require.JSONEq(t, fmt.Sprintf(`{"n":%q}`, strconv.Itoa(i%sessions)), string(e.Output))
+		executions[e.ExecutionID] = strconv.Itoa(i % sessions)
+		if e.FenceStatus == "executed" {
+			fresh++
+		}
+	}
+	require.Len(t, executions, sessions)
+	require.Equal(t, sessions, fresh)
+	require.Len(t, b.calls, sessions)
+	for n, calls := range b.calls {
+		require.Equal(t, 1, calls, n)
+	}
+	var list []json.RawMessage
+	tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&limit=1000", nil).Data(t, &list)
+	require.Len(t, list, sessions)
+}
