@@ -118,9 +118,8 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	out := Outcome{Execution: e, Cached: !fresh}
 	switch {
 	case fresh:
-		if err := s.start(ctx, e); err != nil {
-			return out, s.notStarted(e, err)
-		}
+		out.Execution, err = s.startAndWait(ctx, e, w.C, until)
+		return out, err
 	case e.Ended():
 		return out, nil
 	default:
@@ -129,6 +128,37 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	}
 	out.Execution, err = s.await(ctx, e, w.C, until)
 	return out, err
+}
+
+// startPatience is how long a trigger waits for the answer to a start, where its caller waits no
+// longer. Where API and worker are apart, the first steps of the Map delay that answer.
+const startPatience = time.Second
+
+// startAndWait starts the workflow and waits for the end of the execution. The start does not
+// depend on the caller.
+func (s *Service) startAndWait(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
+	started := make(chan error, 1)
+	go func() { started <- s.start(ctx, e) }()
+	patience := time.NewTimer(startPatience)
+	defer patience.Stop()
+	select {
+	case err := <-started:
+		if err != nil {
+			return e, s.notStarted(e, err)
+		}
+	case done := <-ends:
+		return done, nil
+	case <-patience.C:
+		var giveUp context.CancelCauseFunc
+		ctx, giveUp = context.WithCancelCause(ctx)
+		defer giveUp(nil)
+		go func() {
+			if err := <-started; err != nil {
+				giveUp(s.notStarted(e, err))
+			}
+		}()
+	}
+	return s.await(ctx, e, ends, until)
 }
 
 // notStarted answers a trigger whose workflow could not be started. The sweeper starts it later.
