@@ -15,6 +15,7 @@ func specifiedRequests() map[string]string {
 	return map[string]string{
 		"GET /v1/runtime/actions/catalog":      "provider string, domain string, risk_level string=low|medium|high, connected_only boolean, format string, limit number, offset number",
 		"POST /v1/runtime/actions/run":         "verb string*, args object*, execution_id string, idempotency_key string, session_id string, metadata object",
+		"POST /v1/maps/{id}/trigger":           "payload object, session_id string",
 		"POST /v1/runtime/governance/evaluate": "verb string*, args object",
 		"POST /v1/auth/login":                  "email string*, password string*",
 		"POST /v1/auth/signup":                 "email string*, password string*, name string",
@@ -41,6 +42,7 @@ func specifiedAnswers() map[string]string {
 		"POST /v1/runtime/actions/run":                                   run,
 		"POST /v1/runtime/governance/evaluate": "decision string=allow|block|pending_approval, reason string, risk_level string=low|medium|high, operation_type string=read|write, provider string, verb string, " +
 			"approval_required boolean, policy_name string, policy_matched string",
+		"POST /v1/maps/{id}/trigger":     "execution_id string, actions_executed number, governance_status string=approved, map_type string=cognitive|non_cognitive, duration_ms number",
 		"POST /v1/auth/login":            "token string, user object",
 		"POST /v1/auth/login user":       "id string, email string, tenantId string",
 		"POST /v1/auth/signup":           "userId string, message string",
@@ -95,6 +97,9 @@ func isOf(s object, kind string) bool {
 		return kind == "boolean"
 	case string:
 		return kind == "string"
+	}
+	if s["type"] == nil {
+		return kind == "object" // the payload of a Map, which takes any shape
 	}
 	types, several := s["type"].([]any)
 	if !several {
