@@ -131,7 +131,7 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	require.True(t, export.Complete)
 	require.Equal(t, made.ID, export.Customer.ID)
 	require.Len(t, export.Identifiers, 3) // both ids and the address
-	require.Len(t, export.Executions, 4) // the call of a step is one
+	require.Len(t, export.Executions, 4)  // the call of a step is one
 	require.Len(t, export.MapExecutions, 1)
 	require.Len(t, export.MapSteps, 1)
 	require.Equal(t, export.MapExecutions[0].ExecutionID, export.MapSteps[0].MapExecutionID)
