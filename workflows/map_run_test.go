@@ -34,6 +34,8 @@ type mapWorld struct {
 	news func() flow.MapNews
 	// events returns what has arrived for waits, when the workflow looks.
 	events func() []stepmachine.EventArrived
+	// signals returns those after a number, and the number of the last one.
+	signals func(after int64) ([]stepmachine.Signalled, int64)
 	// faults is how often each activity fails before it succeeds.
 	faults int
 	// length is what the history's length is said to be.
@@ -164,6 +166,9 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	})
 	local(string(flow.LookAtMap), func(_ context.Context, in flow.MapLook) (flow.MapNews, error) {
 		news := w.write(in.MapWrites)
+		if w.signals != nil {
+			news.Signals, news.Looked = w.signals(in.After)
+		}
 		if w.events != nil {
 			news.Arrived = w.events()
 		}

@@ -175,3 +175,29 @@ func TestMapRunTakesWaitsIntoANewHistory(t *testing.T) {
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
 	require.JSONEq(t, `{"a":1,"b":2}`, string(w.finish.Output.JSON))
 }
+
+// A signal that no step has used goes along into a new history, and is not read again.
+func TestMapRunCountsASignalOnceInANewHistory(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[
+		{"id":"first","type":"wait","event":{"type":"first"}},
+		{"id":"kept","type":"wait","event":{"type":"kept"}},
+		{"id":"o","type":"transform","expr":"${steps.kept.output.data}"}]`)
+	sent := []stepmachine.Signalled{
+		{Signal: "kept", Data: stepmachine.Of(json.RawMessage(`1`))}, {Signal: "first"}, {Signal: "kept", Data: stepmachine.Of(json.RawMessage(`2`))},
+	}
+	come := 1
+	var read []int64
+	w.signals = func(after int64) ([]stepmachine.Signalled, int64) {
+		read = append(read, after)
+		return sent[after:come], int64(come)
+	}
+	w.length = 20_000
+	next := w.history(flow.MapInput{}, nil)
+	require.NotNil(t, next)
+	w.length, come = 0, 3
+	require.Nil(t, w.history(*next, nil))
+	require.Equal(t, []int64{0, 1}, read[:2])
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.JSONEq(t, `1`, string(w.finish.Output.JSON), "the first of the two")
+}
