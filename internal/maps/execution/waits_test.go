@@ -220,9 +220,13 @@ func TestEventWhoseTransactionCommitsLateIsFoundOnce(t *testing.T) {
 	r := newRig(t)
 	ref := r.triggered("one")
 	places := map[string]string{}
+	require.Empty(t, r.look(ref, places, stepmachine.AwaitEvent{Ref: stepmachine.Ref{Path: "/steps/0"}, Type: revoked}))
+	r.emit("first")
+	r.settle()
 	early := r.begin() // its event has the earlier place and the later commit
 	r.emit("quick")
-	require.Empty(t, r.look(ref, places, stepmachine.AwaitEvent{Ref: stepmachine.Ref{Path: "/steps/0"}, Type: revoked}), "an earlier one may still come")
+	require.Equal(t, []string{"/steps/0 first"}, r.look(ref, places), "before the quick one, another may still come")
+	require.Equal(t, []string{"one"}, r.tell())
 	require.Empty(t, r.tell())
 	r.emitIn(early, "late")
 	require.NoError(t, early.Commit(t.Context()))
