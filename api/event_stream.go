@@ -24,15 +24,65 @@ const (
 	reconnectAfter = "2000"
 )
 
-// eventStream is one answer of streamEvents.
-type eventStream struct {
-	*event.Stream
-
-	s       *Server
-	c       *wire.Call
-	w       io.Writer
+// liveStream is an answer that goes on: server-sent events, as they happen.
+type liveStream struct {
+	s *Server
+	c *wire.Call
+	w io.Writer
+	// asks is what the caller must be allowed as long as the stream lasts.
+	asks    route
 	checked time.Time // when the credential was last looked at
 	told    time.Time // when something was last written
+
+	source
+}
+
+// source is what a stream tells.
+type source interface {
+	// next returns the messages that are there now; none where there are none. more says that a
+	// second call finds more, over that the stream ends with these.
+	next(ctx context.Context) (messages []byte, more, over bool, err error)
+	// beat returns what a heartbeat says besides: an id, or nothing.
+	beat() string
+	// wait returns when there may be more, with ended when the process stops.
+	wait(ctx context.Context) (ended bool)
+}
+
+// eventSource are the events of a tenant.
+type eventSource struct{ *event.Stream }
+
+func (e eventSource) wait(ctx context.Context) bool { return e.Wait(ctx, heartbeatEvery) }
+
+// beat lets a stream with a narrow filter go on from here.
+func (e eventSource) beat() string { return "id: " + eventID(e.Place()) + "\n" }
+
+func (e eventSource) next(ctx context.Context) ([]byte, bool, bool, error) {
+	page, more, err := e.Next(ctx)
+	if err != nil {
+		return nil, false, false, err
+	}
+	var b bytes.Buffer
+	for _, ev := range page {
+		if err := message(&b, eventID(ev.Place), string(ev.Type), eventView{ev}); err != nil {
+			return nil, false, false, err
+		}
+	}
+	return b.Bytes(), more, false, nil
+}
+
+// message adds one message to b; id may be "".
+func message(b *bytes.Buffer, id, name string, data any) error {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("event: " + name + "\ndata: ")
+	b.Write(body)
+	b.WriteString("\n\n")
+	return nil
 }
 
 func (s *Server) streamEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -54,23 +104,27 @@ func (s *Server) streamEvents(ctx context.Context, c *wire.Call) (wire.Reply, er
 		return wire.Reply{}, err
 	}
 	defer stream.Close()
+	return wire.Reply{}, s.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole(), permission: auth.PermEventsRead}, eventSource{stream})
+}
+
+// streamLive answers with what the source tells, until the caller goes, their credential ends or
+// the process stops. What it could not send is there for the next stream, from its Last-Event-ID on.
+func (s *Server) streamLive(ctx context.Context, c *wire.Call, asks route, from source) error {
 	h := c.ResponseHeader()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy that gathers the answer would deliver nothing
-	return wire.Reply{}, c.Stream(func(w io.Writer) error {
-		return (&eventStream{Stream: stream, s: s, c: c, w: w, checked: s.deps.Now()}).run(ctx)
+	return c.Stream(func(w io.Writer) error {
+		return (&liveStream{s: s, c: c, w: w, asks: asks, checked: s.deps.Now(), source: from}).run(ctx)
 	})
 }
 
-// run sends events until the caller goes, their credential ends or the process stops. What it
-// could not send is there for the next stream, from its Last-Event-ID on.
-func (e *eventStream) run(ctx context.Context) error {
+func (e *liveStream) run(ctx context.Context) error {
 	if err := e.write([]byte("retry: " + reconnectAfter + "\n\n")); err != nil {
 		return err
 	}
 	for {
-		more, err := e.next(ctx)
+		more, over, err := e.step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return e.end(context.Cause(ctx))
@@ -79,70 +133,61 @@ func (e *eventStream) run(ctx context.Context) error {
 		case err != nil:
 			return e.end(err)
 		}
+		if over {
+			return nil
+		}
 		if more {
 			continue
 		}
-		if e.Wait(ctx, heartbeatEvery) {
+		if e.wait(ctx) {
 			return nil
 		}
 	}
 }
 
-// next sends a page of events, or a heartbeat where it is time for one.
-func (e *eventStream) next(ctx context.Context) (more bool, err error) {
-	page, more, err := e.Next(ctx)
+// step sends what is new, or a heartbeat where it is time for one.
+func (e *liveStream) step(ctx context.Context) (more, over bool, err error) {
+	messages, more, over, err := e.next(ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	now := e.s.deps.Now()
 	silent := now.Sub(e.told) >= heartbeatEvery
-	if len(page) == 0 && !silent {
-		return more, nil
+	if len(messages) == 0 && !silent {
+		return more, over, nil
 	}
 	if silent || now.Sub(e.checked) >= checkEvery {
 		if err := e.check(ctx); err != nil {
-			return false, err
+			return false, false, err
 		}
 		e.checked = now
 	}
-	var b bytes.Buffer
-	for _, ev := range page {
-		body, err := json.Marshal(eventView{ev})
-		if err != nil {
-			return false, err
-		}
-		b.WriteString("id: " + eventID(ev.Place) + "\nevent: " + string(ev.Type) + "\ndata: ")
-		b.Write(body)
-		b.WriteString("\n\n")
+	if len(messages) == 0 {
+		messages = []byte(": heartbeat\n" + e.beat() + "\n")
 	}
-	if len(page) == 0 {
-		// The id lets a stream with a narrow filter go on from here.
-		b.WriteString(": heartbeat\nid: " + eventID(e.Place()) + "\n\n")
-	}
-	return more, e.write(b.Bytes())
+	return more, over, e.write(messages)
 }
 
-func (e *eventStream) write(b []byte) error {
+func (e *liveStream) write(b []byte) error {
 	e.told = e.s.deps.Now()
 	_, err := e.w.Write(b)
 	return err
 }
 
 // check looks at the caller's session or key again, as if they called now.
-func (e *eventStream) check(ctx context.Context) error {
-	rt := route{takes: takesKeyOrJWT, roles: anyRole(), permission: auth.PermEventsRead}
-	who, err := e.s.authenticate(auth.Uncounted(ctx), rt, e.c)
+func (e *liveStream) check(ctx context.Context) error {
+	who, err := e.s.authenticate(auth.Uncounted(ctx), e.asks, e.c)
 	if err != nil {
 		return err
 	}
 	if err := checkAddress(e.c, who); err != nil {
 		return err
 	}
-	return authorise(rt, who)
+	return authorise(e.asks, who)
 }
 
 // end tells the caller why the stream ends. A caller who is gone does not hear it.
-func (e *eventStream) end(cause error) error {
+func (e *liveStream) end(cause error) error {
 	f := fault.As(cause)
 	if f == nil {
 		return cause

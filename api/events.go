@@ -40,6 +40,12 @@ func (e eventView) MarshalJSON() ([]byte, error) {
 }
 
 func (s *Server) listEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var v wire.Validation
+	return s.eventPage(ctx, c, &v, eventFilter(&v, c))
+}
+
+// eventPage answers with the events that the filter lets pass.
+func (s *Server) eventPage(ctx context.Context, c *wire.Call, v *wire.Validation, f event.Filter) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -48,9 +54,7 @@ func (s *Server) listEvents(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	var v wire.Validation
-	order := wire.QueryOneOf(&v, c, "order", "desc", "asc")
-	f := eventFilter(&v, c)
+	order := wire.QueryOneOf(v, c, "order", "desc", "asc")
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -118,7 +120,11 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerMapExecution(ctx, e)
+		after, err := stepsAfter(c)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerMapSteps(ctx, e, after)
 	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.settled(run.WithRoom(ctx, room.take), c)
@@ -129,6 +135,19 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 		return wire.Reply{}, err
 	}
 	return s.answerExecution(ctx, r), nil
+}
+
+// stepsAfter returns the number of the step after which the answer shows steps.
+func stepsAfter(c *wire.Call) (int32, error) {
+	text, given := c.Query("steps_after")
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fault.Invalid("query.steps_after", "minimum", "steps_after is next_steps_after of an earlier answer.")
+	}
+	return int32(n), nil
 }
 
 // settled returns the execution of the path. While it is under way, it waits as long as Prefer

@@ -24,6 +24,8 @@ type Executions interface {
 	Get(ctx context.Context, who actor.Actor, executionID string) (mapruns.Execution, error)
 	List(ctx context.Context, who actor.Actor, f mapruns.Filter) ([]mapruns.Execution, bool, error)
 	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
+	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
+	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
 	// Await waits until the execution has ended, at most until the given time.
 	Await(ctx context.Context, e mapruns.Execution, until time.Time) (mapruns.Execution, error)
 	Cancel(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)
@@ -42,6 +44,7 @@ type triggerBody struct {
 	CustomerID  *string         `json:"customer_id"`
 	DryRun      json.RawMessage `json:"dryRun"`
 	DryRunSnake json.RawMessage `json:"dry_run"`
+	Version     *int32          `json:"version"`
 }
 
 // triggered is the answer to a trigger.
@@ -69,6 +72,9 @@ func (s *Server) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	req, err := b.request(c, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
+	}
+	if req.Version != 0 && !c.ManagesMaps {
+		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "To trigger another version than the published one, a key needs the permission maps:manage, and a user the role owner or admin.")
 	}
 	out, err := s.deps.Executions.Trigger(ctx, c.Actor, req)
 	if err != nil {
@@ -128,6 +134,11 @@ func (b triggerBody) request(c *wire.Call, id uuid.UUID) (mapruns.Request, error
 	req.Customer = v.OptionalID("/customer_id", b.CustomerID)
 	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
 	req.Wait = preferWait(&v, c.Request.Header.Values("Prefer"))
+	if b.Version != nil {
+		if req.Version = *b.Version; req.Version < 1 {
+			v.Add("/version", "minimum", "version is the number of a version, from 1.")
+		}
+	}
 	if err := v.Err(); err != nil {
 		return req, err
 	}
@@ -161,6 +172,7 @@ type mapExecution struct {
 	Error            *stepmachine.Error `json:"error"`
 	Steps            []mapStep          `json:"steps,omitempty"`
 	MoreSteps        bool               `json:"more_steps,omitempty"`
+	NextStepsAfter   int32              `json:"next_steps_after,omitempty"`
 	ParentID         *string            `json:"parent_execution_id"`
 	APIKeyID         *uuid.UUID         `json:"api_key_id"`
 	Requester        *string            `json:"requester"`
@@ -206,11 +218,17 @@ func viewMapStep(step mapruns.Step) mapStep {
 	}
 }
 
-// stepsShown is how many steps an execution shows. The others are listed apart.
+// stepsShown is how many steps an answer shows at most. Another one shows those after them.
 const stepsShown = 200
 
 func (s *Server) answerMapExecution(ctx context.Context, e mapruns.Execution) (wire.Reply, error) {
-	steps, more, err := s.deps.Executions.Steps(ctx, e, 0, stepsShown)
+	return s.answerMapSteps(ctx, e, 0)
+}
+
+// answerMapSteps answers with an execution and those of its steps that began after the one with the
+// number.
+func (s *Server) answerMapSteps(ctx context.Context, e mapruns.Execution, after int32) (wire.Reply, error) {
+	steps, more, err := s.deps.Executions.Steps(ctx, e, after, stepsShown)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -219,6 +237,9 @@ func (s *Server) answerMapExecution(ctx context.Context, e mapruns.Execution) (w
 	v.Steps = make([]mapStep, len(steps))
 	for i, step := range steps {
 		v.Steps[i] = viewMapStep(step)
+	}
+	if more {
+		v.NextStepsAfter = steps[len(steps)-1].Seq
 	}
 	rep := wire.OK(v)
 	if e.FinishedAt == nil {

@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/mapgraph"
+	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/definition"
 )
 
@@ -71,20 +75,20 @@ func (s *Server) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err := json.Unmarshal(version.Source, d); err != nil {
 		return wire.Reply{}, fmt.Errorf("api: draw version %d of a Map: %w", version.Number, err)
 	}
-	return wire.Reply{}, drawMap(c, d, format, hex.EncodeToString(version.Digest))
+	return wire.Reply{}, drawMap(c, d, nil, format, hex.EncodeToString(version.Digest))
 }
 
 // graphPolicy lets a browser that shows the drawing load nothing.
 const graphPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 // drawMap answers with the drawing of a definition. content names what is drawn, for the ETag.
-func drawMap(c *wire.Call, d *mapdef.Definition, format graphFormat, content string) error {
+func drawMap(c *wire.Call, d *mapdef.Definition, states map[string]mapgraph.State, format graphFormat, content string) error {
 	var drawing []byte
 	kind, name := "text/plain; charset=utf-8", "graph.mmd"
 	if format == graphSVG {
-		drawing, kind, name = mapgraph.SVG(d, nil), "image/svg+xml", "graph.svg"
+		drawing, kind, name = mapgraph.SVG(d, states), "image/svg+xml", "graph.svg"
 	} else {
-		drawing = []byte(mapgraph.Mermaid(d, nil))
+		drawing = []byte(mapgraph.Mermaid(d, states))
 	}
 	header := http.Header{
 		"Content-Type": {kind}, "Content-Disposition": {`inline; filename="` + name + `"`}, "Content-Length": {strconv.Itoa(len(drawing))}, "Content-Security-Policy": {graphPolicy}, "Vary": {"Accept"},
@@ -93,4 +97,53 @@ func drawMap(c *wire.Call, d *mapdef.Definition, format graphFormat, content str
 		_, err := w.Write(drawing)
 		return err
 	})
+}
+
+// getExecutionGraph draws the version that an execution of a Map runs, with the states of its
+// steps coloured.
+func (s *Server) getExecutionGraph(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	format, err := graphFormatOf(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	e, found, err := s.mapExecutionOf(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if !found {
+		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+	}
+	d, steps, err := s.deps.Executions.States(ctx, e)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	states := map[string]mapgraph.State{}
+	content := sha256.New()
+	_, _ = fmt.Fprintf(content, "%s %d", e.MapID, e.Version)
+	for _, id := range slices.Sorted(maps.Keys(steps)) {
+		states[id] = graphState(steps[id], e.Waits(), id)
+		_, _ = fmt.Fprintf(content, " %s %s", id, states[id])
+	}
+	return wire.Reply{}, drawMap(c, d, states, format, hex.EncodeToString(content.Sum(nil)))
+}
+
+// graphState returns the colour of a step: one that was given up has none, as if it had not begun.
+func graphState(status stepmachine.StepStatus, waits *stepmachine.WaitsFor, step string) mapgraph.State {
+	switch status {
+	case stepmachine.StepRunning:
+		return mapgraph.Running
+	case stepmachine.StepWaiting, stepmachine.StepUnknown:
+		if waits != nil && waits.Step == step && waits.For == stepmachine.WaitsApproval {
+			return mapgraph.PendingApproval
+		}
+		return mapgraph.Waiting
+	case stepmachine.StepCompleted:
+		return mapgraph.Completed
+	case stepmachine.StepFailed:
+		return mapgraph.Failed
+	case stepmachine.StepSkipped:
+		return mapgraph.Skipped
+	default:
+		return ""
+	}
 }

@@ -159,6 +159,7 @@ func identify(c *wire.Call, who auth.Principal) {
 	c.Actor = who.Actor(c.Actor.RequestID, c.Actor.SourceAddr)
 	c.SessionID = who.SessionID
 	c.Origins = who.AllowedOrigins
+	c.ManagesMaps = who.Kind == actor.User && slices.Contains(admins(), who.Role) || who.Kind == actor.Key && who.Has(auth.PermMapsManage)
 	c.ReadsCatalog = who.Kind == actor.User || who.Has(auth.PermActionsCatalog)
 	c.Log = c.Log.With("tenant_id", who.TenantID)
 }

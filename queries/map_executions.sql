@@ -65,11 +65,6 @@ ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
  WHERE excluded.rev > map_steps.rev;
 
--- name: ListMapSteps :many
-SELECT * FROM map_steps
- WHERE tenant_id = @tenant_id AND execution = @execution AND seq > @after
- ORDER BY seq LIMIT @most;
-
 -- name: WriteMapValue :exec
 INSERT INTO map_values (tenant_id, execution, name, body) VALUES (@tenant_id, @execution, @name, @body)
 ON CONFLICT (tenant_id, execution, name) DO UPDATE SET body = excluded.body;

@@ -28,6 +28,8 @@ type Call struct {
 	SessionID uuid.UUID
 	// ReadsCatalog: the caller may list the verbs of the tenant.
 	ReadsCatalog bool
+	// ManagesMaps: the caller may write Maps, and so run versions that are not published.
+	ManagesMaps bool
 	// Origins are the browser origins that may read the response.
 	Origins []string
 	// Log adds the request id to every line.

@@ -517,61 +517,6 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 	return items, nil
 }
 
-const ListMapSteps = `-- name: ListMapSteps :many
-SELECT tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at FROM map_steps
- WHERE tenant_id = $1 AND execution = $2 AND seq > $3
- ORDER BY seq LIMIT $4
-`
-
-type ListMapStepsParams struct {
-	TenantID  uuid.UUID
-	Execution uuid.UUID
-	After     int32
-	Most      int32
-}
-
-func (q *Queries) ListMapSteps(ctx context.Context, db DBTX, arg ListMapStepsParams) ([]MapStep, error) {
-	rows, err := db.Query(ctx, ListMapSteps,
-		arg.TenantID,
-		arg.Execution,
-		arg.After,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []MapStep{}
-	for rows.Next() {
-		var i MapStep
-		if err := rows.Scan(
-			&i.TenantID,
-			&i.Execution,
-			&i.Path,
-			&i.Seq,
-			&i.Rev,
-			&i.Step,
-			&i.Type,
-			&i.Instance,
-			&i.Status,
-			&i.Attempts,
-			&i.Input,
-			&i.Output,
-			&i.Error,
-			&i.RunID,
-			&i.BeganAt,
-			&i.EndedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const MapExecutionByName = `-- name: MapExecutionByName :one
 SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `

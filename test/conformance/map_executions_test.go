@@ -52,6 +52,7 @@ func (j *journey) mapExecutions() {
 		j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+change, nil)
 		j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, ended+change, nil)
 	}
+	j.followedMap(ended, fails)
 	j.waitingMap()
 	j.retriedMap(ended)
 	j.signalledMap(ended)
@@ -165,4 +166,27 @@ func (j *journey) asked(execution string) (path string) {
 		return e.WaitingFor.ApprovalID != ""
 	})
 	return path
+}
+
+// followedMap reads what an execution that has ended tells, and draws it.
+func (j *journey) followedMap(one, trigger string) {
+	none := executionsPath + "exec_" + nobodys
+	for _, part := range []string{"/events", "/stream", "/graph"} {
+		j.get(j.user, 200, one+part)
+		j.get(j.key, 200, one+part)
+		j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodGet, none+part, nil)
+	}
+	j.call(j.user, 200, http.MethodGet, one+"/stream", nil, "Last-Event-ID: 3")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, one+"/stream", nil, "Last-Event-ID: none")
+	j.get(j.user, 200, one+"/events?type=map.*&order=asc&limit=1")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, one+"/events?type=!", nil)
+	j.get(j.user, 200, one+"/graph?format=svg")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, one+"/graph?format=png", nil)
+	tag := j.call(j.user, 200, http.MethodGet, one+"/graph", nil).Header.Get("ETag")
+	j.call(j.user, 304, http.MethodGet, one+"/graph", nil, "If-None-Match: "+tag)
+	j.refused(j.user, 412, "PRECONDITION_FAILED", http.MethodGet, one+"/graph", nil, `If-Match: "other"`)
+	j.get(j.user, 200, one+"?steps_after=1")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, one+"?steps_after=x", nil)
+	j.refused(j.user, 422, "MAP_FAILED", http.MethodPost, trigger, object{"version": 1})
+	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, trigger, object{"version": 1})
 }

@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
@@ -86,84 +84,6 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 		})
 	}
 	return page, more, nil
-}
-
-// Step is what one step of an execution has done.
-type Step struct {
-	Path     string
-	Seq      int32
-	ID       string
-	Type     string
-	Instance string
-	Status   string
-	Attempts int32
-	RunID    string
-	Input    json.RawMessage // masked; nil where there is none
-	Output   json.RawMessage // masked
-	Error    *stepmachine.Error
-	BeganAt  time.Time
-	EndedAt  *time.Time
-}
-
-// Steps returns the steps of an execution in the order in which they began, after the one with the
-// number, and whether there are more. Values are shown as others than the caller may see them; one
-// that is stored apart is shown by its name and size.
-func (s *Service) Steps(ctx context.Context, e Execution, after int32, limit int) (steps []Step, more bool, err error) {
-	rows, err := s.q.ListMapSteps(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListMapStepsParams{
-		TenantID: e.TenantID, Execution: e.ID, After: after, Most: int32(limit + 1),
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("execution: steps: %w", err)
-	}
-	key, err := s.d.Keys.Key(ctx, e.TenantID)
-	if err != nil {
-		return nil, false, fmt.Errorf("execution: %w", err)
-	}
-	rows, more = db.Page(rows, limit)
-	for _, row := range rows {
-		step := Step{
-			Path: row.Path, Seq: row.Seq, ID: row.Step, Type: row.Type, Instance: row.Instance, Status: row.Status, Attempts: row.Attempts,
-			RunID: db.Text(row.RunID), BeganAt: row.BeganAt, EndedAt: row.EndedAt,
-		}
-		at := func(f datakey.Field) datakey.Place { return stepPlace(e.TenantID, e.ID, row.Path, f) }
-		if step.Input, err = shown(key, at(datakey.MapStepInput), row.Input); err != nil {
-			return nil, false, err
-		}
-		if step.Output, err = shown(key, at(datakey.MapStepOutput), row.Output); err != nil {
-			return nil, false, err
-		}
-		text, err := openOptional(key, at(datakey.MapStepError), row.Error)
-		if err != nil {
-			return nil, false, err
-		}
-		if text != nil {
-			step.Error = &stepmachine.Error{}
-			if err := json.Unmarshal(text, step.Error); err != nil {
-				return nil, false, fmt.Errorf("execution: steps: %w", err)
-			}
-		}
-		steps = append(steps, step)
-	}
-	return steps, more, nil
-}
-
-// shown opens a stored value of the step machine and masks it.
-func shown(key *datakey.Key, at datakey.Place, stored *string) (json.RawMessage, error) {
-	text, err := openOptional(key, at, stored)
-	if err != nil || text == nil {
-		return nil, err
-	}
-	var v stepmachine.Value
-	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, fmt.Errorf("execution: %s: %w", at.Field, err)
-	}
-	raw, err := v.Resolve(func(s stepmachine.Stored) (json.RawMessage, error) {
-		return mustJSON(map[string]any{"stored": s.ID, "bytes": s.Bytes}), nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return masked(raw), nil
 }
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is

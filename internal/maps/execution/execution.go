@@ -227,6 +227,15 @@ func (e Execution) Took(now time.Time) time.Duration {
 	return max(now.Sub(e.CreatedAt()), 0)
 }
 
+// Waits returns what the execution waits for; nil where it waits for nothing.
+func (e Execution) Waits() *stepmachine.WaitsFor {
+	w := &stepmachine.WaitsFor{}
+	if len(e.WaitingFor) == 0 || json.Unmarshal(e.WaitingFor, w) != nil {
+		return nil
+	}
+	return w
+}
+
 // Ref names the execution for its workflow.
 func (e Execution) Ref() flow.MapRef {
 	return flow.MapRef{TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt}

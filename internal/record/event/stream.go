@@ -160,6 +160,19 @@ func (st *Stream) Wait(ctx context.Context, most time.Duration) (ended bool) {
 	return false
 }
 
+// Pause is Wait for a stream that new events do not concern.
+func (st *Stream) Pause(ctx context.Context, most time.Duration) (ended bool) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-st.s.streams.ended:
+		return true
+	}
+	return false
+}
+
 func (h *streams) seen() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
