@@ -268,6 +268,12 @@ RETURNING *;
 -- name: KeyRevoked :one
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
 
+-- name: ProlongRun :exec
+-- A run that waits for a kill switch to be lifted loses no time: it gets back what has passed since
+-- its row was written.
+UPDATE runs SET expires_at = expires_at + (now() - updated_at), updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed';
+
 -- name: RunExpired :one
 -- By the clock that MarkSending goes by.
 SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.expires_at <= now());

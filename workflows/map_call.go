@@ -63,8 +63,12 @@ func mayHaveWritten(end stepmachine.CallEnd) bool {
 func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
 	at, err := callFromMap(ctx, in)
 	c.m.busy--
-	waits := false
+	waits, off := false, false
 	for err == nil && !at.Step.Done {
+		if at.Step.SwitchedOff != off && !waits {
+			off = at.Step.SwitchedOff
+			c.switched(off)
+		}
 		if at.Step.ApprovalID != "" && !waits {
 			waits = true
 			c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsApproval})
@@ -84,6 +88,15 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		c.m.busy--
 	}
 	return at, err
+}
+
+// switched tells the machine that the call waits for a kill switch to be lifted, or no longer does.
+func (c *mapCall) switched(off bool) {
+	if off {
+		c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsKillSwitch})
+		return
+	}
+	c.m.tell(stepmachine.CallGoesOn{Ref: c.ref})
 }
 
 // lookAfter is how often the workflow looks at a run that another workflow drives. The end of such

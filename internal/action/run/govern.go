@@ -143,7 +143,7 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 		return stop(s.endedStep(ctx, p.run, ref))
 	case p.run.State == StateSending, p.run.MaybeSent:
 		return next{send: &p}, nil
-	case p.run.State == StateClaimed && p.run.expired(s.d.Now()):
+	case p.run.State == StateClaimed && p.run.expired(s.d.Now()) && !p.waitsForLift():
 		return stop(s.expire(ctx, p))
 	case p.run.ApprovalID != nil:
 		return s.recheck(ctx, p)
@@ -169,8 +169,11 @@ func (s *Service) verbGone(ctx context.Context, p prepared) (flow.Step, error) {
 // clear judges a run that waits for no approval, in this order: is it blocked, do the
 // arguments fit, is the provider connected, is it a dry run of a write, is it held. A
 // refusal ends the row. A kill switch blocks a call that people were not asked about; one that
-// they were is held again.
+// they were is held again. A step of a Map waits for the lift.
 func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
+	if p.waitsForLift() && p.verdict.Decision != governance.Block {
+		return stop(s.awaitLift(ctx, p.run))
+	}
 	if p.stopped != nil && !p.run.Held {
 		p.setVerdict(p.stopped.Verdict())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -30,7 +31,23 @@ func (s *Service) switchedOff(r Run) flow.Step {
 		left := r.ExpiresAt.Sub(now)
 		after = min(after, max(left/2, switchedOffLeast), max(left, lookAgain))
 	}
-	return flow.Step{State: r.State, After: after}
+	return flow.Step{State: r.State, After: after, SwitchedOff: true}
+}
+
+// waitsForLift reports whether a call that a kill switch covers waits until it is lifted: that of a
+// step of a Map, which was not sent. A call over HTTP is blocked, because its caller waits.
+func (p prepared) waitsForLift() bool {
+	return p.stopped != nil && p.run.Kind == actor.Map && p.run.State == StateClaimed && !p.run.Held && !p.run.MaybeSent
+}
+
+// awaitLift returns the step of a run that waits until a kill switch is lifted. That time does not
+// count: the run has as much left after it as before.
+func (s *Service) awaitLift(ctx context.Context, r Run) (flow.Step, error) {
+	if err := s.q.ProlongRun(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.ProlongRunParams{TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt}); err != nil {
+		return flow.Step{}, fmt.Errorf("run: prolong: %w", err)
+	}
+	after := min(max(s.d.Now().Sub(r.CreatedAt)/4, switchedOffLeast), switchedOffMost)
+	return flow.Step{State: r.State, After: after, SwitchedOff: true}, nil
 }
 
 // isStopped reports whether a kill switch covers a call of the verb for the run, or the circuit of

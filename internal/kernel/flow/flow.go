@@ -142,6 +142,8 @@ type Step struct {
 	// UnderWay: a call is at the provider or waits for its turn. SignalRecheck says that it
 	// has ended.
 	UnderWay bool `json:"under_way,omitempty"`
+	// SwitchedOff: a kill switch covers the run, which waits until it is lifted.
+	SwitchedOff bool `json:"switched_off,omitempty"`
 	// Details tell operators who can decide, where and until when, for a run that waits for
 	// approval. HoldDetails writes them.
 	Details string `json:"details,omitempty"`

@@ -41,6 +41,9 @@ type Definitions interface {
 	// Version returns a version by its number; 0 for the published one. It refuses with
 	// MAP_NOT_FOUND, and with CONFLICT where none is published.
 	Version(ctx context.Context, tenant, id uuid.UUID, number int32) (Version, error)
+	// Named returns the version of this number for a trigger. It refuses with MAP_NOT_FOUND, also
+	// where the Map was deleted.
+	Named(ctx context.Context, tenant, id uuid.UUID, number int32) (Version, error)
 }
 
 // Results reads what the runs of steps have brought.

@@ -98,7 +98,11 @@ const governanceApproved = "approved"
 // that an earlier trigger claimed is waited for and read, never run again. A fault refuses the
 // trigger; an execution that ends failed is no fault here.
 func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
-	version, err := s.d.Definitions.Version(ctx, who.TenantID, req.MapID, req.Version)
+	find := s.d.Definitions.Version
+	if req.Version != 0 {
+		find = s.d.Definitions.Named
+	}
+	version, err := find(ctx, who.TenantID, req.MapID, req.Version)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -62,3 +62,14 @@ func (p *Programs) Version(ctx context.Context, tenant, id uuid.UUID, number int
 	p.kept.Add(key, out.Program)
 	return out, nil
 }
+
+// Named implements execution.Definitions.
+func (p *Programs) Named(ctx context.Context, tenant, id uuid.UUID, number int32) (execution.Version, error) {
+	stored, err := p.maps.Version(ctx, tenant, id, number)
+	if err != nil {
+		return execution.Version{}, err
+	}
+	out, err := p.Version(ctx, tenant, id, number)
+	out.MapType = stored.MapType
+	return out, err
+}
