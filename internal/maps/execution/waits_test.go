@@ -42,6 +42,10 @@ type rig struct {
 // definitions has one Map, or none.
 type definitions struct{ program *stepmachine.Program }
 
+func (d *definitions) Named(ctx context.Context, tenant, id uuid.UUID, number int32) (execution.Version, error) {
+	return d.Version(ctx, tenant, id, number)
+}
+
 func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (execution.Version, error) {
 	if d.program == nil {
 		return execution.Version{}, fault.New(fault.CodeMapNotFound, "")
