@@ -129,6 +129,8 @@ func probes() []probe {
 		{"POST", "/v1/executions/{}/pause", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/resume", "", false, "mapExecution"},
 		{"POST", "/v1/executions/{}/resume", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/retry", "{}", false, "mapExecution"},
+		{"POST", "/v1/executions/{}/retry", "{}", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/signal", `{"name":"go"}`, false, "mapExecution"},
 		{"POST", "/v1/executions/{}/signal", `{"name":"go"}`, true, "mapExecution"},
 		{"GET", "/v1/executions?kind=map&map_id={}", "", false, "map"},
