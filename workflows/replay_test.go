@@ -47,6 +47,7 @@ func TestReplayRecordedHistories(t *testing.T) {
 			replayer.RegisterWorkflowWithOptions(workflows.ActionRun, workflow.RegisterOptions{Name: flow.WorkflowActionRun})
 			replayer.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
 			replayer.RegisterWorkflowWithOptions(workflows.EraseCustomer, workflow.RegisterOptions{Name: flow.WorkflowEraseCustomer})
+			replayer.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
 			history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
 			require.NoError(t, err)
 			require.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
@@ -61,6 +62,7 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 		for _, end := range []string{
 			"executed", "blocked", "retried", "held_approved", "held_rejected", "held_rejected_by_signal", "held_expired", "held_superseded", "held_edited",
 			"held_dry_run_approved", "delivery_delivered", "delivery_failed", "delivery_cancelled", "erasure_at_once", "erasure_after_a_wait",
+			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued",
 		} {
 			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
 		}

@@ -17,6 +17,7 @@ type mapExecution struct {
 	Status          string `json:"status"`
 	ActionsExecuted int    `json:"actions_executed"`
 	FenceStatus     string `json:"fence_status"`
+	WorkflowID      string `json:"workflow_id"`
 	Attempt         int
 	Idempotent      bool
 	Output          json.RawMessage

@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"agentruntime/test/rig"
+)
+
+// mapShapes are the ways in which the workflow of a Map can go.
+var mapShapes = map[string]struct {
+	steps, status string
+	// do is what happens while it waits; nil for nothing.
+	do func(t *testing.T, tenant *rig.Tenant, path string)
+}{
+	"steps": {`[
+		{"id":"both","type":"parallel","branches":[
+			{"id":"a","steps":[{"id":"read","type":"verb","verb":"gate:get_thing","args":{"id":"a"}}]},
+			{"id":"b","steps":[{"id":"l","type":"foreach","items":[1,2,3],"mode":"parallel","steps":[
+				{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${item | tostring}"}}]}]}]},
+		{"id":"n","type":"set","assign":{"n":0}},
+		{"id":"w","type":"while","when":"${vars.n < 3}","max_iterations":5,"steps":[{"id":"add","type":"set","assign":{"n":"${vars.n + 1}"}}]},
+		{"id":"sandboxed","type":"transform","expr":"${[range(3)] | map(. * 2) | add}"},
+		{"id":"check","type":"validate","value":"${vars.n}","schema":{"type":"integer"}},
+		{"id":"sort","type":"switch","cases":[{"when":"${vars.n == 3}","steps":[{"id":"told","type":"emit","event":"custom.done","data":{"n":"${vars.n}"}}]}]},
+		{"id":"caught","type":"raise","error":{"code":"NO"},"on_error":"continue"},
+		{"id":"out","type":"return","output":"${vars.n}"}]`, "completed", nil},
+	"waits": {`[{"id":"w","type":"wait","for":"1s"},{"id":"t","type":"verb","verb":"gate:create_thing","args":{"id":"t","mode":"later once"}}]`, "completed", nil},
+	"undone": {`[
+		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"u"},"compensate":{"verb":"gate:create_thing","args":{"id":"v"}}},
+		{"id":"no","type":"raise","error":{"code":"NO"}}]`, "failed", nil},
+	"cancelled": {`[{"id":"w","type":"wait","for":"1h"}]`, "cancelled", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		for _, what := range []string{"pause", "resume", "cancel"} {
+			require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/"+what, nil).Status)
+		}
+	}},
+	"held": {`[{"id":"made","type":"verb","verb":"gate:delete_thing","args":{"id":"h"}}]`, "completed", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		var list []struct {
+			ID string `json:"id"`
+		}
+		rig.Until(t, arriveLimit, "people are asked", func() bool {
+			tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending", nil).Data(t, &list)
+			return len(list) == 1
+		})
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/approvals/"+list[0].ID+"/approve", nil).Status)
+	}},
+}
+
+// TestTemporalMapShowsNoValues reads everything that Temporal stores about Maps, without the
+// codec's key.
+func TestTemporalMapShowsNoValues(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
+		t.Helper()
+		c := stranger(t, s)
+		for name, shape := range mapShapes {
+			_, tenant := connected(t, s)
+			a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+				"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:delete_thing"}}, "action": map[string]any{"type": "require_approval"},
+			})
+			require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+			a = tenant.Runtime.Do(http.MethodPost, publish(t, tenant, name, shape.steps), map[string]any{}, "Prefer: wait=0")
+			path := "/v1/executions/" + executionIn(t, a)
+			if shape.do != nil {
+				shape.do(t, tenant, path)
+			}
+			e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
+			require.Equal(t, shape.status, e.Status, name)
+			events := closedMap(t, c, e.WorkflowID)
+			for _, event := range events.Events {
+				requireNoValue(t, event)
+			}
+			first := events.Events[0].GetWorkflowExecutionStartedEventAttributes()
+			switch {
+			case !*record:
+			case first.ContinuedExecutionRunId != "":
+				// The server was told to suggest a new history soon.
+				recordHistory(t, s, lane+"_map_continued", historyOf(t, c, e.WorkflowID, first.ContinuedExecutionRunId))
+			default:
+				recordHistory(t, s, lane+"_map_"+name, events)
+			}
+		}
+	})
+}
+
+// closedMap reads the events of the last history of a Map that has ended.
+func closedMap(t *testing.T, c client.Client, workflowID string) *historypb.History {
+	t.Helper()
+	require.NoError(t, c.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil))
+	return historyOf(t, c, workflowID, "")
+}
+
+// requireNoValue checks that every payload of the event is encrypted, but for what operators read
+// at steps and timers.
+func requireNoValue(t *testing.T, event *historypb.HistoryEvent) {
+	t.Helper()
+	event = withoutAttributes(t, event)
+	event.UserMetadata = nil
+	raw, err := protojson.Marshal(event)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "gate-token")
+	var tree any
+	require.NoError(t, json.Unmarshal(raw, &tree))
+	walkPayloads(tree, func(encoding, data []byte) {
+		require.Equal(t, "binary/encrypted", string(encoding), "%s: %s", event.EventType, data)
+	})
+}
+
+// historyOf reads the events of one history of a workflow; "" for the last.
+func historyOf(t *testing.T, c client.Client, workflowID, runID string) *historypb.History {
+	t.Helper()
+	h := &historypb.History{}
+	for it := c.GetWorkflowHistory(t.Context(), workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+		event, err := it.Next()
+		require.NoError(t, err)
+		h.Events = append(h.Events, event)
+	}
+	return h
+}
