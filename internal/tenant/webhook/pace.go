@@ -56,7 +56,7 @@ type pace struct {
 // debtPaid is paid in each second, and debtEased with each success: one that fails less than once in
 // three times never waits.
 const (
-	debtMost  = 50
+	debtMost  = 10
 	debtPaid  = 0.2
 	debtEased = 0.5
 )
