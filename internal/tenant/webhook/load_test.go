@@ -119,7 +119,7 @@ func TestLaterAttemptComesBeforeFirstOnes(t *testing.T) {
 	require.Len(t, r.posts(), 3)
 }
 
-// Whatever plan Postgres makes, a claim takes no more rows than there are places.
+// A claim takes at most as many rows as there are places, whatever plan Postgres makes.
 func TestClaimTakesNoMoreThanItsPlaces(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
