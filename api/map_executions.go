@@ -26,6 +26,8 @@ type Executions interface {
 	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
+	// Changes returns the writes that a dry run has not made, in their order.
+	Changes(ctx context.Context, e mapruns.Execution) ([]mapruns.Change, error)
 	// Await waits until the execution has ended, at most until the given time.
 	Await(ctx context.Context, e mapruns.Execution, until time.Time) (mapruns.Execution, error)
 	Cancel(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)

@@ -363,8 +363,8 @@ UPDATE approvals SET args = '{}', explanation = '[]', request = NULL
  WHERE tenant_id = @tenant_id AND execution_id = ANY (@execution_ids::text[]);
 
 -- name: EraseEdits :exec
-UPDATE approval_decisions AS d SET edited_args = NULL
- WHERE d.tenant_id = @tenant_id AND d.edited_args IS NOT NULL AND d.approval_id = ANY (ARRAY(
+UPDATE approval_decisions AS d SET edited_args = NULL, response = NULL
+ WHERE d.tenant_id = @tenant_id AND (d.edited_args IS NOT NULL OR d.response IS NOT NULL) AND d.approval_id = ANY (ARRAY(
     SELECT a.id FROM approvals a WHERE a.tenant_id = @tenant_id AND a.execution_id = ANY (@execution_ids::text[])));
 
 -- name: TenantsToLook :many

@@ -295,8 +295,8 @@ func (q *Queries) EraseApprovals(ctx context.Context, db DBTX, arg EraseApproval
 }
 
 const EraseEdits = `-- name: EraseEdits :exec
-UPDATE approval_decisions AS d SET edited_args = NULL
- WHERE d.tenant_id = $1 AND d.edited_args IS NOT NULL AND d.approval_id = ANY (ARRAY(
+UPDATE approval_decisions AS d SET edited_args = NULL, response = NULL
+ WHERE d.tenant_id = $1 AND (d.edited_args IS NOT NULL OR d.response IS NOT NULL) AND d.approval_id = ANY (ARRAY(
     SELECT a.id FROM approvals a WHERE a.tenant_id = $1 AND a.execution_id = ANY ($2::text[])))
 `
 

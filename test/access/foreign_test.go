@@ -123,6 +123,8 @@ func probes() []probe {
 		{"POST", "/v1/maps/{}/trigger", "{}", true, "map"},
 		{"GET", "/v1/executions/{}", "", false, "mapExecution"},
 		{"GET", "/v1/executions/{}", "", true, "mapExecution"},
+		{"GET", "/v1/executions/{}/changes", "", false, "mapExecution"},
+		{"GET", "/v1/executions/{}/changes", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/cancel", "", false, "mapExecution"},
 		{"POST", "/v1/executions/{}/cancel", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/pause", "", false, "mapExecution"},

@@ -104,6 +104,7 @@ func decided() map[string]endpoint {
 		"GET /v1/executions/{id}/events":              {either, anyRole, "", "/v1/executions/none/events", "", noExecution},
 		"GET /v1/executions/{id}/stream":              {either, anyRole, "", "/v1/executions/none/stream", "", noExecution},
 		"GET /v1/executions/{id}/graph":               {either, anyRole, "", "/v1/executions/none/graph", "", noExecution},
+		"GET /v1/executions/{id}/changes":             {either, anyRole, "", "/v1/executions/none/changes", "", noExecution},
 		"POST /v1/executions/{id}/cancel":             {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
 		"POST /v1/executions/{id}/pause":              {userOnly, deciders, "", "/v1/executions/none/pause", "", noExecution},
 		"POST /v1/executions/{id}/resume":             {userOnly, deciders, "", "/v1/executions/none/resume", "", noExecution},

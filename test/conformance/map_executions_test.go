@@ -26,6 +26,7 @@ func (j *journey) mapExecutions() {
 	j.post(j.key, 200, looks, trigger)
 	j.post(j.key, 200, looks, object{}, "Idempotency-Key: map-2")
 	j.post(j.key, 200, looks, object{"dry_run": true})
+	j.changes()
 	j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, looks, object{"session_id": "map-1", "dryRun": true})
 	j.refused(j.user, 422, "IDEMPOTENCY_KEY_REUSED", http.MethodPost, looks, object{"payload": object{"a": 1}}, "Idempotency-Key: map-2")
 	j.refused(j.user, 422, "IDEMPOTENCY_CONFLICT", http.MethodPost, looks, trigger, "Idempotency-Key: map-2")
@@ -189,4 +190,18 @@ func (j *journey) followedMap(one, trigger string) {
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, one+"?steps_after=x", nil)
 	j.refused(j.user, 422, "MAP_FAILED", http.MethodPost, trigger, object{"version": 1})
 	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, trigger, object{"version": 1})
+}
+
+// changes reads what a dry run would have written.
+func (j *journey) changes() {
+	writes := j.published("Writes", object{"id": "pay", "type": "verb", "verb": "gated:pay", "args": object{"amount": 1}})
+	var dry struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	j.post(j.key, 200, writes, object{"dryRun": true}).Data(j.t, &dry)
+	list := executionsPath + dry.ExecutionID + "/changes"
+	tag := j.call(j.key, 200, http.MethodGet, list, nil).Header.Get("ETag")
+	j.call(j.user, 304, http.MethodGet, list, nil, "If-None-Match: "+tag)
+	j.refused(j.user, 412, "PRECONDITION_FAILED", http.MethodGet, list, nil, `If-Match: "other"`)
+	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodGet, executionsPath+"exec_"+nobodys+"/changes", nil)
 }

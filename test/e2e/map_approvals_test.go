@@ -95,11 +95,14 @@ func TestApprovalStepGoesOnAsPeopleDecide(t *testing.T) {
 		}{
 			"approved": {``, "approve", map[string]any{"reason": "fine"}, "completed", `{"decision":"approve","reason":"fine","response":null}`, "", "approved"},
 			"edited": {
-				``, "approve", map[string]any{"edited_args": map[string]any{"amount": 7}}, "completed",
+				``, "approve",
+				map[string]any{"edited_args": map[string]any{"amount": 7}},
+				"completed",
 				`{"decision":"edit","reason":null,"response":null,"payload":{"amount":7,"password":"hunter2-canary"}}`, "", "approved",
 			},
 			"answered": {
-				`,"form":{"type":"object","required":["days"],"properties":{"days":{"type":"integer"}}}`, "approve", map[string]any{"response": map[string]any{"days": 3}},
+				`,"form":{"type":"object","required":["days"],"properties":{"days":{"type":"integer"}}}`, "approve",
+				map[string]any{"response": map[string]any{"days": 3}},
 				"completed", `{"decision":"respond","reason":null,"response":{"days":3}}`, "", "approved",
 			},
 			"rejected": {``, "reject", map[string]any{"reason": "too much"}, "failed", ``, "APPROVAL_REJECTED", "rejected"},
@@ -257,5 +260,46 @@ func TestEscalateStepTellsAndWaits(t *testing.T) {
 		require.Equal(t, "/steps/0", events[1].Step)
 		mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
 		require.Equal(t, "cancelled", ended(t, tenant, path).Status)
+	})
+}
+
+func TestDryRunOfAMapListsItsChanges(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Makes two things", `[
+			{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"${trigger_data.id}"}},
+			{"id":"one","type":"verb","verb":"gate:create_thing","args":{"id":"one"},"expect":{"type":"object","properties":{"id":{"type":"string"}}}},
+			{"id":"two","type":"verb","verb":"gate:create_thing","args":{"id":"${steps.one.output.id}"},"mock":{"id":"mocked"}},
+			{"id":"asks","type":"approval","title":"Go?"}]`)
+		body := map[string]any{"payload": map[string]any{"id": ids(1)[0]}, "dryRun": true}
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "completed", one.Status)
+		require.Len(t, g.all(), 1, "only the read was sent")
+
+		var found struct {
+			Changes []struct {
+				ID, Verb, Step string
+				Number         int
+				Args, Before   json.RawMessage
+				DependsOn      []string `json:"depends_on"`
+			}
+		}
+		tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+one.ExecutionID+"/changes", nil).Data(t, &found)
+		require.Len(t, found.Changes, 2)
+		for i, want := range []struct{ step, args string }{{"/steps/1", `{"id":"one"}`}, {"/steps/2", `{"id":"invented"}`}} {
+			require.Equal(t, want.step, found.Changes[i].Step)
+			require.Equal(t, i+1, found.Changes[i].Number)
+			require.Equal(t, "gate:create_thing", found.Changes[i].Verb)
+			require.JSONEq(t, want.args, string(found.Changes[i].Args))
+			require.Equal(t, "null", string(found.Changes[i].Before))
+		}
+		require.Empty(t, found.Changes[0].DependsOn)
+		require.Equal(t, []string{found.Changes[0].ID}, found.Changes[1].DependsOn)
+
+		var asked []decidedApproval
+		tenant.User.Do(http.MethodGet, "/v1/approvals", nil).Data(t, &asked)
+		require.Empty(t, asked, "nobody is asked about one change")
 	})
 }

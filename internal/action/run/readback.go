@@ -103,48 +103,76 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 	return over, false, nil
 }
 
-// readBack makes the declared read, with the credential of a call of that verb. It returns
-// its result where that proves the effect, otherwise nil. The read is not made where the
+// Probe returns what the read-back of the run's verb reads now, without a look at what it should
+// find; nil where the verb declares none, and where nothing could be read.
+func (s *Service) Probe(ctx context.Context, ref flow.RunRef) ([]byte, error) {
+	r, err := s.get(ctx, ref.TenantID, ref.RunID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
+	if err != nil || t.ReadBack() == nil {
+		return nil, unlessFault(err)
+	}
+	found, _, err := s.probe(ctx, prepared{run: r, target: t})
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "a probe failed", "run_id", r.ID, "error", err)
+	}
+	return found, nil
+}
+
+// readBack makes the declared read, and returns its result where that proves the effect,
+// otherwise nil.
+func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
+	found, proves, err := s.probe(ctx, p)
+	if !proves {
+		return nil, err
+	}
+	return found, err
+}
+
+// probe makes the declared read, with the credential of a call of that verb. It returns
+// its result, and whether that proves the effect. The read is not made where the
 // tenant's policies would not let it through at once, where a kill switch covers it, where the
 // provider's circuit is not closed, or where the caller's key was revoked.
-func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
+func (s *Service) probe(ctx context.Context, p prepared) (found []byte, proves bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
 	defer cancel()
 	r := p.run
 	declared, err := p.target.ReadBack().Resolve(r.Effective())
 	if err != nil {
-		return nil, fmt.Errorf("run: read-back: %w", err)
+		return nil, false, fmt.Errorf("run: read-back: %w", err)
 	}
 	revoked, err := s.keyRevoked(ctx, r)
 	if err != nil || revoked {
-		return nil, err
+		return nil, false, err
 	}
 	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.customer(), declared.Args)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	verdict, err := t.Judge(ctx, declared.Args, r.about())
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case t.Operation() != verb.Read, verdict.Decision != governance.Allow:
-		return nil, nil
+		return nil, false, nil
 	case len(t.Check(declared.Args)) > 0:
-		return nil, fault.New(fault.CodeInvalidArgs, "")
+		return nil, false, fault.New(fault.CodeInvalidArgs, "")
 	}
 	call, err := t.Prepare(ctx, declared.Args)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if stopped, err := s.isStopped(ctx, r, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}); err != nil || stopped {
-		return nil, err
+		return nil, false, err
 	}
 	a := call.Send(ctx, "", func() bool { return true })
 	defer a.free()
-	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil && declared.Match.Matches(a.Result) {
-		return a.Result, nil
+	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil {
+		return a.Result, declared.Match.Matches(a.Result), nil
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // proven commits that the run was executed. found is false where a person or a late answer

@@ -473,7 +473,7 @@ func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action a
 }
 
 func closedReason(status governance.ApprovalStatus, reason string) string {
-	switch status { //nolint:exhaustive // an approval has no reason for its end
+	switch status {
 	case governance.ApprovalSuperseded:
 		return "An approver edited the value."
 	case governance.ApprovalRejected:

@@ -66,7 +66,7 @@ func storedBy(command stepmachine.Command) (name string, v stepmachine.Value, st
 	case stepmachine.KeepCompensation:
 		return compensation(c.Seq), kept(c), true
 	case stepmachine.RecordChange:
-		return "change:" + c.ID, stepmachine.Of(mustJSON(c)), true
+		return changePrefix + c.ID, stepmachine.Of(mustJSON(c)), true
 	default:
 		return "", v, false
 	}

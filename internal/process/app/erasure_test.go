@@ -14,7 +14,7 @@ import (
 var erased = map[string]string{
 	"runs":               "args <> '' OR edited_args <> '' OR result IS NOT NULL OR metadata::text LIKE '%canary%' OR error_details IS NOT NULL OR resolve_reason <> '' OR credential_label <> ''",
 	"approvals":          "args LIKE '%canary%' OR explanation::text LIKE '%canary%' OR request IS NOT NULL",
-	"approval_decisions": "edited_args IS NOT NULL",
+	"approval_decisions": "edited_args IS NOT NULL OR response IS NOT NULL",
 	"credentials":        "true",
 	"credential_digests": "true",
 	"grants":             "customer_id LIKE '%canary%' OR conditions::text LIKE '%canary%' OR reason LIKE '%canary%' OR revoked_at IS NULL",

@@ -103,7 +103,24 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	return s.end(call.Ref, at), nil
+	end := s.end(call.Ref, at)
+	if end.End.Status == stepmachine.CallIntercepted {
+		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
+	}
+	return end, err
+}
+
+// instead returns what the step of an intercepted write goes on with: what the read-back of the verb
+// reads now, otherwise a value that is made up.
+func (s *Stepper) instead(ctx context.Context, e execution.Execution, ref stepmachine.Ref, of flow.RunRef) (stepmachine.Value, error) {
+	before, err := s.d.Runs.Probe(ctx, of)
+	if err != nil {
+		return stepmachine.Value{}, err
+	}
+	if before != nil {
+		return s.KeepBefore(ctx, e, ref, before)
+	}
+	return s.Invent(ctx, e, ref)
 }
 
 // GoOn takes the run of a step further, or reads how far it is.
