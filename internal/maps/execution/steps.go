@@ -51,7 +51,7 @@ func (s *Service) Steps(ctx context.Context, e Execution, after int32, limit int
 
 // Progress is how an execution stands, and which of its steps are new.
 type Progress struct {
-	// Execution has its output and its error where it has ended and there are no more steps.
+	// Execution has its output and its error where it has ended and no step is left to show.
 	Execution Execution
 	Steps     []Step
 	More      bool
