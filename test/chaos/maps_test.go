@@ -92,7 +92,7 @@ func runTwelve(t *testing.T, s *rig.Stack, victim, n string) map[string]string {
 	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(mapOfTwelve))
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	trigger := a.Header.Get("Location") + "/trigger"
-	a = tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"session_id": "twelve"}, "Prefer: wait=0")
+	tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"session_id": "twelve"}, "Prefer: wait=0")
 	if victim != "" {
 		select {
 		case <-struck:

@@ -31,7 +31,7 @@ func expiresAt(now time.Time, in *time.Duration) time.Time {
 // boundsPeople reports whether the run's time is over however long people take: a caller over
 // HTTP no longer wants the call then. The timeout of a step of a Map does not count their time.
 func (r Run) boundsPeople() bool {
-	return r.ExpiresIn != nil && r.ExpiresAt != nil && r.Origin.Kind != actor.Map
+	return r.ExpiresIn != nil && r.ExpiresAt != nil && r.Kind != actor.Map
 }
 
 // renewed returns the time after which a run that people release now is not sent. The time
