@@ -208,7 +208,7 @@ var readsMany = map[string][]string{
 	"what the step machine has under way: waits for events": {"ListMapWaits"},
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
-		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListMapExecutions", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
+		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
 	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "StopMapWaits"},
 	"a count or a scan of a period, with a limit of time": {
@@ -217,11 +217,11 @@ var readsMany = map[string][]string{
 	"what a quota bounds: users, policies, providers, verbs, Maps, budgets": {
 		"ListBudgets",
 		"CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
-		"StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
+		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},
 	"a worker that goes over all tenants, or over what was written since": {
-		"OpenErasures", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
+		"StalledPlaces", "OpenErasures", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
 	},
 }
 

@@ -79,10 +79,12 @@ SELECT name, body FROM map_values
  ORDER BY name;
 
 -- name: UnbegunMaps :many
--- Executions of all tenants whose workflow has not looked at them for some time.
-SELECT tenant_id, id, updated_at FROM map_executions
- WHERE finished_at IS NULL AND updated_at < @before AND (updated_at, id) > (@after_at::timestamptz, @after_id::uuid)
- ORDER BY updated_at, id LIMIT @most;
+-- Executions of all tenants whose workflow has not looked at them for some time. Those that wait for
+-- a place have none yet.
+SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
+ WHERE e.finished_at IS NULL AND e.updated_at < @before AND (e.updated_at, e.id) > (@after_at::timestamptz, @after_id::uuid)
+   AND NOT EXISTS (SELECT FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id AND l.state = 'queued')
+ ORDER BY e.updated_at, e.id LIMIT @most;
 
 -- name: ListMapExecutions :many
 -- Without their texts: a page of those could be hundreds of megabytes.

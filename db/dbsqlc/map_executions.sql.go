@@ -807,9 +807,10 @@ func (q *Queries) ShowMap(ctx context.Context, db DBTX, arg ShowMapParams) (uuid
 }
 
 const UnbegunMaps = `-- name: UnbegunMaps :many
-SELECT tenant_id, id, updated_at FROM map_executions
- WHERE finished_at IS NULL AND updated_at < $1 AND (updated_at, id) > ($2::timestamptz, $3::uuid)
- ORDER BY updated_at, id LIMIT $4
+SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
+ WHERE e.finished_at IS NULL AND e.updated_at < $1 AND (e.updated_at, e.id) > ($2::timestamptz, $3::uuid)
+   AND NOT EXISTS (SELECT FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id AND l.state = 'queued')
+ ORDER BY e.updated_at, e.id LIMIT $4
 `
 
 type UnbegunMapsParams struct {
@@ -825,7 +826,8 @@ type UnbegunMapsRow struct {
 	UpdatedAt time.Time
 }
 
-// Executions of all tenants whose workflow has not looked at them for some time.
+// Executions of all tenants whose workflow has not looked at them for some time. Those that wait for
+// a place have none yet.
 func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParams) ([]UnbegunMapsRow, error) {
 	rows, err := db.Query(ctx, UnbegunMaps,
 		arg.Before,

@@ -449,6 +449,16 @@ type MapKey struct {
 	Execution uuid.UUID
 }
 
+type MapPlace struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	MapID     uuid.UUID
+	Key       []byte
+	Seq       int64
+	State     string
+	Most      int32
+}
+
 type MapSignal struct {
 	TenantID  uuid.UUID
 	Execution uuid.UUID

@@ -349,7 +349,8 @@ func (own *tenant) aWait(tb testing.TB) {
 	var made struct{ ID string }
 	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
 		"schema_version": "1", "name": own.name + " waits",
-		"steps": []any{map[string]any{"id": "w", "type": "wait", "event": map[string]any{"type": "custom.never"}}},
+		"steps":       []any{map[string]any{"id": "w", "type": "wait", "event": map[string]any{"type": "custom.never"}}},
+		"concurrency": map[string]any{"key": "all"},
 	}).Data(tb, &made)
 	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{}, "Prefer: wait=0")
 	require.Equal(tb, http.StatusAccepted, a.Status, "%s", a.Body)

@@ -120,6 +120,13 @@ func (s *Service) want(ctx context.Context, who actor.Actor, e Execution, action
 	if err != nil {
 		return Execution{}, err
 	}
+	if p.Cancel {
+		if ended, err := s.endQueued(ctx, now); err != nil {
+			return Execution{}, err
+		} else if ended {
+			return s.read(ctx, now.TenantID, now.ID)
+		}
+	}
 	s.nudge(ctx, now)
 	return now, nil
 }
@@ -160,6 +167,11 @@ func (s *Service) Sweep(ctx context.Context) error {
 			// One that does not open keeps no other one from its start.
 			s.d.Log.WarnContext(ctx, "execution not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
 			continue
+		}
+		if e.WantsCancel {
+			if ended, err := s.endQueued(ctx, e); ended || err != nil {
+				continue
+			}
 		}
 		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
 			continue

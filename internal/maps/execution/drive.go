@@ -152,7 +152,13 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 		p.State = sealOptional(key, e.place(datakey.MapState), in.State)
 	}
 	failpoint.Hit("before_map_finish", e.ID)
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	s.queueLockOf(b, e, v.Program.Definition())
 	ended := db.Queue(b, s.q.FinishMap, p)
+	promoted := s.queueFree(b, e, v.Program.Definition())
 	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: e.TenantID, Executions: []uuid.UUID{e.ID}})
 	// A step gets the same execution again, whatever came of it.
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
@@ -166,6 +172,9 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 		return flow.MapResult{}, fmt.Errorf("execution: finish: %w", err)
 	}
 	failpoint.Hit("after_map_finish", e.ID)
+	if promoted != nil {
+		s.startPromoted(ctx, e.TenantID, promoted.Value)
+	}
 	s.heads.Remove(e.ID)
 	if len(ended.Value) > 0 {
 		e = head(ended.Value[0])

@@ -54,6 +54,11 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	}
 	next := flow.MapRef{TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt + 1}
 	take, rest := &db.Batch{}, &db.Batch{}
+	asked, err := s.placeAgain(ctx, key, e)
+	if err != nil {
+		return Execution{}, err
+	}
+	s.queueLock(take, asked)
 	idempotency.Queue(ctx, take, e.ExecutionID)
 	for i := range again.Edits {
 		s.storeEdit(rest, key, e, &again.Edits[i].Value, again.Edits[i].Name)
@@ -63,6 +68,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
 	})
 	db.QueueExec(rest, s.q.RetakeMapKeys, dbsqlc.RetakeMapKeysParams{TenantID: e.TenantID, ID: e.ID})
+	got := s.queueTake(rest, asked, e.ID)
 	s.d.Quotas.Queue(rest, e.TenantID, quota.MapExecutions)
 	rec := audit.Change(who, audit.MapRetried, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID = e.ExecutionID
@@ -77,14 +83,34 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	case db.IsUnique(err, "map_keys_pkey"):
 		return Execution{}, fault.New(fault.CodeConflict, "This execution had no effect, and another one of the Map has taken its name since.")
 	case err != nil:
-		return Execution{}, err
+		return Execution{}, s.refusedPlace(err)
 	}
 	failpoint.Hit("after_map_retry", e.ID)
 	now := head(rows.Value[0])
+	if s.placed(ctx, e.TenantID, got) {
+		now.Status, now.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
+	}
 	if err := s.start(ctx, now); err != nil {
 		s.d.Log.WarnContext(ctx, "retry not started", "execution_id", now.ExecutionID, "error", err) // the sweeper starts it
 	}
 	return now, nil
+}
+
+// placeAgain returns the place that the next attempt needs.
+func (s *Service) placeAgain(ctx context.Context, key *datakey.Key, e Execution) (*place, error) {
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil || v.Program.Definition().Concurrency == nil {
+		return nil, err
+	}
+	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
+	if err != nil {
+		return nil, fmt.Errorf("execution: retry: %w", err)
+	}
+	payload, err := key.Open(e.place(datakey.MapPayload), row.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("execution: payload of %s: %w", e.ID, err)
+	}
+	return s.placeOf(ctx, key, v, payload, e)
 }
 
 // again returns the event that takes the execution up again.

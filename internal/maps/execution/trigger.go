@@ -227,14 +227,26 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		Payload:  key.Seal(datakey.Place{Tenant: who.TenantID, Row: id, Field: datakey.MapPayload}, req.Payload),
 		Metadata: req.Metadata, Now: s.d.Now(),
 	}
+	claimedAs := Execution{
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
+		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
+		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
+		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
+		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
+	}
+	asked, err := s.placeOf(ctx, key, v, req.Payload, claimedAs)
+	if err != nil {
+		return Execution{}, false, err
+	}
 	var claimed dbsqlc.ClaimMapRow
+	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	for range claimTries {
-		if claimed, err = s.claimOnce(ctx, who, params, row, req.Parent); !db.IsRaced(err) {
+		if claimed, got, err = s.claimOnce(ctx, who, params, row, req.Parent, asked); !db.IsRaced(err) {
 			break
 		}
 	}
 	if err != nil {
-		return Execution{}, false, err
+		return Execution{}, false, s.refusedPlace(err)
 	}
 	failpoint.Hit("after_map_claim", id)
 	if claimed.Outcome != claimFresh {
@@ -248,12 +260,9 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		}
 		return e, false, refusal(claimed.Outcome, e, params.Fingerprint, req)
 	}
-	e = Execution{
-		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
-		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
-		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
-		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
-		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
+	e = claimedAs
+	if s.placed(ctx, who.TenantID, got) {
+		e.Status, e.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
 	if p := req.Parent; p != nil {
 		e.Awaited, e.payloadInvented = p.Awaited, p.Invented
@@ -263,8 +272,10 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 
 // claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
 // open executions.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, parent *Parent) (dbsqlc.ClaimMapRow, error) {
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, parent *Parent, asked *place) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
 	first := &db.Batch{}
+	s.queueLock(first, asked)
+	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	claimed := db.Queue(first, s.q.ClaimMap, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
@@ -279,13 +290,14 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 			by = actor.Actor{Kind: actor.Map, TenantID: p.TenantID, ID: parent.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
 			db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{TenantID: p.TenantID, ID: row.ID, Awaited: parent.Awaited, PayloadInvented: append([]string{}, parent.Invented...)})
 		}
+		got = s.queueTake(b, asked, row.ID)
 		s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
 		rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
 		rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
 		audit.Queue(b, rec)
 		return b, nil
 	})
-	return claimed.Value, err
+	return claimed.Value, got, err
 }
 
 // noteRepeat records that a trigger is answered from the execution of an earlier one. The error is
@@ -318,8 +330,12 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
-// start starts the workflow of the execution's attempt. It does not depend on the caller.
+// start starts the workflow of the execution's attempt, where it does not wait for a place. It does
+// not depend on the caller.
 func (s *Service) start(ctx context.Context, e Execution) error {
+	if string(e.WaitingFor) == waitsForPlace {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	listing := flow.Listing{

@@ -66,6 +66,7 @@ var impersonal = map[string]string{
 	"policy_versions":      "written by the tenant's people for all calls",
 	"policy_sets":          "numbers and names of arguments",
 	"map_watches":          "numbers",
+	"map_places":           "a keyed digest, until the execution ends",
 	"map_keys":             "ids; a caller chooses ids that tell nothing",
 	"maps":                 "written by the tenant's people for all calls",
 	"map_versions":         "written by the tenant's people for all calls",

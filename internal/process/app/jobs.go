@@ -36,6 +36,7 @@ func (a *App) workerJobs() []job {
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
 		{"erase old executions of Maps", execution.EraseEvery, a.executions.EraseOld},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
+		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},
 		{"tell executions of Maps of events", execution.TellEvery, a.executions.Tell},
 		{"tell executions of Maps again of news", execution.SweepEvery, a.executions.SweepNews},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},

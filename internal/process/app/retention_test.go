@@ -83,6 +83,7 @@ var kept = map[string]string{
 	"webhooks":             "until the tenant deletes it",
 	"map_executions":       "the fence: no name runs twice; the job erases its texts",
 	"map_keys":             "the fence: no name runs twice",
+	"map_places":           "one row of each execution that has not ended",
 	"map_watches":          "one row of the tenant while its executions wait for events",
 	"maps":                 "executions go on with the version that they began with",
 	"map_versions":         "executions go on with the version that they began with",

@@ -40,6 +40,7 @@ const (
 	MapBytes      Resource = "map_bytes"
 	Budgets       Resource = "budgets"
 	MapExecutions Resource = "map_executions"
+	MapQueue      Resource = "map_queue"
 
 	Held      Resource = "held"
 	DryRuns   Resource = "dry_runs"
@@ -154,6 +155,10 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			MapExecutions, 10_000, "executions of Maps that have not ended", "Wait until some end, or cancel some.",
 			"SELECT FROM map_executions WHERE tenant_id = $1 AND finished_at IS NULL", "",
+		},
+		{
+			// Package execution counts them, where it gives out places.
+			MapQueue, 1_000, "executions of one concurrency key of a Map that wait for a place", "", "", "",
 		},
 		{
 			MapBytes, 256 << 20, "bytes of the definitions of all versions of Maps, of deleted Maps too", "Store fewer and shorter versions.", "",

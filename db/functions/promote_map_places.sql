@@ -1,0 +1,19 @@
+-- promote_map_places gives the free places of a concurrency key to those that have waited longest,
+-- and returns them: their workflows are to be started. The caller has taken lock_map_places.
+CREATE OR REPLACE FUNCTION promote_map_places(p_tenant uuid, p_map uuid, p_key bytea, p_now timestamptz) RETURNS SETOF uuid
+LANGUAGE plpgsql AS $$
+DECLARE
+    busy integer;
+    p    record;
+BEGIN
+    SELECT count(*) INTO busy FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'held';
+    FOR p IN SELECT l.execution, l.most FROM map_places l
+              WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued' ORDER BY l.seq LOOP
+        EXIT WHEN busy >= p.most;
+        UPDATE map_places l SET state = 'held' WHERE l.tenant_id = p_tenant AND l.execution = p.execution;
+        UPDATE map_executions e SET status = 'running', waiting_for = NULL, updated_at = p_now WHERE e.tenant_id = p_tenant AND e.id = p.execution;
+        busy := busy + 1;
+        RETURN NEXT p.execution;
+    END LOOP;
+END
+$$;

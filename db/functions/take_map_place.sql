@@ -1,0 +1,45 @@
+-- take_map_place gives an execution a place of its concurrency key, by what the definition says for
+-- the case that all are taken. The caller has taken lock_map_places. It returns
+--   held     it may run
+--   queued   it waits until a place is free
+-- and the executions that it has asked to end. Each error undoes the transaction:
+--   AR010    all places are taken, and p_when is refuse
+--   AR011    p_most executions of the key wait already
+CREATE OR REPLACE FUNCTION take_map_place(p_tenant uuid, p_map uuid, p_key bytea, p_execution uuid, p_limit integer, p_when text, p_most integer, p_now timestamptz)
+RETURNS TABLE (outcome text, ends uuid[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    older uuid[] := '{}';
+    busy  integer;
+    waits integer;
+    p     record;
+BEGIN
+    SELECT count(*) FILTER (WHERE l.state = 'held'), count(*) FILTER (WHERE l.state = 'queued') INTO busy, waits
+      FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key;
+    IF busy < p_limit AND waits = 0 THEN
+        INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) VALUES (p_tenant, p_execution, p_map, p_key, 'held', p_limit);
+        RETURN QUERY SELECT 'held'::text, older;
+        RETURN;
+    END IF;
+    IF p_when = 'refuse' THEN
+        RAISE EXCEPTION 'all places of the key are taken' USING ERRCODE = 'AR010';
+    END IF;
+    IF p_when = 'queue' AND waits >= p_most THEN
+        RAISE EXCEPTION 'too many executions of the key wait' USING ERRCODE = 'AR011';
+    END IF;
+    IF p_when = 'replace' THEN
+        -- As many as may run, this one among them, are left: the oldest end first.
+        FOR p IN SELECT l.execution, l.state FROM map_places l JOIN map_executions e ON e.tenant_id = l.tenant_id AND e.id = l.execution
+                  WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state <> 'dropped' AND NOT e.wants_cancel
+                  ORDER BY l.seq DESC OFFSET p_limit - 1 LOOP
+            older := older || p.execution;
+            UPDATE map_executions e SET wants_cancel = true, updated_at = p_now WHERE e.tenant_id = p_tenant AND e.id = p.execution;
+            UPDATE map_places l SET state = 'dropped' WHERE l.tenant_id = p_tenant AND l.execution = p.execution AND l.state = 'queued';
+        END LOOP;
+    END IF;
+    INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) VALUES (p_tenant, p_execution, p_map, p_key, 'queued', p_limit);
+    UPDATE map_executions e SET status = 'waiting', waiting_for = '{"for":"concurrency","step":""}', updated_at = p_now
+     WHERE e.tenant_id = p_tenant AND e.id = p_execution;
+    RETURN QUERY SELECT 'queued'::text, older;
+END
+$$;

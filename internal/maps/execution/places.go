@@ -1,0 +1,176 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/quota"
+)
+
+// SQLSTATEs of take_map_place.
+const (
+	stateFull      = "AR010"
+	stateTooMany   = "AR011"
+	placeQueued    = "queued"
+	waitsForPlace  = `{"for":"concurrency","step":""}` // as take_map_place writes it
+	keyMost        = 1024                              // bytes of a concurrency key
+	stalledAtATime = 200
+)
+
+// place is the place that an execution asks for: of the concurrency key that its definition has.
+type place struct {
+	*mapdef.Concurrency
+
+	tenant, mapID uuid.UUID
+	key           []byte
+}
+
+// placeOf returns the place that an execution needs; nil where its definition has no concurrency.
+// The fault INVALID_ARGS says why the key has no value.
+func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution) (*place, error) {
+	c := v.Program.Definition().Concurrency
+	if c == nil {
+		return nil, nil //nolint:nilnil // no place is a value here
+	}
+	text, err := c.Key.Text(ctx, s.d.Sandbox.For(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
+	if err == nil && len(text) > keyMost {
+		err = fmt.Errorf("it has more than %d bytes", keyMost)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		f := fault.New(fault.CodeInvalidArgs, "The concurrency key of the Map has no value for this payload.")
+		f.Details = []fault.Detail{{Path: "/payload", Rule: "concurrency_key", Message: err.Error()}}
+		return nil, f
+	}
+	return &place{Concurrency: c, tenant: about.TenantID, mapID: v.MapID, key: key.Digest([]byte(text))}, nil
+}
+
+// queueLock takes the turn of the place's key in a transaction, before a row is locked.
+func (s *Service) queueLock(b *db.Batch, p *place) {
+	if p != nil {
+		db.QueueExec(b, s.q.LockMapPlaces, dbsqlc.LockMapPlacesParams{TenantID: p.tenant, MapID: p.mapID, Key: p.key})
+	}
+}
+
+// queueTake takes the place for an execution; nil where it needs none.
+func (s *Service) queueTake(b *db.Batch, p *place, execution uuid.UUID) *db.Answer[dbsqlc.TakeMapPlaceRow] {
+	if p == nil {
+		return nil
+	}
+	return db.Queue(b, s.q.TakeMapPlace, dbsqlc.TakeMapPlaceParams{
+		TenantID: p.tenant, MapID: p.mapID, Key: p.key, Execution: execution, Places: int32(p.Limit), WhenFull: string(p.WhenFull),
+		Most: int32(s.d.Quotas.Most(quota.MapQueue)), Now: s.d.Now(),
+	})
+}
+
+// refusedPlace returns the fault for a transaction that take_map_place has undone, and otherwise
+// err.
+func (s *Service) refusedPlace(err error) error {
+	switch db.StateOf(err) {
+	case stateFull:
+		return fault.New(fault.CodeConflict, "As many executions with the same concurrency key run as the Map allows. Trigger it again when one has ended; no id was claimed.")
+	case stateTooMany:
+		return fault.Newf(fault.CodeQuotaExceeded, "As many executions with the same concurrency key wait as may (quota %s: %d). Trigger the Map again later; no id was claimed.",
+			quota.MapQueue, s.d.Quotas.Most(quota.MapQueue))
+	default:
+		return err
+	}
+}
+
+// placed goes on after a place was taken. It asks those to end that a new execution replaces, and
+// reports whether the new one waits.
+func (s *Service) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
+	if got == nil {
+		return false
+	}
+	for _, id := range got.Value.Ends {
+		s.endReplaced(ctx, tenant, id)
+	}
+	return got.Value.Outcome == placeQueued
+}
+
+// endReplaced tells the workflow of an execution that it is to end, or ends it where it has none.
+// What is lost here, the sweeper does.
+func (s *Service) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
+	ctx = context.WithoutCancel(ctx)
+	e, err := s.read(ctx, tenant, id)
+	if err == nil {
+		if ended, endErr := s.endQueued(ctx, e); ended || endErr != nil {
+			err = endErr
+		} else {
+			_, err = s.d.Engine.Nudge(ctx, e.WorkflowID)
+		}
+	}
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "execution not told to end", "id", id, "error", err)
+	}
+}
+
+// endQueued ends an execution that waits for its place, as cancelled: it has done nothing. ended is
+// false where it has its place, or needs none.
+func (s *Service) endQueued(ctx context.Context, e Execution) (ended bool, err error) {
+	if dropped, err := s.q.DropQueuedPlace(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.DropQueuedPlaceParams{TenantID: e.TenantID, Execution: e.ID}); err != nil || !dropped {
+		return false, err
+	}
+	_, err = s.Finish(ctx, flow.MapFinish{MapWrites: flow.MapWrites{MapRef: e.Ref()}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
+	return true, err
+}
+
+// queueLockOf takes the turn of the key of an execution that ends in the batch.
+func (s *Service) queueLockOf(b *db.Batch, e Execution, d *mapdef.Definition) {
+	if d.Concurrency != nil {
+		db.QueueExec(b, s.q.LockPlacesOf, dbsqlc.LockPlacesOfParams{TenantID: e.TenantID, Execution: e.ID})
+	}
+}
+
+// queueFree frees the place of an execution that ends in the batch; nil where it has none.
+func (s *Service) queueFree(b *db.Batch, e Execution, d *mapdef.Definition) *db.Answer[[]uuid.UUID] {
+	if d.Concurrency == nil {
+		return nil
+	}
+	return db.Queue(b, s.q.FreeMapPlace, dbsqlc.FreeMapPlaceParams{TenantID: e.TenantID, Execution: e.ID, Now: s.d.Now()})
+}
+
+// startPromoted starts the executions that have got a place. What is lost here, the sweeper does.
+func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
+	for _, id := range ids {
+		e, err := s.read(ctx, tenant, id)
+		if err == nil {
+			err = s.start(ctx, e)
+		}
+		if err != nil {
+			s.d.Log.WarnContext(ctx, "execution not started", "id", id, "error", err)
+		}
+	}
+}
+
+// SweepPlaces gives places that are free, although executions wait for them: a newer version allows
+// more, for example. One process makes one pass at a time.
+func (s *Service) SweepPlaces(ctx context.Context) error {
+	keys, err := s.q.StalledPlaces(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), stalledAtATime)
+	if err != nil {
+		return fmt.Errorf("execution: places: %w", err)
+	}
+	for _, k := range keys {
+		b := &db.Batch{}
+		db.QueueExec(b, s.q.LockMapPlaces, dbsqlc.LockMapPlacesParams(k))
+		got := db.Queue(b, s.q.PromoteMapPlaces, dbsqlc.PromoteMapPlacesParams{TenantID: k.TenantID, MapID: k.MapID, Key: k.Key, Now: s.d.Now()})
+		if err := s.d.DB.Send(ctx, k.TenantID, b); err != nil {
+			return fmt.Errorf("execution: places: %w", err)
+		}
+		s.startPromoted(ctx, k.TenantID, got.Value)
+	}
+	return nil
+}
