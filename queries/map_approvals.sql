@@ -27,10 +27,11 @@ SELECT a.subject_id FROM approvals a
 -- name: PendingOfMap :many
 -- The approval that a step of an execution waits for: its own, or that of the run that it made.
 SELECT a.id FROM approvals a
- WHERE a.tenant_id = @tenant_id AND a.subject_type = 'map_step' AND a.subject_id = @subject_id AND a.status = 'pending'
+ WHERE a.tenant_id = @tenant_id AND a.subject_type = @subject_type AND a.subject_id = @subject_id AND a.status = 'pending'
 UNION ALL
-SELECT a.id FROM map_steps s JOIN approvals a ON a.tenant_id = s.tenant_id AND a.execution_id = s.run_id AND a.status = 'pending'
- WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.path = @path
+SELECT a.id FROM approvals a
+ WHERE a.tenant_id = @tenant_id AND a.status = 'pending'
+   AND a.execution_id = (SELECT s.run_id FROM map_steps s WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.path = @path)
  LIMIT 1;
 
 -- name: EraseApprovalsOfMaps :exec

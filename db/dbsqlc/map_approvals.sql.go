@@ -188,24 +188,27 @@ func (q *Queries) OverdueAsksOfMap(ctx context.Context, db DBTX, arg OverdueAsks
 
 const PendingOfMap = `-- name: PendingOfMap :many
 SELECT a.id FROM approvals a
- WHERE a.tenant_id = $1 AND a.subject_type = 'map_step' AND a.subject_id = $2 AND a.status = 'pending'
+ WHERE a.tenant_id = $1 AND a.subject_type = $2 AND a.subject_id = $3 AND a.status = 'pending'
 UNION ALL
-SELECT a.id FROM map_steps s JOIN approvals a ON a.tenant_id = s.tenant_id AND a.execution_id = s.run_id AND a.status = 'pending'
- WHERE s.tenant_id = $1 AND s.execution = $3 AND s.path = $4
+SELECT a.id FROM approvals a
+ WHERE a.tenant_id = $1 AND a.status = 'pending'
+   AND a.execution_id = (SELECT s.run_id FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $4 AND s.path = $5)
  LIMIT 1
 `
 
 type PendingOfMapParams struct {
-	TenantID  uuid.UUID
-	SubjectID string
-	Execution uuid.UUID
-	Path      string
+	TenantID    uuid.UUID
+	SubjectType string
+	SubjectID   string
+	Execution   uuid.UUID
+	Path        string
 }
 
 // The approval that a step of an execution waits for: its own, or that of the run that it made.
 func (q *Queries) PendingOfMap(ctx context.Context, db DBTX, arg PendingOfMapParams) ([]string, error) {
 	rows, err := db.Query(ctx, PendingOfMap,
 		arg.TenantID,
+		arg.SubjectType,
 		arg.SubjectID,
 		arg.Execution,
 		arg.Path,

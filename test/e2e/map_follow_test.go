@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -207,15 +208,10 @@ func TestStepsOfAnExecutionComeInPages(t *testing.T) {
 		if !e.MoreSteps {
 			break
 		}
-		query = "?steps_after=" + jsonNumber(e.NextStepsAfter)
+		query = "?steps_after=" + strconv.Itoa(e.NextStepsAfter)
 	}
 	require.Greater(t, pages, 1)
 	require.Len(t, paths, 61)
-}
-
-func jsonNumber(n int) string {
-	raw, _ := json.Marshal(n)
-	return string(raw)
 }
 
 func TestTriggerOfAVersionNeedsTheRightToManageMaps(t *testing.T) {

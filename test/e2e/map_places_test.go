@@ -56,7 +56,7 @@ func TestExecutionsOfOneKeyWaitForTheirPlace(t *testing.T) {
 		require.Equal(t, "completed", mapExecutionOf(t, other, http.StatusOK).Status, "another key does not wait")
 		mapExecutionOf(t, tenant.User.Do(http.MethodPost, cancelled+"/cancel", nil), http.StatusOK)
 		require.Equal(t, "cancelled", endAt(t, tenant.User, cancelled).Status)
-		require.Len(t, g.of("second"), 0)
+		require.Empty(t, g.of("second"))
 
 		g.open()
 		for _, path := range []string{first, second, third} {

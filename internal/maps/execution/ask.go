@@ -538,8 +538,8 @@ func (s *Service) waitingForApproval(ctx context.Context, e Execution) (json.Raw
 	if err := json.Unmarshal(e.WaitingFor, &w); err != nil || w.WaitsFor == nil {
 		return e.WaitingFor, err
 	}
-	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.PendingOfMapParams{
-		TenantID: e.TenantID, SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref),
+	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.PendingOfMapParams{
+		TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("execution: approval of %s: %w", e.ID, err)
