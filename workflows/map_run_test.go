@@ -391,7 +391,7 @@ func TestMapRunInALoopOfManyCallsContinuesInANewHistory(t *testing.T) {
 			}
 			if fail {
 				require.Equal(t, stepmachine.StatusFailed, w.finish.Status)
-				require.Less(t, len(w.calls), 40)
+				require.Less(t, len(w.calls), 60, "it stops before all")
 				return
 			}
 			require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
