@@ -20,6 +20,8 @@ const (
 	CodeStepsLimit       = "STEPS_LIMIT"       // limits.max_steps
 	CodeActionsLimit     = "ACTIONS_LIMIT"     // limits.max_actions
 	CodeDurationLimit    = "DURATION_LIMIT"    // limits.max_duration
+	CodeStorageLimit     = "STORAGE_LIMIT"     // the values of all steps together are too large
+	CodeEventsLimit      = "EVENTS_LIMIT"      // emit steps have emitted too many events
 	CodeModelError       = "MODEL_ERROR"
 	CodeModelMissing     = "MODEL_NOT_CONNECTED"
 	CodeBudgetExceeded   = "BUDGET_EXCEEDED"
@@ -46,6 +48,8 @@ func Codes(t Type) []string {
 		codes = append(codes, CodeWaitTimeout)
 	case TypeApproval:
 		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired)
+	case TypeEmit:
+		codes = append(codes, CodeEventsLimit)
 	case TypeMap:
 		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
 	case TypeAgent, TypeExtract, TypeClassify, TypeSummarize, TypeReason:
@@ -79,5 +83,5 @@ func isOurs(code string) bool {
 		}
 	}
 	return slices.ContainsFunc(Types(), func(t Type) bool { return slices.Contains(Codes(t), code) }) ||
-		slices.Contains([]string{CodeStepsLimit, CodeActionsLimit, CodeDurationLimit}, code)
+		slices.Contains([]string{CodeStepsLimit, CodeActionsLimit, CodeDurationLimit, CodeStorageLimit}, code)
 }

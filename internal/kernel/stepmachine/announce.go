@@ -8,11 +8,19 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 )
 
+// MaxEmitted is how many events an execution may emit. Each goes to all webhooks that want it.
+const MaxEmitted = 1_000
+
 // announce emits an event. Its id is derived, so that the same step never emits two. A dry
 // run emits none.
 func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
 	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(m.s.Execution+t.still().String())).String()
 	if !m.s.DryRun {
+		if m.s.Emitted == MaxEmitted {
+			m.fail(t, NewError(mapdef.CodeEventsLimit, "the execution has emitted 1,000 events"))
+			return
+		}
+		m.s.Emitted++
 		m.do(Emit{Ref: t.still(), ID: id, Type: do.Event, Data: *t.Input})
 	}
 	m.complete(t, object([]Named{{"event_id", Text(id)}}))

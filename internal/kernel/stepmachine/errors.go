@@ -60,6 +60,10 @@ func titles(code string) string {
 		return "The execution took too long."
 	case mapdef.CodeStepsLimit:
 		return "The execution began too many steps."
+	case mapdef.CodeStorageLimit:
+		return "The execution has stored too much."
+	case mapdef.CodeEventsLimit:
+		return "The execution emitted too many events."
 	case mapdef.CodeActionsLimit:
 		return "The execution made too many calls."
 	case mapdef.CodeLoopLimit:

@@ -223,3 +223,36 @@ steps:
 		})
 	}
 }
+
+// A loop can make as many large values as it has items. It ends where all of them are too large.
+func TestExecutionThatStoresTooMuchFails(t *testing.T) {
+	t.Parallel()
+	c := fromYAML(t, `
+steps:
+  - {id: each, type: while, when: "${true}", max_iterations: 1000, steps: [{id: v, type: transform, expr: "${trigger_data.large}"}]}
+`)
+	c.Trigger.Payload = json.RawMessage(`{"large":"` + strings.Repeat("x", 1<<20) + `"}`)
+	r := run(t, c, simulate.Options{})
+	require.Equal(t, stepmachine.StatusFailed, r.State.Status)
+	require.Equal(t, "STORAGE_LIMIT", r.State.Ending.Error.Code)
+	require.Greater(t, r.State.Kept, int64(stepmachine.MaxKept))
+	require.Less(t, r.State.Kept, int64(stepmachine.MaxKept+8<<20))
+}
+
+func TestExecutionEmitsAtMostSoManyEvents(t *testing.T) {
+	t.Parallel()
+	c := fromYAML(t, `
+steps:
+  - {id: each, type: foreach, items: "${[range(1010)]}", on_item_error: skip, steps: [{id: e, type: emit, event: custom.x, data: {n: 1}}]}
+`)
+	emitted := 0
+	r := run(t, c, simulate.Options{See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+		for _, command := range commands {
+			if _, is := command.(stepmachine.Emit); is {
+				emitted++
+			}
+		}
+	}})
+	require.Equal(t, stepmachine.StatusCompleted, r.State.Status)
+	require.Equal(t, stepmachine.MaxEmitted, emitted)
+}

@@ -75,8 +75,34 @@ type machine struct {
 	begun    int // steps
 }
 
-// do adds a command.
-func (m *machine) do(c Command) { m.commands = append(m.commands, c) }
+// do adds a command, and counts what the caller has to keep for it.
+func (m *machine) do(c Command) {
+	switch c := c.(type) {
+	case RecordStep:
+		m.keeps(c.Input)
+		m.keeps(c.Output)
+	case StoreValue:
+		m.keeps(&c.Value)
+	case StoreIteration:
+		m.keeps(&c.Output)
+	case KeepCompensation:
+		m.keeps(&c.Args)
+	case RecordChange:
+		m.keeps(&c.Args)
+	}
+	m.commands = append(m.commands, c)
+}
+
+// MaxKept is how many bytes of values an execution may have the caller keep: 256 MiB. A loop can
+// make as many large values as it has items, and they are kept for as long as the execution is.
+const MaxKept = 256 << 20
+
+// keeps counts a value that the caller keeps; nil is none.
+func (m *machine) keeps(v *Value) {
+	if v != nil {
+		m.s.Kept += int64(v.size())
+	}
+}
 
 // handle passes the event to the task that waits for it.
 func (m *machine) handle(e Event) {

@@ -83,6 +83,8 @@ type State struct {
 	Broken        []int `json:"broken,omitempty"`        // those of them that cannot be made
 	Asked         int   `json:"asked,omitempty"`         // how often Evaluate was asked for
 	Changes       int   `json:"changes,omitempty"`       // how many writes were intercepted
+	Emitted       int   `json:"emitted,omitempty"`       // how many events emit steps have emitted
+	Kept          int64 `json:"kept,omitempty"`          // bytes of values that the caller was to keep
 	Unknown       []Ref `json:"unknown,omitempty"`       // outcomes that nothing waits for
 
 	tasks   map[Key]*Task

@@ -22,6 +22,10 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 		m.failMap(NewError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(t.Path))
 		return
 	}
+	if m.s.Kept > MaxKept {
+		m.failMap(NewError(mapdef.CodeStorageLimit, "the values of the steps so far have more than 256 MiB").at(t.Path))
+		return
+	}
 	if m.reuse(t) {
 		return
 	}
