@@ -113,14 +113,14 @@ func utc(t *time.Time) *time.Time {
 }
 
 func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	after, err := stepsAfter(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
 	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
 		if err == nil {
 			e, err = s.mapSettled(ctx, c, e)
 		}
-		if err != nil {
-			return wire.Reply{}, err
-		}
-		after, err := stepsAfter(c)
 		if err != nil {
 			return wire.Reply{}, err
 		}

@@ -124,12 +124,15 @@ func (j judge) notModifiedVerdict(r *http.Request, body []byte) error {
 func (j judge) file(r *http.Request, res *http.Response) bool {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	op, _ := j.doc.find(r.Method, r.URL.EscapedPath())
-	if err != nil || op == nil || res.Header.Get("Content-Disposition") == "" {
+	if err != nil || op == nil {
 		return false
 	}
 	response := j.doc.deref(object(object(op.node["responses"])[strconv.Itoa(res.StatusCode)]))
 	_, documented := object(response["content"])[media]
-	return documented && object(response["headers"])["Content-Disposition"] != nil
+	if media == "text/event-stream" {
+		return documented
+	}
+	return documented && res.Header.Get("Content-Disposition") != "" && object(response["headers"])["Content-Disposition"] != nil
 }
 
 func refusalVerdict(a answer, id string, body []byte) error {

@@ -55,6 +55,8 @@ func moves() []move {
 		// A dry run that is discarded stays intercepted.
 		{"CloseHeldRun", []State{StateIntercepted}, []State{StateIntercepted}},
 		{"LetThrough", []State{StateClaimed}, []State{StateClaimed}},
+		// A call that waits for a kill switch to be lifted loses no time.
+		{"ProlongRun", []State{StateClaimed}, nil},
 		// The engine could not be reached, and the caller has no id to repeat the call by.
 		{"WithdrawRun", []State{StateClaimed}, []State{StateCancelled}},
 		{"RequestCancel", []State{StateClaimed, StatePending, StateIntercepted}, []State{StateCancelled}},
