@@ -60,8 +60,8 @@ lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... |
 
 .PHONY: test
 test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,)); [[ -z $$packages ]] || { $(PROGRESS) -tests $$packages; $(GO) test -vet=off -timeout 15m $$packages; }
-	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 15m $$packages
+	packages=$$($(call lane,)); [[ -z $$packages ]] || { $(PROGRESS) -tests $$packages; $(GO) test -vet=off -timeout 30m $$packages; }
+	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 30m $$packages
 
 .PHONY: test-race
 test-race: bin/stripe-mock ## run all tests with the race detector, the Temporal server too (slow)

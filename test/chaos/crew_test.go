@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// stagingLimit is how long a run may take to come to its point.
-	stagingLimit = 30 * time.Second
+	// stagingLimit is how long a run may take to come to its point. An attempt that was lost is made
+	// again after 30 seconds.
+	stagingLimit = 90 * time.Second
 	// moment is how long a victim stays away at least.
 	moment = 1500 * time.Millisecond
 	// patience bounds the wait for terminal answers; more than terminalLimit, so that
