@@ -30,15 +30,18 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 		return flow.MapResult{}, err
 	}
 	over, err := m.begin(ctx)
-	for err == nil && !over && m.finish == nil {
+	for err == nil && !over && m.finish == nil && !m.over {
 		if m.mayContinue(ctx) {
 			return flow.MapResult{}, m.continueAsNew(ctx)
 		}
 		m.full = m.full || m.isLong(ctx)
 		err = m.step(ctx)
 	}
-	if over || err != nil {
+	switch {
+	case over || err != nil:
 		return flow.MapResult{}, err
+	case m.over:
+		return flow.MapResult{}, m.leave(ctx)
 	}
 	return m.end(ctx)
 }
@@ -54,6 +57,9 @@ type mapRun struct {
 	// nudges counts how often they had.
 	queue  []stepmachine.Event
 	nudged bool
+	// over: the rows say that the execution has ended, or goes on by another attempt. A workflow
+	// task that ended it may have been repeated, because a signal came at that moment.
+	over   bool
 	nudges int
 	// open are the commands without an answer, by their keys; keys has these in order.
 	open map[string]stepmachine.Command
@@ -166,6 +172,10 @@ func (m *mapRun) look(ctx workflow.Context) error {
 
 // heed turns news into events.
 func (m *mapRun) heed(news flow.MapNews) {
+	if news.Over {
+		m.over = true
+		return
+	}
 	m.looked = max(m.looked, news.Looked)
 	m.nudged = m.nudged || news.More
 	for _, key := range m.keys {
@@ -291,6 +301,14 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 		in.Carried.Open = append(in.Carried.Open, m.open[key])
 	}
 	return workflow.NewContinueAsNewError(ctx, flow.WorkflowMapRun, in)
+}
+
+// leave ends the workflow of an execution that has ended, and tells the one that waits for it.
+func (m *mapRun) leave(ctx workflow.Context) error {
+	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil || m.parent == "" {
+		return err
+	}
+	return signalParent(ctx, m.parent, flow.SignalMapEnded, m.in.ID)
 }
 
 // end ends the execution and tells the one that waits for it.

@@ -283,6 +283,20 @@ func TestMapRunIsCancelledWhileItWaits(t *testing.T) {
 	require.Equal(t, stepmachine.StepCancelled, w.steps["/steps/1"].Status)
 }
 
+// The workflow task that ended the execution was repeated, because a signal came at that moment. Its
+// rows say that it has ended.
+func TestMapRunWhoseRowsHaveEndedEnds(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"30d"}]`)
+	w.news = func() flow.MapNews { return flow.MapNews{Over: w.passed() >= time.Hour} }
+	next := w.history(flow.MapInput{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, time.Hour)
+	})
+	require.Nil(t, next)
+	require.Nil(t, w.finish, "nothing is ended twice")
+	require.Less(t, w.passed(), 2*time.Hour)
+}
+
 // An operator cancels in the Temporal UI.
 func TestMapRunThatTemporalCancelsEndsCancelled(t *testing.T) {
 	t.Parallel()

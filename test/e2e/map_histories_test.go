@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -75,6 +76,7 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 			}
 			e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
 			require.Equal(t, shape.status, e.Status, name)
+			t.Logf("%s: %s", name, e.WorkflowID)
 			events := closedMap(t, c, e.WorkflowID)
 			for _, event := range events.Events {
 				requireNoValue(t, event)
@@ -95,7 +97,9 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 // closedMap reads the events of the last history of a Map that has ended.
 func closedMap(t *testing.T, c client.Client, workflowID string) *historypb.History {
 	t.Helper()
-	require.NoError(t, c.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil))
+	ctx, stop := context.WithTimeout(t.Context(), arriveLimit)
+	defer stop()
+	require.NoError(t, c.GetWorkflow(ctx, workflowID, "").Get(ctx, nil), "%s has not closed", workflowID)
 	return historyOf(t, c, workflowID, "")
 }
 
