@@ -301,7 +301,7 @@ func TestTemporalErasureShowsIDsOnly(t *testing.T) {
 				tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 					"verb": "gate:create_thing", "args": map[string]any{"id": name, "amount": 1}, "execution_id": h.id, "metadata": map[string]string{"customer_id": name},
 				})
-				require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/customers/"+name, nil).Status)
+				require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/customers/"+made.ID, nil).Status)
 				temporal := stranger(t, s)
 				workflow := flow.ErasureWorkflowID(flow.CustomerRef{TenantID: uuid.MustParse(tenant.ID), CustomerID: uuid.MustParse(made.ID)})
 				if held {
