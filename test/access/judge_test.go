@@ -20,7 +20,7 @@ import (
 const canary = "sk_live_c4n4ryC4N4RY"
 
 // patience is how long any refusal may take.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // judge is the transport of every call of this package. It checks each answer against
 // the rules for all answers and against the document, and fails the test if one is

@@ -40,7 +40,7 @@ func (j *journey) limits() {
 // untilFull calls until the window is full, which it is at the first call of most endpoints.
 func (j *journey) untilFull(c *rig.Client, op operation, headers []string) {
 	j.t.Helper()
-	rig.Until(j.t, 10*time.Second, op.method+" "+op.path+" meets a full window", func() bool {
+	rig.Until(j.t, time.Minute, op.method+" "+op.path+" meets a full window", func() bool {
 		a := c.Do(op.method, op.some(), nil, headers...)
 		require.NoError(j.t, a.Err)
 		return a.Status == http.StatusTooManyRequests && a.Code(j.t) == "RATE_LIMITED"

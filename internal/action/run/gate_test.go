@@ -155,7 +155,7 @@ func TestCallThatMeetsAChangeOfPoliciesIsJudgedAgain(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, flow.Step{State: run.StateBlocked, Done: true}, <-sent)
 	require.Zero(t, r.provider.effects.Load())

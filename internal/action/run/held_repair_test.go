@@ -160,7 +160,7 @@ func (r *rig) cancelBehind(t *testing.T, x run.Run, changes ...string) error {
 	}()
 	require.Eventually(t, func() bool {
 		return r.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
-	}, 10*time.Second, 5*time.Millisecond, "the cancellation waits for the decision")
+	}, time.Minute, 5*time.Millisecond, "the cancellation waits for the decision")
 	for _, sql := range changes {
 		_, err = decision.Exec(t.Context(), sql)
 		require.NoError(t, err)

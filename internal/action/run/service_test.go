@@ -317,7 +317,7 @@ func TestRunThatMayHaveBeenSentIsNotCancelledOrRefused(t *testing.T) {
 		var err error
 		claimed, err = r.Get(t.Context(), who, "e1")
 		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	ref := flow.RunRef{TenantID: r.tenant, RunID: claimed.ID, Attempt: 1}
 	step, err := r.Send(t.Context(), ref)
 	require.NoError(t, err)

@@ -96,7 +96,7 @@ func TestRegisterRefusedSaysWhy(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
 			c.spoil(s)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			_, err := engine.Register(ctx, s.addr, "default")
 			require.ErrorContains(t, err, c.want)

@@ -111,7 +111,7 @@ func TestImportSmallRunsBesideALargeOne(t *testing.T) {
 				var waiting bool
 				err := conn.QueryRow(t.Context(), "select exists (select from pg_locks where locktype = 'advisory' and not granted)").Scan(&waiting)
 				return err == nil && waiting
-			}, 10*time.Second, time.Millisecond, "the slow import stores its verbs")
+			}, time.Minute, time.Millisecond, "the slow import stores its verbs")
 			_, err = s.Import(t.Context(), by, sized("other", 2<<20+1-slow))
 			require.NoError(t, err, "the other kind has its own turn")
 			require.Empty(t, done)

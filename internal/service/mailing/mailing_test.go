@@ -186,7 +186,7 @@ func TestQueuedMailWakesTheSender(t *testing.T) {
 			o.server.mu.Lock()
 			defer o.server.mu.Unlock()
 			return len(o.server.got) == i+1
-		}, 10*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 	}
 }
 

@@ -228,7 +228,7 @@ func TestOrphanIsEndedAndItsZombieIgnored(t *testing.T) {
 			cmd := c.command("postgres", c.serverArgs(s.port)...) // not tied to us
 			require.NoError(t, cmd.Start())
 			lockFile := filepath.Join(c.data(), "postmaster.pid")
-			require.Eventually(t, func() bool { _, err := os.Stat(lockFile); return err == nil }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { _, err := os.Stat(lockFile); return err == nil }, time.Minute, 5*time.Millisecond)
 			leave(t, cmd.Process)
 			if name == "another process has its number" {
 				require.NoError(t, os.WriteFile(lockFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600))
