@@ -42,14 +42,13 @@ LEFT JOIN login_attempts AS account ON account.subject = @account AND account.wi
 
 -- name: CountFailures :exec
 -- Counts a failure in each subject's window, or opens one. Where a user is known, it records
--- the failed login. Subjects are locked in one order, so that two callers cannot deadlock.
+-- the failed login: record_failed_login says how, and why others write as much. Subjects are
+-- locked in one order, so that two callers cannot deadlock.
 WITH told AS (
-    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
-    SELECT @record_id::uuid, @tenant_id::uuid, 'system', '', 'user.login_failed', 'user', @user_id::text, @request_id::text, @source_addr::text
-    WHERE @known::boolean
+    SELECT record_failed_login(@known::boolean, @record_id::uuid, @tenant_id::uuid, @user_id::text, @request_id::text, @source_addr::text)
 )
 INSERT INTO login_attempts AS a (subject, failures, window_ends_at)
-SELECT s, 1, @window_ends_at::timestamptz FROM unnest(@subjects::bytea[]) AS s ORDER BY s
+SELECT s, 1, @window_ends_at::timestamptz FROM unnest(@subjects::bytea[]) AS s, told ORDER BY s
 ON CONFLICT (subject) DO UPDATE
 SET failures = CASE WHEN a.window_ends_at <= @now::timestamptz THEN 1 ELSE a.failures + 1 END,
     window_ends_at = CASE WHEN a.window_ends_at <= @now::timestamptz THEN excluded.window_ends_at ELSE a.window_ends_at END;

@@ -160,12 +160,10 @@ func (q *Queries) ChangePassword(ctx context.Context, db DBTX, arg ChangePasswor
 
 const CountFailures = `-- name: CountFailures :exec
 WITH told AS (
-    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
-    SELECT $4::uuid, $5::uuid, 'system', '', 'user.login_failed', 'user', $6::text, $7::text, $8::text
-    WHERE $9::boolean
+    SELECT record_failed_login($4::boolean, $5::uuid, $6::uuid, $7::text, $8::text, $9::text)
 )
 INSERT INTO login_attempts AS a (subject, failures, window_ends_at)
-SELECT s, 1, $1::timestamptz FROM unnest($2::bytea[]) AS s ORDER BY s
+SELECT s, 1, $1::timestamptz FROM unnest($2::bytea[]) AS s, told ORDER BY s
 ON CONFLICT (subject) DO UPDATE
 SET failures = CASE WHEN a.window_ends_at <= $3::timestamptz THEN 1 ELSE a.failures + 1 END,
     window_ends_at = CASE WHEN a.window_ends_at <= $3::timestamptz THEN excluded.window_ends_at ELSE a.window_ends_at END
@@ -175,27 +173,28 @@ type CountFailuresParams struct {
 	WindowEndsAt time.Time
 	Subjects     [][]byte
 	Now          time.Time
+	Known        bool
 	RecordID     uuid.UUID
 	TenantID     uuid.UUID
 	UserID       string
 	RequestID    string
 	SourceAddr   string
-	Known        bool
 }
 
 // Counts a failure in each subject's window, or opens one. Where a user is known, it records
-// the failed login. Subjects are locked in one order, so that two callers cannot deadlock.
+// the failed login: record_failed_login says how, and why others write as much. Subjects are
+// locked in one order, so that two callers cannot deadlock.
 func (q *Queries) CountFailures(ctx context.Context, db DBTX, arg CountFailuresParams) error {
 	_, err := db.Exec(ctx, CountFailures,
 		arg.WindowEndsAt,
 		arg.Subjects,
 		arg.Now,
+		arg.Known,
 		arg.RecordID,
 		arg.TenantID,
 		arg.UserID,
 		arg.RequestID,
 		arg.SourceAddr,
-		arg.Known,
 	)
 	return err
 }

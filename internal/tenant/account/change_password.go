@@ -55,6 +55,7 @@ func (s *Service) ChangePassword(ctx context.Context, who actor.Actor, session u
 		}
 		b := &db.Batch{}
 		s.queueVoid(b, who.TenantID, who.ID, string(toReset), string(toChange))
+		s.queueKnownAlone(b, Login{TenantID: who.TenantID, UserID: who.ID}, s.attemptOf(who, user.Email).pair)
 		s.queueNotice(b, who.TenantID, who.ID, MailPassword, user.Email, mail.Data{})
 		audit.Queue(b, aboutUser(who, audit.UserPasswordChanged, who.ID).With(map[string]any{"sessions": ended}))
 		return b.SendIn(ctx, tx)

@@ -145,7 +145,7 @@ func (s *Service) countFailure(ctx context.Context, who actor.Actor, tenant, use
 	now := s.now()
 	p := dbsqlc.CountFailuresParams{
 		Subjects: subjects, Now: now, WindowEndsAt: now.Add(s.cfg.Throttle.Window),
-		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr, UserID: uuid.Nil.String(),
 	}
 	if tenant != nil && user != nil {
 		p.Known, p.TenantID, p.UserID = true, *tenant, user.String()
@@ -193,6 +193,13 @@ func (s *Service) queueKnown(b *db.Batch, l Login, pair []byte) {
 	db.QueueExec(b, s.q.ForgetLoginAddresses, dbsqlc.ForgetLoginAddressesParams{
 		TenantID: l.TenantID, UserID: l.UserID, Before: now.Add(-knownFor), Most: knownMost,
 	})
+}
+
+// queueKnownAlone forgets all addresses that the user has logged in from but this one. It belongs to
+// each change of a password: somebody else may have had the one before.
+func (s *Service) queueKnownAlone(b *db.Batch, l Login, pair []byte) {
+	db.QueueExec(b, s.q.ForgetLoginAddresses, dbsqlc.ForgetLoginAddressesParams{TenantID: l.TenantID, UserID: l.UserID, Before: s.now()})
+	s.queueKnown(b, l, pair)
 }
 
 // queueSession adds a new session of the login's user and its first pair of tokens.

@@ -195,6 +195,7 @@ func (s *Service) ResetPassword(ctx context.Context, who actor.Actor, token, pas
 		}
 		b := &db.Batch{}
 		s.queueVoid(b, m.TenantID, m.UserID, string(toReset), string(toVerify), string(toChange))
+		s.queueKnownAlone(b, Login{TenantID: m.TenantID, UserID: m.UserID}, s.attemptOf(who, m.Address).pair)
 		s.queueNotice(b, m.TenantID, m.UserID, MailPassword, m.Address, mail.Data{})
 		audit.Queue(b, aboutUser(who, audit.UserPasswordReset, m.UserID).With(map[string]any{"sessions": ended}))
 		return b.SendIn(ctx, tx)

@@ -216,3 +216,41 @@ func TestDelaysAreBoundedInNumber(t *testing.T) {
 	require.Empty(t, d.waiting)
 	require.Zero(t, d.all)
 }
+
+// Somebody else may have had the password before: where they logged in from counts no more.
+func TestNewPasswordForgetsTheAddressesOfOthers(t *testing.T) {
+	t.Parallel()
+	const elsewhere, next = "198.51.100.7", "another horse"
+	for name, change := range map[string]func(*testing.T, *house, Login){
+		"change": func(t *testing.T, h *house, me Login) {
+			t.Helper()
+			require.NoError(t, h.ChangePassword(t.Context(), as(me), h.sessionOf(t, me), NewPassword{Current: password, New: next}))
+		},
+		"reset": func(t *testing.T, h *house, _ Login) {
+			t.Helper()
+			h.deliver(t)
+			require.NoError(t, h.ForgotPassword(t.Context(), from(home), "ada@example.com"))
+			require.NoError(t, h.ResetPassword(t.Context(), from(home), h.only(t).token(t, PageReset), next))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			me := h.join(t, "ada@example.com")
+			_, err := h.logInFrom(t, elsewhere, "ada@example.com", password)
+			require.NoError(t, err)
+			change(t, h, me)
+			require.Equal(t, int64(1), one[int64](t, h, "select count(*) from login_addresses"))
+			for range 10 {
+				_, err = h.logInFrom(t, elsewhere, "ada@example.com", wrong)
+				requireCode(t, fault.CodeInvalidCredentials, err)
+				_, err = h.logIn(t, "ada@example.com", wrong)
+				requireCode(t, fault.CodeInvalidCredentials, err)
+			}
+			_, err = h.logInFrom(t, elsewhere, "ada@example.com", next)
+			requireCode(t, fault.CodeLoginThrottled, err)
+			_, err = h.logIn(t, "ada@example.com", next)
+			require.NoError(t, err, "where the change was made stays known")
+		})
+	}
+}

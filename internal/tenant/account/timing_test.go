@@ -18,10 +18,12 @@ import (
 // pairs is how many known and unknown addresses are compared. Under equal distributions the
 // likelihood that one call takes longer than another is 1/2, with a standard error of 0.024 over so
 // many pairs. apart is six of them, so the test fails by chance about never. Where
-// a request for an unknown address writes nothing, it was 0.96. One read more moves it to 0.56 only.
+// a request for an unknown address writes nothing, it was 0.96, with one record less 0.64. One read
+// more moves it to 0.56 only. What else the machine does may move it once, but not in every round.
 const (
-	pairs = 300
-	apart = 0.15
+	pairs  = 300
+	apart  = 0.1
+	rounds = 4
 )
 
 // likelihood returns how likely a is the longer one of a random a and b: the Mann-Whitney U
@@ -52,8 +54,11 @@ func TestLikelihoodComparesRanks(t *testing.T) {
 //nolint:paralleltest // it compares times
 func TestTimeDoesNotTellWhetherAnAddressIsKnown(t *testing.T) {
 	h := newHouse(t)
-	address := func(known bool, i int) string {
-		return fmt.Sprintf("%s-%d@example.com", map[bool]string{true: "some", false: "none"}[known], i)
+	address := func(known bool, round, i int) string {
+		if known {
+			return fmt.Sprintf("some-%d@example.com", i)
+		}
+		return fmt.Sprintf("none-%d-%d@example.com", round, i)
 	}
 	// caller is each time at another network address, so that no bound is reached.
 	calls := 0
@@ -62,7 +67,7 @@ func TestTimeDoesNotTellWhetherAnAddressIsKnown(t *testing.T) {
 		return actor.Actor{Kind: actor.System, SourceAddr: fmt.Sprintf("10.%d.%d.1", calls/256, calls%256)}
 	}
 	for i := range pairs {
-		_, err := h.SignUp(t.Context(), caller(), SignupInput{Email: address(true, i), Password: password})
+		_, err := h.SignUp(t.Context(), caller(), SignupInput{Email: address(true, 0, i), Password: password})
 		require.NoError(t, err)
 	}
 	for _, call := range []struct {
@@ -75,23 +80,29 @@ func TestTimeDoesNotTellWhetherAnAddressIsKnown(t *testing.T) {
 		}},
 		{"forgot password", func(ctx context.Context, email string) error { return h.ForgotPassword(ctx, caller(), email) }},
 		{"resend", func(ctx context.Context, email string) error { return h.ResendVerification(ctx, caller(), email) }},
-		// The last one: it makes the unknown addresses known.
+		// The last one: it makes unknown addresses known, so each round has its own.
 		{"sign-up", func(ctx context.Context, email string) error {
 			_, err := h.SignUp(ctx, caller(), SignupInput{Email: email, Password: password})
 			return err
 		}},
 	} {
-		took := map[bool][]time.Duration{}
-		for i := range pairs {
-			for _, known := range []bool{i%2 == 0, i%2 != 0} { // what drifts meets both
-				began := time.Now()
-				err := call.do(t.Context(), address(known, i))
-				took[known] = append(took[known], time.Since(began))
-				require.NoError(t, err, call.name)
+		var longer float64
+		for round := range rounds {
+			took := map[bool][]time.Duration{}
+			for i := range pairs {
+				for _, known := range []bool{i%2 == 0, i%2 != 0} { // what drifts meets both
+					began := time.Now()
+					err := call.do(t.Context(), address(known, round, i))
+					took[known] = append(took[known], time.Since(began))
+					require.NoError(t, err, call.name)
+				}
+			}
+			longer = likelihood(took[true], took[false])
+			if math.Abs(longer-0.5) < apart {
+				break
 			}
 		}
-		longer := likelihood(took[true], took[false])
-		require.Less(t, math.Abs(longer-0.5), apart, "%s: a known address takes longer with a likelihood of %.2f", call.name, longer)
+		require.Less(t, math.Abs(longer-0.5), apart, "%s: a known address takes longer with a likelihood of %.2f, in each round", call.name, longer)
 	}
 }
 
