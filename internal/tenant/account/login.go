@@ -196,7 +196,7 @@ func (s *Service) queueKnown(b *db.Batch, l Login, pair []byte) {
 }
 
 // queueKnownAlone forgets all addresses that the user has logged in from but this one. It belongs to
-// each change of a password: somebody else may have had the one before.
+// each change of a password: another person may have had the one before.
 func (s *Service) queueKnownAlone(b *db.Batch, l Login, pair []byte) {
 	db.QueueExec(b, s.q.ForgetLoginAddresses, dbsqlc.ForgetLoginAddressesParams{TenantID: l.TenantID, UserID: l.UserID, Before: s.now()})
 	s.queueKnown(b, l, pair)

@@ -217,7 +217,7 @@ func TestDelaysAreBoundedInNumber(t *testing.T) {
 	require.Zero(t, d.all)
 }
 
-// Somebody else may have had the password before: where they logged in from counts no more.
+// Another person may have had the password before. Where they logged in from no longer counts.
 func TestNewPasswordForgetsTheAddressesOfOthers(t *testing.T) {
 	t.Parallel()
 	const elsewhere, next = "198.51.100.7", "another horse"
