@@ -19,10 +19,11 @@ import (
 // payload.
 const channel = "events"
 
-// Streams of one process. A tenant's quota bounds its own; see quota.Streams.
+// mostStreams is the most streams of all tenants in one process, about 100 KB each while they write. A
+// tenant's quota bounds its own; see quota.Streams.
+const mostStreams = 1000
+
 const (
-	// mostStreams is the most streams of all tenants, about 100 KB each while they write.
-	mostStreams = 1000
 	// streamPage and streamBytes bound what one stream has in memory.
 	streamPage  = 100
 	streamBytes = 256 << 10
@@ -55,13 +56,16 @@ type Stream struct {
 	filter Filter
 	at     Place
 	wake   chan struct{}
+	// gone is closed where another tenant gets the stream's place.
+	gone chan struct{}
 }
 
 // Stream begins to follow the tenant's events after the place; nil begins with what is not
 // complete yet. The error is QUOTA_EXCEEDED where the tenant has as many streams in this process
-// as it may, and SERVICE_UNAVAILABLE where all tenants together have. Close must be called.
+// as it may, and SERVICE_UNAVAILABLE where all tenants together have. But a tenant that has fewer than
+// another gets the place of one of the other's, which ends. Close must be called.
 func (s *Events) Stream(ctx context.Context, tenant uuid.UUID, f Filter, after *Place) (*Stream, error) {
-	st := &Stream{s: s, tenant: tenant, filter: f, wake: make(chan struct{}, 1)}
+	st := &Stream{s: s, tenant: tenant, filter: f, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := s.streams.enter(st, s.d.Quotas.Most(quota.Streams)); err != nil {
 		return nil, err
 	}
@@ -90,7 +94,7 @@ func (h *streams) enter(st *Stream, most int64) error {
 	switch {
 	case int64(len(of)) >= most:
 		return fault.Newf(fault.CodeQuotaExceeded, "The tenant has reached its quota %s: at most %d event streams at once in one process. Close one, or read GET /v1/events.", quota.Streams, most)
-	case h.n >= mostStreams:
+	case h.n >= mostStreams && !h.yield(len(of)):
 		f := fault.New(fault.CodeServiceUnavailable, "This process has as many event streams as it takes. Try again, or read GET /v1/events.")
 		f.Retryable, f.RetryAfter = true, time.Second
 		return f
@@ -107,11 +111,36 @@ func (h *streams) enter(st *Stream, most int64) error {
 	return nil
 }
 
+// yield ends a stream of the tenant with the most streams, for one that has so many. It returns false
+// where the two would only change places. Who reads the stream can connect again, and is then the one
+// that is refused.
+func (h *streams) yield(have int) bool {
+	var widest map[*Stream]struct{}
+	for _, of := range h.open {
+		if len(of) > len(widest) {
+			widest = of
+		}
+	}
+	if len(widest) < have+2 {
+		return false
+	}
+	for st := range widest {
+		close(st.gone)
+		h.leave(st)
+		break
+	}
+	return true
+}
+
 // Close ends the stream.
 func (st *Stream) Close() {
 	h := st.s.streams
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.leave(st)
+}
+
+func (h *streams) leave(st *Stream) {
 	of := h.open[st.tenant]
 	if _, open := of[st]; !open {
 		return
@@ -138,6 +167,9 @@ func (st *Stream) Next(ctx context.Context) (page []Stored, more bool, err error
 	if len(page) > 0 {
 		st.at = page[len(page)-1].Place
 	}
+	if st.over() {
+		return page, false, nil
+	}
 	if !more && st.at.Xid < frontier.Xid {
 		// Otherwise a stream that seldom finds something would read the same events again and again.
 		st.at = Place{Xid: frontier.Xid - 1, ID: uuid.Max}
@@ -146,31 +178,38 @@ func (st *Stream) Next(ctx context.Context) (page []Stored, more bool, err error
 }
 
 // Wait returns when there may be new events, after the time at most, when ctx ends, or with
-// ended when the process stops.
+// ended when the process stops or another tenant gets the place.
 func (st *Stream) Wait(ctx context.Context, most time.Duration) (ended bool) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-st.wake:
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-st.s.streams.ended:
-		return true
-	}
-	return false
+	return st.await(ctx, most, st.wake)
 }
 
 // Pause is Wait for a stream that new events do not concern.
 func (st *Stream) Pause(ctx context.Context, most time.Duration) (ended bool) {
+	return st.await(ctx, most, nil)
+}
+
+func (st *Stream) await(ctx context.Context, most time.Duration, wake <-chan struct{}) (ended bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
+	case <-wake:
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-st.gone:
+	case <-st.s.streams.ended:
+	}
+	return st.over()
+}
+
+func (st *Stream) over() bool {
+	select {
+	case <-st.gone:
+		return true
 	case <-st.s.streams.ended:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 func (h *streams) seen() uint64 {

@@ -126,6 +126,44 @@ func TestTenantWithTooManyStreamsIsRefused(t *testing.T) {
 	open[1].Close()
 }
 
+// Tenants that fill the process together give their places to those who have fewer.
+func TestStreamsAreSharedAmongTenants(t *testing.T) {
+	t.Parallel()
+	const places, each = 1000, 50
+	w := newWorld(t, nil)
+	join := func(tenant uuid.UUID) (*event.Stream, error) {
+		return w.Stream(t.Context(), tenant, event.Filter{}, &event.Place{})
+	}
+	var wide []*event.Stream
+	for range places / each {
+		tenant := uuid.New()
+		for range each {
+			st, err := join(tenant)
+			require.NoError(t, err)
+			defer st.Close()
+			wide = append(wide, st)
+		}
+	}
+	late, has := uuid.New(), 0
+	for {
+		st, err := join(late)
+		if err != nil {
+			require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), err)
+			break
+		}
+		defer st.Close()
+		has++
+	}
+	require.Equal(t, places/(places/each+1), has, "the late tenant has as many as the others, or one less")
+	ended := 0
+	for _, st := range wide {
+		if st.Wait(t.Context(), 0) {
+			ended++
+		}
+	}
+	require.Equal(t, has, ended, "each place was another's")
+}
+
 func TestStreamsEndWithTheProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
