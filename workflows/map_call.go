@@ -61,7 +61,11 @@ func mayHaveWritten(end stepmachine.CallEnd) bool {
 // drive takes the call to its end. A call that waits for people, or whose provider takes long, is
 // not waited for by an activity: the workflow has a timer and listens to signals meanwhile.
 func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
-	at, err := callFromMap(ctx, in)
+	var at flow.MapCallEnd
+	err := c.m.inTurn(ctx, func() (err error) {
+		at, err = callFromMap(ctx, in)
+		return err
+	})
 	c.m.busy--
 	waits, off := false, false
 	for err == nil && !at.Step.Done {
@@ -80,11 +84,14 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		}
 		next := flow.MapCallRef{MapRef: c.m.in.MapRef, Run: at.Run, Ref: c.ref, Parent: in.Workflow, HandOver: waits && !at.HandedOver, Look: at.HandedOver}
 		c.m.busy++
-		if c.stopped {
-			at, err = stopCallOfMap(ctx, next)
-		} else {
-			at, err = goOnWithCall(ctx, next)
-		}
+		err = c.m.inTurn(ctx, func() (err error) {
+			if c.stopped {
+				at, err = stopCallOfMap(ctx, next)
+			} else {
+				at, err = goOnWithCall(ctx, next)
+			}
+			return err
+		})
 		c.m.busy--
 	}
 	return at, err

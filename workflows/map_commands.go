@@ -40,6 +40,7 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		case stepmachine.CloseApproval:
 			m.closeAsk(ctx, c)
 		case stepmachine.Continue:
+			m.begun++
 			m.tell(stepmachine.Continued{})
 		case stepmachine.Finish:
 			m.finish = &c
@@ -103,7 +104,11 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 	m.busy++
 	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		evaluated, err := evaluateInMap(ctx, in)
+		var evaluated flow.MapEvaluated
+		err := m.inTurn(ctx, func() (err error) {
+			evaluated, err = evaluateInMap(ctx, in)
+			return err
+		})
 		m.busy--
 		if err != nil {
 			return // the workflow ends

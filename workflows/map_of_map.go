@@ -44,7 +44,11 @@ func (m *mapRun) startMap(ctx workflow.Context, c stepmachine.StartMap) {
 // drive returns the end of the other Map. Its workflow signals each change; a signal that is lost
 // is made up for by looking now and then.
 func (o *mapOfMap) drive(ctx workflow.Context, in flow.MapStart) (stepmachine.CallEnd, error) {
-	at, err := startMapOfMap(ctx, in)
+	var at flow.MapOfMap
+	err := o.m.inTurn(ctx, func() (err error) {
+		at, err = startMapOfMap(ctx, in)
+		return err
+	})
 	o.m.busy--
 	ref := flow.MapOfMapRef{MapRef: in.MapRef, Ref: o.ref, Child: at.Child}
 	for after := lookAfter; err == nil && !at.Done; {

@@ -84,6 +84,11 @@ type mapRun struct {
 	wrote bool
 	// busy counts the activities under way.
 	busy int
+	// taken is how many bytes of values the task has got from activities, begun how often the machine
+	// went on without an event from outside, since the last pause. See map_pace.go.
+	taken, begun int
+	// inFlight counts the activities of calls and evaluations that are made at this moment.
+	inFlight int
 	// full: this history takes no further activities. Those that commands ask for are started in
 	// the next one.
 	full   bool
@@ -132,6 +137,9 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 // step waits for what happens next and passes it to the machine. Where no activity is under way,
 // it first writes what was done, and what the execution waits for.
 func (m *mapRun) step(ctx workflow.Context) error {
+	if paused, err := m.pace(ctx); paused || err != nil {
+		return err
+	}
 	unwritten := func() bool { return m.busy == 0 && len(m.queue) == 0 && !m.isShown() }
 	if unwritten() {
 		return m.show(ctx)
@@ -141,7 +149,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, due); err != nil {
 		return err
 	}
-	if m.nudged {
+	if m.nudged && len(m.queue) < mostQueued {
 		m.nudged = false
 		return m.look(ctx)
 	}
@@ -177,7 +185,8 @@ func (m *mapRun) heed(news flow.MapNews) {
 		return
 	}
 	m.looked = max(m.looked, news.Looked)
-	m.nudged = m.nudged || news.More
+	// The next history looks by itself, so that more news than one history takes ends this one.
+	m.nudged = m.nudged || news.More && !m.full
 	for _, key := range m.keys {
 		if wait, is := m.open[key].(stepmachine.AwaitEvent); is && news.Places[wait.Ref.String()] != "" {
 			m.places[wait.Ref.String()] = news.Places[wait.Ref.String()]
@@ -205,7 +214,10 @@ func (m *mapRun) heed(news flow.MapNews) {
 }
 
 // tell puts an event into the queue of the loop.
-func (m *mapRun) tell(event stepmachine.Event) { m.queue = append(m.queue, event) }
+func (m *mapRun) tell(event stepmachine.Event) {
+	m.taken += sizeOf(event)
+	m.queue = append(m.queue, event)
+}
 
 // show writes what was done, and what the execution waits for where that is new.
 func (m *mapRun) show(ctx workflow.Context) error {
