@@ -73,10 +73,15 @@ ON CONFLICT (tenant_id, execution, name) DO UPDATE SET body = excluded.body;
 SELECT name, body FROM map_values WHERE tenant_id = @tenant_id AND execution = @execution AND name = ANY (@names::text[]);
 
 -- name: ReadMapIterations :many
--- The outputs of the iterations of a foreach, in their order.
-SELECT name, body FROM map_values
- WHERE tenant_id = @tenant_id AND execution = @execution AND name > @low::text AND name < @high::text
- ORDER BY name;
+-- The outputs of the iterations of a foreach, in their order, and how many there are. It stops where
+-- the bodies have @bytes.
+SELECT v.name, v.body, v.found
+  FROM (SELECT i.name, i.body, count(*) OVER () AS found,
+               sum(octet_length(i.body)) OVER (ORDER BY i.name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM map_values i
+         WHERE i.tenant_id = @tenant_id AND i.execution = @execution AND i.name > @low::text AND i.name < @high::text) v
+ WHERE coalesce(v.above, 0) < @bytes::bigint
+ ORDER BY v.name;
 
 -- name: UnbegunMaps :many
 -- Executions of all tenants whose workflow has not looked at them for some time. Those that wait for

@@ -693,9 +693,13 @@ func (q *Queries) OldMaps(ctx context.Context, db DBTX, arg OldMapsParams) ([]Ol
 }
 
 const ReadMapIterations = `-- name: ReadMapIterations :many
-SELECT name, body FROM map_values
- WHERE tenant_id = $1 AND execution = $2 AND name > $3::text AND name < $4::text
- ORDER BY name
+SELECT v.name, v.body, v.found
+  FROM (SELECT i.name, i.body, count(*) OVER () AS found,
+               sum(octet_length(i.body)) OVER (ORDER BY i.name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM map_values i
+         WHERE i.tenant_id = $1 AND i.execution = $2 AND i.name > $3::text AND i.name < $4::text) v
+ WHERE coalesce(v.above, 0) < $5::bigint
+ ORDER BY v.name
 `
 
 type ReadMapIterationsParams struct {
@@ -703,20 +707,24 @@ type ReadMapIterationsParams struct {
 	Execution uuid.UUID
 	Low       string
 	High      string
+	Bytes     int64
 }
 
 type ReadMapIterationsRow struct {
-	Name string
-	Body string
+	Name  string
+	Body  string
+	Found int64
 }
 
-// The outputs of the iterations of a foreach, in their order.
+// The outputs of the iterations of a foreach, in their order, and how many there are. It stops where
+// the bodies have @bytes.
 func (q *Queries) ReadMapIterations(ctx context.Context, db DBTX, arg ReadMapIterationsParams) ([]ReadMapIterationsRow, error) {
 	rows, err := db.Query(ctx, ReadMapIterations,
 		arg.TenantID,
 		arg.Execution,
 		arg.Low,
 		arg.High,
+		arg.Bytes,
 	)
 	if err != nil {
 		return nil, err
@@ -725,7 +733,7 @@ func (q *Queries) ReadMapIterations(ctx context.Context, db DBTX, arg ReadMapIte
 	items := []ReadMapIterationsRow{}
 	for rows.Next() {
 		var i ReadMapIterationsRow
-		if err := rows.Scan(&i.Name, &i.Body); err != nil {
+		if err := rows.Scan(&i.Name, &i.Body, &i.Found); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

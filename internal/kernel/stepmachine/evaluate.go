@@ -83,6 +83,10 @@ func here(field evaluable, scope Scope) (Value, error) {
 func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Evaluate, load func(Stored) (json.RawMessage, error)) (Evaluated, error) {
 	e := Evaluated{Ref: c.Ref, Number: c.Number}
 	roots, err := c.Scope.roots(load)
+	if errors.Is(err, ErrTooLarge) {
+		e.Failure = &expression.Failure{Code: expression.CodeLimit, Detail: "the expression reads more than 32 MiB"}
+		return e, nil
+	}
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s of %s: %w", c.What, c.Ref, err)
 	}

@@ -3,6 +3,7 @@ package stepmachine
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -122,7 +123,16 @@ func (v Value) raw() json.RawMessage {
 	return v.JSON
 }
 
-// Resolve returns the value as JSON, with what load returns for its references.
+// MaxResolved is the most bytes that a value may have in full: 32 MiB, which is also what one
+// expression can read. A value refers to others, and these to others again, so that a small state
+// can mean any amount of memory.
+const MaxResolved = 32 << 20
+
+// ErrTooLarge says that a value has more than MaxResolved bytes.
+var ErrTooLarge = errors.New("resolve a value: it has more than 32 MiB in full")
+
+// Resolve returns the value as JSON, with what load returns for its references. The error is
+// ErrTooLarge where that is too much, or that of load.
 func (v Value) Resolve(load func(Stored) (json.RawMessage, error)) (json.RawMessage, error) {
 	switch {
 	case v.Stored != nil && load == nil:
@@ -140,6 +150,9 @@ func (v Value) Resolve(load func(Stored) (json.RawMessage, error)) (json.RawMess
 		raw, err := m.Value.Resolve(load)
 		if err != nil {
 			return nil, err
+		}
+		if len(b)+len(raw) > MaxResolved {
+			return nil, ErrTooLarge
 		}
 		b = append(append(append(b, Text(m.Name).JSON...), ':'), raw...)
 	}

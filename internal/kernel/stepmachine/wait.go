@@ -99,9 +99,10 @@ func (m *machine) eventArrived(e EventArrived) {
 	}
 }
 
-// arrived judges an event, after those that came before it.
+// arrived judges an event, after those that came before it. The judgement of another one may have
+// ended the wait.
 func (m *machine) arrived(t *Task, e EventArrived) {
-	if slices.Contains(m.s.Seen[t.Path], e.ID) {
+	if !t.Awaits || slices.Contains(m.s.Seen[t.Path], e.ID) {
 		return
 	}
 	e.Event = m.fit(e.Event, "event:"+e.ID)
@@ -169,9 +170,9 @@ func (m *machine) signalled(e Signalled) {
 		if t.Phase == phaseEscalated {
 			m.use(t, s)
 			m.complete(t, e.Data)
-		} else {
-			m.arrived(t, s)
+			continue
 		}
+		m.arrived(t, s)
 	}
 }
 

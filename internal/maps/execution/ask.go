@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -77,6 +79,11 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 		return out, fmt.Errorf("execution: %w", err)
 	}
 	payload, err := s.Resolve(ctx, e, in.Ask.Payload, in.Commands)
+	if errors.Is(err, stepmachine.ErrTooLarge) {
+		out.Failure = stepmachine.NewError(expression.CodeLimit, "payload: it has more than 32 MiB")
+		_, err = s.Write(ctx, in.MapWrites)
+		return out, err
+	}
 	if err != nil {
 		return out, err
 	}

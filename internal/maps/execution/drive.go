@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/redact"
@@ -130,6 +132,11 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	}
 	f := in.Finish
 	output, err := s.Resolve(ctx, e, f.Output, in.Commands)
+	if errors.Is(err, stepmachine.ErrTooLarge) {
+		// All is done, and only the output is not there. So no retry goes on from the state.
+		f.Status, f.Error = stepmachine.StatusFailed, stepmachine.NewError(expression.CodeLimit, "the output has more than 32 MiB")
+		f.Error.Instance, f.Output, in.State, err = "/output", stepmachine.Value{}, nil, nil
+	}
 	if err != nil {
 		return flow.MapResult{}, err
 	}

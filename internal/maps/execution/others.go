@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -18,6 +19,9 @@ import (
 
 // MaxDepth is how many Maps may start each other in a row, the first included.
 const MaxDepth = 5
+
+// mostPayload is the most bytes of the payload of another Map: what a trigger may have too.
+const mostPayload = 1 << 20
 
 // otherPrefix begins the name of the output of another Map, as the one that started it keeps it. The
 // step follows.
@@ -73,6 +77,9 @@ func stepError(f *fault.Error) *stepmachine.Error {
 func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart) (Execution, error) {
 	start := in.Start
 	payload, err := s.Resolve(ctx, e, start.Payload, in.Commands)
+	if errors.Is(err, stepmachine.ErrTooLarge) || len(payload) > mostPayload {
+		return Execution{}, fault.New(fault.CodeInvalidArgs, "The payload of another Map has at most 1 MiB.")
+	}
 	if err != nil {
 		return Execution{}, err
 	}

@@ -38,6 +38,8 @@ type loader struct {
 	e    Execution
 	key  *datakey.Key
 	read map[string]json.RawMessage
+	// total is how many bytes were read.
+	total int
 
 	pending map[string]stepmachine.Value
 }
@@ -72,6 +74,9 @@ func storedBy(command stepmachine.Command) (name string, v stepmachine.Value, st
 	}
 }
 
+// mostLoaded is how many bytes of stored values one evaluation reads. They are in memory together.
+const mostLoaded = 2 * stepmachine.MaxResolved
+
 // load returns a stored value, or the part of it that is meant.
 func (l *loader) load(v stepmachine.Stored) (json.RawMessage, error) {
 	whole, known := l.read[v.ID]
@@ -79,6 +84,9 @@ func (l *loader) load(v stepmachine.Stored) (json.RawMessage, error) {
 		var err error
 		if whole, err = l.whole(v.ID); err != nil {
 			return nil, fmt.Errorf("execution: value %s of %s: %w", v.ID, l.e.ID, err)
+		}
+		if l.total += len(whole); l.total > mostLoaded {
+			return nil, stepmachine.ErrTooLarge
 		}
 		l.read[v.ID] = whole
 	}
@@ -123,10 +131,13 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 // iterations returns the array of the outputs of a foreach.
 func (l *loader) iterations(name string) (json.RawMessage, error) {
 	rows, err := l.s.q.ReadMapIterations(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapIterationsParams{
-		TenantID: l.e.TenantID, Execution: l.e.ID, Low: name + "/", High: name + "0",
+		TenantID: l.e.TenantID, Execution: l.e.ID, Low: name + "/", High: name + "0", Bytes: mostLoaded,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(rows) > 0 && rows[0].Found > int64(len(rows)) {
+		return nil, stepmachine.ErrTooLarge
 	}
 	items := map[string]json.RawMessage{}
 	for _, row := range rows {
@@ -143,6 +154,9 @@ func (l *loader) iterations(name string) (json.RawMessage, error) {
 	}
 	out := []byte{'['}
 	for i, key := range slices.Sorted(maps.Keys(items)) {
+		if len(out)+len(items[key]) > stepmachine.MaxResolved {
+			return nil, stepmachine.ErrTooLarge
+		}
 		if i > 0 {
 			out = append(out, ',')
 		}

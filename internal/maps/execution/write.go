@@ -3,8 +3,10 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,6 +164,9 @@ func (s *Service) Kept(ctx context.Context, e Execution, seq int, unwritten []st
 // emit queues the event of an emit step.
 func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, c stepmachine.Emit, unwritten []stepmachine.Command) error {
 	data, err := s.Resolve(ctx, e, c.Data, unwritten)
+	if errors.Is(err, stepmachine.ErrTooLarge) {
+		data, err = tooLong(), nil // as events leave out what is too long for them
+	}
 	if err != nil {
 		return err
 	}
@@ -170,6 +175,11 @@ func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Exe
 		Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), masked(data)),
 	})
 	return nil
+}
+
+// tooLong returns data that no event has room for.
+func tooLong() json.RawMessage {
+	return mustJSON(map[string]string{"data": strings.Repeat(" ", event.MostBytes)})
 }
 
 // escalate queues the event of an escalate step, once.

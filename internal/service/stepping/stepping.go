@@ -15,6 +15,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
@@ -44,6 +45,9 @@ func New(d Deps) (*Stepper, error) {
 	return &Stepper{Service: d.Executions, d: d}, nil
 }
 
+// mostArgs is the most bytes of the arguments of a call: what one expression can result in.
+const mostArgs = expression.MaxResult
+
 // Call claims the run of a step, or of a kept call that undoes one, and takes it as far as it goes
 // without waiting. It can be repeated: the step always gets the same run.
 func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
@@ -66,6 +70,10 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		call.Verb, call.Args, path = kept.Verb, kept.Args, fmt.Sprintf("compensate/%d", in.Compensates)
 	}
 	args, err := s.Resolve(ctx, e, call.Args, in.Commands)
+	if errors.Is(err, stepmachine.ErrTooLarge) || len(args) > mostArgs {
+		_, err := s.Write(ctx, in.MapWrites)
+		return refused(call.Ref, fault.New(fault.CodeInvalidArgs, "The arguments of the call have more than 4 MiB.")), err
+	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}

@@ -1,0 +1,78 @@
+package stepmachine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// The first of two steps that wait for a signal fails by it, and with it the Map. The second
+// one was given up by then, so it does not complete.
+func TestSignalStopsAtTheFailureItCauses(t *testing.T) {
+	t.Parallel()
+	x, _ := start(t, `
+steps:
+  - id: p
+    type: parallel
+    branches:
+      - {id: a, steps: [{id: w, type: wait, event: {type: go, filter: "${.type}"}}]}
+      - {id: b, steps: [{id: v, type: wait, event: {type: go}}]}
+`)
+	commands := x.next(at(1), stepmachine.Signalled{Signal: "go"})
+	require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+	require.NotContains(t, written(t, commands), `"id":"v","type":"wait","status":"completed"`)
+}
+
+// A kept signal fails the step, and the next one that was kept comes too late.
+func TestKeptSignalsStopAtTheFailureTheyCause(t *testing.T) {
+	t.Parallel()
+	x, _ := start(t, `
+steps:
+  - {id: first, type: wait, event: {type: begin}}
+  - {id: w, type: wait, event: {type: go, filter: "${.data}"}}
+`)
+	for _, data := range []string{`1`, `true`} {
+		x.next(at(1), stepmachine.Signalled{Signal: "go", Data: stepmachine.Of(json.RawMessage(data))})
+	}
+	commands := x.next(at(2), stepmachine.Signalled{Signal: "begin"})
+	require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+	require.NotContains(t, written(t, commands), `"id":"w","type":"wait","status":"completed"`)
+}
+
+// A value names another one twice, and that one the one before, and so on: 2^40 times the first.
+func TestValueThatMeansTooMuchIsNotMade(t *testing.T) {
+	t.Parallel()
+	text := append(append([]byte{'"'}, bytes.Repeat([]byte("x"), 1<<20)...), '"')
+	stored := map[string]stepmachine.Value{}
+	twice := func(id string) stepmachine.Value {
+		at := stepmachine.Value{Stored: &stepmachine.Stored{ID: id}}
+		return stepmachine.Value{Members: []stepmachine.Named{{Name: "a", Value: at}, {Name: "b", Value: at}}}
+	}
+	for i := 1; i < 40; i++ {
+		stored[string(rune('A'+i))] = twice(string(rune('A' + i - 1)))
+	}
+	var load func(stepmachine.Stored) (json.RawMessage, error)
+	load = func(s stepmachine.Stored) (json.RawMessage, error) {
+		if s.ID == "A" {
+			return text, nil
+		}
+		return stored[s.ID].Resolve(load)
+	}
+	_, err := twice("A").Resolve(load)
+	require.NoError(t, err)
+	_, err = twice(string(rune('A' + 39))).Resolve(load)
+	require.ErrorIs(t, err, stepmachine.ErrTooLarge)
+
+	p := program(t, `steps: [{id: a, type: transform, expr: "${trigger_data | length}"}]`)
+	e, err := p.Evaluate(t.Context(), nil, stepmachine.Evaluate{
+		Ref: stepmachine.Ref{Path: "/steps/0"}, What: "input",
+		Scope: stepmachine.Scope{TriggerData: &stepmachine.Value{Stored: &stepmachine.Stored{ID: string(rune('A' + 39))}}},
+	}, load)
+	require.NoError(t, err, "it would be tried again")
+	require.Equal(t, expression.CodeLimit, e.Failure.Code)
+}
