@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,7 @@ func (m member) kind() string {
 	if m.Items != nil {
 		return "array of " + m.Items.Type + "s"
 	}
-	return m.Type
+	return cmp.Or(m.Type, "any value")
 }
 
 // eventReference renders the table of event types, their members, and an example of each.

@@ -38,11 +38,13 @@ UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.na
 RETURNING *;
 
 -- name: FreeMapKeys :exec
--- The execution had no effect and asked nobody, so its names may be used again. It remembers them
--- for a retry.
+-- The execution had no effect and asked nobody, and neither had one that it has started, so its
+-- names may be used again. It remembers them for a retry.
 WITH freed AS (
     DELETE FROM map_keys k USING map_executions e
-     WHERE k.tenant_id = @tenant_id AND k.execution = @execution AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked
+     WHERE k.tenant_id = @tenant_id AND k.execution = @execution AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked AND NOT e.wrote
+       AND NOT EXISTS (SELECT FROM map_executions o
+                        WHERE o.tenant_id = e.tenant_id AND o.parent_id = e.execution_id AND (o.finished_at IS NULL OR o.actions > 0 OR o.asked OR o.wrote))
     RETURNING k.key
 )
 UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)

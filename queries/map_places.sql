@@ -25,7 +25,19 @@ WITH dropped AS (
 )
 SELECT EXISTS (SELECT FROM dropped) AS dropped;
 
--- name: StalledPlaces :many
--- Keys of all tenants of which executions wait although a place is free.
-SELECT DISTINCT q.tenant_id, q.map_id, q.key FROM (SELECT * FROM map_places w WHERE w.state = 'queued' ORDER BY w.seq LIMIT @most) q
- WHERE (SELECT count(*) FROM map_places h WHERE h.tenant_id = q.tenant_id AND h.map_id = q.map_id AND h.key = q.key AND h.state = 'held') < q.most;
+-- name: KeysThatWait :many
+-- The next keys of all tenants for which executions wait, after the given one, and whether a place
+-- of each is free. Each key takes two look-ups, however many wait for it.
+WITH RECURSIVE waiting AS (
+    (SELECT w.tenant_id, w.map_id, w.key, w.most FROM map_places w
+      WHERE w.state = 'queued' AND (w.tenant_id, w.map_id, w.key) > (@after_tenant::uuid, @after_map::uuid, @after_key::bytea)
+      ORDER BY w.tenant_id, w.map_id, w.key, w.seq LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM waiting k CROSS JOIN LATERAL (
+        SELECT w.tenant_id, w.map_id, w.key, w.most FROM map_places w
+         WHERE w.state = 'queued' AND (w.tenant_id, w.map_id, w.key) > (k.tenant_id, k.map_id, k.key)
+         ORDER BY w.tenant_id, w.map_id, w.key, w.seq LIMIT 1) n
+)
+SELECT k.tenant_id, k.map_id, k.key,
+       ((SELECT count(*) FROM map_places h WHERE h.tenant_id = k.tenant_id AND h.map_id = k.map_id AND h.key = k.key AND h.state = 'held') < k.most)::boolean AS free
+  FROM waiting k LIMIT @most;

@@ -298,7 +298,9 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 const FreeMapKeys = `-- name: FreeMapKeys :exec
 WITH freed AS (
     DELETE FROM map_keys k USING map_executions e
-     WHERE k.tenant_id = $1 AND k.execution = $2 AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked
+     WHERE k.tenant_id = $1 AND k.execution = $2 AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked AND NOT e.wrote
+       AND NOT EXISTS (SELECT FROM map_executions o
+                        WHERE o.tenant_id = e.tenant_id AND o.parent_id = e.execution_id AND (o.finished_at IS NULL OR o.actions > 0 OR o.asked OR o.wrote))
     RETURNING k.key
 )
 UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)
@@ -310,8 +312,8 @@ type FreeMapKeysParams struct {
 	Execution uuid.UUID
 }
 
-// The execution had no effect and asked nobody, so its names may be used again. It remembers them
-// for a retry.
+// The execution had no effect and asked nobody, and neither had one that it has started, so its
+// names may be used again. It remembers them for a retry.
 func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParams) error {
 	_, err := db.Exec(ctx, FreeMapKeys, arg.TenantID, arg.Execution)
 	return err

@@ -64,6 +64,68 @@ func (q *Queries) FreeMapPlace(ctx context.Context, db DBTX, arg FreeMapPlacePar
 	return items, nil
 }
 
+const KeysThatWait = `-- name: KeysThatWait :many
+WITH RECURSIVE waiting AS (
+    (SELECT w.tenant_id, w.map_id, w.key, w.most FROM map_places w
+      WHERE w.state = 'queued' AND (w.tenant_id, w.map_id, w.key) > ($2::uuid, $3::uuid, $4::bytea)
+      ORDER BY w.tenant_id, w.map_id, w.key, w.seq LIMIT 1)
+    UNION ALL
+    SELECT n.tenant_id, n.map_id, n.key, n.most FROM waiting k CROSS JOIN LATERAL (
+        SELECT w.tenant_id, w.map_id, w.key, w.most FROM map_places w
+         WHERE w.state = 'queued' AND (w.tenant_id, w.map_id, w.key) > (k.tenant_id, k.map_id, k.key)
+         ORDER BY w.tenant_id, w.map_id, w.key, w.seq LIMIT 1) n
+)
+SELECT k.tenant_id, k.map_id, k.key,
+       ((SELECT count(*) FROM map_places h WHERE h.tenant_id = k.tenant_id AND h.map_id = k.map_id AND h.key = k.key AND h.state = 'held') < k.most)::boolean AS free
+  FROM waiting k LIMIT $1
+`
+
+type KeysThatWaitParams struct {
+	Most        int32
+	AfterTenant uuid.UUID
+	AfterMap    uuid.UUID
+	AfterKey    []byte
+}
+
+type KeysThatWaitRow struct {
+	TenantID uuid.UUID
+	MapID    uuid.UUID
+	Key      []byte
+	Free     bool
+}
+
+// The next keys of all tenants for which executions wait, after the given one, and whether a place
+// of each is free. Each key takes two look-ups, however many wait for it.
+func (q *Queries) KeysThatWait(ctx context.Context, db DBTX, arg KeysThatWaitParams) ([]KeysThatWaitRow, error) {
+	rows, err := db.Query(ctx, KeysThatWait,
+		arg.Most,
+		arg.AfterTenant,
+		arg.AfterMap,
+		arg.AfterKey,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []KeysThatWaitRow{}
+	for rows.Next() {
+		var i KeysThatWaitRow
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.MapID,
+			&i.Key,
+			&i.Free,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LockMapPlaces = `-- name: LockMapPlaces :exec
 SELECT lock_map_places($1::uuid, $2::uuid, $3::bytea)
 `
@@ -123,38 +185,6 @@ func (q *Queries) PromoteMapPlaces(ctx context.Context, db DBTX, arg PromoteMapP
 			return nil, err
 		}
 		items = append(items, execution)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StalledPlaces = `-- name: StalledPlaces :many
-SELECT DISTINCT q.tenant_id, q.map_id, q.key FROM (SELECT tenant_id, execution, map_id, key, seq, state, most FROM map_places w WHERE w.state = 'queued' ORDER BY w.seq LIMIT $1) q
- WHERE (SELECT count(*) FROM map_places h WHERE h.tenant_id = q.tenant_id AND h.map_id = q.map_id AND h.key = q.key AND h.state = 'held') < q.most
-`
-
-type StalledPlacesRow struct {
-	TenantID uuid.UUID
-	MapID    uuid.UUID
-	Key      []byte
-}
-
-// Keys of all tenants of which executions wait although a place is free.
-func (q *Queries) StalledPlaces(ctx context.Context, db DBTX, most int32) ([]StalledPlacesRow, error) {
-	rows, err := db.Query(ctx, StalledPlaces, most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StalledPlacesRow{}
-	for rows.Next() {
-		var i StalledPlacesRow
-		if err := rows.Scan(&i.TenantID, &i.MapID, &i.Key); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -10,7 +10,9 @@ BEGIN
     FOR p IN SELECT l.execution, l.most FROM map_places l
               WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued' ORDER BY l.seq LOOP
         EXIT WHEN busy >= p.most;
-        UPDATE map_places l SET state = 'held' WHERE l.tenant_id = p_tenant AND l.execution = p.execution;
+        -- One that was cancelled at this moment gets no place.
+        UPDATE map_places l SET state = 'held' WHERE l.tenant_id = p_tenant AND l.execution = p.execution AND l.state = 'queued';
+        CONTINUE WHEN NOT FOUND;
         UPDATE map_executions e SET status = 'running', waiting_for = NULL, updated_at = p_now WHERE e.tenant_id = p_tenant AND e.id = p.execution;
         busy := busy + 1;
         RETURN NEXT p.execution;

@@ -5,6 +5,7 @@
 -- and the executions that it has asked to end. Each error undoes the transaction:
 --   AR010    all places are taken, and p_when is refuse
 --   AR011    p_most executions of the key wait already
+--   AR012    the place becomes free only when the execution itself has ended
 CREATE OR REPLACE FUNCTION take_map_place(p_tenant uuid, p_map uuid, p_key bytea, p_execution uuid, p_limit integer, p_when text, p_most integer, p_now timestamptz)
 RETURNS TABLE (outcome text, ends uuid[])
 LANGUAGE plpgsql AS $$
@@ -24,6 +25,9 @@ BEGIN
     IF p_when = 'refuse' THEN
         RAISE EXCEPTION 'all places of the key are taken' USING ERRCODE = 'AR010';
     END IF;
+    IF waits_for_itself(p_tenant, p_map, p_key, p_execution) THEN
+        RAISE EXCEPTION 'the execution would wait for itself' USING ERRCODE = 'AR012';
+    END IF;
     IF p_when = 'queue' AND waits >= p_most THEN
         RAISE EXCEPTION 'too many executions of the key wait' USING ERRCODE = 'AR011';
     END IF;
@@ -33,7 +37,9 @@ BEGIN
                   WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state <> 'dropped' AND NOT e.wants_cancel
                   ORDER BY l.seq DESC OFFSET p_limit - 1 LOOP
             older := older || p.execution;
-            UPDATE map_executions e SET wants_cancel = true, updated_at = p_now WHERE e.tenant_id = p_tenant AND e.id = p.execution;
+            -- News that the workflow does not read are told again.
+            UPDATE map_executions e SET wants_cancel = true, updated_at = p_now, news_at = CASE p.state WHEN 'held' THEN p_now END
+             WHERE e.tenant_id = p_tenant AND e.id = p.execution;
             UPDATE map_places l SET state = 'dropped' WHERE l.tenant_id = p_tenant AND l.execution = p.execution AND l.state = 'queued';
         END LOOP;
     END IF;

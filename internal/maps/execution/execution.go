@@ -111,8 +111,10 @@ type Service struct {
 	hub *ended.Hub[Execution]
 	// heads are what never changes of executions that were looked at lately.
 	heads *heads
-	// swept and sweptNews are where the last passes of Sweep and SweepNews stopped.
+	// swept, sweptNews and sweptKey are where the last passes of Sweep, SweepNews and SweepPlaces
+	// stopped.
 	swept, sweptNews sweptTo
+	sweptKey         sweptKey
 }
 
 // heads keeps executions without their outputs. A payload has up to 1 MiB, so their bytes are
@@ -163,7 +165,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, sweptKey: sweptKey{key: []byte{}}}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

@@ -19,12 +19,13 @@ import (
 
 // SQLSTATEs of take_map_place.
 const (
-	stateFull      = "AR010"
-	stateTooMany   = "AR011"
-	placeQueued    = "queued"
-	waitsForPlace  = `{"for":"concurrency","step":""}` // as take_map_place writes it
-	keyMost        = 1024                              // bytes of a concurrency key
-	stalledAtATime = 200
+	stateFull     = "AR010"
+	stateTooMany  = "AR011"
+	stateOfItself = "AR012"
+	placeQueued   = "queued"
+	waitsForPlace = `{"for":"concurrency","step":""}` // as take_map_place writes it
+	keyMost       = 1024                              // bytes of a concurrency key
+	keysAtATime   = 1000                              // of which a pass looks whether a place is free
 )
 
 // place is the place that an execution asks for: of the concurrency key that its definition has.
@@ -84,6 +85,8 @@ func (s *Service) refusedPlace(err error) error {
 	case stateTooMany:
 		return fault.Newf(fault.CodeQuotaExceeded, "As many executions with the same concurrency key wait as may (quota %s: %d). Trigger the Map again later; no id was claimed.",
 			quota.MapQueue, s.d.Quotas.Most(quota.MapQueue))
+	case stateOfItself:
+		return fault.New(fault.CodeConflict, "The executions that have the places of the concurrency key wait for the step that starts this Map. It would wait for itself.")
 	default:
 		return err
 	}
@@ -156,19 +159,37 @@ func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uui
 	}
 }
 
+// sweptKey is the concurrency key at which a pass of SweepPlaces stopped; the zero value where it
+// came to the end.
+type sweptKey struct {
+	tenant, mapID uuid.UUID
+	key           []byte
+}
+
 // SweepPlaces gives places that are free, although executions wait for them: a newer version allows
-// more, for example. One process makes one pass at a time.
+// more, for example. The next pass goes on where it stopped. One process makes one pass at a time.
 func (s *Service) SweepPlaces(ctx context.Context) error {
-	keys, err := s.q.StalledPlaces(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), stalledAtATime)
+	keys, err := s.q.KeysThatWait(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.KeysThatWaitParams{
+		AfterTenant: s.sweptKey.tenant, AfterMap: s.sweptKey.mapID, AfterKey: s.sweptKey.key, Most: keysAtATime,
+	})
 	if err != nil {
 		return fmt.Errorf("execution: places: %w", err)
 	}
+	s.sweptKey = sweptKey{key: []byte{}}
+	if len(keys) == keysAtATime {
+		last := keys[keysAtATime-1]
+		s.sweptKey = sweptKey{last.TenantID, last.MapID, last.Key}
+	}
 	for _, k := range keys {
+		if !k.Free {
+			continue
+		}
 		b := &db.Batch{}
-		db.QueueExec(b, s.q.LockMapPlaces, dbsqlc.LockMapPlacesParams(k))
+		db.QueueExec(b, s.q.LockMapPlaces, dbsqlc.LockMapPlacesParams{TenantID: k.TenantID, MapID: k.MapID, Key: k.Key})
 		got := db.Queue(b, s.q.PromoteMapPlaces, dbsqlc.PromoteMapPlacesParams{TenantID: k.TenantID, MapID: k.MapID, Key: k.Key, Now: s.d.Now()})
 		if err := s.d.DB.Send(ctx, k.TenantID, b); err != nil {
-			return fmt.Errorf("execution: places: %w", err)
+			s.d.Log.WarnContext(ctx, "places not given", "tenant_id", k.TenantID, "map_id", k.MapID, "error", err)
+			continue
 		}
 		s.startPromoted(ctx, k.TenantID, got.Value)
 	}

@@ -54,11 +54,26 @@ func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (exec
 }
 
 type engine struct {
-	mu   sync.Mutex
-	told []string
+	mu      sync.Mutex
+	told    []string
+	started []string
 }
 
-func (*engine) StartMap(context.Context, flow.MapInput, string, flow.Listing) error { return nil }
+func (e *engine) StartMap(_ context.Context, _ flow.MapInput, id string, _ flow.Listing) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.started = append(e.started, id)
+	return nil
+}
+
+// startedSince returns the workflows that were started since the last call.
+func (e *engine) startedSince() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	started := e.started
+	e.started = nil
+	return started
+}
 
 func (*engine) IsOpen(context.Context, string) (open, found bool, err error) { return true, true, nil }
 

@@ -59,6 +59,9 @@ func (o *schema) add(t reflect.Type) {
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		member := value(f.Type)
+		if _, may := f.Tag.Lookup("any"); may {
+			member = &schema{} // it may be any JSON, and null
+		}
 		member.Description = f.Tag.Get("about")
 		if list, has := f.Tag.Lookup("enum"); has {
 			member.Enum = strings.Split(list, ",")

@@ -138,7 +138,7 @@ type Requested struct {
 	PolicyName string          `json:"policy_name" about:"The policy that holds the call. Empty where none does."`
 	Reason     string          `json:"reason" about:"Why the call waits."`
 	ExpiresAt  time.Time       `json:"expires_at" about:"Until when people can decide."`
-	Args       json.RawMessage `json:"args,omitempty" about:"The arguments, or what the step shows, masked. Absent in an event that is truncated."`
+	Args       json.RawMessage `json:"args,omitempty" any:"" about:"The arguments, or what the step shows, masked. Absent in an event that is truncated."`
 }
 
 // Type implements Body.
