@@ -3,6 +3,9 @@ package activities
 import (
 	"context"
 	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
@@ -20,6 +23,7 @@ type MapSteps interface {
 	Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error)
 	CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error)
 	Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error)
+	AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error)
 	StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error)
 	LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
 	StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
@@ -107,6 +111,31 @@ func (m *Maps) CloseAskInMap(ctx context.Context, in flow.MapAskEnd) (flow.MapDe
 	out, err := m.steps.CloseAsk(ctx, in)
 	return out, applicationError(err)
 }
+
+// AskModel has a model answer one request of a step. It says that it is at work until the answer is
+// there, so that another worker takes over soon where this one dies.
+func (m *Maps) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		tick := time.NewTicker(heartbeatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	out, err := m.steps.AskModel(ctx, in)
+	return out, applicationError(err)
+}
+
+// heartbeatEvery is a fourth of the time after which another worker takes over; see package
+// workflows.
+const heartbeatEvery = 5 * time.Second
 
 // FinishMap ends an execution.
 func (m *Maps) FinishMap(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {

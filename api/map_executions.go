@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	mapruns "agentruntime/internal/maps/execution"
@@ -166,6 +167,7 @@ type mapExecution struct {
 	WaitingFor       json.RawMessage    `json:"waiting_for"`
 	GovernanceStatus string             `json:"governance_status"`
 	ActionsExecuted  int32              `json:"actions_executed"`
+	TokensUsed       int64              `json:"tokens_used"`
 	DryRun           bool               `json:"dry_run"`
 	SessionID        *string            `json:"session_id"`
 	CustomerID       *string            `json:"customer_id"`
@@ -199,14 +201,45 @@ type mapStep struct {
 	Output      json.RawMessage    `json:"output,omitempty"`
 	Error       *stepmachine.Error `json:"error"`
 	ExecutionID *string            `json:"execution_id"`
+	ModelCalls  []modelCall        `json:"model_calls,omitempty"`
 	BeganAt     time.Time          `json:"began_at"`
 	EndedAt     *time.Time         `json:"ended_at"`
+}
+
+// modelCall is one call of a model for a step.
+type modelCall struct {
+	Attempt   int32       `json:"attempt"`
+	Turn      int32       `json:"turn"`
+	Purpose   string      `json:"purpose"`
+	Model     *string     `json:"model"`
+	Status    string      `json:"status"` // running, completed or failed
+	Finish    *string     `json:"finish"`
+	Tokens    model.Usage `json:"tokens"`
+	LatencyMS float64     `json:"latency_ms"`
+	BeganAt   time.Time   `json:"began_at"`
+	EndedAt   *time.Time  `json:"ended_at"`
+}
+
+func viewModelCall(call mapruns.ModelCall) modelCall {
+	v := modelCall{
+		Attempt: call.Attempt, Turn: call.Turn, Purpose: call.Purpose, Model: textOrNull(call.Model), Status: string(stepmachine.StepCompleted),
+		Finish: textOrNull(call.Finish), Tokens: call.Usage, BeganAt: call.BeganAt.UTC(), EndedAt: utc(call.EndedAt),
+	}
+	switch {
+	case call.EndedAt == nil:
+		v.Status = string(stepmachine.StepRunning)
+		return v
+	case call.Failed:
+		v.Status = string(stepmachine.StepFailed)
+	}
+	v.LatencyMS = milliseconds(call.EndedAt.Sub(call.BeganAt))
+	return v
 }
 
 func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
 		ExecutionID: e.ExecutionID, Kind: kindMap, MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
-		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
+		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
 		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: e.Error, ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
 		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
@@ -214,10 +247,14 @@ func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 }
 
 func viewMapStep(step mapruns.Step) mapStep {
-	return mapStep{
+	v := mapStep{
 		ID: step.ID, Path: step.Path, Type: step.Type, Status: step.Status, Attempts: step.Attempts, Input: step.Input, Output: step.Output,
 		Error: step.Error, ExecutionID: textOrNull(step.RunID), BeganAt: step.BeganAt.UTC(), EndedAt: utc(step.EndedAt),
 	}
+	for _, call := range step.ModelCalls {
+		v.ModelCalls = append(v.ModelCalls, viewModelCall(call))
+	}
+	return v
 }
 
 // stepsShown is how many steps an answer shows at most. Another one shows those after them.

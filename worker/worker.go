@@ -72,6 +72,16 @@ func queues() []queue {
 			register: registerMaps,
 		},
 		{
+			name: flow.QueueModels,
+			// An answer of a model takes seconds, and its activity does nothing but wait for it.
+			options: worker.Options{
+				MaxConcurrentActivityExecutionSize: 256,
+				MaxConcurrentActivityTaskPollers:   2,
+				DisableWorkflowWorker:              true,
+			},
+			register: registerModels,
+		},
+		{
 			name: flow.QueueDeliveries,
 			// An attempt waits for its receiver up to 15 s. One whose webhook has no place ends at once,
 			// so slow webhooks do not take all of these.
@@ -123,6 +133,10 @@ func registerMaps(r worker.Registry, d Deps) {
 	register(r, flow.AskInMap, d.Maps.AskInMap)
 	register(r, flow.CloseAskInMap, d.Maps.CloseAskInMap)
 	register(r, flow.FinishMap, d.Maps.FinishMap)
+}
+
+func registerModels(r worker.Registry, d Deps) {
+	register(r, flow.AskModel, d.Maps.AskModel)
 }
 
 func registerDeliveries(r worker.Registry, d Deps) {

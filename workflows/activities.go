@@ -6,6 +6,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -123,6 +124,11 @@ func askInMap(ctx workflow.Context, in flow.MapAsk) (flow.MapAsked, error) {
 
 func closeAskInMap(ctx workflow.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
 	return persist(ctx, flow.CloseAskInMap, in)
+}
+
+// askModel fails where no answer came within the time, whatever the reason.
+func askModel(ctx workflow.Context, in flow.MapModelCall, within time.Duration) (flow.MapModelTurn, error) {
+	return call(ctx, flow.AskModel, modelOptions(within), in)
 }
 
 func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {

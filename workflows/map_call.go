@@ -18,6 +18,10 @@ type mapCall struct {
 	// awake: there may be news of the call.
 	awake   bool
 	stopped bool
+	// held: the call has waited, for people or for a kill switch.
+	held bool
+	// cancel ends the activity that is under way; nil where it is not to be ended.
+	cancel workflow.CancelFunc
 }
 
 func compensationKey(c stepmachine.Compensate) string { return "compensate " + strconv.Itoa(c.Seq) }
@@ -26,6 +30,9 @@ func compensationKey(c stepmachine.Compensate) string { return "compensate " + s
 func (c *mapCall) stop() {
 	c.stopped = true
 	c.awake = true
+	if c.cancel != nil {
+		c.cancel()
+	}
 }
 
 // startCall makes the call of a step beside the loop. What was done until now is written with the
@@ -74,7 +81,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 			c.switched(off)
 		}
 		if at.Step.ApprovalID != "" && !waits {
-			waits = true
+			waits, c.held = true, true
 			c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsApproval})
 		}
 		if !waits || at.HandedOver {
@@ -100,6 +107,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 // switched tells the machine that the call waits for a kill switch to be lifted, or no longer does.
 func (c *mapCall) switched(off bool) {
 	if off {
+		c.held = true
 		c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsKillSwitch})
 		return
 	}

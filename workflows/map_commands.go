@@ -17,6 +17,8 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		switch c := command.(type) {
 		case stepmachine.StartVerb:
 			m.startStep(ctx, c)
+		case stepmachine.StartModel:
+			m.startModel(ctx, c)
 		case stepmachine.StartMap:
 			m.startMap(ctx, c)
 		case stepmachine.Compensate:
@@ -145,6 +147,9 @@ func (m *mapRun) stopCall(c stepmachine.StopCall) {
 	case stepmachine.StartVerb:
 		m.answered(key)
 		m.tell(stepmachine.VerbEnded{CallEnd: end})
+	case stepmachine.StartModel:
+		m.answered(key)
+		m.tell(stepmachine.ModelEnded{CallEnd: end})
 	case stepmachine.StartMap:
 		m.answered(key)
 		m.tell(stepmachine.MapEnded{CallEnd: end})

@@ -5,6 +5,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
 )
 
 // faultRetry is for faults of ours (Postgres away, a bug). What the business decides is a
@@ -63,6 +65,21 @@ func attemptOptions() workflow.ActivityOptions {
 		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 30 * time.Second, BackoffCoefficient: 1},
 	}
 }
+
+// modelOptions are for one answer of a model. The activity bounds the time of the model and returns
+// its failure as a result, so the policy is for faults of ours and for a worker that has died: it
+// is missed after heartbeatTimeout.
+func modelOptions(within time.Duration) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue: flow.QueueModels, StartToCloseTimeout: modelTimeout, ScheduleToCloseTimeout: within, HeartbeatTimeout: heartbeatTimeout,
+		RetryPolicy: faultRetry(),
+	}
+}
+
+const (
+	modelTimeout     = 3 * time.Minute
+	heartbeatTimeout = 20 * time.Second
+)
 
 // eraseOptions are for one batch of an erasure. It is a regular activity, so that operators see
 // why one fails, and tries until it succeeds.

@@ -156,6 +156,12 @@ func newStack(o options) (*stack, error) {
 
 // logConfig is the configuration from the environment, made readable for people.
 func logConfig() (config.Config, error) {
+	// Without ENV it would be production, which refuses what is for development.
+	if os.Getenv("ENV") == "" {
+		if err := os.Setenv("ENV", "development"); err != nil {
+			return config.Config{}, err
+		}
+	}
 	cfg, err := config.Load()
 	if err != nil {
 		return cfg, err

@@ -440,6 +440,9 @@ type MapExecution struct {
 	OutputInvented  []string
 	Again           *string
 	FreedKeys       []string
+	TokensUsed      int64
+	ModelsAsked     int32
+	ModelBytes      int64
 }
 
 type MapKey struct {
@@ -527,6 +530,25 @@ type MapWatch struct {
 	TenantID uuid.UUID
 	Xid      pgtype.Uint64
 	ID       uuid.UUID
+}
+
+type ModelCall struct {
+	TenantID     uuid.UUID
+	Execution    uuid.UUID
+	Path         string
+	Attempt      int32
+	Turn         int32
+	Purpose      string
+	Asked        string
+	Answer       *string
+	Error        *string
+	Model        string
+	TokensIn     int64
+	TokensCached int64
+	TokensOut    int64
+	Finish       string
+	BeganAt      time.Time
+	EndedAt      *time.Time
 }
 
 type PlatformProvider struct {

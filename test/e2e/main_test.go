@@ -22,13 +22,13 @@ var shared = rig.NewSuite("e2e")
 // Every process logs all it can say, for the search for secrets.
 const logAll = "LOG_LEVEL=debug"
 
-var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, logAll) })
+var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, logAll, modelScript(shared)) })
 
 // twoAPIs is the split lane with a second API process. Both see all parts.
 type twoAPIs struct{ first, second *rig.Stack }
 
 var sharedSplit = sync.OnceValue(func() twoAPIs {
-	s := rig.Split(shared, rig.SplitOptions{Env: []string{logAll}})
+	s := rig.Split(shared, rig.SplitOptions{Env: []string{logAll, modelScript(shared)}})
 	second := s.StartAPI("api-2")
 	first := *second
 	first.APIURL = s.APIURL

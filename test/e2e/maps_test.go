@@ -22,11 +22,14 @@ type mapExecution struct {
 	Idempotent      bool
 	Output          json.RawMessage
 	Error           *struct{ Code, Instance string }
+	TokensUsed      int64                 `json:"tokens_used"`
+	WaitingFor      *struct{ For string } `json:"waiting_for"`
 	Steps           []struct {
 		ID, Path, Type, Status string
 		Attempts               int
-		Error                  *struct{ Code string }
-		ExecutionID            *string `json:"execution_id"`
+		Error                  *struct{ Code, Detail string }
+		ExecutionID            *string     `json:"execution_id"`
+		ModelCalls             []modelCall `json:"model_calls"`
 	}
 }
 

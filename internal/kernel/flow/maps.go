@@ -11,8 +11,11 @@ import (
 	"agentruntime/internal/kernel/stepmachine"
 )
 
-// QueueMaps is the task queue of the executions of Maps.
-const QueueMaps = "maps"
+// QueueMaps is the task queue of the executions of Maps, QueueModels that of the calls of models.
+const (
+	QueueMaps   = "maps"
+	QueueModels = "models"
+)
 
 // KindMap is one execution of a Map.
 const KindMap Kind = "map"
@@ -45,6 +48,8 @@ const (
 	AskInMap Activity[MapAsk, MapAsked] = "AskInMap"
 	// CloseAskInMap ends the question of a step, and returns how it ended.
 	CloseAskInMap Activity[MapAskEnd, MapDecision] = "CloseAskInMap"
+	// AskModel has a model answer one request of a step.
+	AskModel Activity[MapModelCall, MapModelTurn] = "AskModel"
 	// FinishMap ends an execution.
 	FinishMap Activity[MapFinish, MapResult] = "FinishMap"
 
@@ -149,6 +154,8 @@ type MapCall struct {
 	Workflow string `json:"workflow"`
 	// Compensates is the number of the kept call that this is; 0 for a step.
 	Compensates int `json:"compensates,omitempty"`
+	// Tool names the call that this is of an agent; nil for a step.
+	Tool *MapTool `json:"tool,omitempty"`
 }
 
 // MapCallRef names the run of a step.
@@ -172,6 +179,43 @@ type MapCallEnd struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// HandedOver: another workflow drives the run.
 	HandedOver bool `json:"handed_over,omitempty"`
+}
+
+// MapTool names a call that a model has asked for, by where it is in the conversation of its step.
+// A row has the verb and the arguments.
+type MapTool struct {
+	Turn   int `json:"turn"`
+	Number int `json:"number"`
+}
+
+// MapModelCall asks for the next answer of a model. Rows have what the model reads.
+type MapModelCall struct {
+	Private
+	MapRef
+	Ref  stepmachine.Ref `json:"ref"`
+	Turn int             `json:"turn"` // from 0
+	// Ends are the ends of the calls that the turn before has asked for.
+	Ends []MapToolEnd `json:"ends,omitempty"`
+}
+
+// MapToolEnd is how a call of an agent has ended.
+type MapToolEnd struct {
+	Number int                    `json:"number"`
+	Status stepmachine.CallStatus `json:"status"`
+	// Run is the run of the call, whose row has the result; zero where it has none.
+	Run   uuid.UUID          `json:"run,omitzero"`
+	Error *stepmachine.Error `json:"error,omitempty"`
+}
+
+// MapModelTurn is what follows from the answer of a model.
+type MapModelTurn struct {
+	Private
+	// Done: End is the end of the step.
+	Done bool                `json:"done,omitempty"`
+	End  stepmachine.CallEnd `json:"end"`
+	// Calls are the numbers of the calls that the model asks for and may make. The next turn tells
+	// it of all.
+	Calls []int `json:"calls,omitempty"`
 }
 
 // MapStart asks for the execution of another Map.

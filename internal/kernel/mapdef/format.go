@@ -291,12 +291,12 @@ func (t Type) modelFields() []field {
 	switch t {
 	case TypeAgent:
 		return []field{
-			fitting("agent_id", 36, uuidPattern, "must be the id of an agent", "The agent. Without it, one with the service's defaults."),
+			fitting("agent_id", 36, uuidPattern, "must be the id of an agent", "A stored agent. There are none yet, so a step with one fails."),
 			template("goal", "What the agent has to reach.").must(),
 			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name> in lower case, with * for any text"}),
 			schema("output_schema", "A JSON Schema of the output."),
 			condition("complete_when", "When the goal is reached. `.` is an object with calls and output."),
-			whole("max_attempts", maxAttempts, "How often the agent may begin again.").defaulting("1"),
+			whole("max_attempts", maxAttempts, "How many answers of the agent complete_when judges.").defaulting("1"),
 		}
 	case TypeExtract:
 		return []field{input, schema("schema", "The JSON Schema of the value.").must()}

@@ -273,12 +273,12 @@ type DoReturn struct{ Output expression.Value }
 
 // DoAgent lets an agent work towards a goal.
 type DoAgent struct {
-	AgentID      string // "" for the tenant's default
+	AgentID      string // "" for none
 	Goal         expression.Template
-	Tools        []string             // verbs and globs; empty: those of the agent
+	Tools        []string             // verbs and globs
 	OutputSchema json.RawMessage      // nil: any
 	CompleteWhen expression.Condition // "." is {calls, output}; zero: when the agent says so
-	MaxAttempts  int                  // 0 for 1
+	MaxAttempts  int                  // how many answers CompleteWhen judges; 0 for 1
 }
 
 // DoExtract has a model read a value of the schema out of the input.

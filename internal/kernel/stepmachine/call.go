@@ -131,6 +131,7 @@ func (m *machine) count(t *Task, e CallEnd) {
 			m.s.Actions++
 		}
 	}
+	m.s.Actions += e.Actions
 	t.Wrote = t.Wrote || e.Wrote
 	t.Final = !e.MayRepeat && e.Status != CallCancelled
 }

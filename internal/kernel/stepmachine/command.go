@@ -63,6 +63,12 @@ type StartModel struct {
 	Input    Value       `json:"input"` // an object: the evaluated fields of the step
 	Deadline time.Time   `json:"deadline"`
 	DryRun   bool        `json:"dry_run,omitempty"`
+	// Scope is what Program.Asked and Program.IsComplete read.
+	Scope Scope `json:"scope"`
+	// Edited: a person has written Input in the place of the step's own.
+	Edited bool `json:"edited,omitempty"`
+	// ActionsLeft is how many calls an agent may send; nil for any number.
+	ActionsLeft *int `json:"actions_left,omitempty"`
 }
 
 // StartMap starts another Map. MapEnded answers, at once where Wait is false. The caller passes

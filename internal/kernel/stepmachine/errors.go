@@ -44,6 +44,10 @@ func NewError(code, detail string) *Error {
 		like = fault.CodeProviderTimeout
 	case mapdef.CodeApprovalRejected:
 		like = fault.CodeGovernanceBlocked
+	case mapdef.CodeModelError:
+		like = fault.CodeProviderError
+	case mapdef.CodeModelMissing:
+		like = fault.CodeProviderNotConnected
 	}
 	e.Status, e.Title = like.Spec().Status, titles(code)
 	return e
@@ -76,6 +80,10 @@ func titles(code string) string {
 		return "The approval was rejected."
 	case mapdef.CodeApprovalExpired:
 		return "Nobody decided in time."
+	case mapdef.CodeModelError:
+		return "The model did not give an answer that can be used."
+	case mapdef.CodeModelMissing:
+		return "No model is connected."
 	default:
 		return "The expression has no value."
 	}

@@ -30,6 +30,8 @@ type CallEnd struct {
 	Error  *Error `json:"error,omitempty"` // of a failed one
 	// Sent: the call reached the provider, so it counts as an action.
 	Sent bool `json:"sent,omitempty"`
+	// Actions is how many calls of verbs an agent has sent.
+	Actions int `json:"actions,omitempty"`
 	// Wrote: the call, or one within, has changed something.
 	Wrote bool `json:"wrote,omitempty"`
 	// MayRepeat: this end provably had no effect, so another attempt is allowed.

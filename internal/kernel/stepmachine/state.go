@@ -139,6 +139,7 @@ type Task struct {
 	Awaits   bool           `json:"awaits,omitempty"` // AwaitEvent was asked for
 	Inbox    []EventArrived `json:"inbox,omitempty"`  // events that the filter judges; the first one now
 	Wrote    bool           `json:"wrote,omitempty"`
+	Edited   bool           `json:"edited,omitempty"` // Input is a person's
 	Change   string         `json:"change,omitempty"` // the id under which a dry run recorded the call
 	// Final: the last call may have had an effect, so another one has the same number.
 	Final bool `json:"final,omitempty"`

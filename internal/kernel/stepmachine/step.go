@@ -85,6 +85,7 @@ func (m *machine) limit(t *Task) {
 func (m *machine) work(t *Task) {
 	step := m.p.step(t)
 	if v, ok := m.edited(step.ID); ok {
+		t.Edited = true
 		m.begin(t, m.fit(v, t.still().String()+":"+fieldInput))
 		return
 	}

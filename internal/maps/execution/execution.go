@@ -198,13 +198,15 @@ type Execution struct {
 	WantsCancel bool
 	WantsPause  bool
 	Actions     int32
-	Asked       bool
-	Governance  string
-	Output      json.RawMessage
-	Error       *stepmachine.Error
-	BegunAt     *time.Time
-	UpdatedAt   time.Time
-	FinishedAt  *time.Time
+	// Tokens is how many tokens its model steps have used.
+	Tokens     int64
+	Asked      bool
+	Governance string
+	Output     json.RawMessage
+	Error      *stepmachine.Error
+	BegunAt    *time.Time
+	UpdatedAt  time.Time
+	FinishedAt *time.Time
 	// ErasedAt is when its texts were erased; nil while they are kept.
 	ErasedAt *time.Time
 
@@ -271,7 +273,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
 		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
-		Actions: r.Actions, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
+		Actions: r.Actions, Tokens: r.TokensUsed, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
 		Awaited: r.Awaited, Wrote: r.Wrote,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 	}

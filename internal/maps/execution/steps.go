@@ -28,8 +28,10 @@ type Step struct {
 	Input    json.RawMessage // masked; nil where there is none
 	Output   json.RawMessage // masked
 	Error    *stepmachine.Error
-	BeganAt  time.Time
-	EndedAt  *time.Time
+	// ModelCalls are those of a step that asks models.
+	ModelCalls []ModelCall
+	BeganAt    time.Time
+	EndedAt    *time.Time
 }
 
 // stepsBytes bounds the stored values that a page of steps has. A page with one larger step has
@@ -101,7 +103,7 @@ func (s *Service) openSteps(ctx context.Context, e Execution, rows []dbsqlc.List
 		}
 		steps = append(steps, step)
 	}
-	return steps, more, nil
+	return steps, more, s.showModels(ctx, e, steps)
 }
 
 func openStep(key *datakey.Key, e Execution, row dbsqlc.ListMapStepsRow) (step Step, err error) {

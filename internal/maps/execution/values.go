@@ -67,6 +67,8 @@ func storedBy(command stepmachine.Command) (name string, v stepmachine.Value, st
 		return fmt.Sprintf("%s/%05d", stepmachine.Iterations(c.Ref), c.Index), c.Output, true
 	case stepmachine.KeepCompensation:
 		return compensation(c.Seq), kept(c), true
+	case stepmachine.StartModel:
+		return modelStep(c.Ref), stepmachine.Of(mustJSON(c)), true
 	case stepmachine.RecordChange:
 		return changePrefix + c.ID, stepmachine.Of(mustJSON(c)), true
 	default:

@@ -262,7 +262,13 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		return err
 	}
 	a.approvals.Own(approval.SubjectMapStep, a.executions)
-	a.steps, err = stepping.New(stepping.Deps{Runs: a.runs, Executions: a.executions})
+	scripted, err := scriptedModel(a.cfg.ModelScript)
+	if err != nil {
+		return err
+	}
+	a.steps, err = stepping.New(stepping.Deps{
+		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Model: scripted, Log: a.log,
+	})
 	return err
 }
 

@@ -26,6 +26,7 @@ var erased = map[string]string{
 	"map_values":         "true",
 	"map_signals":        "true",
 	"map_waits":          "true",
+	"model_calls":        "true",
 	"customer_erasures":  "names <> '{}'",
 }
 

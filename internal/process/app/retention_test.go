@@ -42,6 +42,7 @@ var forgotten = map[string]string{
 	"map_values":          "erase old executions of Maps",
 	"map_signals":         "erase old executions of Maps",
 	"map_waits":           "erase old executions of Maps",
+	"model_calls":         "erase old executions of Maps",
 }
 
 // kept says why the rows of a table stay.

@@ -81,6 +81,9 @@ type Config struct {
 
 	// AllowLoopback lets provider calls reach loopback addresses. Development only.
 	AllowLoopback bool `env:"EGRESS_ALLOW_LOOPBACK"`
+	// ModelScript is a file of fixtures from which a scripted model answers the model steps of Maps.
+	// Development only.
+	ModelScript string `env:"MODEL_SCRIPT"`
 	// ProviderTimeout bounds one attempt at a provider.
 	ProviderTimeout time.Duration `env:"PROVIDER_TIMEOUT" envDefault:"20s"`
 	// Quotas raises or lowers what a tenant may create, by resource: providers=200,keys=500.
@@ -230,6 +233,9 @@ func (c Config) checkAudit(bad func(string, ...any)) {
 func (c Config) checkProduction(bad func(string, ...any)) {
 	if c.AllowLoopback {
 		bad("EGRESS_ALLOW_LOOPBACK must not be set when ENV=production")
+	}
+	if c.ModelScript != "" {
+		bad("MODEL_SCRIPT must not be set when ENV=production: a scripted model is for tests")
 	}
 	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey, "AUDIT_SIGNING_KEY": c.AuditSeed} {
 		if raw, err := Key(key); err == nil && weak(raw) {

@@ -99,6 +99,7 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"codec for everybody":    {func(c *config.Config) { c.CodecClaim = "" }, "CODEC_CLAIM must be name=value"},
 		"codec for any group":    {func(c *config.Config) { c.CodecClaim = "groups=" }, "CODEC_CLAIM must be name=value"},
 
+		"a scripted model": {func(c *config.Config) { c.ModelScript = "answers.json" }, "MODEL_SCRIPT must not be set when ENV=production"},
 		"few connections":  {func(c *config.Config) { c.MaxConnections = 15 }, "MAX_CONNECTIONS must be at least 16"},
 		"a name as proxy":  {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1", "proxy"} }, `TRUSTED_PROXIES: "proxy" is not a network`},
 		"a range as proxy": {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1-9"} }, `TRUSTED_PROXIES: "10.0.0.1-9" is not a network`},

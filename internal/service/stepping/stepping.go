@@ -1,5 +1,5 @@
-// Package stepping makes the calls of the steps of Maps: where executions of Maps and runs of
-// actions meet. The activities of the workflow MapRun call it. Each call is a governed run, claimed
+// Package stepping makes the calls of the steps of Maps, and has models do their model steps: where
+// executions of Maps, runs of actions, models and budgets meet. The activities of the workflow MapRun call it. Each call is a governed run, claimed
 // with what the steps before have done in the same transaction.
 package stepping
 
@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,15 +19,23 @@ import (
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/tenant/budget"
 )
 
-// Deps are the collaborators; all are required but Now.
+// Deps are the collaborators; all are required but Model and Now.
 type Deps struct {
 	Runs       *run.Service
 	Executions *execution.Service
-	Now        func() time.Time
+	Budgets    *budget.Service
+	Catalog    *catalog.Catalog
+	// Model answers for the steps that ask one; nil where none is connected.
+	Model model.Model
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Stepper makes the calls.
@@ -38,8 +47,8 @@ type Stepper struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Stepper, error) {
-	if d.Runs == nil || d.Executions == nil {
-		return nil, errors.New("stepping: runs and executions are required")
+	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Log == nil {
+		return nil, errors.New("stepping: runs, executions, budgets, catalog and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Stepper{Service: d.Executions, d: d}, nil
@@ -58,6 +67,11 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	call, path := in.Call, in.Call.Ref.Path
 	if call.Ref.Iteration != "" {
 		path += "@" + call.Ref.Iteration
+	}
+	if in.Tool != nil {
+		if call, path, err = s.tool(ctx, e, call, path, *in.Tool); err != nil {
+			return flow.MapCallEnd{}, err
+		}
 	}
 	if in.Compensates > 0 {
 		kept, err := s.Kept(ctx, e, in.Compensates, in.Commands)
@@ -94,9 +108,14 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
 	}
+	called := execution.Called{Ref: call.Ref}
+	if in.Tool != nil {
+		called = execution.Called{} // a step shows one run, and an agent makes many
+	}
 	var queued error
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
-		queued = s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{Ref: call.Ref, Run: run})
+		called.Run = run
+		queued = s.QueueCall(ctx, b, e, in.MapWrites, called)
 	})
 	if queued != nil {
 		return flow.MapCallEnd{}, queued
@@ -112,7 +131,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		return flow.MapCallEnd{}, err
 	}
 	end := s.end(call.Ref, at)
-	if end.End.Status == stepmachine.CallIntercepted {
+	if end.End.Status == stepmachine.CallIntercepted && in.Tool == nil {
 		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
 	}
 	return end, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 )
@@ -82,6 +83,19 @@ func (r Reservation) Settle(ctx context.Context, actual Amount) error {
 
 // Release ends the reservation of a call that was not made. A repeat changes nothing.
 func (r Reservation) Release(ctx context.Context) error { return r.end(ctx, Amount{}, "released") }
+
+// QueueEnd is Settle in the transaction of a batch of the reservation's tenant, or Release where
+// counts is false: another attempt of the same call has counted.
+func (r Reservation) QueueEnd(b *db.Batch, actual Amount, counts bool) {
+	if r.ID == uuid.Nil {
+		return
+	}
+	p := dbsqlc.SettleBudgetsParams{TenantID: r.tenant, ID: r.ID, EndedAs: "released"}
+	if counts {
+		p.Tokens, p.Money, p.EndedAs = min(actual.Tokens, Most), min(actual.Money, Most), "settled"
+	}
+	db.Queue(b, r.s.q.SettleBudgets, p)
+}
 
 func (r Reservation) end(ctx context.Context, actual Amount, as string) error {
 	if r.ID == uuid.Nil {

@@ -20,8 +20,11 @@ type Case struct {
 	Trigger Trigger                    `json:"trigger"`
 	Maps    map[string]json.RawMessage `json:"maps"` // that map steps start, by id
 	Answers []Answer                   `json:"answers"`
-	Happens []Happening                `json:"happens"`
-	Expect  Expectation                `json:"expect"`
+	// Models are the fixtures of a scripted model that answers the model steps so. Nothing here
+	// reads them.
+	Models  json.RawMessage `json:"models"`
+	Happens []Happening     `json:"happens"`
+	Expect  Expectation     `json:"expect"`
 }
 
 // Trigger is what starts the Map.

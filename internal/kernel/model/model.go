@@ -1,0 +1,126 @@
+// Package model says what the service asks of a language model, and what it gets back. Every model
+// is behind the interface Model, whoever makes it. internal/service/stepping asks models for the
+// steps of Maps. The package knows no vendor, and does no I/O.
+package model
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Model answers requests.
+type Model interface {
+	// Generate returns the answer to a request. It calls stream, where that is not nil, with each
+	// piece of the text as it comes; the pieces together are the text of the answer. The error is
+	// an *Error where the model failed, or that of ctx.
+	Generate(ctx context.Context, req Request, stream func(delta string)) (Response, error)
+}
+
+// Purpose says what a request is for.
+type Purpose string
+
+// The purposes: those of the model steps of Maps.
+const (
+	Agent     Purpose = "agent"
+	Extract   Purpose = "extract"
+	Classify  Purpose = "classify"
+	Summarize Purpose = "summarize"
+	Reason    Purpose = "reason"
+)
+
+// Request asks a model for one answer.
+type Request struct {
+	Purpose Purpose `json:"purpose"`
+	// Instructions are the service's own. They never contain what a caller or a provider has sent.
+	Instructions string    `json:"instructions"`
+	Messages     []Message `json:"messages"`
+	// Tools are what the model may call; none for most purposes.
+	Tools []Tool `json:"tools,omitempty"`
+	// OutputSchema is the JSON Schema of the text, which is JSON then; nil for any text. A model may
+	// not keep to it: the caller checks.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	Limits       Limits          `json:"limits"`
+}
+
+// Limits bound one answer.
+type Limits struct {
+	// OutputTokens is how many tokens the answer may have.
+	OutputTokens int `json:"output_tokens"`
+}
+
+// Role says who a message is from.
+type Role string
+
+// The roles.
+const (
+	User      Role = "user"      // the service: a task, data, the reason why an answer was refused
+	Assistant Role = "assistant" // the model
+	Result    Role = "tool"      // what a call of a tool has brought
+)
+
+// Message is one message of a conversation.
+type Message struct {
+	Role Role   `json:"role"`
+	Text string `json:"text,omitempty"`
+	// Calls are those of an Assistant. CallID says which of them a Result belongs to.
+	Calls  []ToolCall `json:"calls,omitempty"`
+	CallID string     `json:"call_id,omitempty"`
+}
+
+// Tool is something that a model may call.
+type Tool struct {
+	// Name is the name of a verb: provider:verb_name. An adapter maps it to what its vendor allows.
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Schema is the JSON Schema of the arguments.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// ToolCall is a call that a model asks for.
+type ToolCall struct {
+	// ID is unique in the conversation.
+	ID   string          `json:"id"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+// Response is the answer of a model.
+type Response struct {
+	// Model is the name of the model that answered, as its maker names it.
+	Model  string     `json:"model"`
+	Text   string     `json:"text,omitempty"`
+	Calls  []ToolCall `json:"calls,omitempty"`
+	Usage  Usage      `json:"usage"`
+	Finish Finish     `json:"finish"`
+}
+
+// Usage counts tokens. Cached is the part of In that the model had read before.
+type Usage struct {
+	In     int64 `json:"input"`
+	Cached int64 `json:"cached"`
+	Out    int64 `json:"output"`
+}
+
+// Total returns the tokens that count.
+func (u Usage) Total() int64 { return u.In + u.Out }
+
+// Finish says why an answer ended.
+type Finish string
+
+// Why an answer ended.
+const (
+	Stopped Finish = "stop"       // it is whole
+	Calling Finish = "tool_calls" // it waits for the results of its calls
+	CutOff  Finish = "length"     // it would be longer than the limit
+	Refused Finish = "refusal"    // the model will not answer
+)
+
+// Error is why a model has not answered. Its reason contains nothing of the request.
+type Error struct {
+	Reason string
+	// Retryable: the same request may succeed later.
+	Retryable bool
+}
+
+// Error implements error.
+func (e *Error) Error() string { return "model: " + e.Reason }

@@ -1,0 +1,271 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// Bounds of the model steps of one execution.
+const (
+	// modelCallsMost is how many calls of models an execution may make, modelBytesMost how many
+	// bytes their rows may have, sealed.
+	modelCallsMost = 10_000
+	modelBytesMost = 64 << 20
+)
+
+// modelPrefix begins the name of the value that says what a model step is asked for. The step and
+// its attempt follow.
+const modelPrefix = "model:"
+
+func modelStep(ref stepmachine.Ref) string { return modelPrefix + ref.String() }
+
+// AskedModel is a model step, with what its conversation needs of the execution.
+type AskedModel struct {
+	Execution Execution
+	Start     stepmachine.StartModel
+	// Input is that of the step, in full. Text is what its author asks.
+	Input json.RawMessage
+	Text  stepmachine.Asked
+	Do    mapdef.Action
+
+	s       *Service
+	loader  *loader
+	program *stepmachine.Program
+}
+
+// Model returns a model step that the execution has begun.
+func (s *Service) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (AskedModel, error) {
+	a := AskedModel{Execution: e, s: s}
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return a, err
+	}
+	a.program = v.Program
+	if a.loader, err = s.loader(ctx, e, nil); err != nil {
+		return a, err
+	}
+	raw, err := a.loader.load(stepmachine.Stored{ID: modelStep(ref)})
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(raw, &a.Start); err != nil {
+		return a, fmt.Errorf("execution: model step: %w", err)
+	}
+	a.Do = a.program.Step(ref.Path).Do
+	if a.Input, err = a.Start.Input.Resolve(a.loader.load); err != nil {
+		return a, err
+	}
+	a.Text, err = a.program.Asked(ctx, s.d.Sandbox.For(e.TenantID.String()), a.Start, a.loader.load)
+	return a, err
+}
+
+// Check returns what is wrong with an output of the step, by its schema; nil where it fits.
+func (a AskedModel) Check(output json.RawMessage) []string {
+	return a.program.CheckOutput(a.Start.Ref.Path, output)
+}
+
+// IsComplete reports whether complete_when of an agent accepts its output; failed is why the
+// condition has no value.
+func (a AskedModel) IsComplete(ctx context.Context, calls []stepmachine.AgentCall, output json.RawMessage) (yes bool, failed *stepmachine.Error, err error) {
+	yes, failure, err := a.program.IsComplete(ctx, a.s.d.Sandbox.For(a.Execution.TenantID.String()), a.Start, calls, output, a.loader.load)
+	if failure != nil {
+		failed = stepmachine.NewError(failure.Code, "complete_when: "+failure.Detail)
+	}
+	return yes, failed, err
+}
+
+// Keep returns an output of the step as a value: as it is, or the name of it where it is large. It
+// is stored then.
+func (a AskedModel) Keep(ctx context.Context, output json.RawMessage) (stepmachine.Value, error) {
+	v := stepmachine.Of(output)
+	v.Invented = a.Start.Input.Invented
+	if len(output) <= stepmachine.MaxInline {
+		return v, nil
+	}
+	name := modelStep(a.Start.Ref) + ":output"
+	b := &db.Batch{}
+	a.s.queueValue(b, a.loader.key, a.Execution, name, v)
+	if err := a.s.d.DB.Send(ctx, a.Execution.TenantID, b); err != nil {
+		return v, fmt.Errorf("execution: store an output: %w", err)
+	}
+	return Reference(name, output, v.Invented), nil
+}
+
+// ModelTurn is one call of a model.
+type ModelTurn struct {
+	// Request is that of the first turn; nil of the others. Added are the messages that a later one
+	// adds.
+	Request *model.Request  `json:"request,omitempty"`
+	Added   []model.Message `json:"added,omitempty"`
+	// Ends are the ends of the calls that the turn before has asked for.
+	Ends []flow.MapToolEnd `json:"ends,omitempty"`
+	// Ended: there is an Answer, or an Error.
+	Ended  bool               `json:"-"`
+	Answer model.Response     `json:"-"`
+	Error  *stepmachine.Error `json:"-"`
+}
+
+func modelPlace(e Execution, ref stepmachine.Ref, turn int, f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: e.TenantID, Row: uuid.NewSHA1(e.ID, fmt.Appendf(nil, "%s/%d", ref, turn)), Field: f}
+}
+
+// Turns returns the calls of a step so far, in their order.
+func (a AskedModel) Turns(ctx context.Context) ([]ModelTurn, error) {
+	e, ref, key := a.Execution, a.Start.Ref, a.loader.key
+	rows, err := a.s.q.ModelCallsOfStep(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.ModelCallsOfStepParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("execution: calls of a model: %w", err)
+	}
+	turns := make([]ModelTurn, len(rows))
+	for i, row := range rows {
+		turn := &turns[i]
+		text, err := key.Open(modelPlace(e, ref, i, datakey.ModelAsked), row.Asked)
+		if err == nil {
+			err = json.Unmarshal(text, turn)
+		}
+		if err == nil {
+			err = openInto(key, modelPlace(e, ref, i, datakey.ModelAnswer), row.Answer, &turn.Answer)
+		}
+		if err == nil {
+			err = openInto(key, modelPlace(e, ref, i, datakey.ModelError), row.Error, &turn.Error)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("execution: call %d of a model: %w", i, err)
+		}
+		turn.Ended = row.EndedAt != nil
+	}
+	return turns, nil
+}
+
+func openInto(key *datakey.Key, at datakey.Place, sealed *string, into any) error {
+	text, err := openOptional(key, at, sealed)
+	if err != nil || text == nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// BeginTurn stores what a call asks, before it is made. stored is false where the execution has
+// made as many calls of models, or has stored as much of them, as it may. A turn that was begun
+// before is not begun again.
+func (a AskedModel) BeginTurn(ctx context.Context, number int, turn ModelTurn) (stored bool, err error) {
+	e, ref := a.Execution, a.Start.Ref
+	begun, err := a.s.q.BeginModelCall(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.BeginModelCallParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.Do.Type()),
+		Asked: a.loader.key.Seal(modelPlace(e, ref, number, datakey.ModelAsked), mustJSON(turn)),
+		Now:   a.s.d.Now(), MostCalls: modelCallsMost, MostBytes: modelBytesMost,
+	})
+	if err != nil {
+		return false, fmt.Errorf("execution: begin a call of a model: %w", err)
+	}
+	failpoint.Hit("model_begun", e.ID)
+	return len(begun) > 0, nil
+}
+
+// EndTurn stores the end of a call, and counts its tokens. settle adds to the same transaction; it
+// hears whether this is the end that counts, because another one was not there before.
+func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, settle func(b *db.Batch, counts bool)) error {
+	e, ref, key := a.Execution, a.Start.Ref, a.loader.key
+	failpoint.Hit("model_answered", e.ID)
+	p := dbsqlc.EndModelCallParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Now: new(a.s.d.Now()),
+	}
+	if turn.Error != nil {
+		p.Error = sealOptional(key, modelPlace(e, ref, number, datakey.ModelError), mustJSON(turn.Error))
+	} else {
+		u := turn.Answer.Usage
+		p.Answer = sealOptional(key, modelPlace(e, ref, number, datakey.ModelAnswer), mustJSON(turn.Answer))
+		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut = turn.Answer.Model, string(turn.Answer.Finish), u.In, u.Cached, u.Out
+	}
+	first := &db.Batch{}
+	ended := db.Queue(first, a.s.q.EndModelCall, p)
+	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
+		last := &db.Batch{}
+		settle(last, len(ended.Value) > 0)
+		return last, nil
+	})
+	if err != nil {
+		return fmt.Errorf("execution: end a call of a model: %w", err)
+	}
+	return nil
+}
+
+// ModelCall is what others see of a call of a model.
+type ModelCall struct {
+	Attempt, Turn int32
+	Purpose       string
+	// Model is the name of the model; "" until it has answered.
+	Model  string
+	Usage  model.Usage
+	Finish string
+	// Failed: the model has not answered.
+	Failed  bool
+	BeganAt time.Time
+	EndedAt *time.Time
+}
+
+// modelCallsShown bounds the calls of models that a page of steps shows.
+const modelCallsShown = 1000
+
+// showModels adds the calls of models to the steps that make some. It costs a round trip only where
+// there are such steps.
+func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) error {
+	at := map[string]int{}
+	paths := []string{}
+	for i, step := range steps {
+		if mapdef.Type(step.Type).IsModel() {
+			at[step.Path] = i
+			paths = append(paths, step.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	rows, err := s.q.ListModelCalls(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListModelCallsParams{
+		TenantID: e.TenantID, Execution: e.ID, Paths: paths, Most: modelCallsShown,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: calls of models: %w", err)
+	}
+	for _, row := range rows {
+		step := &steps[at[row.Path]]
+		step.ModelCalls = append(step.ModelCalls, ModelCall{
+			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Failed: row.Failed,
+			Usage: model.Usage{In: row.TokensIn, Cached: row.TokensCached, Out: row.TokensOut}, BeganAt: row.BeganAt, EndedAt: row.EndedAt,
+		})
+	}
+	return nil
+}
+
+// ToolCall returns a call that an agent has asked for.
+func (a AskedModel) ToolCall(ctx context.Context, turn, number int) (model.ToolCall, error) {
+	turns, err := a.Turns(ctx)
+	if err != nil {
+		return model.ToolCall{}, err
+	}
+	if turn >= len(turns) || number >= len(turns[turn].Answer.Calls) {
+		return model.ToolCall{}, fmt.Errorf("execution: the agent has asked for no call %d in turn %d", number, turn)
+	}
+	return turns[turn].Answer.Calls[number], nil
+}
+
+// Offered reports whether an agent was offered the tool.
+func Offered(turns []ModelTurn, name string) bool {
+	return len(turns) > 0 && turns[0].Request != nil && slices.ContainsFunc(turns[0].Request.Tools, func(t model.Tool) bool { return t.Name == name })
+}

@@ -1,0 +1,150 @@
+package stepping
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/provider/catalog"
+)
+
+// tools returns the verbs that an agent may call, by the patterns of its step. failed is why it
+// cannot have them.
+func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, patterns []string) (tools []model.Tool, failed *stepmachine.Error, err error) {
+	seen := map[verb.Name]bool{}
+	for _, pattern := range patterns {
+		provider, _, _ := strings.Cut(pattern, ":")
+		if strings.Contains(provider, "*") {
+			provider = ""
+		}
+		for offset := 0; ; offset += toolsPage {
+			page, err := s.d.Catalog.List(ctx, tenant, catalog.Filter{Provider: provider, Limit: toolsPage, Offset: offset})
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, v := range page.Verbs {
+				if matched, _ := path.Match(pattern, v.Name.String()); !matched || seen[v.Name] {
+					continue
+				}
+				if len(tools) == modelstep.MaxTools {
+					return nil, stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("tools match more than %d verbs: name fewer", modelstep.MaxTools)), nil
+				}
+				seen[v.Name] = true
+				tools = append(tools, model.Tool{Name: v.Name.String(), Description: v.Description, Schema: v.Schema})
+			}
+			if !page.HasMore {
+				break
+			}
+		}
+	}
+	return tools, nil, nil
+}
+
+// toolsPage is how many verbs of the catalog are read at once.
+const toolsPage = 500
+
+// tool returns the call that an agent has asked for, and the path of its run.
+func (s *Stepper) tool(ctx context.Context, e execution.Execution, call stepmachine.StartVerb, path string, at flow.MapTool) (stepmachine.StartVerb, string, error) {
+	asked, err := s.Model(ctx, e, call.Ref)
+	if err != nil {
+		return call, path, err
+	}
+	wanted, err := asked.ToolCall(ctx, at.Turn, at.Number)
+	if err != nil {
+		return call, path, err
+	}
+	call.Verb, call.Args = wanted.Name, stepmachine.Of(wanted.Args)
+	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), nil
+}
+
+// callable returns why a call of an agent is not made; nil where it is.
+func callable(turns []execution.ModelTurn, call model.ToolCall) *stepmachine.Error {
+	if !execution.Offered(turns, call.Name) {
+		return stepmachine.NewError("VERB_NOT_FOUND", "there is no such tool")
+	}
+	var args map[string]json.RawMessage
+	if json.Unmarshal(call.Args, &args) != nil || args == nil {
+		return stepmachine.NewError("INVALID_ARGS", "the arguments are not a JSON object")
+	}
+	return nil
+}
+
+// toldCall is a call of an agent with its end.
+type toldCall struct {
+	stepmachine.AgentCall
+
+	failed *stepmachine.Error
+}
+
+// told returns what the model hears of the calls that it has asked for last.
+func (s *Stepper) told(ctx context.Context, e execution.Execution, turns []execution.ModelTurn, ends []flow.MapToolEnd) (messages []model.Message, err error) {
+	calls, err := s.ended(ctx, e, turns, turns[len(turns)-1].Answer.Calls, ends)
+	for _, call := range calls {
+		messages = append(messages, modelstep.Told(call.ID, modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}))
+	}
+	return messages, err
+}
+
+// ended returns calls with their ends. One that was not made has failed.
+func (s *Stepper) ended(
+	ctx context.Context, e execution.Execution, turns []execution.ModelTurn, calls []model.ToolCall, ends []flow.MapToolEnd,
+) (list []toldCall, err error) {
+	for i, call := range calls {
+		told := toldCall{AgentCall: stepmachine.AgentCall{ID: call.ID, Verb: call.Name, Args: call.Args, Status: string(stepmachine.CallFailed)}}
+		at := slices.IndexFunc(ends, func(end flow.MapToolEnd) bool { return end.Number == i })
+		if at < 0 {
+			told.failed = callable(turns, call)
+			list = append(list, told)
+			continue
+		}
+		told.Status, told.failed = string(ends[at].Status), ends[at].Error
+		if ends[at].Status == stepmachine.CallExecuted {
+			if told.Result, err = Result(ctx, s.d.Runs, e.TenantID, ends[at].Run); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, told)
+	}
+	return list, nil
+}
+
+// complete returns what an answer of an agent means whose form is right.
+func (s *Stepper) complete(ctx context.Context, asked execution.AskedModel, do *mapdef.DoAgent, turns []execution.ModelTurn, output json.RawMessage) (said, error) {
+	calls := []stepmachine.AgentCall{}
+	attempts := 1
+	for i, turn := range turns[:len(turns)-1] {
+		if len(turn.Answer.Calls) == 0 && strings.HasPrefix(turns[i+1].Added[0].Text, modelstep.Incomplete) {
+			attempts++
+		}
+		list, err := s.ended(ctx, asked.Execution, turns, turn.Answer.Calls, turns[i+1].Ends)
+		if err != nil {
+			return said{}, err
+		}
+		for _, call := range list {
+			calls = append(calls, call.AgentCall)
+		}
+	}
+	yes, failed, err := asked.IsComplete(ctx, calls, output)
+	switch {
+	case err != nil || failed != nil:
+		return said{failed: failed}, err
+	case yes:
+		return said{output: output}, nil
+	case attempts >= max(1, do.MaxAttempts):
+		return said{failed: stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("complete_when is not true after %d attempts of the agent", attempts))}, nil
+	default:
+		return said{again: modelstep.Incomplete}, nil
+	}
+}

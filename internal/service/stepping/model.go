@@ -1,0 +1,248 @@
+package stepping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/tenant/budget"
+)
+
+// modelWait is how long a model may take for one answer.
+const modelWait = 2 * time.Minute
+
+// AskModel has a model answer the next request of a step, and returns what follows. An answer that
+// is there already is not asked for again, so it can be repeated.
+func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error) {
+	if s.d.Model == nil {
+		return failedTurn(in.Ref, stepmachine.NewError(mapdef.CodeModelMissing, "this service has no model for the steps of Maps")), nil
+	}
+	e, err := s.Head(ctx, in.MapRef)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	asked, err := s.Model(ctx, e, in.Ref)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	turns, err := asked.Turns(ctx)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	if in.Turn == len(turns) {
+		turn, failed, err := s.next(ctx, asked, turns, in)
+		if err != nil || failed != nil {
+			return failedTurn(in.Ref, failed), err
+		}
+		stored, err := asked.BeginTurn(ctx, in.Turn, turn)
+		if err != nil {
+			return flow.MapModelTurn{}, err
+		}
+		if !stored {
+			return s.notStored(ctx, asked, in)
+		}
+		turns = append(turns, turn)
+	}
+	if in.Turn >= len(turns) {
+		return flow.MapModelTurn{}, fmt.Errorf("stepping: turn %d of a model, and there are %d", in.Turn, len(turns))
+	}
+	turns = turns[:in.Turn+1]
+	if last := &turns[in.Turn]; !last.Ended {
+		if err := s.generate(ctx, asked, turns); err != nil {
+			return flow.MapModelTurn{}, err
+		}
+	}
+	return s.follow(ctx, asked, turns)
+}
+
+// notStored is what follows where a turn was not begun: another attempt has begun it meanwhile, which
+// makes this one fail and be made again, or the execution may ask no further.
+func (s *Stepper) notStored(ctx context.Context, asked execution.AskedModel, in flow.MapModelCall) (flow.MapModelTurn, error) {
+	turns, err := asked.Turns(ctx)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	if len(turns) > in.Turn {
+		return flow.MapModelTurn{}, errors.New("stepping: another attempt has begun this call of a model")
+	}
+	return failedTurn(in.Ref, stepmachine.NewError(mapdef.CodeModelError, "the execution has made as many calls of models as it may, or stored as much of them")), nil
+}
+
+// next returns what the next call asks. failed is why the step fails instead.
+func (s *Stepper) next(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn, in flow.MapModelCall) (turn execution.ModelTurn, failed *stepmachine.Error, err error) {
+	if len(turns) == 0 {
+		ask := modelstep.Ask{Do: asked.Do, Text: asked.Text, Input: asked.Input}
+		if do, is := asked.Do.(*mapdef.DoAgent); is {
+			if do.AgentID != "" {
+				return turn, stepmachine.NewError(mapdef.CodeModelError, "there is no agent with the id "+do.AgentID), nil
+			}
+			if ask.Tools, failed, err = s.tools(ctx, asked.Execution.TenantID, do.Tools); failed != nil || err != nil {
+				return turn, failed, err
+			}
+		}
+		req, err := modelstep.Open(ask)
+		if err != nil {
+			return turn, stepmachine.NewError(mapdef.CodeModelError, err.Error()), nil
+		}
+		return execution.ModelTurn{Request: &req}, nil, nil
+	}
+	if last := turns[len(turns)-1].Answer; len(last.Calls) > 0 {
+		turn.Ends = in.Ends
+		turn.Added, err = s.told(ctx, asked.Execution, turns, in.Ends)
+		return turn, nil, err
+	}
+	said, err := s.judge(ctx, asked, turns)
+	turn.Added = []model.Message{{Role: model.User, Text: said.again}}
+	return turn, nil, err
+}
+
+// requestOf returns the request of the last turn: what was asked first, and all that was said since.
+func requestOf(turns []execution.ModelTurn) model.Request {
+	req := *turns[0].Request
+	req.Messages = append([]model.Message{}, req.Messages...)
+	for i, turn := range turns {
+		req.Messages = append(req.Messages, turn.Added...)
+		if i < len(turns)-1 {
+			req.Messages = append(req.Messages, model.Message{Role: model.Assistant, Text: turn.Answer.Text, Calls: turn.Answer.Calls})
+		}
+	}
+	return req
+}
+
+// generate has the model answer the last turn, and stores its answer. The budgets are asked before,
+// and settled with the answer in one transaction. The error is a fault of ours.
+func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) error {
+	e, number := asked.Execution, len(turns)-1
+	req, turn := requestOf(turns), &turns[number]
+	most := budget.Amount{Tokens: int64(modelstep.Size(req) + req.Limits.OutputTokens)}
+	reserved, err := s.d.Budgets.Reserve(ctx, e.TenantID, e.KeyID, most)
+	switch f := fault.As(err); {
+	case f != nil && f.Code == fault.CodeBudgetExceeded:
+		turn.Error = errorOf(f)
+	case err != nil:
+		return err
+	default:
+		if err := s.answer(ctx, req, turn); err != nil {
+			return err // the lease of what was reserved ends
+		}
+	}
+	turn.Ended = true
+	used := budget.Amount{Tokens: turn.Answer.Usage.Total()}
+	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
+}
+
+// answer sets the answer to a request, or why there is none. Its error says that this attempt has
+// ended, and not the model.
+func (s *Stepper) answer(ctx context.Context, req model.Request, turn *execution.ModelTurn) error {
+	waiting, stop := context.WithTimeout(ctx, modelWait)
+	defer stop()
+	answer, err := s.d.Model.Generate(waiting, req, nil)
+	var failure *model.Error
+	switch {
+	case err == nil:
+		turn.Answer = unique(answer)
+	case errors.As(err, &failure):
+		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Reason))
+		turn.Error.Retryable = failure.Retryable
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case waiting.Err() != nil:
+		turn.Error = stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("the model has not answered within %s", modelWait))
+		turn.Error.Retryable = true
+	default:
+		s.d.Log.ErrorContext(ctx, "a model failed", "error", redact.Text(err.Error()))
+		turn.Error = stepmachine.NewError(mapdef.CodeModelError, "the model failed")
+	}
+	return nil
+}
+
+// unique returns the answer with an id at each call.
+func unique(answer model.Response) model.Response {
+	seen := map[string]bool{}
+	for i := range answer.Calls {
+		call := &answer.Calls[i]
+		if call.ID == "" || seen[call.ID] {
+			call.ID = fmt.Sprintf("call_%d", i)
+		}
+		seen[call.ID] = true
+		switch {
+		case len(call.Args) == 0:
+			call.Args = json.RawMessage("{}")
+		case !json.Valid(call.Args):
+			call.Args = stepmachine.Text(string(call.Args)).JSON // it is refused as no object
+		}
+	}
+	return answer
+}
+
+// said is what an answer means: the step has ended, the model makes calls, or it is told something.
+type said struct {
+	output json.RawMessage
+	failed *stepmachine.Error
+	calls  []model.ToolCall
+	again  string
+}
+
+// judge returns what the last answer means.
+func (s *Stepper) judge(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) (said, error) {
+	answers := make([]model.Response, len(turns))
+	for i, turn := range turns {
+		answers[i] = turn.Answer
+	}
+	v := modelstep.Judge(asked.Do, answers, asked.Check)
+	switch {
+	case v.Failed != "":
+		return said{failed: stepmachine.NewError(mapdef.CodeModelError, v.Failed)}, nil
+	case v.Again != "":
+		return said{again: v.Again}, nil
+	case v.Calls != nil:
+		return said{calls: v.Calls}, nil
+	}
+	do, is := asked.Do.(*mapdef.DoAgent)
+	if !is || do.CompleteWhen.IsZero() {
+		return said{output: v.Output}, nil
+	}
+	return s.complete(ctx, asked, do, turns, v.Output)
+}
+
+// follow returns what the workflow has to do after the last answer.
+func (s *Stepper) follow(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) (flow.MapModelTurn, error) {
+	ref, last := asked.Start.Ref, turns[len(turns)-1]
+	if last.Error != nil {
+		return failedTurn(ref, last.Error), nil
+	}
+	means, err := s.judge(ctx, asked, turns)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	switch {
+	case means.failed != nil:
+		return failedTurn(ref, means.failed), nil
+	case means.output != nil:
+		out := flow.MapModelTurn{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallExecuted}}
+		out.End.Result, err = asked.Keep(ctx, means.output)
+		return out, err
+	}
+	out := flow.MapModelTurn{Private: flow.IsPrivate()}
+	for i, call := range means.calls {
+		if callable(turns, call) == nil {
+			out.Calls = append(out.Calls, i)
+		}
+	}
+	return out, nil
+}
+
+func failedTurn(ref stepmachine.Ref, failed *stepmachine.Error) flow.MapModelTurn {
+	return flow.MapModelTurn{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: failed}}
+}

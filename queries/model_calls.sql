@@ -1,0 +1,37 @@
+-- name: BeginModelCall :many
+-- The row of a call, where it is not there yet. None is returned where the execution has had as many
+-- calls as it may, or has stored as much.
+WITH bounded AS (
+    UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text)
+     WHERE tenant_id = @tenant_id AND id = @execution AND models_asked < @most_calls::integer AND model_bytes + length(@asked::text) <= @most_bytes::bigint
+    RETURNING id
+)
+INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
+SELECT @tenant_id, bounded.id, @path, @attempt, @turn, @purpose, @asked::text, @now FROM bounded
+ON CONFLICT DO NOTHING
+RETURNING turn;
+
+-- name: EndModelCall :many
+-- The end of a call, once. A row is returned where this was it.
+WITH ended AS (
+    UPDATE model_calls AS c SET answer = sqlc.narg('answer'), error = sqlc.narg('error'), model = @model, tokens_in = @tokens_in,
+           tokens_cached = @tokens_cached, tokens_out = @tokens_out, finish = @finish, ended_at = @now
+     WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn AND c.ended_at IS NULL
+    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
+)
+UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
+  FROM ended WHERE m.tenant_id = @tenant_id AND m.id = @execution
+RETURNING m.id;
+
+-- name: ModelCallsOfStep :many
+-- The calls of one attempt of a step, with what was asked and answered.
+SELECT * FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt ORDER BY turn;
+
+-- name: ListModelCalls :many
+-- The calls of some steps, without what was asked and answered.
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, began_at, ended_at
+  FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = ANY (@paths::text[])
+ ORDER BY path, attempt, turn LIMIT @most;
+
+-- name: DeleteModelCalls :exec
+DELETE FROM model_calls WHERE tenant_id = @tenant_id AND execution = ANY (@executions::uuid[]);

@@ -1,0 +1,180 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// mapModel is a step that a model does: answer by answer, with the calls that an agent asks for in
+// between. Rows have what the model reads and writes; the workflow knows how many answers there
+// were, and how the calls have ended.
+type mapModel struct {
+	*mapCall
+
+	start    stepmachine.StartModel
+	deadline time.Time
+	end      stepmachine.CallEnd // what the calls have done so far
+}
+
+// startModel has a model do a step beside the loop. What was done until now is written first, with
+// what the model is to do.
+func (m *mapRun) startModel(ctx workflow.Context, c stepmachine.StartModel) {
+	key := c.Ref.String()
+	m.keep(key, c)
+	if m.full {
+		return
+	}
+	s := &mapModel{mapCall: &mapCall{m: m, key: key, ref: c.Ref}, start: c, deadline: c.Deadline, end: stepmachine.CallEnd{Ref: c.Ref, MayRepeat: true}}
+	m.calls[key] = s.mapCall
+	m.written = append(m.written, c)
+	writes := m.takeWrites()
+	m.busy++ // by the write
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := s.drive(ctx, writes); err != nil {
+			return // the workflow ends
+		}
+		m.wrote = m.wrote || mayHaveWritten(s.end)
+		m.tell(stepmachine.ModelEnded{CallEnd: s.end})
+		delete(m.calls, key)
+		m.answered(key)
+	})
+}
+
+// drive sets the end of the step.
+func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
+	news, err := writeMap(ctx, writes)
+	s.m.busy--
+	if err != nil {
+		return err
+	}
+	s.m.heed(news)
+	in := flow.MapModelCall{Private: flow.IsPrivate(), MapRef: s.m.in.MapRef, Ref: s.ref}
+	for ; ; in.Turn++ {
+		turn, done, err := s.ask(ctx, in)
+		if err != nil || done {
+			return err
+		}
+		if in.Ends, done, err = s.call(ctx, in.Turn, turn.Calls); err != nil || done {
+			return err
+		}
+	}
+}
+
+// ask has the model answer once. done: the step has ended.
+func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.MapModelTurn, done bool, err error) {
+	if s.stopped {
+		s.ended(stepmachine.CallCancelled, nil)
+		return turn, true, nil
+	}
+	left := s.deadline.Sub(workflow.Now(ctx))
+	if left <= 0 {
+		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeStepTimeout, "the model has not come to an end in time"))
+		return turn, true, nil
+	}
+	asking, stop := workflow.WithCancel(ctx)
+	s.cancel = stop
+	s.m.busy++
+	turn, err = askModel(asking, in, left)
+	s.m.busy--
+	s.cancel = nil
+	stop()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return turn, true, err
+	case err != nil && s.stopped:
+		s.ended(stepmachine.CallCancelled, nil)
+		return turn, true, nil
+	case temporal.IsCanceledError(err):
+		return turn, true, err
+	case err != nil:
+		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeStepTimeout, "no worker got an answer of the model in time"))
+		return turn, true, nil
+	case turn.Done:
+		s.end.Result = turn.End.Result
+		s.ended(turn.End.Status, turn.End.Error)
+		return turn, true, nil
+	}
+	return turn, false, nil
+}
+
+// ended notes how the step has ended.
+func (s *mapModel) ended(status stepmachine.CallStatus, failed *stepmachine.Error) {
+	s.end.Status, s.end.Error = status, failed
+}
+
+// call makes the calls that an answer asks for, one after the other. Each is a governed run. done:
+// the step has ended.
+func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []flow.MapToolEnd, done bool, err error) {
+	for _, number := range numbers {
+		switch {
+		case s.stopped:
+			s.ended(stepmachine.CallCancelled, nil)
+			return nil, true, nil
+		case s.start.ActionsLeft != nil && s.end.Actions >= *s.start.ActionsLeft:
+			s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeActionsLimit, "a call of the agent would be more than limits.max_actions allows"))
+			return nil, true, nil
+		}
+		at, err := s.callTool(ctx, flow.MapTool{Turn: turn, Number: number})
+		if err != nil {
+			return nil, true, err
+		}
+		end := flow.MapToolEnd{Number: number, Status: at.End.Status, Run: at.Run.RunID, Error: at.End.Error}
+		ends = append(ends, end)
+		if at.End.Status == stepmachine.CallUnknown {
+			s.ended(stepmachine.CallUnknown, at.End.Error)
+			return nil, true, nil
+		}
+	}
+	return ends, false, nil
+}
+
+// callTool makes one call and waits for its end. The time for which people have kept it waiting does
+// not count against the deadline.
+func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
+	began := workflow.Now(ctx)
+	in := flow.MapCall{
+		MapWrites: s.m.takeWrites(), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.deadline, DryRun: s.start.DryRun},
+		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool,
+	}
+	s.held = false
+	s.m.busy++ // by the first activity of the call
+	at, err := s.mapCall.drive(ctx, in)
+	if err == nil && at.End.Status == stepmachine.CallUnknown {
+		at, err = s.resolved(ctx, at)
+	}
+	if err != nil {
+		return at, err
+	}
+	if s.held {
+		s.deadline = s.deadline.Add(workflow.Now(ctx).Sub(began))
+		s.m.tell(stepmachine.CallGoesOn{Ref: s.ref})
+	}
+	if at.End.Sent {
+		s.end.Actions++
+	}
+	if mayHaveWritten(at.End) {
+		s.end.Wrote, s.end.MayRepeat = true, false
+	}
+	return at, nil
+}
+
+// resolved waits until people have found out what came of a call, or the step is given up.
+func (s *mapModel) resolved(ctx workflow.Context, at flow.MapCallEnd) (flow.MapCallEnd, error) {
+	s.held = true
+	s.m.tell(stepmachine.CallWaits{Ref: s.ref, For: stepmachine.WaitsResolve})
+	var err error
+	for err == nil && at.End.Status == stepmachine.CallUnknown && !s.stopped {
+		if err = s.pause(ctx, at.Step, true); err == nil {
+			s.m.busy++
+			at, err = goOnWithCall(ctx, flow.MapCallRef{MapRef: s.m.in.MapRef, Run: at.Run, Ref: s.ref, Look: true})
+			s.m.busy--
+		}
+	}
+	return at, err
+}
