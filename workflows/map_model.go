@@ -93,8 +93,9 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 	case temporal.IsCanceledError(err):
 		return turn, true, err
 	case err != nil:
+		// A fault of ours is made again until the time is over, so it is the time that has ended.
 		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeStepTimeout, "no worker got an answer of the model in time"))
-		return turn, true, nil
+		return turn, true, nil //nolint:nilerr // it is the end of the step
 	case turn.Done:
 		s.end.Result = turn.End.Result
 		s.ended(turn.End.Status, turn.End.Error)

@@ -23,9 +23,9 @@ type modelCall struct {
 	LatencyMS              float64 `json:"latency_ms"`
 }
 
-// fixture is an answer of the scripted model. Each test asks about a word of its own.
-func fixture(purpose string, turn int, contains, answer string) string {
-	return fmt.Sprintf(`{"purpose":%q,"turn":%d,"contains":[%q],%s}`, purpose, turn, contains, answer)
+// fixture is an answer of the scripted model to an agent. Each test asks for a goal of its own.
+func fixture(turn int, contains, answer string) string {
+	return fmt.Sprintf(`{"purpose":"agent","turn":%d,"contains":[%q],%s}`, turn, contains, answer)
 }
 
 func toolCall(id, verb, args string) string {
@@ -36,13 +36,13 @@ func toolCalls(list ...string) string { return `"calls":[` + strings.Join(list, 
 
 // scripted are the answers of the model in tests that are not cases of testdata/maps.
 var scripted = []string{
-	fixture("agent", 0, "Make the apple", `"text":"I look first.",`+toolCalls(
+	fixture(0, "Make the apple", `"text":"I look first.",`+toolCalls(
 		toolCall("1", "gate:get_thing", `{"id":"apple"}`), toolCall("2", "gate:unknown", `{}`), toolCall("3", "gate:create_thing", `["apple"]`))),
-	fixture("agent", 1, "Make the apple", `"json":{"made":false}`),
-	fixture("agent", 2, "The goal is not reached yet", `"usage":{"input":1000,"cached":900,"output":10},`+toolCalls(toolCall("4", "gate:create_thing", `{"id":"apple"}`))),
-	fixture("agent", 3, "Make the apple", `"json":{"made":true}`),
+	fixture(1, "Make the apple", `"json":{"made":false}`),
+	fixture(2, "The goal is not reached yet", `"usage":{"input":1000,"cached":900,"output":10},`+toolCalls(toolCall("4", "gate:create_thing", `{"id":"apple"}`))),
+	fixture(3, "Make the apple", `"json":{"made":true}`),
 
-	fixture("agent", 0, "Delete the pear", toolCalls(toolCall("1", "gate:delete_thing", `{"id":"pear"}`))),
+	fixture(0, "Delete the pear", toolCalls(toolCall("1", "gate:delete_thing", `{"id":"pear"}`))),
 	`{"purpose":"agent","turn":1,"contains":["Delete the pear","GOVERNANCE_BLOCKED"],"text":"They said no."}`,
 	`{"purpose":"agent","turn":1,"contains":["Delete the pear","executed"],"text":"It is gone."}`,
 

@@ -1,5 +1,5 @@
-// Package model says what the service asks of a language model, and what it gets back. Every model
-// is behind the interface Model, whoever makes it. internal/service/stepping asks models for the
+// Package model says what the service asks of a language model, and what it gets back. The models
+// of all vendors are behind the interface Model. internal/service/stepping asks models for the
 // steps of Maps. The package knows no vendor, and does no I/O.
 package model
 

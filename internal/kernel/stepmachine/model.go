@@ -110,14 +110,12 @@ func editedText(do mapdef.Action, input Value, load func(Stored) (json.RawMessag
 	if err != nil {
 		return Asked{}, err
 	}
-	var texts struct{ Goal, Question string }
-	if json.Unmarshal(raw, &texts) != nil {
-		return Asked{}, nil // it has no such text: the step says so
-	}
+	member := "question"
 	if do.Type() == mapdef.TypeAgent {
-		return Asked{Text: texts.Goal}, nil
+		member = "goal"
 	}
-	return Asked{Text: texts.Question}, nil
+	text, _ := exactjson.Lookup(raw, []any{member})
+	return Asked{Text: string(text)}, nil // as JSON, which a model reads as well
 }
 
 // AgentCall is what complete_when of an agent sees of a call.

@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +27,6 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/definition"
@@ -235,53 +232,6 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	return a.buildCustomers()
-}
-
-func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (err error) {
-	if a.maps, err = definition.New(definition.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
-		return err
-	}
-	a.authoring, err = authoring.New(authoring.Deps{DB: a.pool, Catalog: a.catalog, Policies: policies, Maps: a.maps})
-	if err != nil {
-		return err
-	}
-	sandbox, err := jqchild.New(jqchild.Config{Children: expressionChildren})
-	if err != nil {
-		return err
-	}
-	a.onClose(sandbox.Close)
-	programs, err := authoring.NewPrograms(a.maps)
-	if err != nil {
-		return err
-	}
-	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, execution.Deps{
-		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Events: a.events, Notices: a.notices,
-		Journal: a.journal, Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
-	})
-	if err != nil {
-		return err
-	}
-	a.approvals.Own(approval.SubjectMapStep, a.executions)
-	scripted, err := scriptedModel(a.cfg.ModelScript)
-	if err != nil {
-		return err
-	}
-	a.steps, err = stepping.New(stepping.Deps{
-		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Model: scripted, Log: a.log,
-	})
-	return err
-}
-
-// expressionChildren is how many expressions of Maps a process evaluates at once, each in a child
-// with a bound on its memory.
-const expressionChildren = 4
-
-// results reads the results of the runs of steps.
-type results struct{ runs *run.Service }
-
-// Result implements execution.Results.
-func (r results) Result(ctx context.Context, tenant, id uuid.UUID) (json.RawMessage, error) {
-	return stepping.Result(ctx, r.runs, tenant, id)
 }
 
 func (a *App) buildCustomers() (err error) {
