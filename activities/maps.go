@@ -3,12 +3,15 @@ package activities
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/turns"
 )
 
 // MapSteps is what the activities of an execution of a Map need of the domain.
@@ -30,38 +33,63 @@ type MapSteps interface {
 }
 
 // Maps contains the activities of an execution of a Map.
-type Maps struct{ steps MapSteps }
+type Maps struct {
+	steps MapSteps
+	turns *turns.Turns
+}
 
 // NewMaps returns the activities over steps. It returns an error where steps is nil.
 func NewMaps(steps MapSteps) (*Maps, error) {
 	if steps == nil {
 		return nil, errors.New("activities: the steps of Maps are required")
 	}
-	return &Maps{steps: steps}, nil
+	return &Maps{steps: steps, turns: turns.New(mapTurns(runtime.GOMAXPROCS(0)))}, nil
+}
+
+// turnWait is how long an activity waits for the turn of its tenant. It then goes on without: a
+// turn is about who is first, and the time of the activity is bounded.
+const turnWait = 5 * time.Second
+
+// mapTurns says how many activities of Maps a process runs at once. A tenant gets half of them, so
+// the Maps of another one go on at once, however many it has.
+func mapTurns(cpus int) turns.Config {
+	slots := 4 * cpus
+	return turns.Config{Slots: slots, Share: slots / 2, Wait: turnWait, Each: waitingMost, Most: waitingMost}
+}
+
+// waitingMost bounds the activities that wait. Fewer than so many are under way in a process.
+const waitingMost = 1 << 14
+
+// inTurn runs do in the turn of the tenant. A step that waits for its provider gives its turn back.
+// The activities that start workflows have none, because those need turns of the same tenant.
+func inTurn[I, O any](ctx context.Context, m *Maps, tenant uuid.UUID, in I, do func(context.Context, I) (O, error)) (O, error) {
+	if free, err := m.turns.Take(ctx, tenant.String()); err == nil {
+		held, release := turns.Holding(ctx, free)
+		defer release()
+		ctx = held
+	}
+	out, err := do(ctx, in)
+	return out, applicationError(err)
 }
 
 // BeginMap reads what an execution begins with, or goes on with.
 func (m *Maps) BeginMap(ctx context.Context, in flow.MapRef) (flow.MapBegun, error) {
-	out, err := m.steps.Begin(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Begin)
 }
 
 // CallFromMap claims the run of a step, governs and sends it.
 func (m *Maps) CallFromMap(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
-	out, err := m.steps.Call(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Call)
 }
 
 // GoOnWithCall takes a run of a step further.
 func (m *Maps) GoOnWithCall(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
-	out, err := m.steps.GoOn(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.GoOn)
 }
 
 // StopCallOfMap cancels a run of a step that was not sent.
 func (m *Maps) StopCallOfMap(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
-	out, err := m.steps.Stop(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Stop)
 }
 
 // EvaluateInMap evaluates an expression that the workflow does not.
@@ -72,14 +100,12 @@ func (m *Maps) EvaluateInMap(ctx context.Context, in flow.MapEvaluation) (flow.M
 
 // WriteMap writes what steps have done.
 func (m *Maps) WriteMap(ctx context.Context, in flow.MapWrites) (flow.MapNews, error) {
-	out, err := m.steps.Write(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Write)
 }
 
 // LookAtMap reads what people and others want of an execution.
 func (m *Maps) LookAtMap(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
-	out, err := m.steps.Look(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Look)
 }
 
 // StartMapOfMap starts another Map for a step.
@@ -90,26 +116,22 @@ func (m *Maps) StartMapOfMap(ctx context.Context, in flow.MapStart) (flow.MapOfM
 
 // LookAtMapOfMap reads how far the execution is that a step has started.
 func (m *Maps) LookAtMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	out, err := m.steps.LookAtOther(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.LookAtOther)
 }
 
 // StopMapOfMap cancels the execution that a step has started.
 func (m *Maps) StopMapOfMap(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	out, err := m.steps.StopOther(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.StopOther)
 }
 
 // AskInMap asks people on behalf of a step.
 func (m *Maps) AskInMap(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
-	out, err := m.steps.Ask(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Ask)
 }
 
 // CloseAskInMap ends the question of a step.
 func (m *Maps) CloseAskInMap(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
-	out, err := m.steps.CloseAsk(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.CloseAsk)
 }
 
 // AskModel has a model answer one request of a step. It says that it is at work until the answer is
@@ -139,6 +161,5 @@ const heartbeatEvery = 5 * time.Second
 
 // FinishMap ends an execution.
 func (m *Maps) FinishMap(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
-	out, err := m.steps.Finish(ctx, in)
-	return out, applicationError(err)
+	return inTurn(ctx, m, in.TenantID, in, m.steps.Finish)
 }

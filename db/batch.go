@@ -103,14 +103,14 @@ func (p *Pool) Send(ctx context.Context, tenant uuid.UUID, b *Batch) error {
 
 // SendPresenting is Send under a setting other than the tenant's; see Presenting.
 func (p *Pool) SendPresenting(ctx context.Context, s Setting, value string, b *Batch) error {
-	return p.send(ctx, b, func(all *pgx.Batch) { queueSetting(all, s, value) })
+	return p.send(ctx, value, b, func(all *pgx.Batch) { queueSetting(all, s, value) })
 }
 
-// send runs the batch behind one statement with settings.
-func (p *Pool) send(ctx context.Context, b *Batch, settings func(*pgx.Batch)) (err error) {
-	conn, err := p.pool.Acquire(ctx)
+// send runs the batch behind one statement with settings, in the turn of the party.
+func (p *Pool) send(ctx context.Context, party string, b *Batch, settings func(*pgx.Batch)) (err error) {
+	conn, err := p.fair.Acquire(ctx, party)
 	if err != nil {
-		return translate(fmt.Errorf("db: acquire: %w", err))
+		return err
 	}
 	defer conn.Release()
 	all := &pgx.Batch{}

@@ -32,6 +32,7 @@ type Config struct {
 // address that a caller presents before their tenant is known.
 type Pool struct {
 	pool  *pgxpool.Pool
+	fair  *fairPool
 	turns *turns
 }
 
@@ -64,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: open: %w", err)
 	}
-	return &Pool{pool: pool, turns: newTurns(pc.MaxConns)}, nil
+	return &Pool{pool: pool, fair: newFairPool(pool, pc.MaxConns), turns: newTurns(pc.MaxConns)}, nil
 }
 
 // spill sorts more than fits into the least work_mem, so Postgres writes 300 KB to a file.
@@ -148,22 +149,22 @@ const (
 // Tenant returns an executor for statements of one tenant. Each statement is a
 // transaction of its own and costs one round trip.
 func (p *Pool) Tenant(id uuid.UUID) dbsqlc.DBTX {
-	return oneShot{pool: p.pool, setting: SettingTenant, value: id.String()}
+	return oneShot{pool: p.fair, setting: SettingTenant, value: id.String()}
 }
 
 // Presenting is Tenant for a call whose tenant is not known yet: row-level
 // security shows the rows that match the presented value and no others.
 func (p *Pool) Presenting(s Setting, value string) dbsqlc.DBTX {
-	return oneShot{pool: p.pool, setting: s, value: value}
+	return oneShot{pool: p.fair, setting: s, value: value}
 }
 
 // InTenant runs fn in one transaction of the tenant and commits it. It rolls back where fn
 // returns an error, which it returns, or panics. It costs two round trips in addition to
 // fn's own.
 func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) error) error {
-	conn, err := p.pool.Acquire(ctx)
+	conn, err := p.fair.Acquire(ctx, id.String())
 	if err != nil {
-		return translate(fmt.Errorf("db: acquire: %w", err))
+		return err
 	}
 	defer conn.Release()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{
@@ -193,13 +194,13 @@ func (p *Pool) InTenant(ctx context.Context, id uuid.UUID, fn func(tx pgx.Tx) er
 // batch and an error undo the transaction, which takes a round trip too. It returns the error of
 // the first statement that fails, or that of write.
 func (p *Pool) ReadAndWrite(ctx context.Context, tenant uuid.UUID, read *Batch, write func() (*Batch, error)) (err error) {
-	conn, err := p.pool.Acquire(ctx)
+	conn, err := p.fair.Acquire(ctx, tenant.String())
 	if err != nil {
-		return translate(fmt.Errorf("db: acquire: %w", err))
+		return err
 	}
 	defer conn.Release()
 	defer func() {
-		if conn.Conn().PgConn().TxStatus() == 'I' {
+		if conn.Conn.Conn().PgConn().TxStatus() == 'I' {
 			return // committed
 		}
 		// The context may be cancelled by now.
@@ -210,7 +211,7 @@ func (p *Pool) ReadAndWrite(ctx context.Context, tenant uuid.UUID, read *Batch, 
 	first := &pgx.Batch{}
 	first.Queue("begin")
 	queueSetting(first, SettingTenant, tenant.String())
-	if err := read.sendBetween(ctx, conn, first, &pgx.Batch{}); err != nil {
+	if err := read.sendBetween(ctx, conn.Conn, first, &pgx.Batch{}); err != nil {
 		return err
 	}
 	b, err := write()
@@ -219,5 +220,5 @@ func (p *Pool) ReadAndWrite(ctx context.Context, tenant uuid.UUID, read *Batch, 
 	}
 	last := &pgx.Batch{}
 	last.Queue("commit")
-	return b.sendBetween(ctx, conn, &pgx.Batch{}, last)
+	return b.sendBetween(ctx, conn.Conn, &pgx.Batch{}, last)
 }

@@ -2,18 +2,16 @@ package db
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // oneShot runs each statement together with the setting that row-level security reads, in
 // one round trip. The extended protocol treats all statements up to a Sync as one implicit
 // transaction. So the local setting is valid for the statement, and ends with it.
 type oneShot struct {
-	pool    *pgxpool.Pool
+	pool    *fairPool
 	setting Setting
 	value   string
 	// reads is set for statements that wait for their turn; see Pool.Reading.
@@ -35,10 +33,10 @@ func (o oneShot) send(ctx context.Context, sql string, args []any) (*shot, error
 		}
 		o.reads.queueSettings(b, planEach)
 	}
-	conn, err := o.pool.Acquire(ctx)
+	conn, err := o.pool.Acquire(ctx, o.value)
 	if err != nil {
 		free()
-		return nil, translate(fmt.Errorf("db: acquire: %w", err))
+		return nil, err
 	}
 	b.Queue(sql, args...)
 	s := &shot{conn: conn, res: conn.SendBatch(ctx, b), free: free}
@@ -87,7 +85,7 @@ func (o oneShot) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row 
 
 // shot is one batch that was sent, with its connection.
 type shot struct {
-	conn   *pgxpool.Conn
+	conn   *fairConn
 	res    pgx.BatchResults
 	free   func() // gives the turn back
 	closed bool

@@ -37,7 +37,7 @@ const turnWait = 5 * time.Second
 // find a connection. The error is the fault SERVICE_UNAVAILABLE where the limit is reached
 // or no turn comes.
 func (p *Pool) Reading(id uuid.UUID, limit time.Duration) dbsqlc.DBTX {
-	return oneShot{pool: p.pool, setting: SettingTenant, value: id.String(), reads: &reading{turns: p.turns, tenant: id, limit: limit}}
+	return oneShot{pool: p.fair, setting: SettingTenant, value: id.String(), reads: &reading{turns: p.turns, tenant: id, limit: limit}}
 }
 
 // SendReading is Send for a batch that reads; see Reading. Its statements contain only the
@@ -49,7 +49,7 @@ func (p *Pool) SendReading(ctx context.Context, tenant uuid.UUID, limit time.Dur
 		return err
 	}
 	defer free()
-	return p.send(ctx, b, func(all *pgx.Batch) { r.queueSettings(all, planKept) })
+	return p.send(ctx, tenant.String(), b, func(all *pgx.Batch) { r.queueSettings(all, planKept) })
 }
 
 // reading is a statement that reads, or a batch of them.

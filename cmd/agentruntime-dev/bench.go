@@ -35,6 +35,7 @@ func benchCommand() *cobra.Command {
 	cmd.Flags().IntVar(&cfg.Approvals, "approvals", 300, "held calls that are approved one after the other")
 	cmd.Flags().IntVar(&cfg.Pending, "pending", 10_000, "held calls that wait while others run")
 	cmd.Flags().IntVar(&cfg.Hanging, "hanging", 50, "webhooks that hang while others are told of events")
+	cmd.Flags().IntVar(&cfg.Queued, "queued", 10_000, "Maps of another tenant that wait while Maps are triggered")
 	cmd.Flags().IntVar(&cfg.Verbs, "verbs", 100_000, "verbs in the large catalog")
 	return cmd
 }

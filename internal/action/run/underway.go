@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/kernel/turns"
 )
 
 // A call at a provider can take a minute. Its step takes much less: the call is made apart
@@ -20,6 +21,9 @@ const (
 	// patientMost is how many steps of a process wait for their calls at once. It is half of
 	// the workflow tasks that a worker executes at once (worker/worker.go).
 	patientMost = 128
+	// turnKept is how long a step that waits for its call keeps its turn. Most of a call that ends
+	// sooner is work of this process.
+	turnKept = 25 * time.Millisecond
 	// sendLimit bounds one attempt: the longest call to a provider (60 s), and the recording
 	// of its outcome through an outage of Postgres.
 	sendLimit = 3 * time.Minute
@@ -121,6 +125,9 @@ func (s *Service) awaitCall(ctx context.Context, c *underwayCall) {
 	}
 	timer := time.NewTimer(s.cfg.Patience)
 	defer timer.Stop()
+	// The step of a Map has a turn of its tenant's, which is for what costs this process something.
+	lasts := time.AfterFunc(turnKept, func() { turns.GiveBack(ctx) })
+	defer lasts.Stop()
 	select {
 	case <-c.done:
 	case <-c.queued:

@@ -43,7 +43,7 @@ func layers() []layer {
 	domain := slices.Concat([]string{kernel, record, probes}, store)
 	list := []layer{
 		{"db/dbsqlc", nil},
-		{"db", []string{"db/dbsqlc", "internal/kernel/fault"}},
+		{"db", []string{"db/dbsqlc", "internal/kernel/fault", "internal/kernel/turns"}},
 		{"workflows", []string{kernel}},
 		{"activities", slices.Concat([]string{kernel, service, probes}, domains)},
 		{"worker", []string{"activities", "workflows", "internal/kernel/flow", "internal/kernel/fault"}},

@@ -18,7 +18,8 @@ import (
 type Config struct {
 	// Round is the length of one round.
 	Round time.Duration
-	// Clients lists how many clients call at once; each scenario runs with each number.
+	// Clients lists how many clients call at once; each scenario runs with each number. With 0
+	// alone, only what has a number of its own is measured.
 	Clients []int
 	// Approvals is the number of held calls that are approved one after the other.
 	Approvals int
@@ -26,6 +27,9 @@ type Config struct {
 	Pending int
 	// Hanging is the number of webhooks that hang while others are told; 0 leaves webhooks out.
 	Hanging int
+	// Queued is the number of Maps of another tenant that wait while Maps are triggered; 0 leaves them
+	// out.
+	Queued int
 	// Verbs is the size of the large catalog.
 	Verbs int
 	// Profile is the file for a CPU profile of the action runs at the largest number of
@@ -107,6 +111,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(n int) bool { return n == 0 })
 	b := &benchmark{Config: cfg, deps: deps, http: newHTTP()}
 	fmt.Fprint(deps.Out, configurations)
 	if b.others.before, err = beside(func() error { return quiet(ctx) }); err != nil {
@@ -174,18 +179,22 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 	if err != nil {
 		return err
 	}
+	queued, err := b.queued(ctx, dir)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", Resident()>>20)
 	if err := Print(w, append([]Row{stock}, rows...)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := errors.Join(pending.print(w), told.print(w)); err != nil {
+	if err := errors.Join(pending.print(w), told.print(w), queued.print(w)); err != nil {
 		return err
 	}
 	if err := b.others.print(w); err != nil {
 		return err
 	}
-	missed, err := PrintGoals(w, slices.Concat(b.goals(append(rows, stock)), pending.goals(), told.goals(rateOf(rows, "run", 16))))
+	missed, err := PrintGoals(w, slices.Concat(b.goals(append(rows, stock)), pending.goals(), told.goals(rateOf(rows, "run", 16)), queued.goals()))
 	switch {
 	case err != nil || missed == 0:
 		return err
@@ -259,6 +268,9 @@ func rateOf(rows []Row, name string, clients int) float64 {
 
 // goals are those of the project (docs/costs.md).
 func (b *benchmark) goals(rows []Row) []Goal {
+	if len(b.Clients) == 0 {
+		return nil
+	}
 	at := func(name string, clients int) Sample {
 		for _, r := range rows {
 			if r.Name == name && r.Clients == clients {

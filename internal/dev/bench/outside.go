@@ -79,16 +79,7 @@ func (b *benchmark) outside(ctx context.Context, dir string) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = b.post(ctx, owner, "/v1/providers", map[string]any{
-		"slug": outsideProvider, "name": "Outside", "domain": "commerce", "base_url": provider.BaseURL, "openapi": provider.Document,
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	err = b.post(ctx, owner, "/v1/credentials", map[string]any{
-		"provider": outsideProvider, "type": "api_key", "label": "bench", "data": map[string]string{"key": provider.Key},
-	}, nil)
-	if err != nil {
+	if err := b.connect(ctx, owner, provider); err != nil {
 		return nil, err
 	}
 	rows := make([]Row, len(b.Clients))
@@ -105,6 +96,19 @@ func (b *benchmark) outside(ctx context.Context, dir string) ([]Row, error) {
 		}
 	}
 	return rows, nil
+}
+
+// connect imports the provider of another process and its key.
+func (b *benchmark) connect(ctx context.Context, owner credential, provider Outside) error {
+	err := b.post(ctx, owner, "/v1/providers", map[string]any{
+		"slug": outsideProvider, "name": "Outside", "domain": "commerce", "base_url": provider.BaseURL, "openapi": provider.Document,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return b.post(ctx, owner, "/v1/credentials", map[string]any{
+		"provider": outsideProvider, "type": "api_key", "label": "bench", "data": map[string]string{"key": provider.Key},
+	}, nil)
 }
 
 func (b *benchmark) outsideRound(ctx context.Context, clients int) (Sample, error) {

@@ -30,6 +30,9 @@ type pendingRuns struct {
 // held measures calls that wait for a human: how long an approval takes to the
 // provider's answer on an idle machine, and what many pending ones cost.
 func (b *benchmark) held(ctx context.Context) (p pendingRuns, err error) {
+	if b.Approvals == 0 && b.Pending == 0 {
+		return p, nil
+	}
 	owner, _, err := b.logIn(ctx, b.service.Email, b.service.Password)
 	if err != nil {
 		return p, err
@@ -149,6 +152,9 @@ func (b *benchmark) fillPending(ctx context.Context, clients int) (int, error) {
 }
 
 func (p pendingRuns) print(w io.Writer) error {
+	if p.n == 0 {
+		return nil
+	}
 	_, err := fmt.Fprintf(w, "approvals, one after the other: %d decided; from the approver's request to the recorded outcome p50 %.1f ms, p99 %.1f ms, most %.1f ms; %.1f SQL trips, %.1f Temporal writes\n"+
 		"a call that is held: %.1f SQL trips, %.1f Temporal writes\n"+
 		"%d runs pending: %.1f KB resident each; runs at 16 clients %.0f/s before and %.0f/s beside them\n\n",
@@ -159,6 +165,9 @@ func (p pendingRuns) print(w io.Writer) error {
 
 // goals are those of the project for held runs (docs/costs.md).
 func (p pendingRuns) goals() []Goal {
+	if p.n == 0 {
+		return nil
+	}
 	return []Goal{
 		{What: "decision to recorded outcome, p99, idle, s", Ratio: p.decision.P99.Seconds(), AtMost: 0.1},
 		{What: "SQL trips of a decision", Ratio: p.decision.SQL, AtMost: 12},

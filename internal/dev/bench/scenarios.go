@@ -78,12 +78,13 @@ func (b *benchmark) prepare(ctx context.Context) error {
 		return errors.New("bench: the tenant has no credential to read")
 	}
 	b.stored = list.Data[0].ID
-	return b.publish(ctx, owner)
+	return b.publish(ctx, owner, "")
 }
 
 // publish makes the Map that is measured: a read, a value of it, a decision, a write and a variable.
-func (b *benchmark) publish(ctx context.Context, owner credential) error {
-	definition := `{"schema_version":"1","name":"Bench","steps":[
+// more are further members of its definition.
+func (b *benchmark) publish(ctx context.Context, owner credential, more string) error {
+	definition := `{"schema_version":"1","name":"Bench",` + more + `"steps":[
 		{"id":"order","type":"verb","verb":"` + b.service.Provider + `:get_order","args":{"order_id":"${trigger_data.order_id}"}},
 		{"id":"amount","type":"transform","expr":"${steps.order.output.amount}"},
 		{"id":"sort","type":"switch","cases":[{"when":"${steps.amount.output > 1000}","steps":[
@@ -217,13 +218,18 @@ func (b *benchmark) call(ctx context.Context, method, path string, who credentia
 	if err != nil {
 		return nil, err
 	}
+	return b.send(req, who, want...)
+}
+
+// send is call for a request.
+func (b *benchmark) send(req *http.Request, who credential, want ...int) ([]byte, error) {
 	if who.key != "" {
 		req.Header.Set("X-API-Key", who.key)
 	}
 	if who.token != "" {
 		req.Header.Set("Authorization", "Bearer "+who.token)
 	}
-	if body != nil {
+	if req.ContentLength > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := b.http.Do(req)
@@ -233,7 +239,7 @@ func (b *benchmark) call(ctx context.Context, method, path string, who credentia
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	if err == nil && !slices.Contains(want, resp.StatusCode) {
-		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, raw)
+		err = fmt.Errorf("%s %s: %s: %s", req.Method, req.URL.Path, resp.Status, raw)
 	}
 	return raw, err
 }

@@ -1,5 +1,6 @@
 // Package turns bounds how many callers do something costly at once, and shares the turns out
-// fairly: a flood of one party delays the others by one turn each. Logins and uploads use it.
+// fairly: a flood of one party delays the others by one turn each. Logins, uploads, connections to
+// Postgres and the steps of Maps use it.
 // It does not know what the turns are for.
 package turns
 
@@ -173,4 +174,22 @@ func (s *Turns) remove(party string, i int) {
 	delete(s.waiting, party)
 	at := slices.Index(s.order, party)
 	s.order = slices.Delete(s.order, at, at+1)
+}
+
+// turnOfContext is the key of a turn that Holding has put into a context.
+type turnOfContext struct{}
+
+// Holding returns a context by which GiveBack gives the turn back, and what gives it back at the
+// end. The turn goes back once, by the first of the two.
+func Holding(ctx context.Context, free func()) (held context.Context, release func()) {
+	release = sync.OnceFunc(free)
+	return context.WithValue(ctx, turnOfContext{}, release), release
+}
+
+// GiveBack gives back the turn that ctx has, where it has one: what is left to do costs nothing,
+// because it is only waited for.
+func GiveBack(ctx context.Context) {
+	if release, held := ctx.Value(turnOfContext{}).(func()); held {
+		release()
+	}
 }

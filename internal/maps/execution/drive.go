@@ -179,8 +179,10 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 		return flow.MapResult{}, fmt.Errorf("execution: finish: %w", err)
 	}
 	failpoint.Hit("after_map_finish", e.ID)
-	if promoted != nil {
-		s.startPromoted(ctx, e.TenantID, promoted.Value)
+	if promoted != nil && len(promoted.Value) > 0 {
+		// Where API and worker are apart, a start lasts as long as the first steps. With this step
+		// waiting for it, all that wait for the key would be under way, one within the other.
+		go s.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
 	s.heads.Remove(e.ID)
 	if len(ended.Value) > 0 {

@@ -1,0 +1,83 @@
+package activities_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/activities"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/turns"
+)
+
+// busy are steps that last until they may go on. Those of the tenant quick end at once.
+type busy struct {
+	activities.MapSteps
+
+	quick uuid.UUID
+	waits bool // for the provider
+	begun chan struct{}
+	goOn  chan struct{}
+}
+
+func (b *busy) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error) {
+	if ref.TenantID == b.quick {
+		return flow.MapBegun{Over: true}, nil
+	}
+	b.begun <- struct{}{}
+	if b.waits {
+		turns.GiveBack(ctx)
+	}
+	<-b.goOn
+	return flow.MapBegun{}, nil
+}
+
+const crowd = 1000
+
+// crowded begins the steps of one tenant, looks, and lets them go on.
+func crowded(t *testing.T, b *busy, look func(t *testing.T, maps *activities.Maps)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b.begun, b.goOn = make(chan struct{}, crowd), make(chan struct{})
+		maps, err := activities.NewMaps(b)
+		require.NoError(t, err)
+		tenant, ended := uuid.New(), make(chan error, crowd)
+		for range crowd {
+			go func() {
+				_, err := maps.BeginMap(t.Context(), flow.MapRef{TenantID: tenant})
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		look(t, maps)
+		close(b.goOn)
+		for range crowd {
+			require.NoError(t, <-ended)
+		}
+	})
+}
+
+func TestMapStepsOfACrowdLeaveTurnsToOtherTenants(t *testing.T) {
+	t.Parallel()
+	b := &busy{quick: uuid.New()}
+	crowded(t, b, func(t *testing.T, maps *activities.Maps) {
+		t.Helper()
+		require.Len(t, b.begun, 2*runtime.GOMAXPROCS(0))
+		begun, err := maps.BeginMap(t.Context(), flow.MapRef{TenantID: b.quick})
+		require.NoError(t, err)
+		require.True(t, begun.Over)
+	})
+}
+
+func TestMapStepThatWaitsForItsProviderHasNoTurn(t *testing.T) {
+	t.Parallel()
+	b := &busy{waits: true}
+	crowded(t, b, func(t *testing.T, _ *activities.Maps) {
+		t.Helper()
+		require.Len(t, b.begun, crowd)
+	})
+}

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// Maps of one tenant wait in line, and run one after the other. Those of another tenant end while
+// the line still stands. CI makes a line of a hundred; `make bench` one of 10,000.
+func TestMapsEndBesideTheLineOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		const line = 100
+		g, crowd := connected(t, s)
+		trigger := publishOne(t, crowd, "queue", holdsAThing)
+		first := crowd.Runtime.Do(http.MethodPost, trigger, payload("k", "first", modeHold), "Prefer: wait=0")
+		require.Equal(t, http.StatusAccepted, first.Status, "%s", first.Body)
+		var all sync.WaitGroup
+		answers := make([]rig.Answer, line)
+		for i := range answers {
+			all.Go(func() {
+				answers[i] = crowd.Runtime.Do(http.MethodPost, trigger, payload("k", strconv.Itoa(i), ""), "Prefer: wait=0")
+			})
+		}
+		all.Wait()
+		for _, a := range answers {
+			require.Equal(t, http.StatusAccepted, a.Status, "%s", a.Body)
+		}
+		inLine := func() bool {
+			var list []struct{ ExecutionID string }
+			crowd.User.Do(http.MethodGet, "/v1/executions?kind=map&status=waiting&limit=1", nil).Data(t, &list)
+			return len(list) > 0
+		}
+		_, other := bulky(t, s)
+		quick := publish(t, other, "Makes one", `[{"id":"made","type":"verb","verb":"bulk:make","args":{"n":"${trigger_data.n}"}}]`)
+		for _, n := range []string{"while none of them runs", "while one after the other runs"} {
+			e := mapExecutionOf(t, other.Runtime.Do(http.MethodPost, quick, map[string]any{"payload": map[string]string{"n": n}}, "Prefer: wait=60"), http.StatusOK)
+			require.Equal(t, "completed", e.Status)
+			require.True(t, inLine(), n)
+			g.open()
+		}
+	})
+}
