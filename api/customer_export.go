@@ -100,7 +100,7 @@ func (x *customerExport) write(ctx context.Context) error {
 		name  string
 		write func(ctx context.Context, put func(any) error) error
 	}{
-		{"executions", x.executions}, {"map_executions", x.mapExecutions}, {"map_steps", x.mapSteps}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
+		{"executions", x.executions}, {"map_executions", x.mapExecutions}, {"map_steps", x.mapSteps}, {"map_signals", x.mapSignals}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
 	} {
 		if part.name == "executions" {
 			if err := x.head(identifiers); err != nil {
@@ -255,6 +255,35 @@ func (x *customerExport) mapSteps(ctx context.Context, put func(any) error) erro
 					return err
 				}
 				after = step.Seq
+			}
+		}
+		return nil
+	})
+}
+
+// exportedSignal is a signal to an execution of a Map. Its data is masked.
+type exportedSignal struct {
+	MapExecutionID string          `json:"map_execution_id"`
+	Name           string          `json:"name"`
+	Data           json.RawMessage `json:"data"`
+	SentBy         string          `json:"sent_by"`
+	SentAt         time.Time       `json:"sent_at"`
+}
+
+// mapSignals are what people told these executions.
+func (x *customerExport) mapSignals(ctx context.Context, put func(any) error) error {
+	return x.ofMaps(ctx, func(e mapruns.Execution) error {
+		for after, more := int32(0), true; more; {
+			var page []mapruns.SentSignal
+			var err error
+			if page, more, err = x.s.deps.Executions.Signals(ctx, e, after, exportPage); err != nil {
+				return err
+			}
+			for _, sent := range page {
+				if err := put(exportedSignal{e.ExecutionID, sent.Name, sent.Data, sent.SentBy, sent.SentAt}); err != nil {
+					return err
+				}
+				after = sent.Number
 			}
 		}
 		return nil

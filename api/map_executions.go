@@ -25,6 +25,7 @@ type Executions interface {
 	Get(ctx context.Context, who actor.Actor, executionID string) (mapruns.Execution, error)
 	List(ctx context.Context, who actor.Actor, f mapruns.Filter) ([]mapruns.Execution, bool, error)
 	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
+	Signals(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.SentSignal, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
 	// Changes returns the writes that a dry run has not made, in their order.

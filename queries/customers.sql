@@ -116,4 +116,7 @@ UPDATE customer_erasures SET erased = @erased WHERE tenant_id = @tenant_id AND c
 UPDATE customer_erasures SET names = '{}', completed_at = @completed_at::timestamptz WHERE tenant_id = @tenant_id AND customer_id = @customer_id;
 
 -- name: OpenErasures :many
-SELECT tenant_id, customer_id FROM customer_erasures WHERE completed_at IS NULL ORDER BY requested_at LIMIT @most;
+-- Those of all tenants after a place in their order.
+SELECT tenant_id, customer_id, requested_at FROM customer_erasures
+ WHERE completed_at IS NULL AND (requested_at, customer_id) > (@after_at::timestamptz, @after_id::uuid)
+ ORDER BY requested_at, customer_id LIMIT @most;

@@ -19,6 +19,9 @@ SELECT s.seq, s.id, s.name, s.data, s.size
  WHERE coalesce(s.before, 0) < @bytes::bigint
  ORDER BY s.seq;
 
+-- name: ListMapSignals :many
+SELECT * FROM map_signals WHERE tenant_id = @tenant_id AND execution = @execution AND seq > @after ORDER BY seq LIMIT @most;
+
 -- name: ReadMapSignal :one
 SELECT id, data FROM map_signals WHERE tenant_id = @tenant_id AND execution = @execution AND seq = @seq;
 

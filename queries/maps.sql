@@ -110,3 +110,29 @@ SELECT m.id FROM maps m JOIN map_versions v ON v.tenant_id = m.tenant_id AND v.m
 SELECT m.id, m.name FROM maps m JOIN map_versions v ON v.tenant_id = m.tenant_id AND v.map_id = m.id AND v.version = m.published_version
  WHERE m.tenant_id = @tenant_id AND m.deleted_at IS NULL AND v.starts @> ARRAY[@started::uuid]
  LIMIT 1;
+
+-- name: DeletedMaps :many
+-- Maps of all tenants that were deleted before a time, and were not looked at since another.
+SELECT tenant_id, id FROM maps
+ WHERE deleted_at < @before::timestamptz AND (looked_at IS NULL OR looked_at < @again::timestamptz)
+ ORDER BY deleted_at LIMIT @most;
+
+-- name: LookAtDeletedMap :many
+-- Whether an execution may still need a version of the Map: one of its own, or one that starts it,
+-- which has its texts and so may go on.
+UPDATE maps AS m SET looked_at = @now::timestamptz WHERE m.tenant_id = @tenant_id AND m.id = @id AND m.deleted_at IS NOT NULL
+RETURNING (EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = m.tenant_id AND e.map_id = m.id AND e.erased_at IS NULL)
+        OR EXISTS (SELECT FROM map_versions v JOIN map_executions e ON e.tenant_id = v.tenant_id AND e.map_id = v.map_id AND e.version = v.version
+                    WHERE v.tenant_id = m.tenant_id AND v.starts @> ARRAY[m.id] AND e.erased_at IS NULL))::boolean AS needed;
+
+-- name: ForgetMapKeys :execrows
+-- Names of triggers that nobody can repeat.
+DELETE FROM map_keys k WHERE k.tenant_id = @tenant_id AND k.map_id = @map_id
+   AND k.key = ANY (ARRAY(SELECT l.key FROM map_keys l WHERE l.tenant_id = @tenant_id AND l.map_id = @map_id LIMIT @most));
+
+-- name: ForgetMapVersions :execrows
+DELETE FROM map_versions v WHERE v.tenant_id = @tenant_id AND v.map_id = @map_id
+   AND v.version = ANY (ARRAY(SELECT l.version FROM map_versions l WHERE l.tenant_id = @tenant_id AND l.map_id = @map_id ORDER BY l.version LIMIT @most));
+
+-- name: ForgetMap :exec
+DELETE FROM maps WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NOT NULL;

@@ -559,16 +559,26 @@ func (q *Queries) MoveIdentifiers(ctx context.Context, db DBTX, arg MoveIdentifi
 }
 
 const OpenErasures = `-- name: OpenErasures :many
-SELECT tenant_id, customer_id FROM customer_erasures WHERE completed_at IS NULL ORDER BY requested_at LIMIT $1
+SELECT tenant_id, customer_id, requested_at FROM customer_erasures
+ WHERE completed_at IS NULL AND (requested_at, customer_id) > ($1::timestamptz, $2::uuid)
+ ORDER BY requested_at, customer_id LIMIT $3
 `
 
-type OpenErasuresRow struct {
-	TenantID   uuid.UUID
-	CustomerID uuid.UUID
+type OpenErasuresParams struct {
+	AfterAt time.Time
+	AfterID uuid.UUID
+	Most    int32
 }
 
-func (q *Queries) OpenErasures(ctx context.Context, db DBTX, most int32) ([]OpenErasuresRow, error) {
-	rows, err := db.Query(ctx, OpenErasures, most)
+type OpenErasuresRow struct {
+	TenantID    uuid.UUID
+	CustomerID  uuid.UUID
+	RequestedAt time.Time
+}
+
+// Those of all tenants after a place in their order.
+func (q *Queries) OpenErasures(ctx context.Context, db DBTX, arg OpenErasuresParams) ([]OpenErasuresRow, error) {
+	rows, err := db.Query(ctx, OpenErasures, arg.AfterAt, arg.AfterID, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -576,7 +586,7 @@ func (q *Queries) OpenErasures(ctx context.Context, db DBTX, most int32) ([]Open
 	items := []OpenErasuresRow{}
 	for rows.Next() {
 		var i OpenErasuresRow
-		if err := rows.Scan(&i.TenantID, &i.CustomerID); err != nil {
+		if err := rows.Scan(&i.TenantID, &i.CustomerID, &i.RequestedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

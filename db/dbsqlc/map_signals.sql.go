@@ -51,6 +51,52 @@ func (q *Queries) DeleteMapSignals(ctx context.Context, db DBTX, arg DeleteMapSi
 	return err
 }
 
+const ListMapSignals = `-- name: ListMapSignals :many
+SELECT tenant_id, execution, seq, id, name, data, size, sent_by, sent_at FROM map_signals WHERE tenant_id = $1 AND execution = $2 AND seq > $3 ORDER BY seq LIMIT $4
+`
+
+type ListMapSignalsParams struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	After     int32
+	Most      int32
+}
+
+func (q *Queries) ListMapSignals(ctx context.Context, db DBTX, arg ListMapSignalsParams) ([]MapSignal, error) {
+	rows, err := db.Query(ctx, ListMapSignals,
+		arg.TenantID,
+		arg.Execution,
+		arg.After,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MapSignal{}
+	for rows.Next() {
+		var i MapSignal
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Execution,
+			&i.Seq,
+			&i.ID,
+			&i.Name,
+			&i.Data,
+			&i.Size,
+			&i.SentBy,
+			&i.SentAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const MapSignalsSince = `-- name: MapSignalsSince :many
 SELECT s.seq, s.id, s.name, s.data, s.size
   FROM (SELECT n.tenant_id, n.execution, n.seq, n.id, n.name, n.data, n.size, n.sent_by, n.sent_at, sum(n.size) OVER (ORDER BY n.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before

@@ -16,7 +16,7 @@ const AddMapVersion = `-- name: AddMapVersion :one
 UPDATE maps SET latest_version = latest_version + 1, revision = revision + 1, name = $1, description = $2,
        bytes = bytes + $3::bigint, updated_by = $4, updated_at = $5
  WHERE tenant_id = $6 AND id = $7 AND deleted_at IS NULL
-RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at
+RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at
 `
 
 type AddMapVersionParams struct {
@@ -56,6 +56,7 @@ func (q *Queries) AddMapVersion(ctx context.Context, db DBTX, arg AddMapVersionP
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.LookedAt,
 	)
 	return i, err
 }
@@ -63,7 +64,7 @@ func (q *Queries) AddMapVersion(ctx context.Context, db DBTX, arg AddMapVersionP
 const DeleteMap = `-- name: DeleteMap :one
 UPDATE maps SET deleted_at = $1::timestamptz, revision = revision + 1, updated_by = $2, updated_at = $1::timestamptz
  WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
-RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at
+RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at
 `
 
 type DeleteMapParams struct {
@@ -97,12 +98,104 @@ func (q *Queries) DeleteMap(ctx context.Context, db DBTX, arg DeleteMapParams) (
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.LookedAt,
 	)
 	return i, err
 }
 
+const DeletedMaps = `-- name: DeletedMaps :many
+SELECT tenant_id, id FROM maps
+ WHERE deleted_at < $1::timestamptz AND (looked_at IS NULL OR looked_at < $2::timestamptz)
+ ORDER BY deleted_at LIMIT $3
+`
+
+type DeletedMapsParams struct {
+	Before time.Time
+	Again  time.Time
+	Most   int32
+}
+
+type DeletedMapsRow struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Maps of all tenants that were deleted before a time, and were not looked at since another.
+func (q *Queries) DeletedMaps(ctx context.Context, db DBTX, arg DeletedMapsParams) ([]DeletedMapsRow, error) {
+	rows, err := db.Query(ctx, DeletedMaps, arg.Before, arg.Again, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DeletedMapsRow{}
+	for rows.Next() {
+		var i DeletedMapsRow
+		if err := rows.Scan(&i.TenantID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ForgetMap = `-- name: ForgetMap :exec
+DELETE FROM maps WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NOT NULL
+`
+
+type ForgetMapParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+func (q *Queries) ForgetMap(ctx context.Context, db DBTX, arg ForgetMapParams) error {
+	_, err := db.Exec(ctx, ForgetMap, arg.TenantID, arg.ID)
+	return err
+}
+
+const ForgetMapKeys = `-- name: ForgetMapKeys :execrows
+DELETE FROM map_keys k WHERE k.tenant_id = $1 AND k.map_id = $2
+   AND k.key = ANY (ARRAY(SELECT l.key FROM map_keys l WHERE l.tenant_id = $1 AND l.map_id = $2 LIMIT $3))
+`
+
+type ForgetMapKeysParams struct {
+	TenantID uuid.UUID
+	MapID    uuid.UUID
+	Most     int32
+}
+
+// Names of triggers that nobody can repeat.
+func (q *Queries) ForgetMapKeys(ctx context.Context, db DBTX, arg ForgetMapKeysParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetMapKeys, arg.TenantID, arg.MapID, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const ForgetMapVersions = `-- name: ForgetMapVersions :execrows
+DELETE FROM map_versions v WHERE v.tenant_id = $1 AND v.map_id = $2
+   AND v.version = ANY (ARRAY(SELECT l.version FROM map_versions l WHERE l.tenant_id = $1 AND l.map_id = $2 ORDER BY l.version LIMIT $3))
+`
+
+type ForgetMapVersionsParams struct {
+	TenantID uuid.UUID
+	MapID    uuid.UUID
+	Most     int32
+}
+
+func (q *Queries) ForgetMapVersions(ctx context.Context, db DBTX, arg ForgetMapVersionsParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetMapVersions, arg.TenantID, arg.MapID, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetMap = `-- name: GetMap :one
-SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at FROM maps WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at FROM maps WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type GetMapParams struct {
@@ -129,6 +222,7 @@ func (q *Queries) GetMap(ctx context.Context, db DBTX, arg GetMapParams) (Map, e
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.LookedAt,
 	)
 	return i, err
 }
@@ -390,7 +484,7 @@ func (q *Queries) ListMapVersions(ctx context.Context, db DBTX, arg ListMapVersi
 }
 
 const ListMaps = `-- name: ListMaps :many
-SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at FROM maps
+SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at FROM maps
  WHERE tenant_id = $1 AND deleted_at IS NULL
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::text IS NULL OR strpos(lower(name), lower($3::text)) > 0)
@@ -439,6 +533,7 @@ func (q *Queries) ListMaps(ctx context.Context, db DBTX, arg ListMapsParams) ([]
 			&i.UpdatedBy,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.LookedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -451,7 +546,7 @@ func (q *Queries) ListMaps(ctx context.Context, db DBTX, arg ListMapsParams) ([]
 }
 
 const LockMap = `-- name: LockMap :one
-SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at FROM maps WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE
+SELECT id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at FROM maps WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE
 `
 
 type LockMapParams struct {
@@ -478,6 +573,7 @@ func (q *Queries) LockMap(ctx context.Context, db DBTX, arg LockMapParams) (Map,
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.LookedAt,
 	)
 	return i, err
 }
@@ -491,6 +587,41 @@ SELECT pg_advisory_xact_lock(hashtextextended('maps:' || $1::text, 0))
 func (q *Queries) LockMaps(ctx context.Context, db DBTX, tenant string) error {
 	_, err := db.Exec(ctx, LockMaps, tenant)
 	return err
+}
+
+const LookAtDeletedMap = `-- name: LookAtDeletedMap :many
+UPDATE maps AS m SET looked_at = $1::timestamptz WHERE m.tenant_id = $2 AND m.id = $3 AND m.deleted_at IS NOT NULL
+RETURNING (EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = m.tenant_id AND e.map_id = m.id AND e.erased_at IS NULL)
+        OR EXISTS (SELECT FROM map_versions v JOIN map_executions e ON e.tenant_id = v.tenant_id AND e.map_id = v.map_id AND e.version = v.version
+                    WHERE v.tenant_id = m.tenant_id AND v.starts @> ARRAY[m.id] AND e.erased_at IS NULL))::boolean AS needed
+`
+
+type LookAtDeletedMapParams struct {
+	Now      time.Time
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Whether an execution may still need a version of the Map: one of its own, or one that starts it,
+// which has its texts and so may go on.
+func (q *Queries) LookAtDeletedMap(ctx context.Context, db DBTX, arg LookAtDeletedMapParams) ([]bool, error) {
+	rows, err := db.Query(ctx, LookAtDeletedMap, arg.Now, arg.TenantID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []bool{}
+	for rows.Next() {
+		var needed bool
+		if err := rows.Scan(&needed); err != nil {
+			return nil, err
+		}
+		items = append(items, needed)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const MapGraph = `-- name: MapGraph :many
@@ -623,7 +754,7 @@ const PublishMap = `-- name: PublishMap :one
 UPDATE maps SET published_version = $1::integer, published_by = $2::text, published_at = $3::timestamptz,
        revision = revision + 1, updated_by = $2::text, updated_at = $3::timestamptz
  WHERE tenant_id = $4 AND id = $5 AND deleted_at IS NULL
-RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at
+RETURNING id, tenant_id, name, description, latest_version, published_version, published_by, published_at, revision, bytes, created_by, created_at, updated_by, updated_at, deleted_at, looked_at
 `
 
 type PublishMapParams struct {
@@ -659,6 +790,7 @@ func (q *Queries) PublishMap(ctx context.Context, db DBTX, arg PublishMapParams)
 		&i.UpdatedBy,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.LookedAt,
 	)
 	return i, err
 }

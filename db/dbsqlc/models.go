@@ -388,6 +388,7 @@ type Map struct {
 	UpdatedBy        string
 	UpdatedAt        time.Time
 	DeletedAt        *time.Time
+	LookedAt         *time.Time
 }
 
 type MapExecution struct {

@@ -90,10 +90,16 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	}
 	var mapped struct{ ID string }
 	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{"schema_version": "1", "name": "orders", "steps": []any{
+		map[string]any{"id": "told", "type": "wait", "event": map[string]any{"type": "go"}},
 		map[string]any{"id": "order", "type": "verb", "verb": own.provider + ":create_order", "args": map[string]any{"customer_id": "cus_1001", "amount": 1, "currency": "eur"}},
 	}}).Data(t, &mapped)
-	triggered := own.User.Do(http.MethodPost, "/v1/maps/"+mapped.ID+"/trigger", map[string]any{"customer_id": made.ID, "payload": map[string]string{"note": canary}}, "Prefer: wait=60")
-	require.Equal(t, http.StatusOK, triggered.Status, "%s", triggered.Body)
+	triggered := own.User.Do(http.MethodPost, "/v1/maps/"+mapped.ID+"/trigger", map[string]any{"customer_id": made.ID, "payload": map[string]string{"note": canary}}, "Prefer: wait=0")
+	require.Equal(t, http.StatusAccepted, triggered.Status, "%s", triggered.Body)
+	execution := triggered.Header.Get("Location")
+	signalled := own.User.Do(http.MethodPost, execution+"/signal", map[string]any{"name": "go", "data": map[string]string{"note": canary, "password": "hidden-" + canary}})
+	require.Equal(t, http.StatusOK, signalled.Status, "%s", signalled.Body)
+	ended := own.User.Do(http.MethodGet, execution, nil, "Prefer: wait=60")
+	require.Contains(t, string(ended.Body), `"status":"completed"`)
 	held := own.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
 		"verb": own.provider + ":create_ticket", "args": map[string]any{"customer_id": canary, "subject": canary, "body": canary}, "execution_id": "held-of-the-person",
 		"metadata": map[string]string{"customer_id": canary},
@@ -118,6 +124,12 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 			MapExecutionID string `json:"map_execution_id"`
 			Step           struct{ ID string }
 		} `json:"map_steps"`
+		MapSignals []struct {
+			MapExecutionID string `json:"map_execution_id"`
+			Name           string
+			Data           struct{ Note, Password string }
+			SentBy         string `json:"sent_by"`
+		} `json:"map_signals"`
 		Approvals, Credentials, Grants []map[string]any
 		Events                         []struct {
 			Event      map[string]any
@@ -133,9 +145,15 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	require.Len(t, export.Identifiers, 3) // both ids and the address
 	require.Len(t, export.Executions, 4)  // the call of a step is one
 	require.Len(t, export.MapExecutions, 1)
-	require.Len(t, export.MapSteps, 1)
-	require.Equal(t, export.MapExecutions[0].ExecutionID, export.MapSteps[0].MapExecutionID)
-	require.Equal(t, "order", export.MapSteps[0].Step.ID)
+	require.Len(t, export.MapSteps, 2)
+	require.Equal(t, export.MapExecutions[0].ExecutionID, export.MapSteps[1].MapExecutionID)
+	require.Equal(t, "order", export.MapSteps[1].Step.ID)
+	require.Len(t, export.MapSignals, 1)
+	signal := export.MapSignals[0]
+	require.Equal(t, export.MapExecutions[0].ExecutionID, signal.MapExecutionID)
+	require.Equal(t, []string{"go", canary}, []string{signal.Name, signal.Data.Note})
+	require.Contains(t, signal.SentBy, "user:")
+	require.NotContains(t, signal.Data.Password, canary)
 	require.Equal(t, "held-of-the-person", export.Executions[0].ExecutionID)
 	require.Equal(t, canary, export.Executions[0].Args["subject"])
 	require.Len(t, export.Approvals, 1)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -76,6 +77,39 @@ func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, sign
 	}
 	s.nudge(ctx, e)
 	return s.read(ctx, e.TenantID, e.ID)
+}
+
+// SentSignal is a signal that was sent to an execution, the Number-th of it.
+type SentSignal struct {
+	Number int32
+	Name   string
+	Data   json.RawMessage // masked
+	SentBy string
+	SentAt time.Time
+}
+
+// Signals returns the signals to an execution in their order, after the one with the number, and
+// whether there are more.
+func (s *Service) Signals(ctx context.Context, e Execution, after int32, limit int) (page []SentSignal, more bool, err error) {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return nil, false, fmt.Errorf("execution: %w", err)
+	}
+	rows, err := s.q.ListMapSignals(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListMapSignalsParams{
+		TenantID: e.TenantID, Execution: e.ID, After: after, Most: int32(limit + 1),
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("execution: signals: %w", err)
+	}
+	rows, more = db.Page(rows, limit)
+	for _, row := range rows {
+		data, err := key.Open(signalPlace(e.TenantID, row.ID), row.Data)
+		if err != nil {
+			return nil, false, fmt.Errorf("execution: signal %d: %w", row.Seq, err)
+		}
+		page = append(page, SentSignal{row.Seq, row.Name, masked(data), row.SentBy, row.SentAt.UTC()})
+	}
+	return page, more, nil
 }
 
 // notSignalled says why an execution takes no signal.

@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/event"
@@ -35,6 +36,9 @@ func (a *App) workerJobs() []job {
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
 		{"erase old executions of Maps", execution.EraseEvery, a.executions.EraseOld},
+		{"forget deleted Maps", definition.ForgetEvery, func(ctx context.Context) error {
+			return a.maps.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
+		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
 		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},
 		{"tell executions of Maps of events", execution.TellEvery, a.executions.Tell},

@@ -43,6 +43,9 @@ var forgotten = map[string]string{
 	"map_signals":         "erase old executions of Maps",
 	"map_waits":           "erase old executions of Maps",
 	"model_calls":         "erase old executions of Maps",
+	"map_keys":            "forget deleted Maps",
+	"maps":                "forget deleted Maps",
+	"map_versions":        "forget deleted Maps",
 }
 
 // kept says why the rows of a table stay.
@@ -83,11 +86,8 @@ var kept = map[string]string{
 	"customer_erasures":    "that and when a customer was erased; it names none by the end",
 	"webhooks":             "until the tenant deletes it",
 	"map_executions":       "the fence: no name runs twice; the job erases its texts",
-	"map_keys":             "the fence: no name runs twice",
 	"map_places":           "one row of each execution that has not ended",
 	"map_watches":          "one row of the tenant while its executions wait for events",
-	"maps":                 "executions go on with the version that they began with",
-	"map_versions":         "executions go on with the version that they began with",
 	"platform_providers":   "the platform's",
 	"platform_verbs":       "the platform's",
 	"platform_verb_counts": "the platform's",

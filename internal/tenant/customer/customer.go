@@ -49,6 +49,8 @@ type Deps struct {
 type Service struct {
 	d Deps
 	q *dbsqlc.Queries
+	// swept is where the last pass of StartErasures stopped.
+	swept sweptTo
 }
 
 // New checks the collaborators.

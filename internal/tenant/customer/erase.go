@@ -210,16 +210,31 @@ const (
 	startMost     = 100
 )
 
+// sweptTo is where the pass before stopped; the zero value where it came to the end.
+type sweptTo struct {
+	at time.Time
+	id uuid.UUID
+}
+
 // StartErasures starts the workflows of erasures that are not completed, of all tenants. Nearly
-// all run already; one whose process died before the start does not.
+// all run already; one whose process died before the start does not. The next pass goes on where it
+// stopped, so that erasures which wait for long keep no other one from its start. One process makes
+// one pass at a time.
 func (s *Service) StartErasures(ctx context.Context) error {
-	rows, err := s.q.OpenErasures(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), startMost)
+	rows, err := s.q.OpenErasures(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.OpenErasuresParams{
+		AfterAt: s.swept.at, AfterID: s.swept.id, Most: startMost,
+	})
 	if err != nil {
 		return fmt.Errorf("customer: look for erasures: %w", err)
 	}
+	s.swept = sweptTo{}
+	if len(rows) == startMost {
+		last := rows[startMost-1]
+		s.swept = sweptTo{last.RequestedAt, last.CustomerID}
+	}
 	for _, r := range rows {
 		if err := s.d.Workflows.StartErasure(ctx, flow.CustomerRef{TenantID: r.TenantID, CustomerID: r.CustomerID}); err != nil {
-			return fmt.Errorf("customer: start an erasure: %w", err)
+			s.d.Log.WarnContext(ctx, "erasure not started", "tenant_id", r.TenantID, "customer_id", r.CustomerID, "error", err)
 		}
 	}
 	return nil

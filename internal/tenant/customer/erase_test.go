@@ -78,3 +78,17 @@ func TestErasureCountsWhatItErasesAlsoAfterAFault(t *testing.T) {
 	again := o.made(customer.Identity{ExternalID: new("u1"), Email: new("ada@example.com")})
 	require.NotEqual(t, ada.ID, again.ID, "the identifiers are free")
 }
+
+// Erasures that wait for calls are open for long. They keep no later one from its start, and neither
+// does one whose start fails.
+func TestErasureIsStartedBehindManyThatWait(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.exec(`INSERT INTO customer_erasures (tenant_id, customer_id, names, requested_by, requested_at)
+		SELECT $1, gen_random_uuid(), '{x}', 'user:x', now() - n * interval '1 second' FROM generate_series(1, 120) n`, o.who.TenantID)
+	o.failing = errors.New("the engine is away")
+	for _, n := range []int{99, 119, 219} {
+		require.NoError(t, o.StartErasures(t.Context()))
+		require.Len(t, o.started, n)
+	}
+}
