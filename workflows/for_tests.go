@@ -10,6 +10,10 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
+// mostEvents is after how many events of its history an execution of a Map continues in a new one:
+// so few that each of the crash rig does, in the middle of its steps.
+const mostEvents = 40
+
 // InlineSteps makes its calls one after the other, each as a run that this workflow claims
 // and drives by the activities of ActionRun. A run that waits for approval is handed to an
 // ActionRun workflow of its own. It exists only in the builds of the crash rig.

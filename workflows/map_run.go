@@ -32,7 +32,8 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 	over, err := m.begin(ctx)
 	for err == nil && !over && m.finish == nil && !m.over {
 		if m.mayContinue(ctx) {
-			return flow.MapResult{}, m.continueAsNew(ctx)
+			err = m.continueAsNew(ctx)
+			continue
 		}
 		m.full = m.full || m.isLong(ctx)
 		err = m.step(ctx)
@@ -276,10 +277,6 @@ func (m *mapRun) takeWrites() flow.MapWrites {
 	return w
 }
 
-// mostEvents is after how many events of its history an execution continues in a new one at the
-// latest. The server suggests it earlier, and ends a workflow at 51,200.
-const mostEvents = 10_000
-
 // isLong reports whether a new history should begin. From then on no activity is started, so that
 // those under way come to their end.
 func (m *mapRun) isLong(ctx workflow.Context) bool {
@@ -298,10 +295,20 @@ func (m *mapRun) wakes() bool {
 	return slices.ContainsFunc(m.keys, func(key string) bool { call := m.calls[key]; return call != nil && call.awake })
 }
 
-// continueAsNew goes on in a new history with the state and what has no answer yet.
+// changeHeedsAll names a change of this workflow, for histories from before it: what has come while
+// the rest was written was lost with the old history.
+const changeHeedsAll = "heed what comes at the change to a new history"
+
+// continueAsNew returns the error that goes on in a new history with the state and what has no
+// answer yet; nil where something has happened while the rest was written. That comes first: it has
+// its answer, and the state does not know of it yet.
 func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 	if err := m.show(ctx); err != nil {
 		return err
+	}
+	first := workflow.GetVersion(ctx, changeHeedsAll, workflow.DefaultVersion, 1) > workflow.DefaultVersion
+	if first && (m.over || !m.mayContinue(ctx)) {
+		return nil
 	}
 	state, err := encodeState(m.state)
 	if err != nil {

@@ -201,3 +201,19 @@ func TestMapRunCountsASignalOnceInANewHistory(t *testing.T) {
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
 	require.JSONEq(t, `1`, string(w.finish.Output.JSON), "the first of the two")
 }
+
+// What comes while the last of a history is written is not lost with it.
+func TestMapRunHeedsWhatComesAtTheChangeToANewHistory(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"1h"}]`)
+	w.length = 20_000
+	writes := 0
+	w.news = func() flow.MapNews {
+		if writes++; writes == 1 { // that of the change
+			w.env.CancelWorkflow()
+		}
+		return flow.MapNews{}
+	}
+	require.Nil(t, w.history(flow.MapInput{}, nil))
+	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+}
