@@ -37,6 +37,14 @@ UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.na
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
 
+-- name: RequireMapEnded :one
+-- Undoes the transaction where it did not end the execution, because the end was committed before:
+-- then the audit record and the event of the end must not be written again. See RequireRunChanged.
+SELECT CASE
+    WHEN EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @id AND e.xmin = pg_current_xact_id()::xid) THEN true
+    ELSE run_not_changed()
+    END::boolean AS ended;
+
 -- name: FreeMapKeys :exec
 -- The execution had no effect and asked nobody, and neither had one that it has started, so its
 -- names may be used again. It remembers them for a retry.

@@ -795,6 +795,27 @@ func (q *Queries) ReadMapValues(ctx context.Context, db DBTX, arg ReadMapValuesP
 	return items, nil
 }
 
+const RequireMapEnded = `-- name: RequireMapEnded :one
+SELECT CASE
+    WHEN EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2 AND e.xmin = pg_current_xact_id()::xid) THEN true
+    ELSE run_not_changed()
+    END::boolean AS ended
+`
+
+type RequireMapEndedParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Undoes the transaction where it did not end the execution, because the end was committed before:
+// then the audit record and the event of the end must not be written again. See RequireRunChanged.
+func (q *Queries) RequireMapEnded(ctx context.Context, db DBTX, arg RequireMapEndedParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireMapEnded, arg.TenantID, arg.ID)
+	var ended bool
+	err := row.Scan(&ended)
+	return ended, err
+}
+
 const ShowMap = `-- name: ShowMap :one
 UPDATE map_executions SET status = $1, waiting_for = $2, asked = asked OR $3::boolean,
        governance = $4, updated_at = $5

@@ -165,6 +165,7 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	}
 	s.queueLockOf(b, e, v.Program.Definition())
 	ended := db.Queue(b, s.q.FinishMap, p)
+	db.Queue(b, s.q.RequireMapEnded, dbsqlc.RequireMapEndedParams{TenantID: e.TenantID, ID: e.ID})
 	promoted := s.queueFree(b, e, v.Program.Definition())
 	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: e.TenantID, Executions: []uuid.UUID{e.ID}})
 	// A step gets the same execution again, whatever came of it.
@@ -175,7 +176,14 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
 	s.emitEnd(b, key, e, f, output)
-	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+	err = s.d.DB.Send(ctx, e.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
+		// A repeat: a process that died after the commit may not have told those who wait.
+		s.heads.Remove(e.ID)
+		s.d.Notices.Tell(e.TenantID, e.ID)
+		return flow.MapResult{Status: f.Status}, nil
+	case err != nil:
 		return flow.MapResult{}, fmt.Errorf("execution: finish: %w", err)
 	}
 	failpoint.Hit("after_map_finish", e.ID)
@@ -185,15 +193,13 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 		go s.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
 	s.heads.Remove(e.ID)
-	if len(ended.Value) > 0 {
-		e = head(ended.Value[0])
-		e.Error = f.Error
-		if p.Output != nil {
-			e.Output = output
-		}
-		s.hub.Deliver(e.ID, e.Attempt, e)
-		s.d.Notices.Tell(e.TenantID, e.ID)
+	e = head(ended.Value[0])
+	e.Error = f.Error
+	if p.Output != nil {
+		e.Output = output
 	}
+	s.hub.Deliver(e.ID, e.Attempt, e)
+	s.d.Notices.Tell(e.TenantID, e.ID)
 	return flow.MapResult{Status: f.Status}, nil
 }
 
