@@ -30,6 +30,8 @@ type MapSteps interface {
 	StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error)
 	LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
 	StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error)
+	BeginChange(ctx context.Context, in flow.ApplyRef) (flow.ApplyStep, error)
+	GoOnWithChange(ctx context.Context, in flow.ApplyCall) (flow.ApplyStep, error)
 }
 
 // Maps contains the activities of an execution of a Map.
@@ -162,4 +164,16 @@ const heartbeatEvery = 5 * time.Second
 // FinishMap ends an execution.
 func (m *Maps) FinishMap(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
 	return inTurn(ctx, m, in.TenantID, in, m.steps.Finish)
+}
+
+// BeginChange claims the run of the next change of a dry run, governs and sends it.
+func (m *Maps) BeginChange(ctx context.Context, in flow.ApplyRef) (flow.ApplyStep, error) {
+	out, err := m.steps.BeginChange(ctx, in)
+	return out, applicationError(err)
+}
+
+// GoOnWithChange takes the run of a change further, or reads how it ended.
+func (m *Maps) GoOnWithChange(ctx context.Context, in flow.ApplyCall) (flow.ApplyStep, error) {
+	out, err := m.steps.GoOnWithChange(ctx, in)
+	return out, applicationError(err)
 }

@@ -28,8 +28,13 @@ type Executions interface {
 	Signals(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.SentSignal, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
-	// Changes returns the writes that a dry run has not made, in their order.
-	Changes(ctx context.Context, e mapruns.Execution) ([]mapruns.Change, error)
+	// Changes returns a page of the writes that a dry run has not made, in their order.
+	Changes(ctx context.Context, e mapruns.Execution, after int32, limit int) (mapruns.ChangeList, error)
+	// Propose returns the decision about them that a selection means. It refuses with VALIDATION_ERROR,
+	// CONFLICT, RESULT_EXPIRED and QUOTA_EXCEEDED.
+	Propose(ctx context.Context, e mapruns.Execution, sel mapruns.Selection) (mapruns.Proposal, error)
+	// AwaitApply waits until none of them is being applied, at most until the given time.
+	AwaitApply(ctx context.Context, e mapruns.Execution, until time.Time) (ended bool, err error)
 	// Await waits until the execution has ended, at most until the given time.
 	Await(ctx context.Context, e mapruns.Execution, until time.Time) (mapruns.Execution, error)
 	Cancel(ctx context.Context, who actor.Actor, e mapruns.Execution) (mapruns.Execution, error)

@@ -80,6 +80,7 @@ func (s *Server) actionRoutes() []route {
 		{http.MethodGet, "/v1/executions/{id}/graph", takesKeyOrJWT, anyRole(), 0, s.getExecutionGraph, ""},
 		{http.MethodGet, "/v1/executions/{id}/stream", takesKeyOrJWT, anyRole(), 0, s.streamExecution, ""},
 		{http.MethodGet, "/v1/executions/{id}/changes", takesKeyOrJWT, anyRole(), 0, s.listChanges, ""},
+		{http.MethodPost, "/v1/executions/{id}/changes/decide", takesUser, deciders(), bodyRun, s.decideChanges, ""},
 		{http.MethodPost, "/v1/executions/{id}/cancel", takesKeyOrJWT, deciders(), 0, s.cancelExecution, ""},
 		{http.MethodPost, "/v1/executions/{id}/pause", takesUser, deciders(), 0, s.controlMap(Executions.Pause), ""},
 		{http.MethodPost, "/v1/executions/{id}/resume", takesUser, deciders(), 0, s.controlMap(Executions.Resume), ""},

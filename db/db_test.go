@@ -106,6 +106,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"run_erasures.seal_select":         "the job that erases results reads which tenants have old ones",
 		"runs.runs_sweep":                  "the sweeper reads the unfinished ones of all tenants",
 		"map_executions.sweep_select":      "jobs start those whose start was lost, and erase what is old",
+		"map_change_sets.sweep_select":     "a job starts the workflows that apply them, where the start was lost",
 		"map_places.sweep_select":          "a job looks which executions wait although a place is free",
 		"map_waits.sweep_select":           "a job looks which tenants have events that executions wait for",
 		"map_watches.sweep_select":         "a job looks which tenants have events that executions wait for",

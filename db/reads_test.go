@@ -210,7 +210,7 @@ var readsMany = map[string][]string{
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
 		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},

@@ -126,17 +126,22 @@ SELECT tenant_id, id FROM map_executions
  ORDER BY finished_at LIMIT @most;
 
 -- name: MapsOfCustomer :many
--- Ended executions for a customer that were triggered before an id.
+-- Ended executions for a customer that were triggered before an id, without those whose changes are
+-- being applied.
 SELECT e.id FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
     SELECT m.id FROM map_executions m
      WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid AND m.finished_at IS NOT NULL
+       AND NOT EXISTS (SELECT FROM map_change_sets c WHERE c.tenant_id = m.tenant_id AND c.execution = coalesce(m.changes_of, m.id) AND c.status = 'applying')
      ORDER BY m.id LIMIT @most) AS e
  LIMIT @most;
 
 -- name: HasOpenMapOfCustomer :one
 SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LATERAL (
     SELECT FROM map_executions m
-     WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid AND m.finished_at IS NULL LIMIT 1) AS e);
+     WHERE m.tenant_id = @tenant_id AND m.customer = named.name AND m.id < @before::uuid
+       AND (m.finished_at IS NULL
+            OR EXISTS (SELECT FROM map_change_sets c WHERE c.tenant_id = m.tenant_id AND c.execution = coalesce(m.changes_of, m.id) AND c.status = 'applying'))
+     LIMIT 1) AS e);
 
 -- name: EraseMaps :exec
 UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, again = NULL, erased_at = @now

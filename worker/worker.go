@@ -133,6 +133,9 @@ func registerMaps(r worker.Registry, d Deps) {
 	register(r, flow.AskInMap, d.Maps.AskInMap)
 	register(r, flow.CloseAskInMap, d.Maps.CloseAskInMap)
 	register(r, flow.FinishMap, d.Maps.FinishMap)
+	r.RegisterWorkflowWithOptions(workflows.ApplyChanges, workflow.RegisterOptions{Name: flow.WorkflowApplyChanges})
+	register(r, flow.BeginChange, d.Maps.BeginChange)
+	register(r, flow.GoOnWithChange, d.Maps.GoOnWithChange)
 }
 
 func registerModels(r worker.Registry, d Deps) {

@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
 `
 
 type BeginMapParams struct {
@@ -102,6 +102,9 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
+		&i.ChangesOf,
+		&i.ChangesAt,
+		&i.ChangesPath,
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
@@ -193,7 +196,7 @@ const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
        asked = asked OR $7::boolean, wrote = wrote OR $8::boolean, output_invented = $9, governance = $10, updated_at = $11, finished_at = $11, again = NULL
  WHERE tenant_id = $12 AND id = $13 AND attempt = $14 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
 `
 
 type FinishMapParams struct {
@@ -287,6 +290,9 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.OutputInvented,
 			&i.Again,
 			&i.FreedKeys,
+			&i.ChangesOf,
+			&i.ChangesAt,
+			&i.ChangesPath,
 			&i.TokensUsed,
 			&i.ModelsAsked,
 			&i.ModelBytes,
@@ -326,7 +332,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -387,6 +393,9 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
+		&i.ChangesOf,
+		&i.ChangesAt,
+		&i.ChangesPath,
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
@@ -397,7 +406,10 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 const HasOpenMapOfCustomer = `-- name: HasOpenMapOfCustomer :one
 SELECT EXISTS (SELECT FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
     SELECT FROM map_executions m
-     WHERE m.tenant_id = $2 AND m.customer = named.name AND m.id < $3::uuid AND m.finished_at IS NULL LIMIT 1) AS e)
+     WHERE m.tenant_id = $2 AND m.customer = named.name AND m.id < $3::uuid
+       AND (m.finished_at IS NULL
+            OR EXISTS (SELECT FROM map_change_sets c WHERE c.tenant_id = m.tenant_id AND c.execution = coalesce(m.changes_of, m.id) AND c.status = 'applying'))
+     LIMIT 1) AS e)
 `
 
 type HasOpenMapOfCustomerParams struct {
@@ -531,7 +543,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -592,6 +604,9 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.OutputInvented,
 		&i.Again,
 		&i.FreedKeys,
+		&i.ChangesOf,
+		&i.ChangesAt,
+		&i.ChangesPath,
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
@@ -634,6 +649,7 @@ const MapsOfCustomer = `-- name: MapsOfCustomer :many
 SELECT e.id FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
     SELECT m.id FROM map_executions m
      WHERE m.tenant_id = $2 AND m.customer = named.name AND m.id < $3::uuid AND m.finished_at IS NOT NULL
+       AND NOT EXISTS (SELECT FROM map_change_sets c WHERE c.tenant_id = m.tenant_id AND c.execution = coalesce(m.changes_of, m.id) AND c.status = 'applying')
      ORDER BY m.id LIMIT $4) AS e
  LIMIT $4
 `
@@ -645,7 +661,8 @@ type MapsOfCustomerParams struct {
 	Most     int32
 }
 
-// Ended executions for a customer that were triggered before an id.
+// Ended executions for a customer that were triggered before an id, without those whose changes are
+// being applied.
 func (q *Queries) MapsOfCustomer(ctx context.Context, db DBTX, arg MapsOfCustomerParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, MapsOfCustomer,
 		arg.Names,
@@ -901,7 +918,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
 `
 
 type WantOfMapParams struct {
@@ -978,6 +995,9 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.OutputInvented,
 			&i.Again,
 			&i.FreedKeys,
+			&i.ChangesOf,
+			&i.ChangesAt,
+			&i.ChangesPath,
 			&i.TokensUsed,
 			&i.ModelsAsked,
 			&i.ModelBytes,

@@ -391,6 +391,30 @@ type Map struct {
 	LookedAt         *time.Time
 }
 
+type MapChange struct {
+	TenantID  uuid.UUID
+	DryRun    uuid.UUID
+	ID        string
+	Execution uuid.UUID
+	Place     []int32
+	Path      []string
+	Verb      string
+	DependsOn []string
+	Status    string
+	Run       *uuid.UUID
+	Code      *string
+	Reason    *string
+}
+
+type MapChangeSet struct {
+	TenantID   uuid.UUID
+	Execution  uuid.UUID
+	Status     string
+	WorkflowID string
+	Decision   []byte
+	UpdatedAt  time.Time
+}
+
 type MapExecution struct {
 	ID              uuid.UUID
 	TenantID        uuid.UUID
@@ -441,6 +465,9 @@ type MapExecution struct {
 	OutputInvented  []string
 	Again           *string
 	FreedKeys       []string
+	ChangesOf       *uuid.UUID
+	ChangesAt       []int32
+	ChangesPath     []string
 	TokensUsed      int64
 	ModelsAsked     int32
 	ModelBytes      int64

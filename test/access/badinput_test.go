@@ -107,7 +107,7 @@ func gzipped(s string) string {
 func limitOf(op operation) int {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/runtime/"), strings.HasSuffix(op.path, "/resolve"), strings.HasSuffix(op.path, "/trigger"),
-		strings.HasSuffix(op.path, "/retry"), strings.HasPrefix(op.path, "/v1/approvals/"):
+		strings.HasSuffix(op.path, "/retry"), strings.HasSuffix(op.path, "/decide"), strings.HasPrefix(op.path, "/v1/approvals/"):
 		return 1 << 20
 	case op.id() == "POST /v1/providers":
 		return 25 << 20

@@ -29,7 +29,6 @@ func (own *tenant) objects(t *testing.T) map[string]string {
 		"/v1/runtime/actions/catalog":             "/v1/runtime/actions/catalog?limit=2",
 		"/v1/runtime/actions/catalog/{verb}":      "/v1/runtime/actions/catalog/" + own.provider + ":list_orders",
 		"/v1/executions/{id}":                     "/v1/executions/" + own.execution,
-		"/v1/executions/{id}/changes":             "/v1/executions/" + own.mapExecution + "/changes",
 		"/v1/approvals/counts":                    "/v1/approvals/counts",
 		"/v1/approvals/{id}":                      "/v1/approvals/" + own.approval,
 		"/v1/grants/{id}":                         "/v1/grants/" + own.grant,

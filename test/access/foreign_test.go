@@ -131,6 +131,8 @@ func probes() []probe {
 		{"GET", "/v1/executions/{}/graph", "", true, "mapExecution"},
 		{"GET", "/v1/executions/{}/changes", "", false, "mapExecution"},
 		{"GET", "/v1/executions/{}/changes", "", true, "mapExecution"},
+		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, false, "mapExecution"},
+		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, true, "mapExecution"},
 		{"POST", "/v1/executions/{}/cancel", "", false, "mapExecution"},
 		{"POST", "/v1/executions/{}/cancel", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/pause", "", false, "mapExecution"},

@@ -105,6 +105,7 @@ func decided() map[string]endpoint {
 		"GET /v1/executions/{id}/stream":              {either, anyRole, "", "/v1/executions/none/stream", "", noExecution},
 		"GET /v1/executions/{id}/graph":               {either, anyRole, "", "/v1/executions/none/graph", "", noExecution},
 		"GET /v1/executions/{id}/changes":             {either, anyRole, "", "/v1/executions/none/changes", "", noExecution},
+		"POST /v1/executions/{id}/changes/decide":     {userOnly, deciders, "", "/v1/executions/none/changes/decide", `{"approve":"all"}`, noExecution},
 		"POST /v1/executions/{id}/cancel":             {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
 		"POST /v1/executions/{id}/pause":              {userOnly, deciders, "", "/v1/executions/none/pause", "", noExecution},
 		"POST /v1/executions/{id}/resume":             {userOnly, deciders, "", "/v1/executions/none/resume", "", noExecution},

@@ -200,8 +200,18 @@ func (j *journey) changes() {
 	}
 	j.post(j.key, 200, writes, object{"dryRun": true}).Data(j.t, &dry)
 	list := executionsPath + dry.ExecutionID + "/changes"
-	tag := j.call(j.key, 200, http.MethodGet, list, nil).Header.Get("ETag")
-	j.call(j.user, 304, http.MethodGet, list, nil, "If-None-Match: "+tag)
-	j.refused(j.user, 412, "PRECONDITION_FAILED", http.MethodGet, list, nil, `If-Match: "other"`)
+	j.get(j.key, 200, list)
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, list+"?cursor=x", nil)
 	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodGet, executionsPath+"exec_"+nobodys+"/changes", nil)
+
+	decide, all := list+"/decide", object{"approve": "all"}
+	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+"/changes/decide", all)
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, decide, object{"approve": []string{}})
+	j.refused(j.user, 400, "INVALID_JSON", http.MethodPost, decide, []byte("{"))
+	j.post(j.user, 202, decide, all)
+	j.post(j.user, 200, decide, all, "Prefer: wait=60")
+	j.refused(j.user, 409, "CONFLICT", http.MethodPost, decide, object{"reject": "all"})
+	j.post(j.user, 200, writes, object{"dryRun": true}).Data(j.t, &dry)
+	j.refused(j.user, 403, "APPROVER_NOT_ELIGIBLE", http.MethodPost, executionsPath+dry.ExecutionID+"/changes/decide", all)
+	j.post(j.second, 200, executionsPath+dry.ExecutionID+"/changes/decide", object{"reject": "all"})
 }

@@ -31,6 +31,8 @@ type Input struct {
 	EditedArgs json.RawMessage
 	// Response answers the approval's form; nil for none.
 	Response json.RawMessage
+	// Chosen says what of several changes is approved, as their domain has checked it; nil for all.
+	Chosen json.RawMessage
 }
 
 // reasonMost is the most characters of a reason.
@@ -105,6 +107,11 @@ func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in 
 			return Detailed{}, err
 		}
 		if p.Response, err = subjects.SealResponse(ctx, who.TenantID, a.SubjectID, in.Response); err != nil {
+			return Detailed{}, err
+		}
+	}
+	if in.Chosen != nil {
+		if p.Response, err = subjects.SealResponse(ctx, who.TenantID, a.SubjectID, in.Chosen); err != nil {
 			return Detailed{}, err
 		}
 	}

@@ -104,21 +104,27 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 }
 
 // Probe returns what the read-back of the run's verb reads now, without a look at what it should
-// find; nil where the verb declares none, and where nothing could be read.
-func (s *Service) Probe(ctx context.Context, ref flow.RunRef) ([]byte, error) {
+// find; nil where the verb declares none, and where nothing could be read. of is the read, with its
+// arguments: two runs with the same one are about the same thing.
+func (s *Service) Probe(ctx context.Context, ref flow.RunRef) (found []byte, of string, err error) {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
 	if err != nil || t.ReadBack() == nil {
-		return nil, unlessFault(err)
+		return nil, "", unlessFault(err)
 	}
-	found, _, err := s.probe(ctx, prepared{run: r, target: t})
+	p := prepared{run: r, target: t}
+	declared, err := t.ReadBack().Resolve(r.Effective())
+	if err == nil {
+		of = r.Verb.Provider + ":" + declared.Verb + " " + string(declared.Args)
+		found, _, err = s.probe(ctx, p)
+	}
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "a probe failed", "run_id", r.ID, "error", err)
 	}
-	return found, nil
+	return found, of, nil
 }
 
 // readBack makes the declared read, and returns its result where that proves the effect,

@@ -185,6 +185,22 @@ func (e *Engine) StartMap(ctx context.Context, in flow.MapInput, workflowID stri
 	return unavailable(err)
 }
 
+// StartApply starts the workflow that applies the changes of a dry run, once. A start that was made
+// before is no error. The error is the fault SERVICE_UNAVAILABLE.
+func (e *Engine) StartApply(ctx context.Context, in flow.ApplyRef, listing flow.Listing) error {
+	opts := e.once(flow.ApplyWorkflowID(in), flow.QueueMaps, listing)
+	opts.TypedSearchAttributes, _ = e.attributes.of(listing)
+	err := e.start(ctx, opts, flow.WorkflowApplyChanges, in)
+	if e.refusedAttributes(err) {
+		opts.TypedSearchAttributes = temporal.SearchAttributes{}
+		err = e.start(ctx, opts, flow.WorkflowApplyChanges, in)
+	}
+	if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); already {
+		return nil
+	}
+	return unavailable(err)
+}
+
 // refusedAttributes reports whether a start failed because a search attribute was removed since the
 // last look. No execution fails because of that: it starts without.
 func (e *Engine) refusedAttributes(err error) bool {

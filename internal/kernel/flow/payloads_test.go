@@ -30,6 +30,7 @@ func payloads() []reflect.Type {
 		reflect.TypeFor[flow.MapInput](), reflect.TypeFor[flow.MapRef](), reflect.TypeFor[flow.MapCarried](), reflect.TypeFor[flow.MapBegun](),
 		reflect.TypeFor[flow.MapCallEnd](), reflect.TypeFor[flow.MapEvaluated](), reflect.TypeFor[flow.MapNews](), reflect.TypeFor[flow.MapResult](), reflect.TypeFor[flow.MapOfMap](),
 		reflect.TypeFor[flow.MapAsked](), reflect.TypeFor[flow.MapDecision](),
+		reflect.TypeFor[flow.ApplyRef](), reflect.TypeFor[flow.ApplyStep](), reflect.TypeFor[flow.ApplyResult](),
 		reflect.TypeFor[flow.Private](),
 	}
 }
@@ -37,7 +38,7 @@ func payloads() []reflect.Type {
 // localInputs are the inputs of local activities of Maps. No history has the input of a local
 // activity.
 func localInputs() []string {
-	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef"}
+	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef", "ApplyCall"}
 }
 
 // texts are the members that are free texts, and what makes sure that they have neither
@@ -49,6 +50,7 @@ func texts() map[string]string {
 		"HandOver.Parent":       "the id of a workflow, which is hashed where a caller had a part in it",
 		"ActionRunInput.Parent": "as HandOver.Parent",
 		"Step.Details":          "HoldDetails, of ids and words of the catalog",
+		"ApplyStep.Change":      "an id that the service makes",
 	}
 }
 

@@ -19,6 +19,9 @@ func (l Listing) Summary() string {
 	if l.Kind == KindMap {
 		return "runs the Map " + l.Subject
 	}
+	if l.Kind == KindChanges {
+		return "applies the changes of a dry run of the Map " + l.Subject
+	}
 	return l.Verb + " · " + l.Risk
 }
 

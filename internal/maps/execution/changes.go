@@ -5,100 +5,256 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/stepmachine"
 )
 
-// changePrefix begins the name of the record of a change, beforePrefix that of what a probe read
-// before it, in the stored values of an execution.
+// The changes of a dry run are one ordered list. Those of a Map that a step started and waits for
+// are in the list of the dry run that started it, at the place of the step: all of them come after
+// the changes before it, and before those after it. Rows of map_changes say how far each is. What
+// it would send, and what its probe has read, are stored values of the execution that came to it.
+
+// These begin the names of such values.
 const (
+	// changePrefix is that of the record of a change, by its id.
 	changePrefix = "change:"
+	// beforePrefix is that of what a probe read before it, and probePrefix of the run whose read-back
+	// that is, both by the place of the step.
 	beforePrefix = "before:"
+	probePrefix  = "probe:"
+	// afterPrefix is that of what the probe read after it was applied, by its id.
+	afterPrefix = "after:"
+	// leftPrefix is that of how the last change that was applied left what a probe reads, by the
+	// probe. It belongs to the dry run.
+	leftPrefix = "left:"
+)
+
+// ChangeStatus says how far a change is. Rows store it as text.
+type ChangeStatus string
+
+// The statuses of a change.
+const (
+	ChangeProposed ChangeStatus = "proposed"
+	ChangeApproved              = ChangeStatus(governance.ApprovalApproved)
+	ChangeRejected              = ChangeStatus(governance.ApprovalRejected)
+	ChangeApplying ChangeStatus = "applying"
+	ChangeApplied  ChangeStatus = "applied"
+	ChangeFailed   ChangeStatus = "failed"
+	// ChangeDrifted: it would no longer be what people have approved, so it was not applied.
+	ChangeDrifted ChangeStatus = "drifted"
+	// ChangeNotApplied: another one before it was not applied, or nobody decided in time.
+	ChangeNotApplied ChangeStatus = "not_applied"
 )
 
 // Change is a write that a dry run has not made.
 type Change struct {
 	ID string
 	// Number is its place in the order of the changes, from 1.
-	Number int
+	Number int32
 	Verb   string
-	Step   string // the place of the step
-	// Args are masked, and so is Before: what the read-back of the verb read, nil where it declares
-	// none or found nothing.
-	Args, Before json.RawMessage
+	Step   string // the place of the step in its execution
+	// Path is the step, after the steps that started the executions around it.
+	Path []string
+	// Execution is the id of the execution that came to it.
+	Execution uuid.UUID
+	// Args are masked, as are Before and After: what the read-back of the verb read in the dry run, and
+	// after the change was applied. They are nil where it declares none or found nothing.
+	Args, Before, After json.RawMessage
 	// DependsOn are the changes that the arguments were built from. Their results are made up.
 	DependsOn []string
+	Status    ChangeStatus
+	// Run is the execution_id of the run that applies it, "" before.
+	Run string
+	// Code and Reason say why it failed or has drifted.
+	Code, Reason string
 }
 
-// Changes returns the changes of a dry run in their order; none for an execution that is no dry run.
-func (s *Service) Changes(ctx context.Context, e Execution) ([]Change, error) {
-	out := []Change{}
+// ChangeList is a page of the changes of a dry run.
+type ChangeList struct {
+	// Status is "" where people were not asked about them.
+	Status     SetStatus
+	ApprovalID string
+	ExpiresAt  *time.Time
+	DecidedBy  *uuid.UUID
+	Changes    []Change
+	More       bool
+}
+
+// listOf returns the dry run whose list has the changes of the execution.
+func (e Execution) listOf() uuid.UUID {
+	if e.changesOf != nil {
+		return *e.changesOf
+	}
+	return e.ID
+}
+
+// inListOf puts an execution that a step has started into the list of its dry run.
+func (e *Execution) inListOf(p *Parent) {
+	if p.changesAt == nil {
+		return
+	}
+	of := p.Execution.listOf()
+	e.changesOf, e.changesAt, e.changesPath = &of, p.changesAt, p.changesPath()
+}
+
+func (p *Parent) changesPath() []string {
+	return append(slices.Clone(p.Execution.changesPath), p.place)
+}
+
+func (s *Service) queueInListOf(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
+	if p.changesAt == nil {
+		return
+	}
+	of := p.Execution.listOf()
+	db.QueueExec(b, s.q.SetMapChangesOf, dbsqlc.SetMapChangesOfParams{
+		TenantID: tenant, ID: id, ChangesOf: &of, ChangesAt: p.changesAt, ChangesPath: p.changesPath(),
+	})
+}
+
+// queueChange adds a change to the list. at is its number among the records of its execution, which
+// also has the steps that start others.
+func (s *Service) queueChange(b *db.Batch, e Execution, c stepmachine.RecordChange, at int) {
+	db.QueueExec(b, s.q.RecordMapChange, dbsqlc.RecordMapChangeParams{
+		TenantID: e.TenantID, DryRun: e.listOf(), ID: c.ID, Execution: e.ID, Verb: c.Verb, DependsOn: append([]string{}, c.DependsOn...),
+		Place: append(slices.Clone(e.changesAt), int32(at)), Path: append(slices.Clone(e.changesPath), pathOf(c.Ref)),
+	})
+}
+
+// Changes returns a page of the changes of a dry run in their order, after the one with the number.
+// There are none for an execution that is no dry run. Of an execution that a step has started they
+// are those of the list of its dry run that it came to.
+func (s *Service) Changes(ctx context.Context, e Execution, after int32, limit int) (out ChangeList, err error) {
+	out.Changes = []Change{}
 	if !e.DryRun {
 		return out, nil
 	}
-	l, err := s.loader(ctx, e, nil)
-	if err != nil {
-		return nil, err
+	b := &db.Batch{}
+	set := db.Queue(b, s.q.GetMapChangeSet, dbsqlc.GetMapChangeSetParams{TenantID: e.TenantID, Execution: e.listOf()})
+	found := db.Queue(b, s.q.ListMapChanges, dbsqlc.ListMapChangesParams{
+		TenantID: e.TenantID, DryRun: e.listOf(), After: after, Within: append([]int32{}, e.changesAt...), Most: int32(limit + 1),
+	})
+	if err := s.d.DB.SendReading(ctx, e.TenantID, db.ListLimit, b); err != nil {
+		return out, fmt.Errorf("execution: changes: %w", err)
 	}
-	for _, prefix := range []string{beforePrefix, changePrefix} {
-		rows, err := s.q.ReadMapIterations(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ReadMapIterationsParams{
-			TenantID: e.TenantID, Execution: e.ID, Low: prefix, High: strings.TrimSuffix(prefix, ":") + ";",
-		})
+	for _, row := range set.Value {
+		out.Status, out.ApprovalID, out.ExpiresAt, out.DecidedBy = SetStatus(row.Status), row.ApprovalID, db.UTC(row.ExpiresAt), row.DecidedBy
+	}
+	rows, more := db.Page(found.Value, limit)
+	out.More = more
+	bytes := 0
+	for chunk := range slices.Chunk(rows, changesRead) {
+		if bytes > changesBytes {
+			out.More = true
+			break
+		}
+		texts, err := s.changeTexts(ctx, e.TenantID, chunk)
 		if err != nil {
-			return nil, fmt.Errorf("execution: changes: %w", err)
+			return out, err
 		}
-		for _, row := range rows {
-			text, err := l.open(row.Name, row.Body)
+		for _, row := range chunk {
+			change, err := texts.change(row)
 			if err != nil {
-				return nil, fmt.Errorf("execution: change %s: %w", row.Name, err)
+				return out, err
 			}
-			l.read[row.Name] = text
-			if prefix == changePrefix {
-				change, err := l.change(text)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, change)
-			}
+			out.Changes = append(out.Changes, change)
+			bytes += len(change.Args) + len(change.Before) + len(change.After)
 		}
 	}
-	slices.SortFunc(out, func(a, b Change) int { return a.Number - b.Number })
 	return out, nil
 }
 
-// change reads a record. What a probe has read was read before.
-func (l *loader) change(text json.RawMessage) (Change, error) {
-	var c stepmachine.RecordChange
-	if err := json.Unmarshal(text, &c); err != nil {
-		return Change{}, fmt.Errorf("execution: a change of %s: %w", l.e.ID, err)
+// A page ends after changesBytes of values. The values of changesRead changes are read at a time.
+const (
+	changesBytes = 4 << 20
+	changesRead  = 20
+)
+
+// changeTexts are the stored values of the executions of a page of changes.
+type changeTexts map[uuid.UUID]*loader
+
+func (s *Service) changeTexts(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapChangesRow) (changeTexts, error) {
+	names, texts := map[uuid.UUID][]string{}, changeTexts{}
+	for _, row := range rows {
+		place := row.Path[len(row.Path)-1]
+		names[row.Execution] = append(names[row.Execution], changePrefix+row.ID, beforePrefix+place, afterPrefix+row.ID)
 	}
-	args, err := c.Args.Resolve(l.load)
-	if err != nil {
-		return Change{}, fmt.Errorf("execution: change %s: %w", c.ID, err)
+	for id, all := range names {
+		e, err := s.read(ctx, tenant, id)
+		if err != nil {
+			return nil, err
+		}
+		l, err := s.loader(ctx, e, nil)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.q.ReadMapValues(ctx, s.d.DB.Reading(tenant, db.ListLimit), dbsqlc.ReadMapValuesParams{TenantID: tenant, Execution: id, Names: all})
+		if err != nil {
+			return nil, fmt.Errorf("execution: changes: %w", err)
+		}
+		for _, value := range found {
+			if l.read[value.Name], err = l.open(value.Name, value.Body); err != nil {
+				return nil, fmt.Errorf("execution: change %s: %w", value.Name, err)
+			}
+		}
+		texts[id] = l
 	}
-	change := Change{ID: c.ID, Verb: c.Verb, Step: pathOf(c.Ref), Args: masked(args), DependsOn: c.DependsOn}
-	if change.DependsOn == nil {
-		change.DependsOn = []string{}
+	return texts, nil
+}
+
+func (t changeTexts) change(row dbsqlc.ListMapChangesRow) (Change, error) {
+	l, place := t[row.Execution], row.Path[len(row.Path)-1]
+	change := Change{
+		ID: row.ID, Number: row.Number, Verb: row.Verb, Step: place, Path: row.Path, Execution: row.Execution, DependsOn: append([]string{}, row.DependsOn...),
+		Status: ChangeStatus(row.Status), Code: db.Text(row.Code), Reason: db.Text(row.Reason), Args: json.RawMessage("{}"),
 	}
-	change.Number, err = strconv.Atoi(c.ID[strings.LastIndexByte(c.ID, ':')+1:])
-	if before, probed := l.read[beforePrefix+pathOf(c.Ref)]; probed {
+	if row.Run != nil {
+		change.Run = executionIDOf(*row.Run)
+	}
+	if before, probed := l.read[beforePrefix+place]; probed {
 		change.Before = masked(before)
 	}
+	if after, probed := l.read[afterPrefix+row.ID]; probed {
+		change.After = masked(after)
+	}
+	text, kept := l.read[changePrefix+row.ID]
+	if !kept {
+		return change, nil // the texts of its execution were erased
+	}
+	args, err := l.argsOf(text)
+	change.Args = masked(args)
 	return change, err
 }
 
-// KeepBefore stores what a probe read before a change of a dry run, and returns it as a value.
-func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, before json.RawMessage) (stepmachine.Value, error) {
+// argsOf returns the arguments of the record of a change.
+func (l *loader) argsOf(record json.RawMessage) (json.RawMessage, error) {
+	var c stepmachine.RecordChange
+	if err := json.Unmarshal(record, &c); err != nil {
+		return nil, fmt.Errorf("execution: a change of %s: %w", l.e.ID, err)
+	}
+	args, err := c.Args.Resolve(l.load)
+	if err != nil {
+		return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
+	}
+	return args, nil
+}
+
+// KeepBefore stores what the probe of a run read before a change of a dry run, and returns it as a
+// value.
+func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, probed flow.RunRef, before json.RawMessage) (stepmachine.Value, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return stepmachine.Value{}, fmt.Errorf("execution: %w", err)
 	}
 	name, v, b := beforePrefix+pathOf(ref), stepmachine.Of(before), &db.Batch{}
 	s.queueValue(b, key, e, name, v)
+	s.queueValue(b, key, e, probePrefix+pathOf(ref), stepmachine.Of(mustJSON(probed)))
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return v, fmt.Errorf("execution: keep what was before: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/redact"
@@ -126,6 +127,20 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	if err != nil {
 		return flow.MapResult{}, err
 	}
+	changes, err := s.unasked(ctx, e, in)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	out, err := s.finish(ctx, e, in, changes)
+	if changes > 0 && fault.HasCode(err, fault.CodeQuotaExceeded) {
+		// The dry run has completed. Who decides about its changes later has them asked then.
+		return s.finish(ctx, e, in, 0)
+	}
+	return out, err
+}
+
+// finish is Finish for an execution of which people are asked about so many changes.
+func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, changes int64) (flow.MapResult, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
@@ -176,6 +191,9 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
 	s.emitEnd(b, key, e, f, output)
+	if changes > 0 && f.Status == stepmachine.StatusCompleted {
+		s.queueAskChanges(b, key, e, changes)
+	}
 	err = s.d.DB.Send(ctx, e.TenantID, b)
 	switch {
 	case db.IsNotChanged(err):

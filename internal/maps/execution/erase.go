@@ -46,6 +46,8 @@ func (s *Service) queueErase(b *db.Batch, tenant uuid.UUID, ids []uuid.UUID) {
 	db.QueueExec(b, s.q.DeleteMapSteps, dbsqlc.DeleteMapStepsParams{TenantID: tenant, Executions: ids})
 	db.QueueExec(b, s.q.DeleteMapValues, dbsqlc.DeleteMapValuesParams{TenantID: tenant, Executions: ids})
 	db.QueueExec(b, s.q.DeleteModelCalls, dbsqlc.DeleteModelCallsParams{TenantID: tenant, Executions: ids})
+	db.QueueExec(b, s.q.DeleteMapChanges, dbsqlc.DeleteMapChangesParams{TenantID: tenant, Executions: ids})
+	db.QueueExec(b, s.q.ForgetMapChangeSets, dbsqlc.ForgetMapChangeSetsParams{TenantID: tenant, Executions: ids})
 	db.QueueExec(b, s.q.EraseApprovalsOfMaps, dbsqlc.EraseApprovalsOfMapsParams{TenantID: tenant, Executions: ids})
 	db.QueueExec(b, s.q.EraseDecisionsOfMaps, dbsqlc.EraseDecisionsOfMapsParams{TenantID: tenant, Executions: ids})
 	db.QueueExec(b, s.q.DeleteMapSignals, dbsqlc.DeleteMapSignalsParams{TenantID: tenant, Executions: ids})

@@ -60,6 +60,9 @@ type Engine interface {
 	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
 	// Nudge tells the workflow to read its row again.
 	Nudge(ctx context.Context, workflowID string) (open bool, err error)
+	// StartApply starts the workflow that applies the changes of a dry run. A start that was made
+	// before is not an error.
+	StartApply(ctx context.Context, in flow.ApplyRef, listing flow.Listing) error
 }
 
 // Keys finds the data key of a tenant.
@@ -215,6 +218,12 @@ type Execution struct {
 
 	payload                         string // sealed
 	payloadInvented, outputInvented []string
+
+	// changesOf is the dry run whose list has the changes of this one, nil for its own. changesAt is
+	// their place in it, changesPath the steps that lead to this execution.
+	changesOf   *uuid.UUID
+	changesAt   []int32
+	changesPath []string
 }
 
 // CreatedAt returns when the execution was triggered, from its id.
@@ -276,6 +285,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Actions: r.Actions, Tokens: r.TokensUsed, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
 		Awaited: r.Awaited, Wrote: r.Wrote,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
+		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -100,7 +101,10 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if wrong := version.Program.CheckPayload(payload); wrong != nil {
 		return Execution{}, fault.Newf(fault.CodeInvalidArgs, "The payload does not fit the trigger_schema of the other Map: %s %s", wrong[0].Path, wrong[0].Message)
 	}
-	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented}
+	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented, place: pathOf(start.Ref)}
+	if e.DryRun && start.Wait {
+		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Seq+len(in.Commands)))
+	}
 	var queued error
 	childID := uuid.Must(uuid.NewV7())
 	parent.also = func(b *db.Batch) {

@@ -50,6 +50,10 @@ type Parent struct {
 	Invented []string
 
 	also func(*db.Batch) // queues what is written with the claim
+	// changesAt is the place of its changes in the list of the dry run, nil where it has a list of
+	// its own.
+	changesAt []int32
+	place     string // of the step, without its attempt
 }
 
 // Outcome is the answer to a trigger.
@@ -266,6 +270,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	}
 	if p := req.Parent; p != nil {
 		e.Awaited, e.payloadInvented = p.Awaited, p.Invented
+		e.inListOf(p)
 	}
 	return e, true, nil
 }
@@ -289,6 +294,7 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 		if parent != nil {
 			by = actor.Actor{Kind: actor.Map, TenantID: p.TenantID, ID: parent.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
 			db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{TenantID: p.TenantID, ID: row.ID, Awaited: parent.Awaited, PayloadInvented: append([]string{}, parent.Invented...)})
+			s.queueInListOf(b, p.TenantID, row.ID, parent)
 		}
 		got = s.queueTake(b, asked, row.ID)
 		s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)

@@ -75,6 +75,8 @@ func (e *engine) startedSince() []string {
 	return started
 }
 
+func (*engine) StartApply(context.Context, flow.ApplyRef, flow.Listing) error { return nil }
+
 func (*engine) IsOpen(context.Context, string) (open, found bool, err error) { return true, true, nil }
 
 func (e *engine) Nudge(_ context.Context, id string) (bool, error) {

@@ -93,6 +93,9 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 				return err
 			}
 		default:
+			if change, is := command.(stepmachine.RecordChange); is {
+				s.queueChange(b, e, change, w.Seq+i+1)
+			}
 			if name, v, stores := storedBy(command); stores {
 				s.queueValue(b, key, e, name, v)
 			}

@@ -275,7 +275,7 @@ func (a *App) buildAPI() error {
 		return err
 	}
 	approvals, err := desk.New(desk.Deps{
-		DB: a.pool, Workflows: a.engine, Journal: a.journal, Subjects: map[approval.SubjectType]desk.Subjects{approval.SubjectRun: a.runs, approval.SubjectMapStep: a.executions}, Quotas: a.quotas,
+		DB: a.pool, Workflows: a.engine, Journal: a.journal, Subjects: a.subjects(), Quotas: a.quotas,
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ var erased = map[string]string{
 	"map_signals":        "true",
 	"map_waits":          "true",
 	"model_calls":        "true",
+	"map_changes":        "true",
 	"customer_erasures":  "names <> '{}'",
 }
 
@@ -43,6 +44,7 @@ var impersonal = map[string]string{
 	"run_keys":             "ids; a caller chooses ids that tell nothing",
 	"run_erasures":         "ids",
 	"runs_left":            "ids",
+	"map_change_sets":      "ids",
 	"policy_matches":       "ids",
 	"mails":                "to users of the tenant; no mail goes to customers",
 	"mail_tokens":          "of users of the tenant",

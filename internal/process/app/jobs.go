@@ -40,6 +40,7 @@ func (a *App) workerJobs() []job {
 			return a.maps.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
 		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
+		{"apply changes of dry runs", execution.SweepEvery, a.executions.SweepApplies},
 		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},
 		{"tell executions of Maps of events", execution.TellEvery, a.executions.Tell},
 		{"tell executions of Maps again of news", execution.SweepEvery, a.executions.SweepNews},

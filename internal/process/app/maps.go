@@ -12,7 +12,6 @@ import (
 	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
-	"agentruntime/internal/record/approval"
 	"agentruntime/internal/service/authoring"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/stepping"
@@ -42,7 +41,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if err != nil {
 		return err
 	}
-	a.approvals.Own(approval.SubjectMapStep, a.executions)
+	a.ownSubjects()
 	scripted, err := scriptedModel(a.cfg.ModelScript)
 	if err != nil {
 		return err

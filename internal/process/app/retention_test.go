@@ -46,12 +46,14 @@ var forgotten = map[string]string{
 	"map_keys":            "forget deleted Maps",
 	"maps":                "forget deleted Maps",
 	"map_versions":        "forget deleted Maps",
+	"map_changes":         "erase old executions of Maps",
 }
 
 // kept says why the rows of a table stay.
 var kept = map[string]string{
 	"tenants":              "the tenant itself",
 	"tenant_keys":          "it opens what is stored",
+	"map_change_sets":      "one for a dry run, as its execution stays: without texts",
 	"users":                "approvals and audit records name them; a removal deletes the password and the invitation",
 	"api_keys":             "runs and audit records name them; a revocation ends their use",
 	"providers":            "until the tenant deletes it",

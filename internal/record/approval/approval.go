@@ -31,6 +31,8 @@ const (
 	// SubjectMapStep is a step of an execution of a Map. Its subject id is made of the execution's
 	// id, its attempt and the step's place.
 	SubjectMapStep SubjectType = "map_step"
+	// SubjectMapChanges are the changes of a dry run of a Map. Its subject id is the execution's id.
+	SubjectMapChanges SubjectType = "map_changes"
 )
 
 // Subject names what an approval is for.

@@ -74,6 +74,9 @@ const (
 	MapResumed      Action = "map.resumed"
 	MapRetried      Action = "map.retried"
 
+	MapChangesDecided Action = "map.changes_decided"
+	MapChangesApplied Action = "map.changes_applied"
+
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
 	ProviderDeleted  Action = "provider.deleted"
@@ -207,13 +210,15 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapPublished, SubjectMap, "A version of a Map was published: triggers run it from then on. The details have its number.", ""},
 		{MapTriggered, SubjectMap, "A Map was triggered. The details have the version that runs.", ""},
 		{MapRepeated, SubjectMap, "A trigger with a name that has an execution was answered from that execution.", ""},
-		{MapAsked, SubjectApproval, "A step of a Map asks people. The details have the Map and the step.", "approval.requested"},
+		{MapAsked, SubjectApproval, "A step of a Map asks people, or the end of a dry run about its changes. The details have the Map and the step, or how many changes there are.", "approval.requested"},
 		{MapEnded, SubjectMap, "An execution of a Map ended. The details have the execution and its status.", ""},
 		{MapCancelled, SubjectMap, "An execution of a Map was cancelled. The details have the execution.", ""},
 		{MapSignalled, SubjectMap, "A signal was sent to an execution of a Map. The details have its name and its number.", ""},
 		{MapPaused, SubjectMap, "An execution of a Map was paused: no further step begins.", ""},
 		{MapResumed, SubjectMap, "A paused execution of a Map goes on.", ""},
 		{MapRetried, SubjectMap, "A failed execution of a Map goes on. The details have its new attempt, the step from which, and the edited inputs, masked.", ""},
+		{MapChangesDecided, SubjectMap, "A user decided about the changes of a dry run. The details have the ids of those that were approved, and count both kinds.", ""},
+		{MapChangesApplied, SubjectMap, "The changes of a dry run were applied, up to the first that could not be. The details count them by status. Each applied change has the records of its run.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},

@@ -169,8 +169,8 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind IN ('hold', 'step')", "",
 		},
 		{
-			DryRuns, 2_000, "dry runs that wait for approval", "Decide or cancel some first.",
-			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind = 'dry_run'", "",
+			DryRuns, 2_000, "dry runs that wait for approval, those of Maps with their changes", "Decide or cancel some first.",
+			"SELECT FROM approvals WHERE tenant_id = $1 AND (status = 'pending') IS TRUE AND kind IN ('dry_run', 'changes')", "",
 		},
 		{
 			Mails, 1_000, "mails to people that were not sent yet", "Wait until some were sent.",

@@ -140,12 +140,12 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 // instead returns what the step of an intercepted write goes on with: what the read-back of the verb
 // reads now, otherwise a value that is made up.
 func (s *Stepper) instead(ctx context.Context, e execution.Execution, ref stepmachine.Ref, of flow.RunRef) (stepmachine.Value, error) {
-	before, err := s.d.Runs.Probe(ctx, of)
+	before, _, err := s.d.Runs.Probe(ctx, of)
 	if err != nil {
 		return stepmachine.Value{}, err
 	}
 	if before != nil {
-		return s.KeepBefore(ctx, e, ref, before)
+		return s.KeepBefore(ctx, e, ref, of, before)
 	}
 	return s.Invent(ctx, e, ref)
 }

@@ -1,0 +1,317 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/record/audit"
+)
+
+// The approved changes of a dry run are applied in their order, each as a governed run of its own.
+// The row of a change names its run from the claim on, so a repeat never claims another. The first
+// change that fails or has drifted ends the apply.
+
+// Applying is a change that is applied.
+type Applying struct {
+	// Execution is the one that came to it, DryRun the one whose list it is in.
+	Execution, DryRun Execution
+	ID                string
+	// Step is the place of the step in its execution.
+	Step string
+	Verb string
+	// Run is the run that applies it, nil before its claim.
+	Run *flow.RunRef
+	// Probed is the run of the dry run whose read-back was read before the change; nil where nothing
+	// was.
+	Probed *flow.RunRef
+
+	l         *loader
+	record    json.RawMessage
+	dependsOn []string
+}
+
+// codeDrift is the code of a change that would no longer be what people have approved.
+const codeDrift = "DRIFT"
+
+// NextChange returns the change that is applied next, or is being applied; nil where there is none.
+// Then the apply has ended.
+func (s *Service) NextChange(ctx context.Context, ref flow.ApplyRef) (*Applying, error) {
+	rows, err := s.q.NextMapChange(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.NextMapChangeParams{TenantID: ref.TenantID, DryRun: ref.ID})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("execution: next change: %w", err)
+	case len(rows) == 0:
+		return nil, s.endApply(ctx, ref, nil)
+	}
+	return s.applying(ctx, ref, dbsqlc.GetMapChangeRow(rows[0]))
+}
+
+// ChangeOf returns a change that is being applied; nil where it has ended.
+func (s *Service) ChangeOf(ctx context.Context, ref flow.ApplyRef, id string) (*Applying, error) {
+	row, err := s.q.GetMapChange(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapChangeParams{TenantID: ref.TenantID, DryRun: ref.ID, ID: id})
+	switch {
+	case db.IsNoRows(err), err == nil && ChangeStatus(row.Status) != ChangeApplying:
+		return nil, nil //nolint:nilnil // no change is a value here
+	case err != nil:
+		return nil, fmt.Errorf("execution: change: %w", err)
+	}
+	return s.applying(ctx, ref, row)
+}
+
+func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.GetMapChangeRow) (*Applying, error) {
+	c := &Applying{ID: row.ID, Step: row.Path[len(row.Path)-1], Verb: row.Verb, dependsOn: row.DependsOn}
+	if row.Run != nil {
+		c.Run = &flow.RunRef{TenantID: ref.TenantID, RunID: *row.Run, Attempt: 1}
+	}
+	var err error
+	if c.DryRun, err = s.read(ctx, ref.TenantID, ref.ID); err != nil {
+		return nil, err
+	}
+	c.Execution = c.DryRun
+	if row.Execution != ref.ID {
+		if c.Execution, err = s.read(ctx, ref.TenantID, row.Execution); err != nil {
+			return nil, err
+		}
+	}
+	if c.l, err = s.loader(ctx, c.Execution, nil); err != nil {
+		return nil, err
+	}
+	names := []string{changePrefix + c.ID, probePrefix + c.Step, beforePrefix + c.Step}
+	found, err := s.q.ReadMapValues(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.ReadMapValuesParams{TenantID: ref.TenantID, Execution: row.Execution, Names: names})
+	if err != nil {
+		return nil, fmt.Errorf("execution: change: %w", err)
+	}
+	for _, value := range found {
+		if c.l.read[value.Name], err = c.l.open(value.Name, value.Body); err != nil {
+			return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
+		}
+	}
+	c.record = c.l.read[changePrefix+c.ID]
+	if probed, is := c.l.read[probePrefix+c.Step]; is {
+		c.Probed = &flow.RunRef{}
+		if err := json.Unmarshal(probed, c.Probed); err != nil {
+			return nil, fmt.Errorf("execution: probe of %s: %w", c.ID, err)
+		}
+	}
+	return c, nil
+}
+
+// Arguments returns what the change sends. drift says why it would no longer be what people have
+// approved; "" where it is.
+func (s *Service) Arguments(ctx context.Context, c *Applying) (args json.RawMessage, drift string, err error) {
+	if c.record == nil {
+		return nil, "What the change would send is no longer stored.", nil
+	}
+	if args, err = c.l.argsOf(c.record); err != nil || len(c.dependsOn) == 0 {
+		return args, "", err
+	}
+	return s.rebuilt(ctx, c, args)
+}
+
+// leftAs is the name of the value that says how the apply has left what a probe reads.
+func (l *loader) leftAs(probe string) string {
+	return leftPrefix + hex.EncodeToString(l.key.Digest([]byte(probe)))
+}
+
+// Drifted compares what a probe reads now with what it read in the dry run, or after the last change
+// of the list that was applied to the same thing. It returns why they differ, "" where they do not.
+func (s *Service) Drifted(ctx context.Context, c *Applying, probe string, now json.RawMessage) (string, error) {
+	before := c.l.read[beforePrefix+c.Step]
+	name := c.l.leftAs(probe)
+	rows, err := s.q.ReadMapValues(ctx, s.d.DB.Tenant(c.DryRun.TenantID), dbsqlc.ReadMapValuesParams{
+		TenantID: c.DryRun.TenantID, Execution: c.DryRun.ID, Names: []string{name},
+	})
+	if err != nil {
+		return "", fmt.Errorf("execution: drift: %w", err)
+	}
+	if len(rows) > 0 {
+		l, err := s.loader(ctx, c.DryRun, nil)
+		if err != nil {
+			return "", err
+		}
+		if before, err = l.open(name, rows[0].Body); err != nil {
+			return "", fmt.Errorf("execution: drift: %w", err)
+		}
+	}
+	if same, err := sameJSON(before, now); err != nil || same {
+		return "", err
+	}
+	if now == nil {
+		return "The read-back of the verb no longer reads what the dry run has read before the change.", nil
+	}
+	return "What the change is about is no longer as the dry run has read it.", nil
+}
+
+// sameJSON reports whether two values are equal; nil is null.
+func sameJSON(a, b json.RawMessage) (bool, error) {
+	one, err := canonical(a)
+	if err != nil {
+		return false, err
+	}
+	other, err := canonical(b)
+	return bytes.Equal(one, other), err
+}
+
+func canonical(v json.RawMessage) ([]byte, error) {
+	if len(v) == 0 {
+		return []byte("null"), nil
+	}
+	out, err := strictjson.Canonical(v)
+	if err != nil {
+		return nil, fmt.Errorf("execution: a value that was read: %w", err)
+	}
+	return out, nil
+}
+
+// QueueBegin notes the run of a change in the transaction that claims the run.
+func (s *Service) QueueBegin(b *db.Batch, c *Applying, run uuid.UUID) {
+	db.QueueExec(b, s.q.BeginMapChange, dbsqlc.BeginMapChangeParams{TenantID: c.DryRun.TenantID, DryRun: c.DryRun.ID, ID: c.ID, Run: &run})
+}
+
+// ChangeEnd is how a change ended.
+type ChangeEnd struct {
+	Status ChangeStatus
+	// Code and Reason say why it was not applied.
+	Code, Reason string
+	// Probe is the read whose result After is; "" where nothing was read.
+	Probe string
+	After json.RawMessage
+}
+
+// DriftedEnd is the end of a change that would no longer be what people have approved.
+func DriftedEnd(reason string) ChangeEnd {
+	return ChangeEnd{Status: ChangeDrifted, Code: codeDrift, Reason: reason}
+}
+
+// EndChange commits the end of a change. One that was not applied ends the apply. It can be repeated.
+func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) error {
+	failpoint.Hit("before_change_end", c.DryRun.ID)
+	b := &db.Batch{}
+	e := c.DryRun
+	ended := db.Queue(b, s.q.EndMapChange, dbsqlc.EndMapChangeParams{
+		Status: string(end.Status), Code: db.Optional(end.Code), Reason: db.Optional(end.Reason), TenantID: e.TenantID, DryRun: e.ID, ID: c.ID,
+	})
+	db.QueueExec(b, s.q.TouchMapChangeSet, dbsqlc.TouchMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID, Now: s.d.Now()})
+	if end.Probe != "" {
+		s.queueValue(b, c.l.key, c.Execution, afterPrefix+c.ID, stepmachine.Of(end.After))
+		s.queueValue(b, c.l.key, e, c.l.leftAs(end.Probe), stepmachine.Of(end.After))
+	}
+	if end.Status != ChangeApplied {
+		return s.endApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, b)
+	}
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return fmt.Errorf("execution: end of a change: %w", err)
+	}
+	if len(ended.Value) > 0 {
+		failpoint.Hit("after_change_end", e.ID)
+	}
+	return nil
+}
+
+// endApply ends the apply with what first writes, in one transaction; first is nil where all approved
+// changes were applied. It does nothing where it has ended before.
+func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch) error {
+	e, err := s.read(ctx, ref.TenantID, ref.ID)
+	if err != nil {
+		return err
+	}
+	status, read := SetStopped, first
+	if first == nil {
+		status, read = SetApplied, &db.Batch{}
+	}
+	set := db.Queue(read, s.q.LockMapChangeSet, dbsqlc.LockMapChangeSetParams{TenantID: ref.TenantID, Execution: ref.ID})
+	db.QueueExec(read, s.q.LeaveMapChanges, dbsqlc.LeaveMapChangesParams{TenantID: ref.TenantID, DryRun: ref.ID})
+	counts := db.Queue(read, s.q.CountMapChangesByStatus, dbsqlc.CountMapChangesByStatusParams{TenantID: ref.TenantID, DryRun: ref.ID})
+	err = s.d.DB.ReadAndWrite(ctx, ref.TenantID, read, func() (*db.Batch, error) {
+		if len(set.Value) == 0 || SetStatus(set.Value[0]) != SetApplying {
+			return nil, nil //nolint:nilnil // nothing to write is a value here
+		}
+		b := &db.Batch{}
+		db.QueueExec(b, s.q.SetMapChangeSet, dbsqlc.SetMapChangeSetParams{TenantID: ref.TenantID, Execution: ref.ID, Status: string(status), Now: s.d.Now()})
+		rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapChangesApplied, audit.SubjectMap, e.MapID.String())
+		rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(status)
+		details := map[string]any{}
+		for _, row := range counts.Value {
+			details[row.Status] = row.N
+		}
+		audit.Queue(b, rec.With(details))
+		return b, nil
+	})
+	if err != nil {
+		return fmt.Errorf("execution: end of an apply: %w", err)
+	}
+	return nil
+}
+
+// startApply starts the workflow that applies the changes of a dry run.
+func (s *Service) startApply(ctx context.Context, e Execution) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	return s.d.Engine.StartApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, flow.Listing{
+		Kind: flow.KindChanges, Tenant: e.TenantID, Execution: e.ExecutionID, Subject: e.MapID.String(),
+		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
+	})
+}
+
+// abandonedApply is why the changes are not applied whose workflow an operator has ended.
+const abandonedApply = "The workflow that applied the changes was ended by an operator. The execution of the change says how far its call got."
+
+// SweepApplies looks at changes that are being applied and were not for some time: it starts the
+// workflow where its start was lost, and ends the apply where an operator has ended the workflow.
+func (s *Service) SweepApplies(ctx context.Context) error {
+	rows, err := s.q.MapChangeSetsToApply(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.MapChangeSetsToApplyParams{Before: s.d.Now().Add(-sweepAfter), Most: sweepPage})
+	if err != nil {
+		return fmt.Errorf("execution: sweep applies: %w", err)
+	}
+	for _, row := range rows {
+		if err := s.repairApply(ctx, flow.ApplyRef{TenantID: row.TenantID, ID: row.Execution}, row.WorkflowID); err != nil {
+			s.d.Log.WarnContext(ctx, "apply not repaired", "tenant_id", row.TenantID, "id", row.Execution, "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID string) error {
+	open, found, err := s.d.Engine.IsOpen(ctx, workflowID)
+	switch {
+	case err != nil:
+		return err
+	case open:
+		// It is looked at again after the others.
+		return s.q.TouchMapChangeSet(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.TouchMapChangeSetParams{TenantID: ref.TenantID, Execution: ref.ID, Now: s.d.Now()})
+	case !found:
+		e, err := s.read(ctx, ref.TenantID, ref.ID)
+		if err != nil {
+			return err
+		}
+		return s.startApply(ctx, e)
+	}
+	c, err := s.NextChange(ctx, ref)
+	if err != nil || c == nil {
+		return err
+	}
+	if c.Run == nil {
+		return s.endApply(ctx, ref, &db.Batch{})
+	}
+	return s.EndChange(ctx, c, ChangeEnd{Status: ChangeFailed, Code: string(fault.CodeConflict), Reason: abandonedApply})
+}
+
+// deadlineOfChange is how long the call of a change may take until it is sent.
+const deadlineOfChange = 15 * time.Minute
+
+// Deadline returns until when the call of a change may be sent that is claimed now.
+func (s *Service) Deadline() time.Time { return s.d.Now().Add(deadlineOfChange) }

@@ -1,0 +1,162 @@
+package stepping
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
+)
+
+// BeginChange claims the run of the next change of a dry run, and takes it as far as it goes without
+// waiting. It can be repeated: a change always gets the same run.
+func (s *Stepper) BeginChange(ctx context.Context, in flow.ApplyRef) (flow.ApplyStep, error) {
+	c, err := s.NextChange(ctx, in)
+	switch {
+	case err != nil:
+		return flow.ApplyStep{}, err
+	case c == nil:
+		return flow.ApplyStep{Over: true}, nil
+	case c.Run != nil:
+		at, err := s.d.Runs.GoOn(ctx, *c.Run)
+		if err != nil {
+			return flow.ApplyStep{}, err
+		}
+		return s.afterChange(ctx, c, at)
+	}
+	drift, err := s.drifted(ctx, c)
+	if err != nil {
+		return flow.ApplyStep{}, err
+	}
+	var args json.RawMessage
+	if drift == "" {
+		if args, drift, err = s.Arguments(ctx, c); err != nil {
+			return flow.ApplyStep{}, err
+		}
+	}
+	if drift != "" {
+		return endedChange(c), s.EndChange(ctx, c, execution.DriftedEnd(drift))
+	}
+	return s.claimChange(ctx, c, in, args)
+}
+
+// drifted looks whether what the change is about is as the dry run has read it, and returns why it is
+// not.
+func (s *Stepper) drifted(ctx context.Context, c *execution.Applying) (string, error) {
+	if c.Probed == nil {
+		return "", nil
+	}
+	now, probe, err := s.d.Runs.Probe(ctx, *c.Probed)
+	if err != nil {
+		return "", err
+	}
+	return s.Drifted(ctx, c, probe, now)
+}
+
+// claimChange claims the run of a change. It acts for whom the dry run acted.
+func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flow.ApplyRef, args json.RawMessage) (flow.ApplyStep, error) {
+	e := c.Execution
+	about := map[string]string{"map_id": e.MapID.String(), "step": c.Step, "change": c.ID}
+	if e.Customer != "" {
+		about["customer_id"] = e.Customer // policies judge by it, and an erasure finds the run by it
+	}
+	metadata, err := json.Marshal(about)
+	if err != nil {
+		return flow.ApplyStep{}, fmt.Errorf("stepping: %w", err)
+	}
+	who, parent := e.Starter(), c.DryRun.ExecutionID
+	req := run.Request{
+		Verb: c.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata,
+		Origin: run.Origin{
+			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: flow.ApplyWorkflowID(in),
+		},
+		StepKey:   run.StepKey(parent, "change "+c.ID, 0, 1),
+		ExpiresIn: run.StepDeadline(s.Deadline(), s.d.Now()),
+	}
+	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, name string) {
+		if id, err := uuid.Parse(strings.TrimPrefix(name, "exec_")); err == nil {
+			s.QueueBegin(b, c, id)
+		}
+	})
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		// A call can be refused before it has a run.
+		return endedChange(c), s.EndChange(ctx, c, execution.ChangeEnd{Status: execution.ChangeFailed, Code: string(f.Code), Reason: f.Message})
+	}
+	if err != nil {
+		return flow.ApplyStep{}, err
+	}
+	return s.afterChange(ctx, c, at)
+}
+
+// GoOnWithChange takes the run of a change further, or reads how it ended.
+func (s *Stepper) GoOnWithChange(ctx context.Context, in flow.ApplyCall) (flow.ApplyStep, error) {
+	c, err := s.ChangeOf(ctx, in.ApplyRef, in.Change)
+	if err != nil {
+		return flow.ApplyStep{}, err
+	}
+	if c == nil { // a repeat: it has ended
+		return flow.ApplyStep{Change: in.Change, Run: in.Run, Step: flow.Step{Done: true}}, nil
+	}
+	handedOver := in.Look
+	if in.HandOver {
+		if _, err := s.d.Runs.HandOver(ctx, in.Run, flow.ApplyWorkflowID(in.ApplyRef)); err != nil {
+			return flow.ApplyStep{}, err
+		}
+		handedOver = true
+	}
+	look := s.d.Runs.GoOn
+	if handedOver {
+		look = s.d.Runs.Seen
+	}
+	at, err := look(ctx, in.Run)
+	if err != nil {
+		return flow.ApplyStep{}, err
+	}
+	out, err := s.afterChange(ctx, c, at)
+	out.HandedOver = handedOver
+	return out, err
+}
+
+func endedChange(c *execution.Applying) flow.ApplyStep {
+	return flow.ApplyStep{Change: c.ID, Step: flow.Step{Done: true}}
+}
+
+// afterChange returns how far a change is, and commits its end where its run has ended.
+func (s *Stepper) afterChange(ctx context.Context, c *execution.Applying, at run.Progress) (flow.ApplyStep, error) {
+	r := at.Run
+	out := flow.ApplyStep{Change: c.ID, Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
+	if !at.Step.Done {
+		if c.Run != nil {
+			out.Run = *c.Run
+		}
+		return out, nil
+	}
+	made := s.end(stepmachine.Ref{}, at).End
+	if made.Status == stepmachine.CallExecuted {
+		end := execution.ChangeEnd{Status: execution.ChangeApplied}
+		if c.Probed != nil {
+			var err error
+			if end.After, end.Probe, err = s.d.Runs.Probe(ctx, *c.Probed); err != nil {
+				return flow.ApplyStep{}, err
+			}
+		}
+		return out, s.EndChange(ctx, c, end)
+	}
+	end := execution.ChangeEnd{Status: execution.ChangeFailed, Code: string(fault.CodeConflict), Reason: "The call was cancelled."}
+	switch {
+	case made.Status == stepmachine.CallUnknown:
+		end.Code, end.Reason = string(fault.CodeOutcomeUnknown), fault.CodeOutcomeUnknown.Spec().Message
+	case made.Error != nil:
+		end.Code, end.Reason = made.Error.Code, made.Error.Title
+	}
+	return out, s.EndChange(ctx, c, end)
+}

@@ -1,0 +1,95 @@
+-- name: RecordMapChange :exec
+-- A list that people were asked about does not grow.
+INSERT INTO map_changes (tenant_id, dry_run, id, execution, place, path, verb, depends_on)
+SELECT @tenant_id, @dry_run, @id, @execution, @place, @path, @verb, @depends_on
+ WHERE NOT EXISTS (SELECT FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run)
+ON CONFLICT (tenant_id, dry_run, id) DO NOTHING;
+
+-- name: SetMapChangesOf :exec
+-- Of an execution that a step of a dry run has started in this transaction.
+UPDATE map_executions SET changes_of = @changes_of, changes_at = @changes_at, changes_path = @changes_path
+ WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: ListMapChanges :many
+-- A page of the changes of a dry run in their order, of those below a place.
+SELECT c.id, c.number::integer AS number, c.execution, c.path, c.verb, c.depends_on, c.status, c.run, c.code, c.reason
+  FROM (SELECT m.*, row_number() OVER (ORDER BY m.place, m.id) AS number FROM map_changes m
+         WHERE m.tenant_id = @tenant_id AND m.dry_run = @dry_run) c
+ WHERE c.number > @after::integer AND c.place[1:cardinality(@within::integer[])] = @within::integer[]
+ ORDER BY c.number LIMIT @most;
+
+-- name: GetMapChange :one
+SELECT id, execution, path, verb, depends_on, status, run FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id;
+
+-- name: MapChangesToDecide :many
+SELECT id, depends_on FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run ORDER BY place, id;
+
+-- name: CountMapChanges :one
+-- How many changes a dry run has, and whether people were asked about them.
+SELECT (SELECT count(*) FROM map_changes c WHERE c.tenant_id = @tenant_id AND c.dry_run = @dry_run) AS changes,
+       EXISTS (SELECT FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run) AS asked;
+
+-- name: ProposeMapChanges :exec
+INSERT INTO map_change_sets (tenant_id, execution, workflow_id, updated_at) VALUES (@tenant_id, @execution, @workflow_id, @now);
+
+-- name: GetMapChangeSet :many
+-- The change set of a dry run, with the approval that asks about it.
+SELECT s.status, s.decision, a.id AS approval_id, a.expires_at, a.decided_by FROM map_change_sets s
+  JOIN approvals a ON a.tenant_id = s.tenant_id AND a.subject_type = 'map_changes' AND a.subject_id = s.execution::text AND a.edited_from IS NULL
+ WHERE s.tenant_id = @tenant_id AND s.execution = @execution;
+
+-- name: MapChangeSetStatus :many
+-- What those who wait for the end look at again and again.
+SELECT status FROM map_change_sets WHERE tenant_id = @tenant_id AND execution = @execution;
+
+-- name: LockMapChangeSet :many
+SELECT status FROM map_change_sets WHERE tenant_id = @tenant_id AND execution = @execution FOR UPDATE;
+
+-- name: DecideMapChanges :exec
+UPDATE map_changes SET status = CASE WHEN id = ANY (@approved::text[]) THEN 'approved' ELSE 'rejected' END
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND status = 'proposed';
+
+-- name: SetMapChangeSet :exec
+UPDATE map_change_sets SET status = @status, decision = coalesce(sqlc.narg('decision'), decision), updated_at = @now
+ WHERE tenant_id = @tenant_id AND execution = @execution;
+
+-- name: TouchMapChangeSet :exec
+UPDATE map_change_sets SET updated_at = @now WHERE tenant_id = @tenant_id AND execution = @execution AND status = 'applying';
+
+-- name: NextMapChange :many
+-- The change that is applied next, or is being applied.
+SELECT id, execution, path, verb, depends_on, status, run FROM map_changes
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND status IN ('approved', 'applying')
+ ORDER BY place, id LIMIT 1;
+
+-- name: BeginMapChange :exec
+UPDATE map_changes SET status = 'applying', run = @run WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id AND status = 'approved';
+
+-- name: EndMapChange :many
+-- Returns nothing where another hand has ended it.
+UPDATE map_changes SET status = @status, code = sqlc.narg('code'), reason = sqlc.narg('reason')
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id AND status IN ('approved', 'applying')
+RETURNING id;
+
+-- name: LeaveMapChanges :exec
+-- Those that are no longer applied, after the first that could not be, or after the time to decide.
+UPDATE map_changes SET status = 'not_applied' WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND status IN ('proposed', 'approved');
+
+-- name: CountMapChangesByStatus :many
+SELECT status, count(*) AS n FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run GROUP BY status;
+
+-- name: DoneMapChanges :many
+-- The changes that were applied, and those that never will be, of one execution.
+SELECT id, path[cardinality(path)]::text AS step, status, run FROM map_changes
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND execution = @execution AND status IN ('applied', 'rejected');
+
+-- name: MapChangeSetsToApply :many
+-- Those of all tenants that were not touched for some time.
+SELECT tenant_id, execution, workflow_id FROM map_change_sets WHERE status = 'applying' AND updated_at < @before ORDER BY updated_at LIMIT @most;
+
+-- name: DeleteMapChanges :exec
+DELETE FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = ANY (@executions::uuid[]);
+
+-- name: ForgetMapChangeSets :exec
+-- Nobody decides about changes that were erased.
+UPDATE map_change_sets SET status = 'expired' WHERE tenant_id = @tenant_id AND execution = ANY (@executions::uuid[]) AND status = 'proposed';
