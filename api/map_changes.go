@@ -148,6 +148,7 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 	}
 	var v wire.Validation
 	sel, wait := b.selection(&v), preferWait(&v, c.Request.Header.Values("Prefer"))
+	reason := v.OptionalText("/reason", b.Reason, 0, maxReason)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
@@ -155,7 +156,7 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.decideOnce(ctx, c, e, sel, b.Reason); err != nil {
+	if err := s.decideOnce(ctx, c, e, sel, reason); err != nil {
 		return wire.Reply{}, err
 	}
 	until := s.deps.Now()
@@ -177,21 +178,19 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 const changesAnswered = 100
 
 // decideOnce has a decision counted. One that was made before is not counted again.
-func (s *Server) decideOnce(ctx context.Context, c *wire.Call, e mapruns.Execution, sel mapruns.Selection, reason *string) error {
+func (s *Server) decideOnce(ctx context.Context, c *wire.Call, e mapruns.Execution, sel mapruns.Selection, reason string) error {
 	p, err := s.deps.Executions.Propose(ctx, e, sel)
 	if err != nil || p.Made {
 		return err
 	}
-	in := desk.Input{Approve: p.Approve, Chosen: p.Chosen}
-	if reason != nil {
-		in.Reason = *reason
-	}
+	in := desk.Input{Approve: p.Approve, Chosen: p.Chosen, Reason: reason}
 	_, err = s.deps.Approvals.Decide(ctx, c.Actor, p.ApprovalID, in)
 	if fault.HasCode(err, fault.CodeApprovalNotPending) {
 		// Another decision was first. It may have been the same.
 		if again, other := s.deps.Executions.Propose(ctx, e, sel); other != nil || again.Made {
 			return other
 		}
+		return fault.New(fault.CodeConflict, "The time to decide about the changes is over. Make another dry run.")
 	}
 	return err
 }

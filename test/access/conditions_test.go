@@ -11,12 +11,13 @@ import (
 	"agentruntime/test/rig"
 )
 
-// showsObject reports whether the operation reads one object: a file or a list is none.
+// showsObject reports whether the operation reads one object: a file, a list or a page is none.
 func (d *document) showsObject(op operation) bool {
 	schema := object(object(object(d.deref(object(object(op.node["responses"])["200"]))["content"])["application/json"])["schema"])
 	data := d.deref(object(object(d.deref(schema)["properties"])["data"]))
+	_, paged := object(d.deref(schema)["properties"])["pagination"]
 	export := strings.HasSuffix(op.path, "/export")
-	return op.method == http.MethodGet && strings.HasPrefix(op.path, "/v1/") && !export && schema != nil && data["type"] != "array"
+	return op.method == http.MethodGet && strings.HasPrefix(op.path, "/v1/") && !export && !paged && schema != nil && data["type"] != "array"
 }
 
 // objects are the paths of objects that the tenant has, by the path of the document.

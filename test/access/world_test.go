@@ -183,6 +183,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	own.mapID = made.ID
 	own.mapExecution = own.anExecution(tb)
 	own.aWait(tb)
+	own.aDryRun(tb)
 	own.decide(tb)
 	own.event = own.anEvent(tb)
 	own.webhook, own.delivery = own.aWebhook(tb)
@@ -341,6 +342,18 @@ func (own *tenant) anExecution(tb testing.TB) string {
 	a.Data(tb, &ran)
 	require.Equal(tb, "completed", ran.Status, "%s", a.Body)
 	return ran.ExecutionID
+}
+
+// aDryRun makes a dry run with a change that people are asked about.
+func (own *tenant) aDryRun(tb testing.TB) {
+	tb.Helper()
+	var made struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
+		"schema_version": "1", "name": own.name + " writes",
+		"steps": []any{map[string]any{"id": "w", "type": "verb", "verb": own.provider + ":create_order", "args": map[string]any{"customer_id": "cus_1001", "amount": 1, "currency": "eur"}}},
+	}).Data(tb, &made)
+	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{"dryRun": true}, "Prefer: wait=60")
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
 }
 
 // aWait has an execution wait for an event that never comes, with a signal that no step uses.
