@@ -221,15 +221,25 @@ type modelCall struct {
 	Status    string      `json:"status"` // running, completed or failed
 	Finish    *string     `json:"finish"`
 	Tokens    model.Usage `json:"tokens"`
+	Calls     []toolRun   `json:"calls"`
 	LatencyMS float64     `json:"latency_ms"`
 	BeganAt   time.Time   `json:"began_at"`
 	EndedAt   *time.Time  `json:"ended_at"`
 }
 
+// toolRun is a call that an answer of a model has asked for.
+type toolRun struct {
+	Verb        string `json:"verb"`
+	ExecutionID string `json:"execution_id"`
+}
+
 func viewModelCall(call mapruns.ModelCall) modelCall {
 	v := modelCall{
 		Attempt: call.Attempt, Turn: call.Turn, Purpose: call.Purpose, Model: textOrNull(call.Model), Status: string(stepmachine.StepCompleted),
-		Finish: textOrNull(call.Finish), Tokens: call.Usage, BeganAt: call.BeganAt.UTC(), EndedAt: utc(call.EndedAt),
+		Finish: textOrNull(call.Finish), Tokens: call.Usage, Calls: []toolRun{}, BeganAt: call.BeganAt.UTC(), EndedAt: utc(call.EndedAt),
+	}
+	for _, run := range call.Runs {
+		v.Calls = append(v.Calls, toolRun(run))
 	}
 	switch {
 	case call.EndedAt == nil:

@@ -29,9 +29,14 @@ SELECT * FROM model_calls WHERE tenant_id = @tenant_id AND execution = @executio
 
 -- name: ListModelCalls :many
 -- The calls of some steps, without what was asked and answered.
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = ANY (@paths::text[])
  ORDER BY path, attempt, turn LIMIT @most;
 
 -- name: DeleteModelCalls :exec
 DELETE FROM model_calls WHERE tenant_id = @tenant_id AND execution = ANY (@executions::uuid[]);
+
+-- name: NoteModelRun :exec
+-- The run of a call that an answer asks for.
+UPDATE model_calls SET runs = runs || jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text))
+ WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt AND turn = @turn;

@@ -62,7 +62,7 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 		for _, end := range []string{
 			"executed", "blocked", "retried", "held_approved", "held_rejected", "held_rejected_by_signal", "held_expired", "held_superseded", "held_edited",
 			"held_dry_run_approved", "delivery_delivered", "delivery_failed", "delivery_cancelled", "erasure_at_once", "erasure_after_a_wait",
-			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued",
+			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued", "map_models",
 		} {
 			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
 		}

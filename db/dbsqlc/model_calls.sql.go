@@ -148,7 +148,7 @@ func (q *Queries) EndModelCall(ctx context.Context, db DBTX, arg EndModelCallPar
 }
 
 const ListModelCalls = `-- name: ListModelCalls :many
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = ANY ($3::text[])
  ORDER BY path, attempt, turn LIMIT $4
 `
@@ -171,6 +171,7 @@ type ListModelCallsRow struct {
 	TokensOut    int64
 	Finish       string
 	Failed       bool
+	Runs         []byte
 	BeganAt      time.Time
 	EndedAt      *time.Time
 }
@@ -201,6 +202,7 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 			&i.TokensOut,
 			&i.Finish,
 			&i.Failed,
+			&i.Runs,
 			&i.BeganAt,
 			&i.EndedAt,
 		); err != nil {
@@ -215,7 +217,7 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 }
 
 const ModelCallsOfStep = `-- name: ModelCallsOfStep :many
-SELECT tenant_id, execution, path, attempt, turn, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, finish, began_at, ended_at FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = $3 AND attempt = $4 ORDER BY turn
+SELECT tenant_id, execution, path, attempt, turn, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, finish, began_at, ended_at, runs FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = $3 AND attempt = $4 ORDER BY turn
 `
 
 type ModelCallsOfStepParams struct {
@@ -257,6 +259,7 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 			&i.Finish,
 			&i.BeganAt,
 			&i.EndedAt,
+			&i.Runs,
 		); err != nil {
 			return nil, err
 		}
@@ -266,4 +269,35 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 		return nil, err
 	}
 	return items, nil
+}
+
+const NoteModelRun = `-- name: NoteModelRun :exec
+UPDATE model_calls SET runs = runs || jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text))
+ WHERE tenant_id = $4 AND execution = $5 AND path = $6 AND attempt = $7 AND turn = $8
+`
+
+type NoteModelRunParams struct {
+	Number    string
+	Verb      string
+	Run       string
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Attempt   int32
+	Turn      int32
+}
+
+// The run of a call that an answer asks for.
+func (q *Queries) NoteModelRun(ctx context.Context, db DBTX, arg NoteModelRunParams) error {
+	_, err := db.Exec(ctx, NoteModelRun,
+		arg.Number,
+		arg.Verb,
+		arg.Run,
+		arg.TenantID,
+		arg.Execution,
+		arg.Path,
+		arg.Attempt,
+		arg.Turn,
+	)
+	return err
 }

@@ -577,6 +577,7 @@ type ModelCall struct {
 	Finish       string
 	BeganAt      time.Time
 	EndedAt      *time.Time
+	Runs         []byte
 }
 
 type PlatformProvider struct {

@@ -37,6 +37,11 @@ var mapShapes = map[string]struct {
 	"undone": {`[
 		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"u"},"compensate":{"verb":"gate:create_thing","args":{"id":"v"}}},
 		{"id":"no","type":"raise","error":{"code":"NO"}}]`, "failed", nil},
+	"models": {`[
+		{"id":"kind","type":"classify","input":"Money back!","labels":["refund","question"]},
+		{"id":"work","type":"agent","goal":"Make the apple","tools":["gate:get_thing","gate:create_*"],"max_attempts":2,
+			"complete_when":"${any(.calls[]; .verb == \"gate:create_thing\" and .status == \"executed\")}"},
+		{"id":"none","type":"extract","input":"nothing answers this","schema":{"type":"object"},"on_error":"continue"}]`, "completed", nil},
 	"cancelled": {`[{"id":"w","type":"wait","for":"1h"}]`, "cancelled", func(t *testing.T, tenant *rig.Tenant, path string) {
 		t.Helper()
 		for _, what := range []string{"pause", "resume", "cancel"} {
@@ -75,7 +80,7 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 				shape.do(t, tenant, path)
 			}
 			e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
-			require.Equal(t, shape.status, e.Status, name)
+			require.Equal(t, shape.status, e.Status, "%s: %v", name, e.Error)
 			t.Logf("%s: %s", name, e.WorkflowID)
 			events := closedMap(t, c, e.WorkflowID)
 			for _, event := range events.Events {

@@ -21,7 +21,7 @@ type mapExecution struct {
 	Attempt         int
 	Idempotent      bool
 	Output          json.RawMessage
-	Error           *struct{ Code, Instance string }
+	Error           *struct{ Code, Instance, Detail string }
 	TokensUsed      int64                 `json:"tokens_used"`
 	WaitingFor      *struct{ For string } `json:"waiting_for"`
 	Steps           []struct {

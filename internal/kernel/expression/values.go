@@ -86,7 +86,7 @@ func (r Roots) size(refs References) int {
 	add(refs.Vars, r.Vars)
 	add(refs.Context, r.Context)
 	add(refs.Item, r.Item)
-	add(refs.Dot, r.Dot)
+	add(true, r.Dot)
 	for _, name := range refs.Names {
 		add(true, r.Names[name])
 	}
@@ -98,7 +98,8 @@ func (r Roots) size(refs References) int {
 	return n
 }
 
-// Only returns the roots without what the references do not name, for a sandbox.
+// Only returns the roots without what the references do not name, for a sandbox. "." is always
+// there: that of an argument, as in any(.calls[]; …), may be it, and no reference says so.
 func (r Roots) Only(refs References) Roots {
 	some := Roots{}
 	if refs.TriggerData {
@@ -119,9 +120,7 @@ func (r Roots) Only(refs References) Roots {
 	if refs.Now {
 		some.Now = r.Now
 	}
-	if refs.Dot {
-		some.Dot = r.Dot
-	}
+	some.Dot = r.Dot
 	for _, name := range refs.Names {
 		if raw := r.Names[name]; raw != nil {
 			some.Names = put(some.Names, name, raw)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -215,9 +217,37 @@ type ModelCall struct {
 	Usage  model.Usage
 	Finish string
 	// Failed: the model has not answered.
-	Failed  bool
+	Failed bool
+	// Runs are those of the calls that the answer has asked for, in their order.
+	Runs    []ModelRun
 	BeganAt time.Time
 	EndedAt *time.Time
+}
+
+// ModelRun is a run of an agent.
+type ModelRun struct {
+	Verb        string `json:"verb"`
+	ExecutionID string `json:"execution_id"`
+}
+
+// QueueModelRun notes the run of a call that an agent has asked for, with the claim of the run.
+func (s *Service) QueueModelRun(b *db.Batch, e Execution, ref stepmachine.Ref, at flow.MapTool, run ModelRun) {
+	db.QueueExec(b, s.q.NoteModelRun, dbsqlc.NoteModelRunParams{
+		Number: strconv.Itoa(at.Number), Verb: run.Verb, Run: run.ExecutionID, TenantID: e.TenantID, Execution: e.ID,
+		Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(at.Turn),
+	})
+}
+
+// runsOf returns the runs of a row in the order of their calls.
+func runsOf(row []byte) (runs []ModelRun, err error) {
+	var byNumber map[int]ModelRun
+	if err := json.Unmarshal(row, &byNumber); err != nil {
+		return nil, fmt.Errorf("execution: runs of a model: %w", err)
+	}
+	for _, number := range slices.Sorted(maps.Keys(byNumber)) {
+		runs = append(runs, byNumber[number])
+	}
+	return runs, nil
 }
 
 // modelCallsShown bounds the calls of models that a page of steps shows.
@@ -244,9 +274,13 @@ func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) err
 		return fmt.Errorf("execution: calls of models: %w", err)
 	}
 	for _, row := range rows {
+		runs, err := runsOf(row.Runs)
+		if err != nil {
+			return err
+		}
 		step := &steps[at[row.Path]]
 		step.ModelCalls = append(step.ModelCalls, ModelCall{
-			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Failed: row.Failed,
+			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Failed: row.Failed, Runs: runs,
 			Usage: model.Usage{In: row.TokensIn, Cached: row.TokensCached, Out: row.TokensOut}, BeganAt: row.BeganAt, EndedAt: row.EndedAt,
 		})
 	}

@@ -114,6 +114,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	}
 	var queued error
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
+		if in.Tool != nil {
+			s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
+		}
 		called.Run = run
 		queued = s.QueueCall(ctx, b, e, in.MapWrites, called)
 	})
