@@ -78,10 +78,13 @@ UPDATE map_changes SET status = 'not_applied' WHERE tenant_id = @tenant_id AND d
 -- name: CountMapChangesByStatus :many
 SELECT status, count(*) AS n FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run GROUP BY status;
 
--- name: DoneMapChanges :many
--- The changes that were applied, and those that never will be, of one execution.
-SELECT id, path[cardinality(path)]::text AS step, status, run FROM map_changes
- WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND execution = @execution AND status IN ('applied', 'rejected');
+-- name: ChangesOfExecution :many
+-- The changes that one execution came to.
+SELECT path[cardinality(path)]::text AS step, status, run FROM map_changes
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND execution = @execution;
+
+-- name: AllMapSteps :many
+SELECT * FROM map_steps WHERE tenant_id = @tenant_id AND execution = @execution;
 
 -- name: MapChangeSetsToApply :many
 -- Those of all tenants that were not touched for some time.

@@ -12,6 +12,52 @@ import (
 	"github.com/google/uuid"
 )
 
+const AllMapSteps = `-- name: AllMapSteps :many
+SELECT tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at FROM map_steps WHERE tenant_id = $1 AND execution = $2
+`
+
+type AllMapStepsParams struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+}
+
+func (q *Queries) AllMapSteps(ctx context.Context, db DBTX, arg AllMapStepsParams) ([]MapStep, error) {
+	rows, err := db.Query(ctx, AllMapSteps, arg.TenantID, arg.Execution)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MapStep{}
+	for rows.Next() {
+		var i MapStep
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Execution,
+			&i.Path,
+			&i.Seq,
+			&i.Rev,
+			&i.Step,
+			&i.Type,
+			&i.Instance,
+			&i.Status,
+			&i.Attempts,
+			&i.Input,
+			&i.Output,
+			&i.Error,
+			&i.RunID,
+			&i.BeganAt,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const BeginMapChange = `-- name: BeginMapChange :exec
 UPDATE map_changes SET status = 'applying', run = $1 WHERE tenant_id = $2 AND dry_run = $3 AND id = $4 AND status = 'approved'
 `
@@ -31,6 +77,44 @@ func (q *Queries) BeginMapChange(ctx context.Context, db DBTX, arg BeginMapChang
 		arg.ID,
 	)
 	return err
+}
+
+const ChangesOfExecution = `-- name: ChangesOfExecution :many
+SELECT path[cardinality(path)]::text AS step, status, run FROM map_changes
+ WHERE tenant_id = $1 AND dry_run = $2 AND execution = $3
+`
+
+type ChangesOfExecutionParams struct {
+	TenantID  uuid.UUID
+	DryRun    uuid.UUID
+	Execution uuid.UUID
+}
+
+type ChangesOfExecutionRow struct {
+	Step   string
+	Status string
+	Run    *uuid.UUID
+}
+
+// The changes that one execution came to.
+func (q *Queries) ChangesOfExecution(ctx context.Context, db DBTX, arg ChangesOfExecutionParams) ([]ChangesOfExecutionRow, error) {
+	rows, err := db.Query(ctx, ChangesOfExecution, arg.TenantID, arg.DryRun, arg.Execution)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ChangesOfExecutionRow{}
+	for rows.Next() {
+		var i ChangesOfExecutionRow
+		if err := rows.Scan(&i.Step, &i.Status, &i.Run); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const CountMapChanges = `-- name: CountMapChanges :one
@@ -118,50 +202,6 @@ type DeleteMapChangesParams struct {
 func (q *Queries) DeleteMapChanges(ctx context.Context, db DBTX, arg DeleteMapChangesParams) error {
 	_, err := db.Exec(ctx, DeleteMapChanges, arg.TenantID, arg.Executions)
 	return err
-}
-
-const DoneMapChanges = `-- name: DoneMapChanges :many
-SELECT id, path[cardinality(path)]::text AS step, status, run FROM map_changes
- WHERE tenant_id = $1 AND dry_run = $2 AND execution = $3 AND status IN ('applied', 'rejected')
-`
-
-type DoneMapChangesParams struct {
-	TenantID  uuid.UUID
-	DryRun    uuid.UUID
-	Execution uuid.UUID
-}
-
-type DoneMapChangesRow struct {
-	ID     string
-	Step   string
-	Status string
-	Run    *uuid.UUID
-}
-
-// The changes that were applied, and those that never will be, of one execution.
-func (q *Queries) DoneMapChanges(ctx context.Context, db DBTX, arg DoneMapChangesParams) ([]DoneMapChangesRow, error) {
-	rows, err := db.Query(ctx, DoneMapChanges, arg.TenantID, arg.DryRun, arg.Execution)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []DoneMapChangesRow{}
-	for rows.Next() {
-		var i DoneMapChangesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Step,
-			&i.Status,
-			&i.Run,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const EndMapChange = `-- name: EndMapChange :many

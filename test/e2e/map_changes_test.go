@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,5 +177,199 @@ func TestChangesOfADryRunAreAppliedOnceInOrder(t *testing.T) {
 		for _, action := range []string{"map.changes_decided", "map.changes_applied"} {
 			require.Len(t, executionsOf(t, tenant, action, 1), 1)
 		}
+	})
+}
+
+// builds is a Map whose later changes are built from what the first one brings.
+const builds = `[
+	{"id":"made","type":"verb","verb":"shelf:add_thing","args":{"value":"${trigger_data.value}"},"mock":{"id":"invented","value":"?"}},
+	{"id":"seen","type":"transform","expr":"${steps.made.output.id + \"-x\"}"},
+	{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${steps.made.output.id}","value":"${trigger_data.second}"}},
+	{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"three","value":"${steps.seen.output}"}},
+	{"id":"four","type":"verb","verb":"shelf:set_thing","args":{"id":"four","value":"plain"}}]`
+
+func TestChangesAreRebuiltFromWhatOthersHaveBrought(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := withShelf(t, s)
+		path, set := dryRunOf(t, tenant, publish(t, tenant, "Builds", builds), map[string]any{"value": "real", "second": "2"})
+		require.JSONEq(t, `{"id":"invented","value":"2"}`, string(set.Changes[1].Args))
+		require.Equal(t, []string{set.Changes[0].ID}, set.Changes[2].DependsOn)
+		set = decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+		require.Equal(t, "applied", set.Status, "%+v", set)
+		require.Equal(t, []string{"made-real=real", "made-real=2", "three=made-real-x", "four=plain"}, g.writes())
+	})
+}
+
+func TestChangeThatDependsOnARejectedOneIsRejected(t *testing.T) {
+	t.Parallel()
+	g, tenant := withShelf(t, sharedDev().For(t))
+	path, set := dryRunOf(t, tenant, publish(t, tenant, "Builds", builds), map[string]any{"value": "real", "second": "2"})
+	one := set.ids()[0]
+	for name, body := range map[string]map[string]any{
+		"undecided":     {"approve": []string{one}},
+		"in both":       {"approve": []string{one}, "reject": []string{one}},
+		"both are all":  {"approve": "all", "reject": "all"},
+		"unknown":       {"approve": "all", "reject": []string{"exec_x:1"}},
+		"no decision":   {},
+		"another word":  {"approve": "none"},
+		"other members": {"approve": "all", "force": true},
+	} {
+		a := tenant.User.Do(http.MethodPost, path+"/changes/decide", body)
+		require.Equal(t, http.StatusBadRequest, a.Status, "%s: %s", name, a.Body)
+	}
+	set = decideAll(t, tenant.User, path, map[string]any{"approve": "all", "reject": []string{one}, "reason": "Not that one."})
+	require.Equal(t, "applied", set.Status)
+	require.Equal(t, "rejected rejected rejected applied", set.statuses())
+	require.Equal(t, []string{"four=plain"}, g.writes())
+
+	path, _ = dryRunOf(t, tenant, publish(t, tenant, "Builds", builds), map[string]any{"value": "real", "second": "2"})
+	set = decideAll(t, tenant.User, path, map[string]any{"reject": "all"})
+	require.Equal(t, "rejected", set.Status)
+	require.Equal(t, "rejected rejected rejected rejected", set.statuses())
+	require.Equal(t, set, decideAll(t, tenant.User, path, map[string]any{"reject": set.ids()}))
+	requireCode(t, tenant.User.Do(http.MethodPost, path+"/changes/decide", map[string]any{"approve": "all"}), http.StatusConflict, "CONFLICT")
+	require.Empty(t, g.writes())
+}
+
+func TestApplyStopsAtTheFirstChangeThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	g, tenant := withShelf(t, sharedDev().For(t))
+	for i, c := range []struct {
+		name, steps string
+		between     func(id string)
+		code        string
+		statuses    string
+		writes      []string
+	}{
+		{
+			"changed by others", `[
+			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"free-${trigger_data.id}","value":"1"}},
+			{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"2"}},
+			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"3"}}]`,
+			func(id string) { g.put(id, "other") }, "DRIFT", "applied drifted not_applied", []string{"free-ID=1"},
+		},
+		{
+			"refused by the provider", `[
+			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"free-${trigger_data.id}","value":"1"}},
+			{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"refused"}},
+			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"3"}}]`,
+			func(string) {}, "PROVIDER_REJECTED", "applied failed not_applied", []string{"free-ID=1"},
+		},
+		{
+			"another way than invented", `[
+			{"id":"one","type":"verb","verb":"shelf:add_thing","args":{"value":"${trigger_data.id}"},"mock":{"id":"invented"}},
+			{"id":"way","type":"switch","cases":[{"when":"${steps.one.output.id == \"invented\"}","steps":[
+				{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"two","value":"${steps.one.output.id}"}}]}],"default":[]},
+			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"three","value":"3"}}]`,
+			func(string) {}, "DRIFT", "applied drifted not_applied", []string{"made-ID=ID"},
+		},
+		{
+			"blocked by a policy since", `[
+			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"free-${trigger_data.id}","value":"1"}},
+			{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"blocked"}}]`,
+			func(string) {
+				a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+					"name": "Block", "verbMatchers": []any{map[string]any{"type": "verb", "value": "shelf:set_thing"}},
+					"conditions": []any{map[string]any{"field": "args.value", "operator": "equals", "value": "blocked"}}, "action": map[string]any{"type": "block"},
+				})
+				require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+			}, "GOVERNANCE_BLOCKED", "applied failed", []string{"free-ID=1"},
+		},
+	} {
+		id := fmt.Sprintf("thing-%d", i)
+		g.put(id, "old")
+		path, _ := dryRunOf(t, tenant, publish(t, tenant, c.name, c.steps), map[string]any{"id": id})
+		c.between(id)
+		set := decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+		require.Equal(t, "stopped", set.Status, c.name)
+		require.Equal(t, c.statuses, set.statuses(), c.name)
+		require.Equal(t, c.code, set.Changes[1].Code, c.name)
+		require.NotEmpty(t, set.Changes[1].Reason, c.name)
+		var want []string
+		for _, w := range c.writes {
+			want = append(want, strings.ReplaceAll(w, "ID", id))
+		}
+		require.Equal(t, want, g.writes(), c.name)
+		require.Equal(t, set, decideAll(t, tenant.User, path, map[string]any{"approve": "all"}), c.name)
+		require.Empty(t, g.writes(), c.name)
+	}
+}
+
+func TestChangesOfMapsThatStepsStartAreInOneList(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := withShelf(t, s)
+		inner := publish(t, tenant, "Inner", `[
+			{"id":"set","type":"verb","verb":"shelf:set_thing","args":{"id":"inner","value":"${trigger_data.of}"}},
+			{"id":"add","type":"verb","verb":"shelf:add_thing","args":{"value":"by-${trigger_data.n}"},"mock":{"id":"in-mock"}},
+			{"id":"out","type":"return","output":{"id":"${steps.add.output.id}"}}]`)
+		trigger := publish(t, tenant, "Outer", `[
+			{"id":"first","type":"verb","verb":"shelf:add_thing","args":{"value":"first"},"mock":{"id":"out-mock"}},
+			{"id":"each","type":"foreach","items":[1,2],"steps":[
+				{"id":"sub","type":"map","map_id":"`+mapID(inner)+`","payload":{"of":"${steps.first.output.id}","n":"${item}"}},
+				{"id":"after","type":"verb","verb":"shelf:set_thing","args":{"id":"outer","value":"${steps.sub.output.id}"}}]}]`)
+		path, set := dryRunOf(t, tenant, trigger, map[string]any{})
+		require.Len(t, set.Changes, 7)
+		require.Equal(t, []string{"/steps/1/steps/0@0", "/steps/0"}, set.Changes[1].Path)
+		require.Equal(t, []string{"/steps/1/steps/1@1"}, set.Changes[6].Path)
+		require.Equal(t, []string{set.Changes[0].ID}, set.Changes[1].DependsOn)
+
+		children := childrenOf(t, tenant, path)
+		require.Len(t, children, 2)
+		child := "/v1/executions/" + children[1].ExecutionID
+		part := changesOf(t, tenant.User, child)
+		require.Equal(t, set.Changes[1:3], part.Changes, "the part of the list that it came to")
+		requireCode(t, tenant.User.Do(http.MethodPost, child+"/changes/decide", map[string]any{"approve": "all"}), http.StatusConflict, "CONFLICT")
+
+		// A page at a time.
+		var got []string
+		for at := path + "/changes?limit=3"; at != ""; {
+			var page struct {
+				Data       changeSet
+				Pagination struct {
+					NextCursor *string `json:"next_cursor"`
+				}
+			}
+			a := tenant.User.Do(http.MethodGet, at, nil)
+			require.NoError(t, json.Unmarshal(a.Body, &page), "%s", a.Body)
+			got, at = append(got, page.Data.ids()...), ""
+			if page.Pagination.NextCursor != nil {
+				at = path + "/changes?limit=3&cursor=" + *page.Pagination.NextCursor
+			}
+		}
+		require.Equal(t, set.ids(), got)
+
+		set = decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+		require.Equal(t, "applied", set.Status, "%+v", set)
+		require.Equal(t, []string{
+			"made-first=first", "inner=made-first", "made-by-1=by-1", "outer=made-by-1", "inner=made-first", "made-by-2=by-2", "outer=made-by-2",
+		}, g.writes())
+	})
+}
+
+func TestHeldChangeWaitsForItsOwnApproval(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := withShelf(t, s)
+		tenant.User.NewPolicy(t, rig.RequireApproval("Gate", "shelf:add_thing", nil))
+		path, _ := dryRunOf(t, tenant, publish(t, tenant, "Is held", `[
+			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"a","value":"1"}},
+			{"id":"two","type":"verb","verb":"shelf:add_thing","args":{"value":"2"}}]`), map[string]any{})
+		a := tenant.User.Do(http.MethodPost, path+"/changes/decide", map[string]any{"approve": "all"}, "Prefer: wait=0")
+		require.Contains(t, []int{http.StatusAccepted, http.StatusOK}, a.Status, "%s", a.Body)
+		var held []decidedApproval
+		require.Eventually(t, func() bool {
+			tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&kind=hold", nil).Data(t, &held)
+			return len(held) == 1
+		}, time.Minute, 20*time.Millisecond)
+		require.Equal(t, "applying", changesOf(t, tenant.User, path).Status)
+		decide(t, tenant.User, held[0].ID, "approve", nil)
+		set := decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+		require.Equal(t, "applied applied", set.statuses())
+		require.Equal(t, []string{"a=1", "made-2=2"}, g.writes())
 	})
 }
