@@ -18,8 +18,10 @@ type mapCall struct {
 	// awake: there may be news of the call.
 	awake   bool
 	stopped bool
-	// held: the call has waited, for people or for a kill switch.
-	held bool
+	// held: the call has waited, for people or for a kill switch. onHold is told when it begins to;
+	// nil where nobody wants to know.
+	held   bool
+	onHold func(since time.Time)
 	// cancel ends the activity that is under way; nil where it is not to be ended.
 	cancel workflow.CancelFunc
 }
@@ -78,10 +80,11 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 	for err == nil && !at.Step.Done {
 		if at.Step.SwitchedOff != off && !waits {
 			off = at.Step.SwitchedOff
-			c.switched(off)
+			c.switched(ctx, off)
 		}
 		if at.Step.ApprovalID != "" && !waits {
-			waits, c.held = true, true
+			waits = true
+			c.hold(ctx)
 			c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsApproval})
 		}
 		if !waits || at.HandedOver {
@@ -104,10 +107,17 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 	return at, err
 }
 
+func (c *mapCall) hold(ctx workflow.Context) {
+	c.held = true
+	if c.onHold != nil {
+		c.onHold(workflow.Now(ctx))
+	}
+}
+
 // switched tells the machine that the call waits for a kill switch to be lifted, or no longer does.
-func (c *mapCall) switched(off bool) {
+func (c *mapCall) switched(ctx workflow.Context, off bool) {
 	if off {
-		c.held = true
+		c.hold(ctx)
 		c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsKillSwitch})
 		return
 	}

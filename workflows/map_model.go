@@ -17,9 +17,10 @@ import (
 type mapModel struct {
 	*mapCall
 
-	start    stepmachine.StartModel
-	deadline time.Time
-	end      stepmachine.CallEnd // what the calls have done so far
+	// start is the command, which a new history takes up as it is then.
+	start stepmachine.StartModel
+	turn  int
+	end   stepmachine.CallEnd // what the calls have done so far
 }
 
 // startModel has a model do a step beside the loop. What was done until now is written first, with
@@ -30,7 +31,8 @@ func (m *mapRun) startModel(ctx workflow.Context, c stepmachine.StartModel) {
 	if m.full {
 		return
 	}
-	s := &mapModel{mapCall: &mapCall{m: m, key: key, ref: c.Ref}, start: c, deadline: c.Deadline, end: stepmachine.CallEnd{Ref: c.Ref, MayRepeat: true}}
+	s := &mapModel{mapCall: &mapCall{m: m, key: key, ref: c.Ref}, start: c, end: stepmachine.CallEnd{Ref: c.Ref, MayRepeat: true}}
+	s.onHold = s.heldSince
 	m.calls[key] = s.mapCall
 	m.written = append(m.written, c)
 	writes := m.takeWrites()
@@ -72,7 +74,8 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 		s.ended(stepmachine.CallCancelled, nil)
 		return turn, true, nil
 	}
-	left := s.deadline.Sub(workflow.Now(ctx))
+	s.turn = in.Turn
+	left := s.left(ctx)
 	if left <= 0 {
 		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeStepTimeout, "the model has not come to an end in time"))
 		return turn, true, nil
@@ -102,6 +105,29 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 		return turn, true, nil
 	}
 	return turn, false, nil
+}
+
+// heldSince notes that a call has begun to wait. The time until its turn is over does not count
+// against the deadline, also where another history begins meanwhile.
+func (s *mapModel) heldSince(since time.Time) {
+	if s.start.HeldSince.IsZero() {
+		s.start.HeldSince, s.start.HeldTurn = since, s.turn
+		s.m.keep(s.key, s.start)
+	}
+}
+
+// left returns how much time the step has for the next answer.
+func (s *mapModel) left(ctx workflow.Context) time.Duration {
+	now := workflow.Now(ctx)
+	if since := s.start.HeldSince; !since.IsZero() {
+		if s.turn <= s.start.HeldTurn {
+			return s.start.Deadline.Sub(since) // the answer is there: a new history reads it again
+		}
+		s.start.Deadline, s.start.HeldSince, s.start.HeldTurn = s.start.Deadline.Add(now.Sub(since)), time.Time{}, 0
+		s.m.keep(s.key, s.start)
+		s.m.tell(stepmachine.CallGoesOn{Ref: s.ref})
+	}
+	return s.start.Deadline.Sub(now)
 }
 
 // ended notes how the step has ended.
@@ -135,12 +161,10 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 	return ends, false, nil
 }
 
-// callTool makes one call and waits for its end. The time for which people have kept it waiting does
-// not count against the deadline.
+// callTool makes one call and waits for its end.
 func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
-	began := workflow.Now(ctx)
 	in := flow.MapCall{
-		MapWrites: s.m.takeWrites(), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.deadline, DryRun: s.start.DryRun},
+		MapWrites: s.m.takeWrites(), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.start.Deadline, DryRun: s.start.DryRun},
 		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool,
 	}
 	s.held = false
@@ -153,7 +177,6 @@ func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCa
 		return at, err
 	}
 	if s.held {
-		s.deadline = s.deadline.Add(workflow.Now(ctx).Sub(began))
 		s.m.tell(stepmachine.CallGoesOn{Ref: s.ref})
 	}
 	if at.End.Sent {
@@ -167,7 +190,7 @@ func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCa
 
 // resolved waits until people have found out what came of a call, or the step is given up.
 func (s *mapModel) resolved(ctx workflow.Context, at flow.MapCallEnd) (flow.MapCallEnd, error) {
-	s.held = true
+	s.hold(ctx)
 	s.m.tell(stepmachine.CallWaits{Ref: s.ref, For: stepmachine.WaitsResolve})
 	var err error
 	for err == nil && at.End.Status == stepmachine.CallUnknown && !s.stopped {

@@ -58,6 +58,7 @@ func (j *journey) mapExecutions() {
 	j.retriedMap(ended)
 	j.signalledMap(ended)
 	j.askingMap()
+	j.modelOfMap()
 
 	for _, query := range []string{"", "&status=failed&limit=1", "&status=pending_approval", "&session_id=map-1&dry_run=false&map_id=" + nobodys, "&parent_execution_id=exec_" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {
 		j.get(j.user, 200, "/v1/executions?kind=map"+query)
@@ -214,4 +215,12 @@ func (j *journey) changes() {
 	j.post(j.user, 200, writes, object{"dryRun": true}).Data(j.t, &dry)
 	j.refused(j.user, 403, "APPROVER_NOT_ELIGIBLE", http.MethodPost, executionsPath+dry.ExecutionID+"/changes/decide", all)
 	j.post(j.second, 200, executionsPath+dry.ExecutionID+"/changes/decide", object{"reject": "all"})
+}
+
+// modelOfMap triggers a Map whose model step has no model.
+func (j *journey) modelOfMap() {
+	asks := j.published("Asks a model", object{"id": "kind", "type": "classify", "input": "Money back!", "labels": []string{"refund", "question"}})
+	failed := j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, asks, object{})
+	require.Contains(j.t, string(failed.Error.Details), `"MODEL_NOT_CONNECTED"`)
+	j.get(j.user, 200, executionsPath+failed.Error.ExecutionID)
 }

@@ -67,6 +67,10 @@ type StartModel struct {
 	Scope Scope `json:"scope"`
 	// Edited: a person has written Input in the place of the step's own.
 	Edited bool `json:"edited,omitempty"`
+	// HeldSince is since when a call of an agent waits, in the turn HeldTurn. The caller sets it, and
+	// moves Deadline by that time; zero where none waits.
+	HeldSince time.Time `json:"held_since,omitzero"`
+	HeldTurn  int       `json:"held_turn,omitempty"`
 	// ActionsLeft is how many calls an agent may send; nil for any number.
 	ActionsLeft *int `json:"actions_left,omitempty"`
 }
