@@ -3,14 +3,17 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/service/tooling"
 )
 
 // Catalog is what the catalog endpoints need of the catalog domain.
@@ -21,44 +24,52 @@ type Catalog interface {
 	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
 }
 
+// Tooling writes verbs as tools for chat models.
+type Tooling interface {
+	Tools(ctx context.Context, tenant uuid.UUID, verbs []catalog.Verb, form tooling.Form) ([]tooling.Tool, error)
+}
+
 // verbView is the catalog verb of the specification.
 type verbView struct {
-	Verb           string           `json:"verb"`
-	Provider       string           `json:"provider"`
-	Domain         string           `json:"domain"`
-	Description    string           `json:"description"`
-	RiskLevel      verb.Risk        `json:"risk_level"`
-	OperationType  verb.Operation   `json:"operation_type"`
-	Idempotency    verb.Idempotency `json:"idempotency"`
-	Connected      bool             `json:"connected"`
-	Schema         json.RawMessage  `json:"schema"`
-	ToolDefinition *toolDefinition  `json:"tool_definition,omitempty"`
+	Verb          string           `json:"verb"`
+	Provider      string           `json:"provider"`
+	Domain        string           `json:"domain"`
+	Description   string           `json:"description"`
+	RiskLevel     verb.Risk        `json:"risk_level"`
+	OperationType verb.Operation   `json:"operation_type"`
+	Idempotency   verb.Idempotency `json:"idempotency"`
+	Connected     bool             `json:"connected"`
+	Schema        json.RawMessage  `json:"schema"`
+	// ToolDefinition is that of package tooldef, in the format that was asked for. ToolOmits says what
+	// of the schema it does not have.
+	ToolDefinition any      `json:"tool_definition,omitempty"`
+	ToolOmits      []string `json:"tool_omits,omitempty"`
 }
 
-// toolDefinition is the function-calling block of chat-model tool formats.
-type toolDefinition struct {
-	Type     string       `json:"type"`
-	Function toolFunction `json:"function"`
-}
-
-type toolFunction struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
-func viewVerb(v catalog.Verb, tools bool) verbView {
-	view := verbView{
+func viewVerb(v catalog.Verb) verbView {
+	return verbView{
 		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
 		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Schema: v.Schema,
 	}
-	if tools {
-		view.ToolDefinition = &toolDefinition{
-			Type:     "function",
-			Function: toolFunction{Name: v.Name.ToolName(), Description: v.Description, Parameters: v.Schema},
-		}
+}
+
+// viewVerbs shows verbs, with their tools where form asks for them.
+func (s *Server) viewVerbs(ctx context.Context, c *wire.Call, verbs []catalog.Verb, form tooling.Form) ([]verbView, error) {
+	views := make([]verbView, len(verbs))
+	for i, v := range verbs {
+		views[i] = viewVerb(v)
 	}
-	return view
+	if form.Format == "" {
+		return views, nil
+	}
+	tools, err := s.deps.Tooling.Tools(ctx, c.Actor.TenantID, verbs, form)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tools {
+		views[i].ToolDefinition, views[i].ToolOmits = t.Definition, t.Omits
+	}
+	return views, nil
 }
 
 type verbList struct {
@@ -76,7 +87,7 @@ type offsetPosition struct {
 }
 
 func (s *Server) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	f, tools, err := verbFilter(c)
+	f, form, err := verbFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -84,14 +95,14 @@ func (s *Server) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := verbList{
-		Verbs: make([]verbView, len(page.Verbs)), Total: page.Total, ProvidersConnected: page.ProvidersConnected,
+	verbs, err := s.viewVerbs(ctx, c, page.Verbs, form)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(verbList{
+		Verbs: verbs, Total: page.Total, ProvidersConnected: page.ProvidersConnected,
 		Pagination: offsetPosition{Limit: f.Limit, Offset: f.Offset, HasMore: page.HasMore},
-	}
-	for i, v := range page.Verbs {
-		list.Verbs[i] = viewVerb(v, tools)
-	}
-	return wire.OK(list), nil
+	}), nil
 }
 
 func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -99,7 +110,7 @@ func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	tools, err := toolFormat(c)
+	form, err := toolForm(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -107,7 +118,11 @@ func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if err != nil {
 		return wire.Reply{}, s.suggest(ctx, c, name.String(), err)
 	}
-	return wire.OK(viewVerb(v, tools)), nil
+	views, err := s.viewVerbs(ctx, c, []catalog.Verb{v}, form)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(views[0]), nil
 }
 
 // suggest returns err, and where it is VERB_NOT_FOUND with verbs whose names are like the one
@@ -131,41 +146,69 @@ func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err err
 }
 
 // verbFilter reads the query parameters of the catalog.
-func verbFilter(c *wire.Call) (f catalog.Filter, tools bool, err error) {
+func verbFilter(c *wire.Call) (f catalog.Filter, form tooling.Form, err error) {
 	if f.Limit, err = c.Limit(); err != nil {
-		return f, false, err
+		return f, form, err
 	}
 	if f.Offset, err = c.Offset(); err != nil {
-		return f, false, err
+		return f, form, err
 	}
 	if f.ConnectedOnly, err = flag(c, "connected_only"); err != nil {
-		return f, false, err
+		return f, form, err
 	}
-	if tools, err = toolFormat(c); err != nil {
-		return f, false, err
+	if form, err = toolForm(c); err != nil {
+		return f, form, err
 	}
 	if raw, given := c.Query("risk_level"); given {
 		f.Risk = verb.Risk(strings.ToLower(raw))
 		if f.Risk != verb.RiskLow && f.Risk != verb.RiskMedium && f.Risk != verb.RiskHigh {
-			return f, false, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
+			return f, form, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
 		}
 	}
 	if f.Operation, err = operationType(c); err != nil {
-		return f, false, err
+		return f, form, err
 	}
 	f.Provider, _ = c.Query("provider")
 	f.Domain, _ = c.Query("domain")
 	f.Q, _ = c.Query("q")
-	return f, tools, nil
+	return f, form, nil
 }
 
-// toolFormat reports whether ?format= asks for tool definitions.
-func toolFormat(c *wire.Call) (bool, error) {
-	raw, given := c.Query("format")
-	if given && !strings.EqualFold(raw, "tools") {
-		return false, fault.Invalid("query.format", "enum", "format is tools, or absent for plain JSON Schema.")
+// The budget of a tool in bytes: what compact=true means, and what may be asked for.
+const (
+	usualBudget = 16 << 10
+	leastBudget = 1 << 10
+	mostBudget  = 128 << 10
+)
+
+// toolForm returns how tool definitions are asked for, the zero Form where they are not.
+func toolForm(c *wire.Call) (form tooling.Form, err error) {
+	var v wire.Validation
+	format := wire.QueryOneOf(&v, c, "format", tooldef.Formats()...)
+	if err := v.Err(); err != nil {
+		return form, err
 	}
-	return given, nil
+	compact, err := flag(c, "compact")
+	if err != nil {
+		return form, err
+	}
+	raw, given := c.Query("budget")
+	budget := usualBudget
+	if given {
+		budget, err = strconv.Atoi(raw)
+		if err != nil || budget < leastBudget || budget > mostBudget {
+			return form, fault.Invalid("query.budget", "range", "budget is a number of bytes from 1024 to 131072.")
+		}
+	}
+	switch {
+	case format == "" && (compact || given):
+		return form, fault.Invalid("query.format", "required", "compact and budget are about tool definitions: format says which.")
+	case !compact && given:
+		return form, fault.Invalid("query.compact", "required", "budget is for compact=true.")
+	case !compact:
+		budget = 0
+	}
+	return tooling.Form{Format: format, Budget: budget}, nil
 }
 
 // flag reads a boolean query parameter; absent is false.
@@ -203,7 +246,7 @@ type providerVerbs struct {
 
 // listProviderVerbs is the catalog of one provider, for people.
 func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	f, tools, err := verbFilter(c)
+	f, form, err := verbFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -220,8 +263,12 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 		Verbs: make([]providerVerb, len(page.Verbs)), Total: page.Total,
 		Pagination: offsetPosition{Limit: f.Limit, Offset: f.Offset, HasMore: page.HasMore},
 	}
+	views, err := s.viewVerbs(ctx, c, page.Verbs, form)
+	if err != nil {
+		return wire.Reply{}, err
+	}
 	for i, v := range page.Verbs {
-		list.Verbs[i] = providerVerb{viewVerb(v, tools), v.Method, v.Path}
+		list.Verbs[i] = providerVerb{views[i], v.Method, v.Path}
 	}
 	return wire.OK(list), nil
 }

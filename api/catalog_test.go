@@ -119,6 +119,33 @@ func TestCatalogListsAndShowsVerbs(t *testing.T) {
 	s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop%3Adelete_order", "").into(t, http.StatusOK, &one)
 }
 
+func TestToolsComeInTheFormOfEachMaker(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	const one = "/v1/runtime/actions/catalog/shop:create_order"
+	for _, path := range []string{one, "/v1/runtime/actions/catalog", "/v1/providers/shop/verbs"} {
+		as := "runtime"
+		if path == "/v1/providers/shop/verbs" {
+			as = "user"
+		}
+		for query, want := range map[string]string{
+			"?format=tools": `"function":{"name":"shop__create_order"`, "?format=OpenAI": "", "?format=anthropic": `"input_schema"`, "?format=gemini": `"parametersJsonSchema"`,
+			"?format=MCP&compact=true": `"openWorldHint":true`, "?format=mcp&compact=true&budget=1024": `"inputSchema"`, "?compact=false": `"schema"`,
+			"?format=mcp&budget=2048": "", "?compact=true": "", "?budget=2048": "", "?format=mcp&compact=true&budget=1023": "", "?format=mcp&compact=true&budget=x": "", "?format=mcp&compact=x": "",
+		} {
+			a := s.do(t, as, http.MethodGet, path+query, "")
+			if want == "" {
+				a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+				continue
+			}
+			require.Equal(t, http.StatusOK, a.status, a.body)
+			require.Contains(t, a.body, want, query)
+			require.NotContains(t, a.body, "tool_omits")
+		}
+	}
+}
+
 func names(page catalogBody) []string {
 	var out []string
 	for _, v := range page.Verbs {

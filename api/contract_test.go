@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/tenant/auth"
 )
 
@@ -251,7 +252,7 @@ func shapes() (in, out map[string]any) {
 		"SimulateRequest":   simulateBody{}, "PolicyCandidate": candidateBody{},
 	}
 	out = map[string]any{
-		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "ToolDefinition": toolDefinition{}, "Catalog": verbList{}, "ProviderVerb": providerVerb{}, "ProviderVerbs": providerVerbs{},
+		"RunResult": runData{}, "Evaluation": evaluation{}, "Verb": verbView{}, "OpenAITool": tooldef.OpenAITool{}, "AnthropicTool": tooldef.AnthropicTool{}, "GeminiTool": tooldef.GeminiTool{}, "MCPTool": tooldef.MCPTool{}, "Catalog": verbList{}, "ProviderVerb": providerVerb{}, "ProviderVerbs": providerVerbs{},
 		"OffsetPagination": offsetPosition{}, "Pagination": wire.Pagination{}, "Execution": execution{},
 		"Approval": approvalView{}, "ApprovalDetail": approvalDetail{}, "ApprovalDecision": decisionView{}, "ApprovalRequirement": governance.Requirement{},
 		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchError{},

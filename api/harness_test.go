@@ -29,6 +29,7 @@ import (
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/service/importing"
+	"agentruntime/internal/service/tooling"
 	"agentruntime/internal/tenant/auth"
 	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/limits"
@@ -145,6 +146,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	budgets, err := budget.New(budget.Config{}, budget.Deps{DB: s.db.Pool})
 	require.NoError(t, err)
+	tools, err := tooling.New()
+	require.NoError(t, err)
 	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: rate.Most})
 	require.NoError(t, err)
 	policies, runs, journal := governed(t, s.db, shelf, safe)
@@ -157,7 +160,7 @@ func newSite(t *testing.T) *site {
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: oneMinute{addresses},
-		Maps: struct{ api.Maps }{}, Authoring: struct{ api.Authoring }{}, Executions: struct{ api.Executions }{},
+		Maps: struct{ api.Maps }{}, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{},
 	})
 	require.NoError(t, err)
 	return s

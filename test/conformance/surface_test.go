@@ -291,7 +291,9 @@ func (j *journey) providers() {
 	j.get(j.user, 400, "/v1/providers?limit=0")
 	j.get(j.user, 200, "/v1/providers/faulty")
 	j.get(j.user, 404, "/v1/providers/none")
-	j.get(j.user, 200, "/v1/providers/shop/verbs?operation_type=write&limit=2&format=tools")
+	for _, format := range []string{"tools", "anthropic", "gemini", "mcp&compact=true&budget=2048"} {
+		j.get(j.user, 200, "/v1/providers/shop/verbs?operation_type=write&limit=2&format="+format)
+	}
 	j.get(j.user, 404, "/v1/providers/none/verbs")
 	j.get(j.user, 400, "/v1/providers/shop/verbs?operation_type=none")
 	j.get(j.user, 200, "/v1/providers/shop/document")

@@ -164,6 +164,12 @@ func (c Claimed) answer(r Run) (Outcome, error) {
 // ended in any state; see Run.Fault. The error is a fault where the call is refused or the
 // workflow engine cannot be reached, and otherwise a failure of the database or ctx's cause.
 func (s *Service) Do(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	if name, err := verb.Parse(req.Verb); err == nil { // the claim refuses any other
+		// Before anything compares, judges or stores them.
+		if req.Args, err = s.d.Targets.Named(ctx, who.TenantID, name, req.Args); err != nil {
+			return Outcome{}, err
+		}
+	}
 	id := uuid.Must(uuid.NewV7())
 	// Waiting begins before the claim, so that the run's end cannot be missed.
 	w := s.hub.Join(id, 1)

@@ -27,6 +27,9 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 	if err != nil {
 		return Evaluation{}, err
 	}
+	if args, err = s.d.Targets.Named(ctx, tenant, name, args); err != nil {
+		return Evaluation{}, err
+	}
 	about := governance.ContextOf(metadata)
 	t, err := s.d.Targets.Target(ctx, tenant, name, db.Text(about.CustomerID), args)
 	if err != nil {

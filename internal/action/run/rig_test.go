@@ -276,6 +276,10 @@ func (t *targets) TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Na
 	return t.Target(ctx, tenant, name, customer, args)
 }
 
+func (t *targets) Named(_ context.Context, _ uuid.UUID, _ verb.Name, args json.RawMessage) (json.RawMessage, error) {
+	return args, nil
+}
+
 func (t *targets) Digests(*datakey.Key, json.RawMessage) [][]byte { return [][]byte{} }
 
 func (t *targets) Mask(_ context.Context, _ uuid.UUID, _ verb.Name, texts run.Texts) run.Texts {

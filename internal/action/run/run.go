@@ -161,6 +161,9 @@ type Targets interface {
 	// TargetRead is Target without the read: read is what the SQL function call_target
 	// returned for the call a moment ago.
 	TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, read json.RawMessage) (Target, error)
+	// Named returns the arguments of a call by the names that the verb has for them: the tool that
+	// a chat model gets may have others. The error is VALIDATION_ERROR where one is there by both.
+	Named(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) (json.RawMessage, error)
 	// Digests returns what call_target compares with the secrets that the tenant has stored:
 	// the digests of the values in the arguments that may be one.
 	Digests(key *datakey.Key, args json.RawMessage) [][]byte

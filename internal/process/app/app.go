@@ -46,6 +46,7 @@ import (
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/service/mailing"
 	"agentruntime/internal/service/stepping"
+	"agentruntime/internal/service/tooling"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 	"agentruntime/internal/tenant/budget"
@@ -87,6 +88,7 @@ type App struct {
 	customers   *customer.Service
 	maps        *definition.Service
 	authoring   *authoring.Service
+	tools       *tooling.Service
 	executions  *execution.Service
 	steps       *stepping.Stepper
 	catalog     *catalog.Catalog
@@ -228,6 +230,9 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
+	if a.tools, err = tooling.New(); err != nil {
+		return err
+	}
 	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}
@@ -304,7 +309,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring, Executions: a.executions,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring, Executions: a.executions, Tooling: a.tools,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

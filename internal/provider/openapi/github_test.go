@@ -40,3 +40,12 @@ func TestConformanceGitHubDocumentIsImported(t *testing.T) {
 	}
 	require.Len(t, names, 1223)
 }
+
+func TestConformanceGitHubsVerbsAreToolsOfEveryMaker(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "node", "node_modules", "@octokit", "openapi", "generated", "api.github.com.json"))
+	require.NoError(t, err)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "github", Document: raw})
+	require.NoError(t, err)
+	require.Zero(t, requireTools(t, "github", im.Verbs))
+}

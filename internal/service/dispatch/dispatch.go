@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/schemagraph"
+	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
@@ -65,6 +66,7 @@ type artefacts struct {
 	head   verb.PlanHead
 	masker *redact.Masker
 	fields *governance.Fields
+	graph  *schemagraph.Graph
 }
 
 // New checks the collaborators.
@@ -101,7 +103,7 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, int, err
 		return nil, 0, err
 	}
 	graph := schemagraph.Read(schema)
-	a := &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph)}
+	a := &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph), graph: graph}
 	return a, s.Size() + graph.Size() + planFactor*len(plan), nil
 }
 
@@ -128,6 +130,23 @@ func (d *Dispatcher) Check(ctx context.Context, tenant uuid.UUID, name string, a
 		return nil, err
 	}
 	return t.Check(args), nil
+}
+
+// Named returns the arguments with the names that the verb has for them, where some have names that
+// only its tool has. The error is VALIDATION_ERROR where an argument is there by both names. Of a verb
+// that is not known they stay as they are.
+func (d *Dispatcher) Named(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) (json.RawMessage, error) {
+	if !tooldef.MayBeGiven(args) {
+		return args, nil
+	}
+	t, err := d.target(ctx, tenant, name, "", args)
+	switch {
+	case fault.HasCode(err, fault.CodeVerbNotFound):
+		return args, nil
+	case err != nil:
+		return nil, err
+	}
+	return tooldef.Back(t.artefacts.graph, args)
 }
 
 // Subject implements policy.Subjects.

@@ -1,0 +1,53 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/dev/toolrules"
+	"agentruntime/internal/kernel/schemagraph"
+	"agentruntime/internal/kernel/tooldef"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/openapi"
+)
+
+// requireTools checks the tool of every verb against the rules of every maker, in full and within the
+// budget that compact=true has, and returns how many did not fit it.
+func requireTools(t *testing.T, slug string, verbs []verb.Definition) (over int) {
+	t.Helper()
+	const budget = 16 << 10
+	for _, v := range verbs {
+		of := tooldef.Verb{Name: verb.Name{Provider: slug, Verb: v.Name}, Description: v.Description, Operation: v.Operation, Idempotency: v.Idempotency, Risk: v.Risk}
+		for _, format := range tooldef.Formats() {
+			for _, most := range []int{0, budget} {
+				p, err := tooldef.ParametersOf(v.Schema, format, most)
+				require.NoError(t, err)
+				raw, err := json.Marshal(of.Tool(format, p))
+				require.NoError(t, err)
+				if found := toolrules.Violations(format, raw); len(found) > 0 {
+					require.Fail(t, "a maker refuses a tool", "%s for %s within %d: %v", v.Name, format, most, found[0])
+				}
+				if most > 0 && len(p.Schema) > most {
+					over++
+				}
+			}
+		}
+		back, err := tooldef.Back(schemagraph.Read(v.Schema), json.RawMessage(`{}`))
+		require.NoError(t, err)
+		require.JSONEq(t, `{}`, string(back))
+	}
+	return over
+}
+
+func TestStripesVerbsAreToolsOfEveryMaker(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(stripeModule(t), "embedded", "openapi", "spec3.json"))
+	require.NoError(t, err)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "stripe", Document: raw})
+	require.NoError(t, err)
+	require.Zero(t, requireTools(t, "stripe", im.Verbs))
+}
