@@ -151,7 +151,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 		if err != nil {
 			return nil, true, err
 		}
-		end := flow.MapToolEnd{Number: number, Status: at.End.Status, Run: at.Run.RunID, Error: at.End.Error}
+		end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: number, Status: at.End.Status, Run: at.Run.RunID, Error: at.End.Error}
 		ends = append(ends, end)
 		if at.End.Status == stepmachine.CallUnknown {
 			s.ended(stepmachine.CallUnknown, at.End.Error)

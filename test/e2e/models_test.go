@@ -170,7 +170,7 @@ func TestAgentHearsWhatPeopleDecide(t *testing.T) {
 	}
 }
 
-// A model that always asks for calls, or that may make no more, does not run on.
+// A model that always asks for calls is stopped by the number of its turns, or by limits.max_actions.
 func TestAgentThatNeverStopsIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -200,6 +200,7 @@ type MapModelCall struct {
 
 // MapToolEnd is how a call of an agent has ended.
 type MapToolEnd struct {
+	Private
 	Number int                    `json:"number"`
 	Status stepmachine.CallStatus `json:"status"`
 	// Run is the run of the call, whose row has the result; zero where it has none.

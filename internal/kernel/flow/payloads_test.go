@@ -30,6 +30,7 @@ func payloads() []reflect.Type {
 		reflect.TypeFor[flow.MapInput](), reflect.TypeFor[flow.MapRef](), reflect.TypeFor[flow.MapCarried](), reflect.TypeFor[flow.MapBegun](),
 		reflect.TypeFor[flow.MapCallEnd](), reflect.TypeFor[flow.MapEvaluated](), reflect.TypeFor[flow.MapNews](), reflect.TypeFor[flow.MapResult](), reflect.TypeFor[flow.MapOfMap](),
 		reflect.TypeFor[flow.MapAsked](), reflect.TypeFor[flow.MapDecision](),
+		reflect.TypeFor[flow.MapModelCall](), reflect.TypeFor[flow.MapModelTurn](), reflect.TypeFor[flow.MapToolEnd](),
 		reflect.TypeFor[flow.ApplyRef](), reflect.TypeFor[flow.ApplyStep](), reflect.TypeFor[flow.ApplyResult](),
 		reflect.TypeFor[flow.Private](),
 	}
@@ -38,7 +39,7 @@ func payloads() []reflect.Type {
 // localInputs are the inputs of local activities of Maps. No history has the input of a local
 // activity.
 func localInputs() []string {
-	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef", "ApplyCall"}
+	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef", "MapTool", "ApplyCall"}
 }
 
 // texts are the members that are free texts, and what makes sure that they have neither

@@ -33,6 +33,9 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 		return flow.MapModelTurn{}, err
 	}
 	asked, err := s.Model(ctx, e, in.Ref)
+	if errors.Is(err, stepmachine.ErrTooLarge) {
+		return failedTurn(in.Ref, stepmachine.NewError(mapdef.CodeModelError, "what the step asks the model is too long")), nil
+	}
 	if err != nil {
 		return flow.MapModelTurn{}, err
 	}

@@ -108,17 +108,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
 	}
-	called := execution.Called{Ref: call.Ref}
-	if in.Tool != nil {
-		called = execution.Called{} // a step shows one run, and an agent makes many
-	}
 	var queued error
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
-		if in.Tool != nil {
-			s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
-		}
-		called.Run = run
-		queued = s.QueueCall(ctx, b, e, in.MapWrites, called)
+		queued = s.queueRun(ctx, b, e, in, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
 	})
 	if queued != nil {
 		return flow.MapCallEnd{}, queued
@@ -138,6 +130,16 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
 	}
 	return end, err
+}
+
+// queueRun adds what was done until now to the claim of a run. A step shows its run; those of an
+// agent are many, and its calls of models show them.
+func (s *Stepper) queueRun(ctx context.Context, b *db.Batch, e execution.Execution, in flow.MapCall, run execution.ModelRun) error {
+	if in.Tool == nil {
+		return s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{Ref: in.Call.Ref, Run: run.ExecutionID})
+	}
+	s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, run)
+	return s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{})
 }
 
 // instead returns what the step of an intercepted write goes on with: what the read-back of the verb

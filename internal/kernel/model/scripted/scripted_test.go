@@ -84,7 +84,7 @@ func TestScriptAnswerEndsWithItsCaller(t *testing.T) {
 
 func TestScriptThatIsMalformedIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{"", "{}", `[{"porpose":"agent"}]`, "[] []"} {
+	for _, script := range []string{"", "{}", `[{"about":"agent"}]`, "[] []"} {
 		_, err := scripted.New([]byte(script))
 		require.Error(t, err, script)
 		require.True(t, strings.HasPrefix(err.Error(), "scripted: "), "%s", err)
