@@ -60,9 +60,9 @@ func (s *Server) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	after := 0
+	after := int64(0)
 	if cursor != "" {
-		if after, err = strconv.Atoi(cursor); err != nil || after < 0 || after > maxNumber {
+		if after, err = strconv.ParseInt(cursor, 10, 32); err != nil || after < 0 {
 			return wire.Reply{}, fault.Invalid("query.cursor", "format", "cursor is the next_cursor of an earlier answer.")
 		}
 	}
@@ -72,9 +72,6 @@ func (s *Server) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, err
 	}
 	return s.answerChanges(ctx, e, int32(after), limit)
 }
-
-// maxNumber is the highest number that a change can have.
-const maxNumber = 1 << 30
 
 // mapOrNone returns the execution of a Map that the path names. The error is EXECUTION_NOT_FOUND where
 // it names none.

@@ -48,6 +48,7 @@ func TestReplayRecordedHistories(t *testing.T) {
 			replayer.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
 			replayer.RegisterWorkflowWithOptions(workflows.EraseCustomer, workflow.RegisterOptions{Name: flow.WorkflowEraseCustomer})
 			replayer.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+			replayer.RegisterWorkflowWithOptions(workflows.ApplyChanges, workflow.RegisterOptions{Name: flow.WorkflowApplyChanges})
 			history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
 			require.NoError(t, err)
 			require.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
@@ -62,7 +63,7 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 		for _, end := range []string{
 			"executed", "blocked", "retried", "held_approved", "held_rejected", "held_rejected_by_signal", "held_expired", "held_superseded", "held_edited",
 			"held_dry_run_approved", "delivery_delivered", "delivery_failed", "delivery_cancelled", "erasure_at_once", "erasure_after_a_wait",
-			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued", "map_models",
+			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued", "map_models", "map_changes",
 		} {
 			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
 		}

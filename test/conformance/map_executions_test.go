@@ -208,7 +208,7 @@ func (j *journey) changes() {
 	decide, all := list+"/decide", object{"approve": "all"}
 	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+"/changes/decide", all)
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, decide, object{"approve": []string{}})
-	j.refused(j.user, 400, "INVALID_JSON", http.MethodPost, decide, []byte("{"))
+	j.refused(j.user, 400, "INVALID_JSON", http.MethodPost, decide, []byte(`{"approve":"all","approve":"all"}`))
 	j.post(j.user, 202, decide, all)
 	j.post(j.user, 200, decide, all, "Prefer: wait=60")
 	j.refused(j.user, 409, "CONFLICT", http.MethodPost, decide, object{"reject": "all"})

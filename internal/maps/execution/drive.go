@@ -187,10 +187,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
-	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
-	audit.Queue(b, rec)
-	s.emitEnd(b, key, e, f, output)
+	s.queueTold(b, key, e, f, output)
 	if changes > 0 && f.Status == stepmachine.StatusCompleted {
 		s.queueAskChanges(b, key, e, changes)
 	}
@@ -210,15 +207,28 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 		// waiting for it, all that wait for the key would be under way, one within the other.
 		go s.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
-	s.heads.Remove(e.ID)
-	e = head(ended.Value[0])
-	e.Error = f.Error
+	now := head(ended.Value[0])
+	now.Error = f.Error
 	if p.Output != nil {
-		e.Output = output
+		now.Output = output
 	}
+	s.tellEnd(now)
+	return flow.MapResult{Status: f.Status}, nil
+}
+
+// tellEnd tells those who wait for the end of the execution.
+func (s *Service) tellEnd(e Execution) {
+	s.heads.Remove(e.ID)
 	s.hub.Deliver(e.ID, e.Attempt, e)
 	s.d.Notices.Tell(e.TenantID, e.ID)
-	return flow.MapResult{Status: f.Status}, nil
+}
+
+// queueTold queues the audit record and the event of the end.
+func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, output json.RawMessage) {
+	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
+	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
+	audit.Queue(b, rec)
+	s.emitEnd(b, key, e, f, output)
 }
 
 // governanceOfEnd returns the governance status of the step that decided the end.

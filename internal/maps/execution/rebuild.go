@@ -89,8 +89,11 @@ func mend(approved, invented, really json.RawMessage) (json.RawMessage, error) {
 func mendItems(approved, invented, really json.RawMessage) (json.RawMessage, error) {
 	var kept, was, now []json.RawMessage
 	for text, into := range map[*json.RawMessage]*[]json.RawMessage{&invented: &was, &really: &now, &approved: &kept} {
-		if json.Unmarshal(*text, into) != nil {
+		if !bytes.HasPrefix(bytes.TrimSpace(*text), []byte{'['}) {
 			return really, nil
+		}
+		if err := json.Unmarshal(*text, into); err != nil {
+			return nil, fmt.Errorf("execution: rebuild: %w", err)
 		}
 	}
 	if len(kept) != len(was) || len(was) != len(now) {
@@ -188,7 +191,7 @@ func (s *Service) replayed(ctx context.Context, e Execution, payload json.RawMes
 	} else {
 		r.l.read[triggerData] = payload
 	}
-	return r, r.run(payload)
+	return r, r.run(payload) //nolint:contextcheck // the step machine does no I/O
 }
 
 // run answers the commands of the machine until it waits for a change.
