@@ -48,3 +48,20 @@ func TestMapsEndBesideTheLineOfAnotherTenant(t *testing.T) {
 		}
 	})
 }
+
+// The slow call is answered only when the write of the other branch has come.
+func TestMapWritesBesideABranchWhoseCallLasts(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Slow beside quick", `[{"id":"both","type":"parallel","branches":[
+			{"id":"slow","steps":[{"id":"s","type":"verb","verb":"gate:get_thing","args":{"id":"slow","mode":"hold"}}]},
+			{"id":"quick","steps":[{"id":"w","type":"wait","for":"1s"},{"id":"q","type":"verb","verb":"gate:create_thing","args":{"id":"quick"}}]}]}]`)
+		path := startMap(t, tenant, trigger, map[string]any{})
+		require.Equal(t, "slow", g.awaitArrival(t))
+		rig.Until(t, arriveLimit, "the write comes while the slow call is open", func() bool { return len(g.of("quick")) > 0 })
+		g.open()
+		require.Equal(t, "completed", endOf(t, tenant, path).Status)
+	})
+}

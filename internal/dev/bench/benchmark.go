@@ -28,7 +28,7 @@ type Config struct {
 	// Hanging is the number of webhooks that hang while others are told; 0 leaves webhooks out.
 	Hanging int
 	// Queued is the number of Maps of another tenant that wait while Maps are triggered; 0 leaves them
-	// out.
+	// out, and the counts of what requests about Maps cost.
 	Queued int
 	// Verbs is the size of the large catalog.
 	Verbs int
@@ -179,6 +179,10 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 	if err != nil {
 		return err
 	}
+	counted, err := b.countMaps(ctx)
+	if err != nil {
+		return err
+	}
 	queued, err := b.queued(ctx, dir)
 	if err != nil {
 		return err
@@ -188,7 +192,7 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := errors.Join(pending.print(w), told.print(w), queued.print(w)); err != nil {
+	if err := errors.Join(pending.print(w), told.print(w), counted.print(w), queued.print(w)); err != nil {
 		return err
 	}
 	if err := b.others.print(w); err != nil {

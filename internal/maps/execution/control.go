@@ -176,7 +176,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
 			continue
 		}
-		if err := s.start(ctx, e); err != nil {
+		if err := s.beginNow(ctx, e); err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
 		}
 	}

@@ -196,6 +196,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	case db.IsNotChanged(err):
 		// A repeat: a process that died after the commit may not have told those who wait.
 		s.heads.Remove(e.ID)
+		s.Rests(e.ID)
 		s.d.Notices.Tell(e.TenantID, e.ID)
 		return flow.MapResult{Status: f.Status}, nil
 	case err != nil:
@@ -219,6 +220,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 // tellEnd tells those who wait for the end of the execution.
 func (s *Service) tellEnd(e Execution) {
 	s.heads.Remove(e.ID)
+	s.Rests(e.ID)
 	s.hub.Deliver(e.ID, e.Attempt, e)
 	s.d.Notices.Tell(e.TenantID, e.ID)
 }

@@ -84,6 +84,8 @@ type Config struct {
 	// PollEvery is how often a waiting call reads the row in case a notice was lost (2 s).
 	PollEvery time.Duration
 	PublicURL string
+	// OneProcess: the worker runs in this process.
+	OneProcess bool
 	// Keep is how long the texts of ended executions are kept (30 days).
 	Keep time.Duration
 }
@@ -113,7 +115,8 @@ type Service struct {
 	q   *dbsqlc.Queries
 	hub *ended.Hub[Execution]
 	// heads are what never changes of executions that were looked at lately.
-	heads *heads
+	heads  *heads
+	starts *starts
 	// swept, sweptNews and sweptKey are where the last passes of Sweep, SweepNews and SweepPlaces
 	// stopped.
 	swept, sweptNews sweptTo
@@ -168,7 +171,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, sweptKey: sweptKey{key: []byte{}}}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), sweptKey: sweptKey{key: []byte{}}}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

@@ -120,6 +120,10 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if err != nil || !fresh {
 		return child, err
 	}
+	if waitsInLine(child) {
+		return child, nil
+	}
+	// It does not wait for the turn of the tenant, because the one that starts it has one.
 	if err := s.start(ctx, child); err != nil {
 		// Sweep starts it.
 		s.d.Log.WarnContext(ctx, "execution not started", "execution_id", child.ExecutionID, "error", err)

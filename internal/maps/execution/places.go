@@ -151,7 +151,7 @@ func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uui
 	for _, id := range ids {
 		e, err := s.read(ctx, tenant, id)
 		if err == nil {
-			err = s.start(ctx, e)
+			err = s.begin(ctx, e)
 		}
 		if err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "id", id, "error", err)

@@ -90,7 +90,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	if s.placed(ctx, e.TenantID, got) {
 		now.Status, now.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
-	if err := s.start(ctx, now); err != nil {
+	if err := s.beginNow(ctx, now); err != nil {
 		s.d.Log.WarnContext(ctx, "retry not started", "execution_id", now.ExecutionID, "error", err) // the sweeper starts it
 	}
 	return now, nil

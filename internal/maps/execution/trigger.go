@@ -146,7 +146,7 @@ const startPatience = time.Second
 // depend on the caller.
 func (s *Service) startAndWait(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
 	started := make(chan error, 1)
-	go func() { started <- s.start(ctx, e) }()
+	go func() { started <- s.begin(ctx, e) }()
 	patience := time.NewTimer(startPatience)
 	defer patience.Stop()
 	select {
@@ -336,12 +336,8 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
-// start starts the workflow of the execution's attempt, where it does not wait for a place. It does
-// not depend on the caller.
+// start starts the workflow of the execution's attempt. It does not depend on the caller.
 func (s *Service) start(ctx context.Context, e Execution) error {
-	if string(e.WaitingFor) == waitsForPlace {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	listing := flow.Listing{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -76,6 +77,17 @@ func (e *engine) startedSince() []string {
 }
 
 func (*engine) StartApply(context.Context, flow.ApplyRef, flow.Listing) error { return nil }
+
+// awaitStarted waits until n workflows were started since the last call, and returns them. Those that
+// an end has given a place are started beside it.
+func (e *engine) awaitStarted(t *testing.T, n int) (started []string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		started = append(started, e.startedSince()...)
+		return len(started) >= n
+	}, time.Minute, time.Millisecond)
+	return started
+}
 
 func (*engine) IsOpen(context.Context, string) (open, found bool, err error) { return true, true, nil }
 

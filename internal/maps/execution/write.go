@@ -212,6 +212,9 @@ func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, er
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
 	}
+	if w.Show != nil {
+		s.Rests(e.ID)
+	}
 	return news(row.Value, w.Attempt), nil
 }
 

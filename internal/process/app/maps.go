@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/edge/engine"
 	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
@@ -34,7 +35,9 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if err != nil {
 		return err
 	}
-	a.executions, err = execution.New(execution.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, execution.Deps{
+	a.executions, err = execution.New(execution.Config{
+		OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour,
+	}, execution.Deps{
 		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Events: a.events, Notices: a.notices,
 		Journal: a.journal, Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
 	})

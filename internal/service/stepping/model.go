@@ -39,6 +39,7 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 	if err != nil {
 		return flow.MapModelTurn{}, err
 	}
+	s.Rests(e.ID)
 	turns, err := asked.Turns(ctx)
 	if err != nil {
 		return flow.MapModelTurn{}, err

@@ -125,7 +125,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	end := s.end(call.Ref, at)
+	end := s.begun(e, call.Ref, at)
 	if end.End.Status == stepmachine.CallIntercepted && in.Tool == nil {
 		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
 	}
@@ -200,6 +200,14 @@ func refused(ref stepmachine.Ref, f *fault.Error) flow.MapCallEnd {
 		Private: flow.IsPrivate(), Step: flow.Step{Done: true},
 		End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: errorOf(f), MayRepeat: true},
 	}
+}
+
+// begun is end for a call that has just been made.
+func (s *Stepper) begun(e execution.Execution, ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
+	if !at.Step.Done {
+		s.Rests(e.ID)
+	}
+	return s.end(ref, at)
 }
 
 // end returns the progress of a run as the step machine takes it.
