@@ -4,6 +4,7 @@
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text)
      WHERE tenant_id = @tenant_id AND id = @execution AND models_asked < @most_calls::integer AND model_bytes + length(@asked::text) <= @most_bytes::bigint
+       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn)
     RETURNING id
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)

@@ -16,6 +16,7 @@ const BeginModelCall = `-- name: BeginModelCall :many
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length($6::text)
      WHERE tenant_id = $1 AND id = $8 AND models_asked < $9::integer AND model_bytes + length($6::text) <= $10::bigint
+       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $8 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
     RETURNING id
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)

@@ -1,0 +1,87 @@
+package execution_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
+)
+
+// asked begins a model step of an execution.
+func (r *rig) asked(name string) (execution.AskedModel, flow.MapRef) {
+	r.t.Helper()
+	r.maps.program = r.program(`{"schema_version":"1","name":"Asks","steps":[{"id":"short","type":"summarize","input":"canary-input"}]}`)
+	ref := r.triggered(name)
+	start := stepmachine.StartModel{Ref: stepmachine.Ref{Path: "/steps/0", Attempt: 1}, Type: "summarize", Input: stepmachine.Of(json.RawMessage(`{"input":"canary-input"}`))}
+	_, err := r.Write(r.t.Context(), flow.MapWrites{MapRef: ref, Commands: []stepmachine.Command{start}})
+	require.NoError(r.t, err)
+	e, err := r.Head(r.t.Context(), ref)
+	require.NoError(r.t, err)
+	a, err := r.Model(r.t.Context(), e, start.Ref)
+	require.NoError(r.t, err)
+	require.JSONEq(r.t, `{"input":"canary-input"}`, string(a.Input))
+	return a, ref
+}
+
+func turnOf(text string) execution.ModelTurn {
+	return execution.ModelTurn{Request: &model.Request{Purpose: model.Summarize, Messages: []model.Message{{Role: model.User, Text: text}}}}
+}
+
+func answered(text string, tokens int64) execution.ModelTurn {
+	return execution.ModelTurn{Answer: model.Response{Model: "m", Text: text, Finish: model.Stopped, Usage: model.Usage{In: tokens, Out: 1}}}
+}
+
+// Two attempts of one call store one row, and the first answer. Its tokens count once.
+func TestModelCallIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, ref := r.asked("once")
+	for _, want := range []bool{true, false} {
+		stored, err := a.BeginTurn(t.Context(), 0, turnOf("canary-asked"))
+		require.NoError(t, err)
+		require.Equal(t, want, stored)
+	}
+	require.Equal(t, 1, r.number("SELECT models_asked FROM map_executions"))
+	var counted []bool
+	for _, turn := range []execution.ModelTurn{answered("canary-first", 10), answered("canary-second", 500)} {
+		require.NoError(t, a.EndTurn(t.Context(), 0, turn, func(_ *db.Batch, counts bool) { counted = append(counted, counts) }))
+	}
+	require.Equal(t, []bool{true, false}, counted)
+	require.Equal(t, 11, r.number("SELECT tokens_used FROM map_executions"))
+	turns, err := a.Turns(t.Context())
+	require.NoError(t, err)
+	require.Len(t, turns, 1)
+	require.Equal(t, "canary-asked", turns[0].Request.Messages[0].Text)
+	require.Equal(t, "canary-first", turns[0].Answer.Text)
+	require.Zero(t, r.number("SELECT count(*) FROM model_calls m WHERE m::text LIKE '%canary%'"), "rows are sealed")
+	require.Zero(t, r.number("SELECT count(*) FROM map_values m WHERE m::text LIKE '%canary%'"), "rows are sealed")
+
+	_, err = r.Head(t.Context(), flow.MapRef{TenantID: uuid.New(), ID: ref.ID, Attempt: 1})
+	require.Error(t, err, "another tenant has no such execution")
+
+	r.exec("UPDATE map_executions SET status = 'completed', finished_at = now() - interval '31 days'")
+	require.NoError(t, r.EraseOld(t.Context()))
+	require.Zero(t, r.number("SELECT count(*) FROM model_calls"))
+}
+
+// An execution that has made as many calls as it may, or has stored as much, asks no further.
+func TestModelCallsOfAnExecutionAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, full := range map[string]string{"calls": "models_asked = 10000", "bytes": "model_bytes = (64 << 20) - 100"} {
+		r := newRig(t)
+		a, _ := r.asked(name)
+		r.exec("UPDATE map_executions SET " + full)
+		stored, err := a.BeginTurn(t.Context(), 0, turnOf(strings.Repeat("x", 1000)))
+		require.NoError(t, err)
+		require.False(t, stored, name)
+		require.Zero(t, r.number("SELECT count(*) FROM model_calls"))
+	}
+}
