@@ -208,9 +208,16 @@ func (j *journey) changes() {
 	decide, all := list+"/decide", object{"approve": "all"}
 	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPost, executionsPath+"exec_"+nobodys+"/changes/decide", all)
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, decide, object{"approve": []string{}})
-	j.refused(j.user, 400, "INVALID_JSON", http.MethodPost, decide, []byte(`{"approve":"all","approve":"all"}`))
+	gate := j.policy(requires("Changes", "gated:pay", object{}))
 	j.post(j.user, 202, decide, all)
+	var held []struct{ ID string }
+	require.Eventually(j.t, func() bool {
+		j.call(j.user, 200, http.MethodGet, "/v1/approvals?status=pending&kind=hold&verb=gated:pay", nil).Data(j.t, &held)
+		return len(held) == 1
+	}, time.Minute, 100*time.Millisecond)
+	j.post(j.user, 200, "/v1/approvals/"+held[0].ID+"/approve", nil)
 	j.post(j.user, 200, decide, all, "Prefer: wait=60")
+	j.drop(gate)
 	j.refused(j.user, 409, "CONFLICT", http.MethodPost, decide, object{"reject": "all"})
 	j.post(j.user, 200, writes, object{"dryRun": true}).Data(j.t, &dry)
 	j.refused(j.user, 403, "APPROVER_NOT_ELIGIBLE", http.MethodPost, executionsPath+dry.ExecutionID+"/changes/decide", all)

@@ -155,16 +155,12 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	var failure []byte
-	if f.Error != nil {
-		failure = mustJSON(f.Error)
-	}
 	b := &db.Batch{}
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapResult{}, err
 	}
 	p := dbsqlc.FinishMapParams{
-		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failure), Records: int32(in.Seq + len(in.Commands)),
+		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Seq + len(in.Commands)),
 		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
@@ -215,6 +211,14 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	}
 	s.tellEnd(now)
 	return flow.MapResult{Status: f.Status}, nil
+}
+
+// failureOf returns the error of an end as it is stored; nil where there is none.
+func failureOf(f stepmachine.Finish) []byte {
+	if f.Error == nil {
+		return nil
+	}
+	return mustJSON(f.Error)
 }
 
 // tellEnd tells those who wait for the end of the execution.
