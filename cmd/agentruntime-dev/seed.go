@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"agentruntime/internal/dev/sandbox"
 	"agentruntime/internal/kernel/fault"
@@ -173,20 +174,32 @@ func (c *client) makeKeys(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// askedAbove is the amount in cents above which people approve a refund of the shop.
+// askedAbove is the amount in cents above which the demo Map asks people.
 const askedAbove = 10_000
 
-// makeMap makes the demo Map unless it is there, and the policy that opens its refunds. Smaller
-// refunds stay blocked.
+// grantDays is for how long the refunds of the demo Map are approved in advance: as long as a grant
+// may last. Later they are held too.
+const grantDays = 90
+
+// makeMap makes the demo Map unless it is there, and what opens its refunds: a policy by which people
+// approve large ones, and a grant that approves them in advance, because the Map asks itself.
+// Smaller refunds stay blocked.
 func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	if t.MapID != "" {
 		return nil
 	}
+	verb := shopProvider + ":create_refund"
+	large := []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}}
 	err := c.post(ctx, "/v1/policies", map[string]any{
-		"name":         "Large refunds are approved",
-		"verbMatchers": []any{map[string]any{"type": "verb", "value": shopProvider + ":create_refund"}},
-		"conditions":   []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}},
-		"action":       map[string]any{"type": "require_approval"},
+		"name": "Large refunds are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}},
+		"conditions": large, "action": map[string]any{"type": "require_approval"},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	err = c.post(ctx, "/v1/grants", map[string]any{
+		"verb": verb, "conditions": large, "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
+		"reason": "The demo Map asks a person before it refunds.",
 	}, nil)
 	if err != nil {
 		return err

@@ -30,6 +30,10 @@ const (
 // errorType begins the type of an error; its code follows.
 const errorType = "urn:agentruntime:error:"
 
+// TypeRejected is the type of the error of a call that people have rejected. Its code is that of all
+// calls which governance does not let through.
+const TypeRejected = errorType + "GOVERNANCE_BLOCKED:rejected"
+
 // NewError returns an error with the title and the status of its code.
 func NewError(code, detail string) *Error {
 	e := &Error{Type: errorType + code, Code: code, Detail: detail}

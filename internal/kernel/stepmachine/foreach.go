@@ -45,6 +45,10 @@ func (v Value) items() (int, bool) {
 	return len(elements(v.JSON)), true
 }
 
+// MaxOpen is how many lists of steps an execution may have under way, before its loops begin one
+// iteration after the other. Loops within loops could have any number at a time.
+const MaxOpen = 1_000
+
 // fill begins iterations until as many run as may, and ends a foreach without any.
 func (m *machine) fill(t *Task, do *mapdef.DoForeach) {
 	l := t.Loop
@@ -52,7 +56,7 @@ func (m *machine) fill(t *Task, do *mapdef.DoForeach) {
 		m.complete(t, l.output(t))
 		return
 	}
-	for len(t.Blocks) < l.Wide && l.Next < l.Count {
+	for len(t.Blocks) < l.Wide && l.Next < l.Count && (len(t.Blocks) == 0 || len(m.s.blocks) < MaxOpen) {
 		if l.items == nil && l.Items.Stored == nil {
 			l.items = elements(l.Items.JSON)
 		}
@@ -72,20 +76,21 @@ func (m *machine) itemEnded(t *Task, do *mapdef.DoForeach, b *Block, failed *Err
 	m.dropBlock(b)
 	m.close(b)
 	m.do(StoreIteration{Ref: t.still(), Index: *b.Index, Output: output, Error: failed})
-	t.Loop.keep(*b.Index, output)
+	m.keepOutput(t.Loop, *b.Index, output)
 	t.Loop.Done++
 	m.fill(t, do)
 }
 
-// keep adds the output of an iteration, as long as all are small together.
-func (l *Loop) keep(index int, v Value) {
+// keepOutput adds the output of an iteration, as long as all are small together.
+func (m *machine) keepOutput(l *Loop, index int, v Value) {
 	l.Invented = union(l.Invented, v.Invented)
 	if l.Spilled {
 		return
 	}
 	if raw := v.raw(); !v.referred() {
 		l.Bytes += len(raw) + 1
-		if l.Bytes <= MaxInline {
+		if l.Bytes <= m.mostInline() {
+			m.takes(len(raw))
 			l.Kept = append(l.Kept, Kept{index, raw})
 			return
 		}

@@ -86,6 +86,9 @@ type State struct {
 	Emitted       int   `json:"emitted,omitempty"`       // how many events emit steps have emitted
 	Kept          int64 `json:"kept,omitempty"`          // bytes of values that the caller was to keep
 	Unknown       []Ref `json:"unknown,omitempty"`       // outcomes that nothing waits for
+	// Weight is about how many bytes the state had when it was weighed, Taken those since.
+	Weight int `json:"weight,omitempty"`
+	Taken  int `json:"taken,omitempty"`
 
 	tasks   map[Key]*Task
 	blocks  map[Key]*Block

@@ -170,11 +170,12 @@ func (v Value) item(i int, items []json.RawMessage) Value {
 	return Value{Stored: &at, Invented: v.Invented}
 }
 
-// fit returns the value as the state may have it: a value over MaxInline is stored under the
-// name, once.
+// fit returns the value as the state may have it: one over MaxInline, or over less where the state
+// has much, is stored under the name, once.
 func (m *machine) fit(v Value, id string) Value {
 	size := v.size()
-	if size <= MaxInline {
+	if size <= m.mostInline() {
+		m.takes(size)
 		return v
 	}
 	s := Stored{ID: id, Bytes: size}

@@ -242,11 +242,11 @@ func governanceOfEnd(f stepmachine.Finish) string {
 	if f.Error == nil {
 		return governanceApproved
 	}
-	switch f.Error.Code {
-	case "GOVERNANCE_BLOCKED":
-		return "blocked"
-	case mapdef.CodeApprovalRejected:
+	switch {
+	case f.Error.Type == stepmachine.TypeRejected, f.Error.Code == mapdef.CodeApprovalRejected:
 		return "rejected"
+	case f.Error.Code == string(fault.CodeGovernanceBlocked):
+		return "blocked"
 	default:
 		return governanceApproved
 	}

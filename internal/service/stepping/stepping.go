@@ -237,6 +237,9 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 		end.Error = errorOf(f)
 		// The caller may try again what the provider refused. Only its rate limit asks a Map to wait
 		// and do so by itself.
+		if r.State == run.StateRejected {
+			end.Error.Type = stepmachine.TypeRejected
+		}
 		end.Error.Retryable = f.Retryable && (f.Code != fault.CodeProviderRejected || r.State == run.StateRefused)
 	}
 	return out

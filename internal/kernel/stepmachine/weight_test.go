@@ -1,0 +1,82 @@
+package stepmachine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// stateLimit is what the server takes as the input of a workflow.
+const stateLimit = 2 << 20
+
+func (x *player) bytes() int {
+	x.t.Helper()
+	raw, err := x.s.Encode()
+	require.NoError(x.t, err)
+	return len(raw)
+}
+
+// A Map reads the large outputs of 150 steps at its end. Its state stays small enough for a new
+// history.
+func TestStateStaysSmallWithManyOutputs(t *testing.T) {
+	t.Parallel()
+	var steps, reads []string
+	for i := range 150 {
+		steps = append(steps, fmt.Sprintf(`  - {id: s%d, type: verb, verb: "shop:read"}`, i))
+		reads = append(reads, fmt.Sprintf("steps.s%d.output", i))
+	}
+	x, commands := start(t, "steps:\n"+strings.Join(steps, "\n")+"\n  - {id: all, type: transform, expr: \"${["+strings.Join(reads, ",")+"]}\"}")
+	result := `"` + strings.Repeat("x", 30<<10) + `"`
+	most := 0
+	for i := range 150 {
+		call := find[stepmachine.StartVerb](t, commands)
+		state, next, err := stepmachine.Next(x.p, x.s, at(i), executed(call.Ref, result))
+		require.NoError(t, err)
+		x.s, commands = state, next
+		most = max(most, x.bytes())
+	}
+	find[stepmachine.Evaluate](t, commands)
+	require.Less(t, most, stateLimit/2)
+}
+
+// Loops within loops have many iterations under way, each with its outputs.
+func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
+	t.Parallel()
+	items := "[" + strings.TrimSuffix(strings.Repeat("1,", 50), ",") + "]"
+	loop := func(id, inner string) string {
+		return fmt.Sprintf(`[{"id":%q,"type":"foreach","mode":"parallel","concurrency":50,"items":%s,"steps":%s}]`, id, items, inner)
+	}
+	inner := `[{"id":"read","type":"verb","verb":"shop:read","args":{}},{"id":"w","type":"wait","event":{"type":"go","filter":"${steps.read.output == 1}"}}]`
+	x, commands := start(t, `{"steps":`+loop("a", loop("b", loop("c", inner)))+`}`)
+	result := stepmachine.Of(json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`))
+	calls, most := 0, 0
+	for queue := commands; len(queue) > 0; {
+		command := queue[0]
+		queue = queue[1:]
+		var e stepmachine.Event
+		switch c := command.(type) {
+		case stepmachine.StartVerb:
+			calls++
+			e = stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallExecuted, Result: result, Sent: true}}
+		case stepmachine.Continue:
+			e = stepmachine.Continued{}
+		default:
+			continue
+		}
+		state, more, err := stepmachine.Next(x.p, x.s, at(1), e)
+		require.NoError(t, err)
+		x.s, queue = state, append(queue, more...)
+		if calls%100 == 0 {
+			most = max(most, x.bytes())
+		}
+	}
+	require.Equal(t, stepmachine.StatusWaiting, x.s.Status)
+	require.GreaterOrEqual(t, calls, 50, "each of the first loop goes on")
+	require.LessOrEqual(t, calls, stepmachine.MaxOpen)
+	require.Less(t, max(most, x.bytes()), stateLimit)
+}
