@@ -41,7 +41,10 @@ func TestExecutionsOfACrowdBeginInTheirTurn(t *testing.T) {
 
 		// Nothing is told of the others: their worker has died.
 		for len(s.open) > 0 {
-			<-time.After(startsLast + time.Second)
+			select {
+			case <-time.After(startsLast + time.Second):
+			case <-t.Context().Done():
+			}
 			synctest.Wait()
 		}
 		require.Len(t, begun, startsMost+startsWaiting-10)
