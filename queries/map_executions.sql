@@ -65,15 +65,18 @@ UPDATE map_executions SET wants_cancel = wants_cancel OR @cancel::boolean, wants
 RETURNING *;
 
 -- name: WriteMapSteps :exec
--- Rows of steps, given as arrays. A step that a repeat writes again gets the later values.
+-- Rows of steps, given as arrays. A step that a repeat writes again gets the later values. The end of a
+-- step counts in any case: a workflow task that was lost may have numbered its records higher, in
+-- which the step went on.
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
 SELECT @tenant_id, @execution, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
   FROM json_populate_recordset(NULL::map_steps, @steps::json) AS s
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
-       rev = excluded.rev, status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
+       rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
        output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
- WHERE excluded.rev > map_steps.rev;
+ WHERE excluded.rev > map_steps.rev
+    OR excluded.ended_at IS NOT NULL AND map_steps.ended_at IS NULL AND excluded.attempts >= map_steps.attempts;
 
 -- name: WriteMapValue :exec
 INSERT INTO map_values (tenant_id, execution, name, body) VALUES (@tenant_id, @execution, @name, @body)

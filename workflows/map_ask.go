@@ -26,7 +26,7 @@ func (m *mapRun) ask(ctx workflow.Context, c stepmachine.AskApproval) {
 	}
 	a := &mapAsk{ref: c.Ref, asking: true}
 	m.asks[askKey(c.Ref)] = a
-	in := flow.MapAsk{MapWrites: m.takeWrites(), Ask: c, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID}
+	in := flow.MapAsk{MapWrites: m.takeWrites(ctx), Ask: c, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID}
 	nudges := m.nudges
 	m.busy++
 	workflow.Go(ctx, func(ctx workflow.Context) {

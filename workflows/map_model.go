@@ -35,7 +35,7 @@ func (m *mapRun) startModel(ctx workflow.Context, c stepmachine.StartModel) {
 	s.onHold = s.heldSince
 	m.calls[key] = s.mapCall
 	m.written = append(m.written, c)
-	writes := m.takeWrites()
+	writes := m.takeWrites(ctx)
 	m.busy++ // by the write
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		if err := s.drive(ctx, writes); err != nil {
@@ -164,7 +164,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 // callTool makes one call and waits for its end.
 func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
 	in := flow.MapCall{
-		MapWrites: s.m.takeWrites(), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.start.Deadline, DryRun: s.start.DryRun},
+		MapWrites: s.m.takeWrites(ctx), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.start.Deadline, DryRun: s.start.DryRun},
 		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool,
 	}
 	s.held = false

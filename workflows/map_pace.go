@@ -33,7 +33,7 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 		return true, workflow.Sleep(ctx, time.Millisecond) // a timer ends the task
 	case m.begun >= mostBegun:
 		m.begun = 0
-		news, err := writeMap(ctx, m.takeAll())
+		news, err := writeMap(ctx, m.takeAll(ctx))
 		if err == nil {
 			m.heed(news)
 		}

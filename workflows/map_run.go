@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -171,7 +172,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 // look reads what people and others want, and tells the machine.
 func (m *mapRun) look(ctx workflow.Context) error {
 	m.wakeCalls()
-	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(), After: m.looked, Places: m.places, Seen: m.state.Seen, Asks: m.asking()})
+	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(ctx), After: m.looked, Places: m.places, Seen: m.state.Seen, Asks: m.asking()})
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func (m *mapRun) tell(event stepmachine.Event) {
 // show writes what was done, and what the execution waits for where that is new.
 func (m *mapRun) show(ctx workflow.Context) error {
 	now := flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor}
-	w := m.takeAll()
+	w := m.takeAll(ctx)
 	changed := !m.same(now)
 	if changed {
 		shown := now
@@ -269,8 +270,22 @@ func (m *mapRun) same(now flow.MapShow) bool {
 	return now.WaitingFor == nil || *was.WaitingFor == *now.WaitingFor
 }
 
+// perRecord is how much time passes for each number of a record, so that a number says when the
+// record was made. A repeat of a lost task may take another order than the task did, whose records are
+// in the rows: what it writes comes later, and has to count. mostByTime ends that, after 248 days:
+// rows have 32 bits for a number.
+const (
+	perRecord  = 10 * time.Millisecond
+	mostByTime = 1 << 31 / 100 * 99
+)
+
 // takeWrites returns what was not written, for an activity that writes it.
-func (m *mapRun) takeWrites() flow.MapWrites {
+func (m *mapRun) takeWrites(ctx workflow.Context) flow.MapWrites {
+	began := m.state.Began
+	if started := workflow.GetInfo(ctx).WorkflowStartTime; started.Before(began) {
+		began = started // a repeat of the first task begins later
+	}
+	m.seq = max(m.seq, int(min(int64(workflow.Now(ctx).Sub(began)/perRecord), mostByTime)))
 	w := flow.MapWrites{MapRef: m.in.MapRef, Seq: m.seq, Commands: m.written}
 	m.seq += len(m.written)
 	m.written = nil
@@ -339,7 +354,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(), Finish: *m.finish, State: state, Wrote: m.wrote})
+	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, State: state, Wrote: m.wrote})
 	if err != nil || m.parent == "" {
 		return result, err
 	}

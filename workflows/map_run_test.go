@@ -52,6 +52,7 @@ type mapWorld struct {
 	shown  []stepmachine.Status
 	finish *stepmachine.Finish
 	writes int
+	seqs   []int    // of the writes
 	stops  int      // of other Maps
 	waits  []string // the steps that wait for events
 	began  time.Time
@@ -107,6 +108,7 @@ func (w *mapWorld) look(verb string, ref stepmachine.Ref) flow.MapCallEnd {
 func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
 	w.mu.Lock()
 	w.writes++
+	w.seqs = append(w.seqs, in.Seq)
 	for _, command := range in.Commands {
 		if c, ok := command.(stepmachine.RecordStep); ok {
 			w.steps[stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()] = c
@@ -230,6 +232,17 @@ func TestMapRunWaitsThirtyDays(t *testing.T) {
 	require.GreaterOrEqual(t, w.ended["shop:ship"], 30*24*time.Hour)
 	require.Equal(t, stepmachine.StatusWaiting, w.shown[0])
 	require.LessOrEqual(t, w.writes, 4, "a wait is shown once, and its end goes with the claim of the call after it")
+}
+
+// A task that was lost may have written records that its repeat does not make. The repeat comes later,
+// so its records have higher numbers, and count.
+func TestMapRunNumbersItsRecordsByTime(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"a","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"},{"id":"b","type":"verb","verb":"shop:ship","args":{}}]`)
+	w.run(nil)
+	require.IsIncreasing(t, slices.Compact(w.seqs))
+	require.Less(t, w.seqs[1], 100)
+	require.GreaterOrEqual(t, w.seqs[len(w.seqs)-1], 60*60*100)
 }
 
 // A call that lasts keeps no task: other branches go on beside it.

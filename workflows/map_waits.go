@@ -36,8 +36,8 @@ func (m *mapRun) signals() flow.MapSignals {
 
 // takeAll returns all that was not written. Only the loop writes waits and counts, one write after
 // the other, so that a late one takes back nothing. Calls write beside it.
-func (m *mapRun) takeAll() flow.MapWrites {
-	w := m.takeWrites()
+func (m *mapRun) takeAll(ctx workflow.Context) flow.MapWrites {
+	w := m.takeWrites(ctx)
 	w.Waits, m.waits = m.waits, nil
 	if now := m.signals(); now != m.counted {
 		w.Signals, m.counted = &now, now

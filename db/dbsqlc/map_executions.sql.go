@@ -1018,9 +1018,10 @@ SELECT $1, $2, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.att
   FROM json_populate_recordset(NULL::map_steps, $3::json) AS s
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
-       rev = excluded.rev, status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
+       rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
        output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
  WHERE excluded.rev > map_steps.rev
+    OR excluded.ended_at IS NOT NULL AND map_steps.ended_at IS NULL AND excluded.attempts >= map_steps.attempts
 `
 
 type WriteMapStepsParams struct {
@@ -1029,7 +1030,9 @@ type WriteMapStepsParams struct {
 	Steps     []byte
 }
 
-// Rows of steps, given as arrays. A step that a repeat writes again gets the later values.
+// Rows of steps, given as arrays. A step that a repeat writes again gets the later values. The end of a
+// step counts in any case: a workflow task that was lost may have numbered its records higher, in
+// which the step went on.
 func (q *Queries) WriteMapSteps(ctx context.Context, db DBTX, arg WriteMapStepsParams) error {
 	_, err := db.Exec(ctx, WriteMapSteps, arg.TenantID, arg.Execution, arg.Steps)
 	return err

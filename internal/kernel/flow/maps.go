@@ -80,7 +80,7 @@ type MapCarried struct {
 	// State is the machine's, encoded. Open are the commands that have no answer yet.
 	State MachineState         `json:"state"`
 	Open  stepmachine.Commands `json:"open"`
-	// Seq counts the records of steps. Places is how far events were read.
+	// Seq is the number of the next record of a step. Places is how far events were read.
 	Seq    int               `json:"seq"`
 	Places map[string]string `json:"places,omitempty"`
 	// Wrote: a call may have changed something.
@@ -120,7 +120,7 @@ type MapBegun struct {
 // no history has it.
 type MapWrites struct {
 	MapRef
-	// Seq is that of the first of Commands. A later one about the same thing counts.
+	// Seq is before the number of the first of Commands. A later one about the same thing counts.
 	Seq      int                   `json:"seq"`
 	Commands []stepmachine.Command `json:"-"`
 	// Show, where it is not nil, is what the execution waits for now.
