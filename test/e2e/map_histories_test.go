@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,32 @@ import (
 
 	"agentruntime/test/rig"
 )
+
+// innerShape is the Map that others start, which waits for an event; innerID stands for its id.
+const (
+	innerShape = `[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"i"}},{"id":"w","type":"wait","event":{"type":"custom.go"}}]`
+	innerID    = "INNER"
+)
+
+// decides waits until people are asked, and has them decide; no decision has the question expire.
+func decides(decision string, body any) func(*testing.T, *rig.Tenant, string) {
+	return func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		id := awaitAsking(t, tenant, path)
+		if decision != "" {
+			decide(t, tenant.User, id, decision, body)
+		}
+	}
+}
+
+// goes sends the event that an execution waits for in the step.
+func goes(step string) func(*testing.T, *rig.Tenant, string) {
+	return func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		waitsIn(t, tenant, path, step)
+		send(t, tenant, "custom.go", "", map[string]any{"n": 1})
+	}
+}
 
 // mapShapes are the ways in which the workflow of a Map can go.
 var mapShapes = map[string]struct {
@@ -59,6 +86,23 @@ var mapShapes = map[string]struct {
 		})
 		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/approvals/"+list[0].ID+"/approve", nil).Status)
 	}},
+	"asked_approved": {`[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]`, "completed", decides("approve", nil)},
+	"asked_edited":   {`[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]`, "completed", decides("approve", map[string]any{"edited_args": map[string]any{"n": 2}})},
+	"asked_answered": {
+		`[{"id":"ask","type":"approval","title":"Go?","form":{"type":"object","properties":{"n":{"type":"integer"}}}}]`, "completed",
+		decides("approve", map[string]any{"response": map[string]any{"n": 2}}),
+	},
+	"asked_rejected":  {`[{"id":"ask","type":"approval","title":"Go?"}]`, "failed", decides("reject", map[string]any{"reason": "no"})},
+	"asked_expired":   {`[{"id":"ask","type":"approval","title":"Go?","timeout":"2s","on_timeout":"continue"}]`, "completed", nil},
+	"event_met":       {`[{"id":"w","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]`, "completed", goes("w")},
+	"event_timed_out": {`[{"id":"w","type":"wait","event":{"type":"custom.never","timeout":"1s"},"on_error":"continue"}]`, "completed", nil},
+	"sub_started":     {`[{"id":"sub","type":"map","map_id":"` + innerID + `","wait":false}]`, "completed", nil},
+	"sub_waited":      {`[{"id":"sub","type":"map","map_id":"` + innerID + `"}]`, "completed", goes("sub")},
+	"sub_cancelled": {`[{"id":"sub","type":"map","map_id":"` + innerID + `"}]`, "cancelled", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		waitsIn(t, tenant, path, "sub")
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/cancel", nil).Status)
+	}},
 }
 
 // TestTemporalMapShowsNoValues reads everything that Temporal stores about Maps, without the
@@ -74,7 +118,8 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 				"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:delete_thing"}}, "action": map[string]any{"type": "require_approval"},
 			})
 			require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-			a = tenant.Runtime.Do(http.MethodPost, publish(t, tenant, name, shape.steps), map[string]any{}, "Prefer: wait=0")
+			steps := strings.ReplaceAll(shape.steps, innerID, mapID(publish(t, tenant, "inner", innerShape)))
+			a = tenant.Runtime.Do(http.MethodPost, publish(t, tenant, name, steps), map[string]any{}, "Prefer: wait=0")
 			path := "/v1/executions/" + executionIn(t, a)
 			if shape.do != nil {
 				shape.do(t, tenant, path)
