@@ -21,23 +21,31 @@ type gate struct {
 	callOf func(ctx context.Context, run string) string
 
 	mu sync.Mutex
-	// armed are the stops to make, stopped those that were made.
-	armed, stopped map[stop]bool
-	opened         chan struct{}
+	// armed are the stops to make, and the how manieth time that the call comes there it is stopped.
+	// stopped are those that were made.
+	armed   map[stop]int
+	stopped map[stop]bool
+	opened  chan struct{}
+	// listening: the gate notes in heard what passes.
+	listening bool
+	heard     []stop
 }
 
 // stop is a call at a point.
 type stop struct{ point, call string }
 
 func newGate() *gate {
-	return &gate{armed: map[stop]bool{}, stopped: map[stop]bool{}, opened: make(chan struct{})}
+	return &gate{armed: map[stop]int{}, stopped: map[stop]bool{}, opened: make(chan struct{})}
 }
 
 // arm makes the gate stop the call at the point, whenever it passes there.
-func (g *gate) arm(point, call string) {
+func (g *gate) arm(point, call string) { g.armNth(point, call, 1) }
+
+// armNth makes the gate stop the call at the point from the nth time on.
+func (g *gate) armNth(point, call string, nth int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.armed[stop{point, call}] = true
+	g.armed[stop{point, call}] = nth
 }
 
 // pass returns at once, or waits at a point that is armed for the call until the gate opens
@@ -45,7 +53,13 @@ func (g *gate) arm(point, call string) {
 func (g *gate) pass(ctx context.Context, point, call string) {
 	g.mu.Lock()
 	opened, at := g.opened, stop{point, call}
-	if !g.armed[at] {
+	if g.listening {
+		g.heard = append(g.heard, at)
+	}
+	if g.armed[at] != 1 {
+		if g.armed[at] > 1 {
+			g.armed[at]--
+		}
 		g.mu.Unlock()
 		return
 	}
@@ -60,11 +74,14 @@ func (g *gate) pass(ctx context.Context, point, call string) {
 // await waits until the call is stopped at the point.
 func (g *gate) await(t *testing.T, point, call string) {
 	t.Helper()
-	rig.Until(t, stagingLimit, call+" is stopped at "+point, func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.stopped[stop{point, call}]
-	})
+	rig.Until(t, stagingLimit, call+" is stopped at "+point, func() bool { return g.stops(point, call) })
+}
+
+// stops reports whether the call is stopped at the point.
+func (g *gate) stops(point, call string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped[stop{point, call}]
 }
 
 // open lets all go on, and stops nothing until the gate is armed again.
@@ -72,7 +89,7 @@ func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.opened)
-	g.armed, g.stopped, g.opened = map[stop]bool{}, map[stop]bool{}, make(chan struct{})
+	g.armed, g.stopped, g.opened = map[stop]int{}, map[stop]bool{}, make(chan struct{})
 }
 
 // waitsAt reports whether a call is to be stopped at the point.
@@ -84,7 +101,7 @@ func (g *gate) waitsAt(point string) bool {
 			return true
 		}
 	}
-	return false
+	return g.listening
 }
 
 // ServeHTTP answers a failpoint when its run may go on.

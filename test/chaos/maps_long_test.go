@@ -84,3 +84,58 @@ func boundariesOfRetry(d *mapDriver, last bool) []boundary {
 	}
 	return list
 }
+
+// Each part is killed under executions at boundaries of all kinds, of both drivers, and under a
+// retry. They end with the trace of one that nothing happened to, and each effect happens once.
+func TestChaosMapsSampleOfKillsKeepTheirTrace(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+	c := newMapCourt(t)
+	failing := c.newFailing(c.drivers[0], 1)
+	c.requirePlain(failing)
+	kinds := map[string]int{}
+	var verdicts []func() []string
+	for i, victim := range victims() {
+		var trials []*trial
+		for n, d := range c.drivers {
+			for k, b := range stable(d.boundaries) {
+				if k%share == (7*i+13*n)%share || slices.Contains(always(i), b) {
+					trials = append(trials, c.newTrial(d, b))
+					kinds[b.kind()]++
+				}
+			}
+		}
+		if victim == victimWorker {
+			failing.retry(boundary{"after_sending", "|/steps/5", 1})
+			trials = append(trials, failing)
+		}
+		verdicts = append(verdicts, c.strike(trials, victim))
+	}
+	for _, verdict := range verdicts {
+		require.Empty(t, verdict())
+	}
+	for _, kind := range []string{kindCall, kindWait, kindApproval, kindSub, kindContinue} {
+		require.Positive(t, kinds[kind], kind)
+	}
+	t.Logf("%d executions met a kill at a boundary: %v", c.struck, kinds)
+}
+
+// share is the part of the boundaries of each driver that each kill meets here.
+const share = 24
+
+// always are the boundaries that the kill number i meets in any case.
+func always(i int) []boundary {
+	wait := func(step string) boundary { return boundary{waits, "|" + step, 1} }
+	return [][]boundary{
+		{wait("s10"), wait("s7")}, // the worker does not hear of a decision and of an event
+		{{"in_map_count", "|", 1}},
+		{wait("s10"), wait("s8"), {"map_begin", "|", 2}}, // a decision whose nudge is lost
+		{wait("s5"), {"before_map_ask", "|", 1}},
+	}[i]
+}
+
+// stable returns the boundaries that each execution comes by. How often one writes and looks depends
+// on how fast it is.
+func stable(all []boundary) []boundary {
+	return slices.DeleteFunc(slices.Clone(all), func(b boundary) bool {
+		return b.nth > 1 && (b.point == "before_map_write" || b.point == "after_map_write" || b.point == "before_map_look" || b.point == "after_map_look")
+	})
+}

@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/flow"
@@ -222,6 +223,7 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
+	defer failpoint.Hit("map_evaluated", e.ID)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return stepmachine.Evaluated{}, err

@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
@@ -91,9 +92,11 @@ func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, erro
 	row := db.Queue(b, s.q.MapNews, dbsqlc.MapNewsParams{TenantID: e.TenantID, ID: e.ID})
 	signals := s.queueSignals(b, in)
 	waits := db.Queue(b, s.q.ListMapWaits, dbsqlc.ListMapWaitsParams{TenantID: e.TenantID, Execution: e.ID})
+	failpoint.Hit("before_map_look", e.ID)
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
 	}
+	defer failpoint.Hit("after_map_look", e.ID)
 	out := news(&row.Value, in.Attempt)
 	if out.Over {
 		return out, nil

@@ -13,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/redact"
@@ -209,12 +210,14 @@ func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, er
 		return flow.MapNews{}, err
 	}
 	row := db.QueueOptional(b, s.q.MapNews, dbsqlc.MapNewsParams{TenantID: e.TenantID, ID: e.ID})
+	failpoint.Hit("before_map_write", e.ID)
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
 	}
 	if w.Show != nil {
 		s.Rests(e.ID)
 	}
+	failpoint.Hit("after_map_write", e.ID)
 	return news(row.Value, w.Attempt), nil
 }
 

@@ -1,0 +1,356 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"agentruntime/test/rig"
+)
+
+// trial is one execution of the Map with what is to happen to it, and what was seen of it.
+type trial struct {
+	c       *mapCourt
+	driver  *mapDriver
+	session string
+	at      boundary
+	// failures is how often it fails in its ninth step before it goes well.
+	failures int
+	// attempt is that whose end is waited for.
+	attempt int
+	path    string
+
+	mu sync.Mutex
+	// withheld is the step whose event or decision does not come before the kill.
+	withheld string
+	// seen are the steps in which it was seen to wait; decided: a decision was taken for it.
+	seen     map[string]bool
+	decided  bool
+	end      *mapExecution
+	passedBy bool
+	trace    mapTrace
+	broken   []string
+	took     time.Duration
+}
+
+// mapExecution is what the tests read of an execution.
+type mapExecution struct {
+	ExecutionID string `json:"execution_id"`
+	WorkflowID  string `json:"workflow_id"`
+	SessionID   string `json:"session_id"`
+	Status      string
+	Attempt     int
+	Output      json.RawMessage
+	Error       *struct{ Code, Instance, Detail string }
+	WaitingFor  *struct {
+		For, Step  string
+		ApprovalID string `json:"approval_id"`
+	} `json:"waiting_for"`
+	Steps []struct {
+		Path, Type, Status string
+		Attempts           int
+		Output             json.RawMessage
+		Error              *struct{ Code string }
+		ExecutionID        string `json:"execution_id"`
+	}
+}
+
+func (e mapExecution) ended() bool {
+	return slices.Contains([]string{"completed", "failed", "cancelled"}, e.Status)
+}
+
+func (c *mapCourt) newTrial(d *mapDriver, at boundary) *trial {
+	c.serial++
+	tr := &trial{c: c, driver: d, at: at, attempt: 1, seen: map[string]bool{}, session: fmt.Sprintf("twelve-%s-%d", d.name, c.serial)}
+	if at.point == waits {
+		tr.withheld = strings.TrimPrefix(at.at, "|")
+	}
+	return tr
+}
+
+// newFailing returns a trial that fails in its ninth step so many times.
+func (c *mapCourt) newFailing(d *mapDriver, failures int) *trial {
+	tr := c.newTrial(d, boundary{})
+	tr.failures = failures
+	c.effects.refuse(tr.session, true)
+	return tr
+}
+
+// retry has the trial go on in its next attempt, at whose boundary a kill is to fall.
+func (tr *trial) retry(at boundary) {
+	tr.attempt++
+	tr.at = at
+	if tr.attempt > tr.failures {
+		tr.c.effects.refuse(tr.session, false)
+	}
+}
+
+func (tr *trial) String() string {
+	return fmt.Sprintf("%s (%s, attempt %d)", tr.session, tr.at, tr.attempt)
+}
+
+func (tr *trial) report(format string, args ...any) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.broken = append(tr.broken, tr.String()+": "+fmt.Sprintf(format, args...))
+}
+
+// follow does what patient callers and people do until the trials have ended.
+func (c *mapCourt) follow(trials ...*trial) {
+	ctx, giveUp := context.WithTimeout(c.t.Context(), patience+4*stagingLimit)
+	defer giveUp()
+	var all sync.WaitGroup
+	for _, tr := range trials {
+		all.Go(func() { tr.follow(ctx) })
+	}
+	people, home := context.WithCancel(ctx)
+	defer home()
+	go c.approveCalls(people)
+	all.Wait()
+}
+
+func (tr *trial) follow(ctx context.Context) {
+	for ctx.Err() == nil && !tr.begin() { //nolint:contextcheck // the client has a time limit of its own
+		pause(ctx, callPause)
+	}
+	var last mapExecution
+	for ctx.Err() == nil {
+		e, known := tr.look() //nolint:contextcheck // as above
+		if known {
+			last = e
+		}
+		if known && e.ended() && e.Attempt >= tr.attempt {
+			tr.mu.Lock()
+			tr.end = &e
+			tr.mu.Unlock()
+			return
+		}
+		if known && e.WaitingFor != nil {
+			tr.attend(e) //nolint:contextcheck // as above
+		}
+		pause(ctx, 3*callPause)
+	}
+	others := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&session_id="+tr.session, nil) //nolint:contextcheck // as above
+	tr.report("not terminal: %s in attempt %d, waits for %+v; %s", last.Status, last.Attempt, last.WaitingFor, others.Body)
+}
+
+// begin triggers the Map, or retries it. A call without an answer is repeated.
+func (tr *trial) begin() bool {
+	c, path, body, headers := tr.driver.tenant.Runtime, tr.driver.trigger, any(map[string]any{"session_id": tr.session, "payload": map[string]any{"id": tr.session}}), []string{"Prefer: wait=0"}
+	if tr.attempt > 1 {
+		c, path, body = tr.driver.tenant.User, tr.path+"/retry", nil
+		headers = append(headers, fmt.Sprintf("Idempotency-Key: retry-%d", tr.attempt))
+	}
+	a := c.Do(http.MethodPost, path, body, headers...)
+	var e rig.Envelope
+	if a.Err != nil || a.Status >= 500 || json.Unmarshal(a.Body, &e) != nil {
+		return false
+	}
+	var done mapExecution
+	switch {
+	case e.Success && json.Unmarshal(e.Data, &done) == nil:
+		tr.path = "/v1/executions/" + done.ExecutionID
+	case e.Error.ExecutionID != "":
+		tr.path = "/v1/executions/" + e.Error.ExecutionID
+	}
+	if a.Status == http.StatusConflict || tr.path == "" {
+		tr.report("%s: %s", path, a.Body)
+	}
+	return true
+}
+
+func (tr *trial) look() (e mapExecution, known bool) {
+	a := tr.driver.tenant.User.Do(http.MethodGet, tr.path, nil)
+	var envelope struct{ Data mapExecution }
+	if a.Err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &envelope) != nil {
+		return e, false
+	}
+	return envelope.Data, true
+}
+
+// attend gives the execution what it waits for, unless that is withheld.
+func (tr *trial) attend(e mapExecution) {
+	w := e.WaitingFor
+	tr.mu.Lock()
+	tr.seen[w.Step] = true
+	withheld := tr.withheld == w.Step
+	tr.mu.Unlock()
+	switch {
+	case withheld:
+	case w.For == "event" && w.Step == "s7":
+		tr.driver.events.Do(http.MethodPost, "/v1/events", map[string]any{
+			"id": "go-" + tr.session, "type": "custom.go", "correlate": tr.session, "data": map[string]any{"n": 7},
+		})
+	case w.For == "approval" && w.Step == "s10" && w.ApprovalID != "":
+		a := tr.driver.tenant.User.Decide(w.ApprovalID, "approve", nil)
+		tr.mu.Lock()
+		tr.decided = tr.decided || a.Status == http.StatusOK
+		tr.mu.Unlock()
+	}
+}
+
+// approveCalls releases all held calls, until ctx ends.
+func (c *mapCourt) approveCalls(ctx context.Context) {
+	var mu sync.Mutex
+	deciding := map[string]bool{}
+	for ctx.Err() == nil {
+		for _, d := range c.drivers {
+			if d.name != driverRun {
+				continue
+			}
+			a := d.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&kind=hold&limit=100", nil)
+			var page struct{ Data []struct{ ID string } }
+			if a.Err != nil || json.Unmarshal(a.Body, &page) != nil {
+				continue
+			}
+			for _, asked := range page.Data {
+				mu.Lock()
+				busy := deciding[asked.ID]
+				deciding[asked.ID] = true
+				mu.Unlock()
+				if busy {
+					continue
+				}
+				go func() {
+					d.tenant.User.Decide(asked.ID, "approve", nil)
+					mu.Lock()
+					delete(deciding, asked.ID)
+					mu.Unlock()
+				}()
+			}
+		}
+		pause(ctx, 2*callPause)
+	}
+}
+
+// isStaged reports whether the trial is where the kill is to find it, or has ended before.
+func (tr *trial) isStaged() bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.end != nil {
+		tr.passedBy = true
+		return true
+	}
+	if tr.at.point == waits {
+		return tr.seen[strings.TrimPrefix(tr.at.at, "|")]
+	}
+	return tr.c.gate.stops(tr.at.point, tr.session+tr.at.at)
+}
+
+// inspectTrial judges an execution that has ended.
+func (c *mapCourt) inspectTrial(tr *trial) {
+	c.t.Helper()
+	if tr.end == nil {
+		return // it was reported
+	}
+	want, writes := "completed", made()
+	if tr.failures >= tr.attempt {
+		want, writes = "failed", before9()
+	}
+	if tr.end.Status != want {
+		tr.report("ended as %s: %v", tr.end.Status, tr.end.Error)
+		return
+	}
+	if got := c.effects.of(tr.session); !slices.Equal(got, writes) {
+		tr.report("has made %v instead of %v", got, writes)
+	}
+	tr.trace = c.traceOf(tr)
+	if want == "completed" && tr.driver.plain != nil {
+		for path, is := range tr.trace {
+			was := tr.driver.plain[path]
+			if tr.failures > 0 && path == "/steps/5" {
+				was.Attempts += tr.failures
+			}
+			if is != was {
+				tr.report("%s is %+v instead of %+v", path, is, was)
+			}
+		}
+		if len(tr.trace) != len(tr.driver.plain) {
+			tr.report("has %d steps instead of %d", len(tr.trace), len(tr.driver.plain))
+		}
+	}
+	c.inspectRows(tr)
+}
+
+// traceOf reads what the steps of an execution have done, and those of the Map that it started.
+func (c *mapCourt) traceOf(tr *trial) mapTrace {
+	trace := mapTrace{}
+	add := func(prefix string, e mapExecution) {
+		for _, s := range e.Steps {
+			step := stepTrace{Status: s.Status, Attempts: s.Attempts, Output: strings.ReplaceAll(string(s.Output), tr.session, "<session>")}
+			if s.Error != nil {
+				step.Error = s.Error.Code
+			}
+			if s.Type == "wait" {
+				step.Output = withoutTime(s.Output, tr.session)
+			}
+			trace[prefix+s.Path] = step
+		}
+	}
+	add("", *tr.end)
+	a := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&parent_execution_id="+tr.end.ExecutionID, nil)
+	var page struct{ Data []mapExecution }
+	if a.Err != nil || json.Unmarshal(a.Body, &page) != nil || len(page.Data) != 1 {
+		tr.report("has started %s", a.Body)
+		return trace
+	}
+	other := &trial{driver: tr.driver, path: "/v1/executions/" + page.Data[0].ExecutionID}
+	child, _ := other.look()
+	if child.Status != "completed" {
+		tr.report("the other Map is %q", child.Status)
+	}
+	add("sub:", child)
+	return trace
+}
+
+// withoutTime returns the output of a wait without what differs from one execution to the next.
+func withoutTime(output json.RawMessage, session string) string {
+	var event struct {
+		ID, Type, Correlate string
+		Data                json.RawMessage
+	}
+	if json.Unmarshal(output, &event) != nil || event.ID == "" {
+		return string(output)
+	}
+	return strings.ReplaceAll(fmt.Sprintf("%s %s %s %s", event.ID, event.Type, event.Correlate, event.Data), session, "<session>")
+}
+
+// inspectRows judges what the execution has left behind: its records, events, approvals and workflow.
+func (c *mapCourt) inspectRows(tr *trial) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	completed := 1
+	if tr.end.Status != "completed" {
+		completed = 0
+	}
+	for what, want := range map[string]int{
+		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND length($2) > 0`:                                                   2,
+		`SELECT count(*) FROM audit_records WHERE execution_id = $2 AND tenant_id = $3 AND action = 'map.ended' AND length($1) > 0`:                         tr.attempt,
+		`SELECT count(*) FROM audit_records WHERE execution_id = $2 AND tenant_id = $3 AND action = 'approval.approved' AND length($1) > 0`:                 completed,
+		`SELECT count(*) FROM events WHERE execution_id = $2 AND tenant_id = $3 AND type = 'map.completed' AND length($1) > 0`:                              completed,
+		`SELECT count(*) FROM events WHERE execution_id = $2 AND tenant_id = $3 AND type = 'map.failed' AND length($1) > 0`:                                 tr.attempt - completed,
+		`SELECT count(*) FROM approvals WHERE tenant_id = $3 AND execution_id = $2 AND status = 'pending' AND length($1) > 0`:                               0,
+		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND finished_at IS NULL AND length($2) > 0`:                           0,
+		`SELECT count(*) FROM runs r JOIN map_executions m ON m.execution_id = r.parent_id WHERE m.session_id = $1 AND m.tenant_id = $3 AND length($2) > 0`: len(c.effects.of(tr.session)) + min(tr.failures, tr.attempt),
+	} {
+		var got int
+		require.NoError(c.t, c.db.QueryRow(ctx, what, tr.session, tr.end.ExecutionID, tr.driver.tenant.ID).Scan(&got))
+		if got != want {
+			tr.report("%d instead of %d: %s", got, want, what)
+		}
+	}
+	rig.Until(c.t, terminalLimit, "the workflow of "+tr.session+" closes", func() bool {
+		d, err := c.temporal.DescribeWorkflowExecution(ctx, tr.end.WorkflowID, "")
+		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
+}
