@@ -101,8 +101,8 @@ conformance: bin/stripe-mock node ## run the tests that need Node (prism, real A
 	$(GO) test -vet=off -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
 
 .PHONY: chaos
-chaos: ## kill processes at every failpoint, the long lane (half an hour)
-	$(GO) test -vet=off -tags chaos -run '^TestChaos' -count=1 -timeout 60m -v $(call tagged,chaos)
+chaos: ## kill processes at every failpoint, the long lane (an hour)
+	$(GO) test -vet=off -tags chaos -run '^TestChaos' -count=1 -timeout 120m -v $(call tagged,chaos)
 
 .PHONY: soak
 soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MINUTES=30)
