@@ -118,6 +118,9 @@ func ParametersOf(schema json.RawMessage, format Format, budget int) (Parameters
 	if top["properties"] == nil {
 		top["properties"] = map[string]any{}
 	}
+	if top["required"] == nil {
+		top["required"] = []any{} // as the catalog's own schemas have it
+	}
 	p := Parameters{None: len(membersOf(top, "properties")) == 0}
 	if p.Schema, err = s.fit(top, budget); err != nil {
 		return Parameters{}, fmt.Errorf("tooldef: %w", err)
@@ -128,7 +131,7 @@ func ParametersOf(schema json.RawMessage, format Format, budget int) (Parameters
 
 // Nothing are the parameters of a verb whose schema cannot be written.
 func Nothing() Parameters {
-	return Parameters{Schema: json.RawMessage(`{"properties":{},"type":"object"}`), None: true, Omits: []string{"all arguments"}}
+	return Parameters{Schema: json.RawMessage(`{"properties":{},"required":[],"type":"object"}`), None: true, Omits: []string{"all arguments"}}
 }
 
 // Tool returns the verb in the format that the parameters have.
