@@ -70,9 +70,17 @@ func TestChaosMapsEachRetryKilledKeepEffects(t *testing.T) { //nolint:parallelte
 // boundariesOfRetry are where a retry comes by; the last one does not fail.
 func boundariesOfRetry(d *mapDriver, last bool) []boundary {
 	list := []boundary{
-		{"after_map_retry", "|", 1}, {"map_begin", "|", 1}, {"after_claim", "|/steps/5", 1}, {"before_sending", "|/steps/5", 1},
-		{"after_sending", "|/steps/5", 1}, {inRequest, "|9", 1}, {"after_response", "|/steps/5", 1}, {"before_record", "|/steps/5", 1},
-		{"after_record", "|/steps/5", 1}, {"before_map_finish", "|", 1}, {"after_map_finish", "|", 1},
+		{"after_map_retry", "|", 1},
+		{"map_begin", "|", 1},
+		{"after_claim", "|/steps/5", 1},
+		{"before_sending", "|/steps/5", 1},
+		{"after_sending", "|/steps/5", 1},
+		{inRequest, "|9", 1},
+		{"after_response", "|/steps/5", 1},
+		{"before_record", "|/steps/5", 1},
+		{"after_record", "|/steps/5", 1},
+		{"before_map_finish", "|", 1},
+		{"after_map_finish", "|", 1},
 	}
 	if d.name == driverRun {
 		for _, point := range []string{"before_hold", "after_hold", "before_hand_over", "after_hand_over", "before_count", "in_count", "after_count"} {

@@ -40,7 +40,6 @@ type trial struct {
 	passedBy bool
 	trace    mapTrace
 	broken   []string
-	took     time.Duration
 }
 
 // mapExecution is what the tests read of an execution.
@@ -208,7 +207,7 @@ func (c *mapCourt) approveCalls(ctx context.Context) {
 			if d.name != driverRun {
 				continue
 			}
-			a := d.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&kind=hold&limit=100", nil)
+			a := d.tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending&kind=hold&limit=100", nil) //nolint:contextcheck // the client has a time limit of its own
 			var page struct{ Data []struct{ ID string } }
 			if a.Err != nil || json.Unmarshal(a.Body, &page) != nil {
 				continue
@@ -221,7 +220,7 @@ func (c *mapCourt) approveCalls(ctx context.Context) {
 				if busy {
 					continue
 				}
-				go func() {
+				go func() { //nolint:contextcheck // as above
 					d.tenant.User.Decide(asked.ID, "approve", nil)
 					mu.Lock()
 					delete(deciding, asked.ID)

@@ -1,13 +1,12 @@
 package chaos
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"encoding/json"
 
 	"github.com/stretchr/testify/require"
 

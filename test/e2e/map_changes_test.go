@@ -248,14 +248,16 @@ func TestApplyStopsAtTheFirstChangeThatCannotBeMade(t *testing.T) {
 			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"free-${trigger_data.id}","value":"1"}},
 			{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"2"}},
 			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"3"}}]`,
-			func(id string) { g.put(id, "other") }, "DRIFT", "applied drifted not_applied", []string{"free-ID=1"},
+			func(id string) { g.put(id, "other") }, "DRIFT", "applied drifted not_applied",
+			[]string{"free-ID=1"},
 		},
 		{
 			"refused by the provider", `[
 			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"free-${trigger_data.id}","value":"1"}},
 			{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"refused"}},
 			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"${trigger_data.id}","value":"3"}}]`,
-			func(string) {}, "PROVIDER_REJECTED", "applied failed not_applied", []string{"free-ID=1"},
+			func(string) {}, "PROVIDER_REJECTED", "applied failed not_applied",
+			[]string{"free-ID=1"},
 		},
 		{
 			"another way than invented", `[
@@ -263,7 +265,8 @@ func TestApplyStopsAtTheFirstChangeThatCannotBeMade(t *testing.T) {
 			{"id":"way","type":"switch","cases":[{"when":"${steps.one.output.id == \"invented\"}","steps":[
 				{"id":"two","type":"verb","verb":"shelf:set_thing","args":{"id":"two","value":"${steps.one.output.id}"}}]}],"default":[]},
 			{"id":"three","type":"verb","verb":"shelf:set_thing","args":{"id":"three","value":"3"}}]`,
-			func(string) {}, "DRIFT", "applied drifted not_applied", []string{"made-ID=ID"},
+			func(string) {}, "DRIFT", "applied drifted not_applied",
+			[]string{"made-ID=ID"},
 		},
 		{
 			"blocked by a policy since", `[
@@ -275,7 +278,8 @@ func TestApplyStopsAtTheFirstChangeThatCannotBeMade(t *testing.T) {
 					"conditions": []any{map[string]any{"field": "args.value", "operator": "equals", "value": "blocked"}}, "action": map[string]any{"type": "block"},
 				})
 				require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-			}, "GOVERNANCE_BLOCKED", "applied failed", []string{"free-ID=1"},
+			}, "GOVERNANCE_BLOCKED", "applied failed",
+			[]string{"free-ID=1"},
 		},
 	} {
 		id := fmt.Sprintf("thing-%d", i)
