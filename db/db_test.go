@@ -109,6 +109,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"map_change_sets.sweep_select":     "a job starts the workflows that apply them, where the start was lost",
 		"map_places.sweep_select":          "a job looks which executions wait although a place is free",
 		"map_waits.sweep_select":           "a job looks which tenants have events that executions wait for",
+		"maps.sweep_select":                "a job forgets those that were deleted long ago",
 		"map_watches.sweep_select":         "a job looks which tenants have events that executions wait for",
 		"tenants.tenants_seal":             "the sealer reads which tenants there are",
 		"users.invited":                    "the user whose invitation a caller presents",

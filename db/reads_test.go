@@ -221,7 +221,7 @@ var readsMany = map[string][]string{
 	},
 	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},
 	"a worker that goes over all tenants, or over what was written since": {
-		"KeysThatWait", "OpenErasures", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
+		"KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
 	},
 }
 

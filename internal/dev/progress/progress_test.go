@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,7 +37,11 @@ func (w *written) String() string {
 func command(t *testing.T, script string) options {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
+	// No process may begin meanwhile: it would have the file open, and nothing could run it.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	return options{command: path, packages: []string{"./cmd"}}
 }
 

@@ -40,7 +40,12 @@ func TestExecutionsOfACrowdBeginInTheirTurn(t *testing.T) {
 		require.Len(t, begun, startsMost, "ten rest, and ten begin")
 
 		// Nothing is told of the others: their worker has died.
-		for len(s.open) > 0 {
+		open := func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.open)
+		}
+		for open() > 0 {
 			select {
 			case <-time.After(startsLast + time.Second):
 			case <-t.Context().Done():
