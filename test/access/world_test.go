@@ -80,7 +80,7 @@ func theWorld(t *testing.T) *world {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{Stack: rig.Dev(tb), http: rig.NewHTTP()}
+	w := &world{Stack: rig.Dev(tb, modelScript(tb)), http: rig.NewHTTP()}
 	res, err := w.http.Get(w.APIURL + "/openapi.json")
 	require.NoError(tb, err)
 	defer res.Body.Close()
@@ -184,6 +184,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	own.mapExecution = own.anExecution(tb)
 	own.aWait(tb)
 	own.aDryRun(tb)
+	own.aModelCall(tb)
 	own.decide(tb)
 	own.event = own.anEvent(tb)
 	own.webhook, own.delivery = own.aWebhook(tb)
@@ -353,6 +354,26 @@ func (own *tenant) aDryRun(tb testing.TB) {
 		"steps": []any{map[string]any{"id": "w", "type": "verb", "verb": own.provider + ":create_order", "args": map[string]any{"customer_id": "cus_1001", "amount": 1, "currency": "eur"}}},
 	}).Data(tb, &made)
 	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{"dryRun": true}, "Prefer: wait=60")
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+}
+
+// modelScript has a model that answers everything with the same words.
+func modelScript(tb testing.TB) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "models.json")
+	require.NoError(tb, os.WriteFile(file, []byte(`[{"purpose":"summarize","text":"in few words"}]`), 0o600))
+	return "MODEL_SCRIPT=" + file
+}
+
+// aModelCall has a model do a step of a Map.
+func (own *tenant) aModelCall(tb testing.TB) {
+	tb.Helper()
+	var made struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
+		"schema_version": "1", "name": own.name + " sums up",
+		"steps": []any{map[string]any{"id": "s", "type": "summarize", "input": own.name + " input", "max_words": 10}},
+	}).Data(tb, &made)
+	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{}, "Prefer: wait=60")
 	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
 }
 
