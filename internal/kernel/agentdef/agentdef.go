@@ -1,0 +1,123 @@
+// Package agentdef is the definition of an agent: what it is told, which models it asks, which tools
+// it may call, and what bounds it. It is pure.
+package agentdef
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Mode is how an agent works: the setting executionMode.
+type Mode string
+
+// The modes. Only those whose driver exists can be stored.
+const (
+	Conversational Mode = "conversational"
+	WorkflowOnly   Mode = "workflow_only"
+	Goal           Mode = "goal"
+)
+
+// Concurrency is what a message does while another one of its session is answered.
+type Concurrency string
+
+// The values of concurrency.
+const (
+	Enqueue Concurrency = "enqueue" // it waits for its turn
+	Reject  Concurrency = "reject"  // it is refused with SESSION_BUSY
+)
+
+// Definition is a version of an agent.
+type Definition struct {
+	Name          string      `json:"name"`
+	ExecutionMode Mode        `json:"executionMode"`
+	Instructions  string      `json:"instructions"`
+	Models        Models      `json:"models"`
+	Tools         Tools       `json:"tools"`
+	Limits        Limits      `json:"limits"`
+	SOPs          []SOP       `json:"sops"`
+	Maps          []uuid.UUID `json:"maps"`
+	Concurrency   Concurrency `json:"concurrency"`
+	Escalation    Escalation  `json:"escalation"`
+}
+
+// Models are those that an agent asks, by what it asks them for. A nil one is Worker.
+type Models struct {
+	Worker     *Model `json:"worker"`
+	Manager    *Model `json:"manager,omitempty"`
+	Planner    *Model `json:"planner,omitempty"`
+	Summarizer *Model `json:"summarizer,omitempty"`
+	Embedder   *Model `json:"embedder,omitempty"`
+}
+
+// BuiltIn is the provider of the models that are part of the service, and Rules the one that every
+// agent can ask.
+const (
+	BuiltIn = "builtin"
+	Rules   = "rules"
+)
+
+// Model names a model and says how it is asked.
+type Model struct {
+	// Provider is BuiltIn or a provider of models of the tenant.
+	Provider string `json:"provider"`
+	// Model is the name that its maker has given it.
+	Model           string   `json:"model"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	MaxOutputTokens int      `json:"max_output_tokens,omitempty"`
+	// Timeout is how long one answer may take.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Fallback are asked in their order where this one fails. They have no fallback of their own.
+	Fallback []Model `json:"fallback,omitempty"`
+}
+
+// Duration is a time such as 30s in JSON.
+type Duration time.Duration
+
+// Tools say what an agent may call: patterns over names of verbs and of platform tools, in which *
+// stands for any text without a colon.
+type Tools struct {
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny"`
+	// MaxPerTurn is how many calls the agent may make for one message, Parallel how many at once.
+	MaxPerTurn int `json:"max_per_turn"`
+	Parallel   int `json:"parallel"`
+}
+
+// Limits bound what one message leads to.
+type Limits struct {
+	// MaxTurns is how many answers of the model there may be.
+	MaxTurns int `json:"max_turns"`
+	// StepAttempts and GoalSteps are for the modes workflow_only and goal.
+	StepAttempts int `json:"step_attempts"`
+	GoalSteps    int `json:"goal_steps"`
+	// Tokens and MoneyMicros are the most that the models may use; 0 for no bound of their own.
+	Tokens      int64 `json:"tokens,omitempty"`
+	MoneyMicros int64 `json:"money_micros,omitempty"`
+	// WallClock is how long the service works on a message. Waiting for people does not count.
+	WallClock Duration `json:"wall_clock"`
+}
+
+// SOP is a standard operating procedure: advice that the agent reads while it fits the message. It
+// never scripts.
+type SOP struct {
+	Slug     string   `json:"slug"`
+	Title    string   `json:"title"`
+	When     string   `json:"when"`
+	Action   string   `json:"action"`
+	Examples []string `json:"examples,omitempty"`
+	Keywords []string `json:"keywords,omitempty"`
+	// Tools are patterns of verbs that are offered only while the SOP fits.
+	Tools    []string `json:"tools,omitempty"`
+	Priority int      `json:"priority,omitempty"`
+	Enabled  bool     `json:"enabled"`
+}
+
+// Escalation says when a session is handed to people by itself.
+type Escalation struct {
+	// OnLimit: a limit ended a turn. OnFailure: the model failed. OnRequest: the customer asks for a
+	// person.
+	OnLimit   bool `json:"on_limit"`
+	OnFailure bool `json:"on_failure"`
+	OnRequest bool `json:"on_request"`
+}
