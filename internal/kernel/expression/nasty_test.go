@@ -1,11 +1,13 @@
 package expression_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/expression"
 )
 
@@ -75,4 +77,39 @@ func TestLongExpressionsAreRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What becomes of a text of a million digits is computed apart from this process: it takes seconds.
+func TestLongTextsBecomeNumbersInTheSandbox(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		digits int
+		here   bool
+	}{"short": {1000, true}, "long": {100_000, false}} {
+		text, errs := expression.ParseTemplate("${trigger_data.n | tonumber | . > 1}")
+		require.Empty(t, errs)
+		roots := expression.Roots{TriggerData: json.RawMessage(`{"n":"` + strings.Repeat("7", tc.digits) + `"}`)}
+		got, err := text.Text(t.Context(), noSandbox{}, roots)
+		if tc.here {
+			require.NoError(t, err, name)
+			require.Equal(t, "true", got, name)
+		} else {
+			require.ErrorIs(t, err, errNoSandbox, name)
+		}
+	}
+}
+
+// A long name above many values is not written once for each of them.
+func TestPathsShortenLongNames(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("n", 1000)
+	tree, err := exactjson.Tree([]byte(`{"` + name + `":["${.","${a}"]}`))
+	require.NoError(t, err)
+	v, problems := expression.NewValue(tree)
+	require.Len(t, problems, 1)
+	short := "/" + strings.Repeat("n", 80) + "…/"
+	require.Equal(t, short+"0", problems[0].Path)
+	var paths []string
+	v.Walk(func(path string, _ expression.Value) { paths = append(paths, path) })
+	require.Equal(t, []string{"", strings.TrimSuffix(short, "/"), short + "0", short + "1"}, paths)
 }

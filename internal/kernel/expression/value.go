@@ -61,7 +61,7 @@ func newValue(n exactjson.Node, path string, problems *[]Problem) Value {
 	case exactjson.ObjectNode:
 		v := Value{kind: Object, members: make([]Member, 0, len(n.Members))}
 		for _, m := range n.Members {
-			v.members = append(v.members, Member{m.Name, newValue(m.Value, path+"/"+fault.PointerToken(m.Name), problems)})
+			v.members = append(v.members, Member{m.Name, newValue(m.Value, under(path, m.Name), problems)})
 		}
 		return v
 	case exactjson.ArrayNode:
@@ -87,6 +87,13 @@ func newValue(n exactjson.Node, path string, problems *[]Problem) Value {
 	}
 }
 
+// under returns the path of a member. A long name is shortened: a name of 100 KB above a list would
+// be written once for each item.
+func under(path, name string) string { return path + "/" + fault.PointerToken(clip(name, maxName)) }
+
+// maxName is how many bytes of a name a path repeats.
+const maxName = 80
+
 // Kind returns the form of the value.
 func (v Value) Kind() Kind { return v.kind }
 
@@ -103,7 +110,7 @@ func (v Value) Items() []Value { return v.items }
 func (v Value) Members() []Member { return v.members }
 
 // Walk calls f with the value and each value within, outermost first, and with the JSON
-// Pointer of each below the outermost.
+// Pointer of each below the outermost. Names over 80 bytes are shortened in it.
 func (v Value) Walk(f func(path string, v Value)) { v.walk("", f) }
 
 func (v Value) walk(path string, f func(string, Value)) {
@@ -112,7 +119,7 @@ func (v Value) walk(path string, f func(string, Value)) {
 		item.walk(path+"/"+strconv.Itoa(i), f)
 	}
 	for _, m := range v.members {
-		m.Value.walk(path+"/"+fault.PointerToken(m.Name), f)
+		m.Value.walk(under(path, m.Name), f)
 	}
 }
 
