@@ -17,15 +17,14 @@ type child struct {
 	in      io.WriteCloser
 	out     io.ReadCloser
 	over    chan struct{} // closed when the process has ended
-	time    time.Duration // bounds one evaluation
 }
 
 // startLimit bounds the start of a child, on a machine that is busy.
 const startLimit = 20 * time.Second
 
 // start returns a child that has bounded itself and is ready.
-func start(command []string, most time.Duration) (*child, error) {
-	c := &child{process: exec.Command(command[0], command[1:]...), over: make(chan struct{}), time: most} //nolint:gosec,noctx // this program itself; it outlives the call that starts it
+func start(command []string) (*child, error) {
+	c := &child{process: exec.Command(command[0], command[1:]...), over: make(chan struct{})} //nolint:gosec,noctx // this program itself; it outlives the call that starts it
 	c.process.Env = []string{"GOTRACEBACK=none"}
 	c.process.Dir = "/"
 	c.process.SysProcAttr = apart()
@@ -75,8 +74,9 @@ type answered struct {
 	err  error
 }
 
-// ask sends a question and waits for its answer. After an error the child is of no use.
-func (c *child) ask(ctx context.Context, question []byte) (response, error) {
+// ask sends a question and waits for its answer, as long as the clock allows. After an error the
+// child is of no use.
+func (c *child) ask(ctx context.Context, question []byte, clock clock) (response, error) {
 	done := make(chan answered, 1)
 	go func() {
 		if err := writeFrame(c.in, question); err != nil {
@@ -86,8 +86,7 @@ func (c *child) ask(ctx context.Context, question []byte) (response, error) {
 		data, err := readFrame(c.out)
 		done <- answered{data, err}
 	}()
-	clock := c.clock()
-	timer := time.NewTimer(c.time)
+	timer := time.NewTimer(clock.most)
 	defer timer.Stop()
 	for {
 		select {
@@ -98,7 +97,7 @@ func (c *child) ask(ctx context.Context, question []byte) (response, error) {
 		case <-timer.C:
 			left := clock.left()
 			if left <= 0 {
-				return response{}, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expression takes longer than %s", c.time)}
+				return response{}, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expression takes longer than %s", clock.most.Round(time.Millisecond))}
 			}
 			timer.Reset(left)
 		}
@@ -122,13 +121,23 @@ func (c *child) answer(a answered) (response, error) {
 // clock says how much longer a child may work on a question.
 type clock struct {
 	child *child
+	most  time.Duration
 	began time.Time
 	used  time.Duration // of the processor, before the question
 }
 
-func (c *child) clock() clock {
+func (c *child) clock(most time.Duration) clock {
 	used, _ := used(c.process.Process.Pid)
-	return clock{c, time.Now(), used}
+	return clock{c, most, time.Now(), used}
+}
+
+// spent returns how long the child has worked on the question.
+func (k clock) spent() time.Duration {
+	now, known := used(k.child.process.Process.Pid)
+	if !known {
+		return time.Since(k.began)
+	}
+	return now - k.used
 }
 
 // left returns how much time the question has. Where the system tells, only the time counts in
@@ -136,7 +145,7 @@ func (c *child) clock() clock {
 func (k clock) left() time.Duration {
 	now, known := used(k.child.process.Process.Pid)
 	if !known {
-		return k.child.time - time.Since(k.began)
+		return k.most - time.Since(k.began)
 	}
-	return min(patience*k.child.time-time.Since(k.began), k.child.time-(now-k.used))
+	return min(patience*k.most-time.Since(k.began), k.most-(now-k.used))
 }

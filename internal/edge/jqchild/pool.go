@@ -31,6 +31,11 @@ const (
 	patience = 5
 )
 
+// together is how many times Time all expressions of one value may take. A definition can have 2,000
+// of them in one value. Without this bound their evaluation would end before they do, be made again
+// as after a fault of ours, and never come to its end.
+const together = 3
+
 // Longest is how long Run takes at most: it waits for its turn, starts a child, and has it evaluate.
 const Longest = waitForTurn + startLimit + patience*Time
 
@@ -95,17 +100,22 @@ func (p *Pool) Close() {
 	}
 }
 
-// For returns the sandbox of one party, a tenant. Parties get children in turn, so that the
-// costly expressions of one do not delay the others.
-func (p *Pool) For(party string) expression.Sandbox { return &sandbox{p, party} }
+// For returns the sandbox of one party, a tenant, for one value. Parties get children in turn, so
+// that the costly expressions of one do not delay the others.
+func (p *Pool) For(party string) expression.Sandbox {
+	return &sandbox{pool: p, party: party, left: together * p.time}
+}
 
+// sandbox is used by one caller at a time.
 type sandbox struct {
 	pool  *Pool
 	party string
+	left  time.Duration // for all that is still evaluated
 }
 
 // Run implements expression.Sandbox. A child that dies over an expression is a *Failure with
-// CodeLimit. The errors of turns come where all children are busy for too long.
+// CodeLimit, and so is an expression for which those before it leave no time. The errors of turns
+// come where all children are busy for too long.
 func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
 	question, err := json.Marshal(request{source, roots})
 	if err != nil {
@@ -113,6 +123,9 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	}
 	if len(question) > maxFrame {
 		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expression reads more than %d bytes", maxFrame)}
+	}
+	if s.left <= 0 {
+		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expressions of one value take longer than %s together", together*s.pool.time)}
 	}
 	free, err := s.pool.turns.Take(ctx, s.party)
 	if err != nil {
@@ -123,7 +136,9 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.ask(ctx, question)
+	clock := c.clock(min(s.pool.time, s.left))
+	answer, err := c.ask(ctx, question, clock)
+	s.left -= clock.spent()
 	if err != nil {
 		c.end()
 		return nil, err
@@ -143,7 +158,7 @@ func (p *Pool) take() (*child, error) {
 		n := len(p.idle)
 		if n == 0 {
 			p.mu.Unlock()
-			return start(p.command, p.time)
+			return start(p.command)
 		}
 		c := p.idle[n-1]
 		p.idle = p.idle[:n-1]

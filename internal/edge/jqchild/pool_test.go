@@ -225,3 +225,21 @@ func TestLargeRootsAreRefused(t *testing.T) {
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, expression.CodeLimit, failure.Code)
 }
+
+// Without a bound on all of them, a value of many costly expressions would never be evaluated.
+func TestExpressionsOfOneValueShareTheirTime(t *testing.T) {
+	t.Parallel()
+	p := hasty(t, 1, 200*time.Millisecond)
+	value, failure := p.For("tenant"), (*expression.Failure)(nil)
+	for range 1000 {
+		if _, err := value.Run(t.Context(), `[range(20000)] | length`, expression.Roots{}); err != nil {
+			require.ErrorAs(t, err, &failure)
+			break
+		}
+	}
+	require.NotNil(t, failure, "they have no end")
+	require.Equal(t, expression.CodeLimit, failure.Code)
+	got, err := p.For("tenant").Run(t.Context(), `[range(1000)] | length`, expression.Roots{})
+	require.NoError(t, err, "the next value has its own time")
+	require.Equal(t, "1000", string(got[0]))
+}
