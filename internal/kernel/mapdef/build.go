@@ -16,6 +16,7 @@ type builder struct {
 	*faults
 
 	expressions int
+	parsed      int // bytes of expressions
 	steps       int
 }
 
@@ -191,6 +192,7 @@ func (b *builder) count(path string, v expression.Value) {
 			if p.Expr == nil {
 				continue
 			}
+			b.parsed += len(p.Expr.Source())
 			if b.expressions++; b.expressions > maxExpression {
 				if b.expressions == maxExpression+1 {
 					b.addf(path+below, "complexity", "a definition has at most %d expressions", maxExpression)

@@ -59,6 +59,7 @@ type Definition struct {
 	DryRun      bool
 
 	source json.RawMessage
+	size   int
 }
 
 // Assignment gives a value a name.

@@ -51,8 +51,19 @@ func Read(source []byte) (*Definition, []Fault) {
 	checkFields(tree, "", definitionFields(), f)
 	r := &builder{faults: f}
 	r.definition(d, tree)
+	d.size = sizeOfText*len(source) + sizeOfExpressions*r.parsed
 	return d, f.list
 }
+
+// How many bytes of memory a byte of the text takes, and one more of an expression: its parts, and
+// what it is compiled to.
+const (
+	sizeOfText        = 12
+	sizeOfExpressions = 150
+)
+
+// Size returns about how many bytes of memory the definition takes.
+func (d *Definition) Size() int { return d.size }
 
 // jsonFaults turns the refusal of the strict reader into faults.
 func jsonFaults(err error) []Fault {

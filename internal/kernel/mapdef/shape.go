@@ -127,8 +127,16 @@ func names(name string, least int, about string) field {
 // faults collects what is wrong with a definition.
 type faults struct{ list []Fault }
 
+// maxFaults is how many faults are told. Each of 30,000 unknown members is one.
+const maxFaults = 1_000
+
 func (f *faults) add(path, rule, message string) {
-	f.list = append(f.list, Fault{path, rule, message})
+	switch n := len(f.list); {
+	case n < maxFaults:
+		f.list = append(f.list, Fault{path, rule, message})
+	case n == maxFaults:
+		f.list = append(f.list, Fault{"", "too_many", "there are more faults than the 1,000 that are listed"})
+	}
 }
 
 func (f *faults) addf(path, rule, format string, args ...any) {

@@ -33,9 +33,6 @@ type versionKey struct {
 
 type compiled struct{ definition *mapdef.Definition }
 
-// definitionFactor is how many bytes a definition takes in memory for one of its text.
-const definitionFactor = 12
-
 // Published returns the version of a Map that triggers run. It costs one round trip; one more
 // where the Map starts others, and one for the first time that this process needs the version.
 // It refuses with MAP_NOT_FOUND, and with CONFLICT where no version is published.
@@ -72,6 +69,6 @@ func (s *Service) ByVersion(ctx context.Context, tenant, id uuid.UUID, number in
 	if err := json.Unmarshal(source, d); err != nil {
 		return Version{}, fmt.Errorf("definition: read version %d of %s: %w", number, id, err)
 	}
-	s.compiled.Add(key, compiled{d}, definitionFactor*len(source), nil)
+	s.compiled.Add(key, compiled{d}, d.Size(), nil)
 	return Version{MapID: id, Number: number, Definition: d}, nil
 }

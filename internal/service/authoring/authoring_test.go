@@ -246,3 +246,18 @@ func TestMapWhoseVerbIsGoneIsWarnedOfAndNotPublished(t *testing.T) {
 	_, err = d.Replace(t.Context(), d.who, uuid.New(), json.RawMessage("{}"), false, nil)
 	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "before its faults: %v", err)
 }
+
+// A long name above many arguments is not written once for each of them: that took seconds.
+func TestLongNamesOfArgumentsCostLittle(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	name := strings.Repeat("n", 100_000)
+	source := fmt.Sprintf(`{"schema_version":"1","name":"x","steps":[{"id":"a","type":"verb","verb":"shop:refund",
+		"args":{"order_id":"${trigger_data.id}","amount":1,%q:[%s"${trigger_data.x}"]}}]}`, name, strings.Repeat("0,", 60_000))
+	r, err := d.Validate(t.Context(), d.who.TenantID, []byte(source))
+	require.NoError(t, err, "it is checked in time")
+	require.NotEmpty(t, r.Errors, "the verb has no such argument")
+	for _, f := range r.Errors {
+		require.Equal(t, "unknown_field", f.Rule, f.Message)
+	}
+}

@@ -33,6 +33,26 @@ type writer struct {
 	out  json.RawMessage
 	open []string
 	null bool // what expressions make is null, and not left out
+	// long: the path ends with a long name. It stands for all below, so that it is not written once
+	// for each of them.
+	long bool
+}
+
+// longName is how many bytes a name has at least that ends a path.
+const longName = 256
+
+func (w *writer) below(path, token string) string {
+	if w.long {
+		return path
+	}
+	return path + "/" + token
+}
+
+// leave notes that an expression makes what is at the path.
+func (w *writer) leave(path string) {
+	if n := len(w.open); n == 0 || w.open[n-1] != path {
+		w.open = append(w.open, path)
+	}
 }
 
 // value writes what is constant of v. It returns false, and writes nothing, where v is a text
@@ -48,9 +68,9 @@ func (w *writer) value(v expression.Value, path string) bool {
 			if i > 0 {
 				w.out = append(w.out, ',')
 			}
-			at := path + "/" + strconv.Itoa(i)
+			at := w.below(path, strconv.Itoa(i))
 			if !w.value(item, at) {
-				w.open = append(w.open, at)
+				w.leave(at)
 				w.out = append(w.out, "null"...)
 			}
 		}
@@ -65,9 +85,11 @@ func (w *writer) value(v expression.Value, path string) bool {
 
 func (w *writer) object(v expression.Value, path string) {
 	w.out = append(w.out, '{')
-	first := true
+	first, outer := true, w.long
 	for _, m := range v.Members() {
-		at := path + "/" + fault.PointerToken(m.Name)
+		w.long = outer
+		at := w.below(path, fault.PointerToken(m.Name))
+		w.long = outer || len(m.Name) >= longName
 		before := len(w.out)
 		if !first {
 			w.out = append(w.out, ',')
@@ -78,7 +100,7 @@ func (w *writer) object(v expression.Value, path string) {
 		}
 		w.out = append(append(w.out, name...), ':')
 		if !w.value(m.Value, at) {
-			w.open = append(w.open, at)
+			w.leave(at)
 			if !w.null {
 				w.out = w.out[:before]
 				continue
@@ -87,5 +109,6 @@ func (w *writer) object(v expression.Value, path string) {
 		}
 		first = false
 	}
+	w.long = outer
 	w.out = append(w.out, '}')
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	lru "github.com/hashicorp/golang-lru/v2"
 
+	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
@@ -17,7 +17,7 @@ import (
 // last.
 type Programs struct {
 	maps *definition.Service
-	kept *lru.Cache[programKey, *stepmachine.Program]
+	kept *bytelru.Cache[programKey, *stepmachine.Program]
 }
 
 type programKey struct {
@@ -25,15 +25,16 @@ type programKey struct {
 	number int32
 }
 
-// programsMost is how many programs a process keeps; a usual one takes some 50 KB.
-const programsMost = 512
+// programsBytes is how much memory the programs take that a process keeps. A usual one takes some
+// 100 KB, and the largest 40 MB.
+const programsBytes = 64 << 20
 
 // NewPrograms checks the collaborator.
 func NewPrograms(maps *definition.Service) (*Programs, error) {
 	if maps == nil {
 		return nil, errors.New("authoring: the Maps are required")
 	}
-	kept, err := lru.New[programKey, *stepmachine.Program](programsMost)
+	kept, err := bytelru.New[programKey, *stepmachine.Program](programsBytes)
 	if err != nil {
 		return nil, fmt.Errorf("authoring: %w", err)
 	}
@@ -59,7 +60,7 @@ func (p *Programs) Version(ctx context.Context, tenant, id uuid.UUID, number int
 	if out.Program, err = stepmachine.Compile(v.Definition); err != nil {
 		return out, fmt.Errorf("authoring: %w", err)
 	}
-	p.kept.Add(key, out.Program)
+	p.kept.Add(key, out.Program, v.Definition.Size(), nil)
 	return out, nil
 }
 
