@@ -34,7 +34,7 @@ func TestWordsOfAText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                                 "",
-		"Where is my order?":               "order",
+		"Where is my order?":               "where order",
 		"shop:create_refund":               "shop create refund createrefund",
 		"createRefund":                     "create refund createrefund",
 		"HTTPServer2":                      "http server2 httpserver2",

@@ -248,7 +248,7 @@ func isFunction(word string) bool {
 		"for", "from", "had", "has", "have", "hello", "her", "hi", "how", "i", "if", "in", "into", "is", "it", "its", "just", "like",
 		"ll", "m", "may", "me", "my", "no", "not", "of", "on", "or", "our", "please", "re", "s", "she", "should", "so", "some", "t", "than",
 		"thank", "thanks", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "up", "us", "ve", "was",
-		"we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "yes", "you", "your",
+		"we", "were", "what", "when", "which", "who", "why", "will", "with", "would", "yes", "you", "your",
 		"als", "auch", "auf", "aus", "bei", "bin", "bitte", "das", "dass", "dem", "den", "der", "des", "dich", "dir", "ein", "eine",
 		"einem", "einen", "einer", "er", "es", "fur", "hallo", "hat", "ich", "ihr", "ihre", "ihren", "ist", "kann", "konnen", "mein", "meine", "meinem",
 		"meinen", "meiner", "mich", "mir", "mit", "nach", "nicht", "noch", "oder", "sich", "sie", "sind", "und", "uns", "unser", "von", "war",
