@@ -29,11 +29,13 @@ func (s *sketch) forGemini(schema map[string]any) (out map[string]any, full bool
 	}
 	out = maps.Clone(schema)
 	if branches := schemasIn(out, "allOf"); len(branches) > 0 {
-		if s.joins++; s.joins > mostJoins || s.joining >= mostJoining {
+		if s.joins++; s.joins <= mostJoins && s.joining < mostJoining {
+			out, full = s.joined(out, branches), true
+		}
+		if !full || s.inFull > mostInFull {
 			s.omit("what is nested deep")
 			return map[string]any{"type": "object"}, false
 		}
-		out, full = s.joined(out, branches), true
 	}
 	if value, has := out["const"]; has {
 		out["enum"] = []any{value}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentruntime/internal/kernel/exactjson"
 )
 
 // sketch makes a schema that models accept of a verb's. Where they accept less it says less.
@@ -20,11 +22,14 @@ type sketch struct {
 	// joins counts the unions of definitions that were written in full, joining how many of them
 	// contain the present one.
 	joins, joining int
-	omits          []string
+	// inFull is how many bytes of definitions were written in full, sizes how many each has.
+	inFull int
+	sizes  map[string]int
+	omits  []string
 }
 
 func newSketch(root map[string]any, format Format) *sketch {
-	s := &sketch{format: format, root: root, taken: map[string]bool{}, given: map[string]string{}}
+	s := &sketch{format: format, root: root, taken: map[string]bool{}, given: map[string]string{}, sizes: map[string]int{}}
 	s.take(root)
 	if format == Gemini {
 		s.endless = endlessOf(definitions(root))
@@ -160,6 +165,26 @@ func (s *sketch) objectAtTop() map[string]any {
 	return top
 }
 
+// mostInFull bounds the definitions that are written in full: one of them can be used in many places.
+const mostInFull = 2 << 20
+
+// affords reports whether one more definition may be written in full.
+func (s *sketch) affords(ref string) bool {
+	size, known := s.sizes[ref]
+	if !known {
+		if raw, err := exactjson.Encode(definitions(s.root)[ref]); err == nil {
+			size = len(raw)
+		}
+		s.sizes[ref] = size
+	}
+	s.inFull += size
+	if s.inFull > mostInFull {
+		s.omit("what is nested deep")
+		return false
+	}
+	return true
+}
+
 // merged is one object of several schemas.
 type merged struct {
 	s          *sketch
@@ -182,7 +207,7 @@ func (m *merged) add(schema map[string]any, certain bool, depth int) {
 		return
 	}
 	if ref := refOf(schema); ref != "" && !m.seen[ref] {
-		if target := m.s.resolve(schema); target != nil {
+		if target := m.s.resolve(schema); target != nil && m.s.affords(ref) {
 			m.seen[ref] = true
 			m.add(target, certain, depth+1)
 			delete(m.seen, ref)

@@ -346,3 +346,22 @@ func FuzzParametersOf(f *testing.F) {
 		}
 	})
 }
+
+// A definition that is used in many places could make 50 MB of 120 KB, in minutes.
+func TestDefinitionsInFullAreBounded(t *testing.T) {
+	t.Parallel()
+	var members, uses strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&members, `,"p%x":{"type":"string"}`, i)
+	}
+	for i := range 490 {
+		fmt.Fprintf(&uses, `,"q%x":{"allOf":[{"$ref":"#/$defs/A"}]}`, i)
+	}
+	schema := `{"type":"object","properties":{"a":{}` + uses.String() + `},"$defs":{"A":{"type":"object","properties":{"a":{}` + members.String() + `}}}}`
+	for _, f := range tooldef.Formats() {
+		p, err := tooldef.ParametersOf([]byte(schema), f, 0)
+		require.NoError(t, err)
+		require.Less(t, len(p.Schema), 4<<20, f)
+		require.Equal(t, f == tooldef.Gemini, p.Omits != nil, f)
+	}
+}
