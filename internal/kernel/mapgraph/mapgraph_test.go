@@ -98,6 +98,19 @@ func TestGraphsOfAllMapsAreWellFormed(t *testing.T) {
 	}
 }
 
+// What may not end the Map leads to the step after it.
+func TestStepsThatMayEndTheMapLeadOn(t *testing.T) {
+	t.Parallel()
+	for step, on := range map[string]bool{
+		`"type":"return"`: false, `"type":"return","skip_if":"${vars.x}"`: true,
+		`"type":"raise","error":{"code":"NO"}`: false, `"type":"raise","error":{"code":"NO"},"skip_if":"${vars.x}"`: true,
+		`"type":"raise","error":{"code":"NO"},"on_error":"continue"`: true,
+	} {
+		d := read(t, []byte(`{"schema_version":"1","name":"m","steps":[{"id":"a",`+step+`},{"id":"b","type":"set","assign":{"y":1}}]}`))
+		require.Equal(t, on, strings.Contains(mapgraph.Mermaid(d, nil), "n1 --> n2"), step)
+	}
+}
+
 func TestHostileTextsStayTexts(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

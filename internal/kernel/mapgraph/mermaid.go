@@ -105,8 +105,10 @@ func (m *mermaid) step(s *mapdef.Step, from []end) []end {
 // the ends of its blocks.
 func leaves(s *mapdef.Step, inside bool) bool {
 	switch do := s.Do.(type) {
-	case *mapdef.DoReturn, *mapdef.DoRaise:
-		return false
+	case *mapdef.DoReturn:
+		return !s.SkipIf.IsZero()
+	case *mapdef.DoRaise:
+		return !s.SkipIf.IsZero() || s.OnError != mapdef.OnErrorFail
 	case *mapdef.DoSwitch:
 		return do.Default == nil
 	default:
