@@ -18,6 +18,7 @@ type builder struct {
 	expressions int
 	parsed      int // bytes of expressions
 	steps       int
+	zeros       []string // bounds of time that are 0
 }
 
 // node is a place in the tree.
@@ -85,6 +86,9 @@ func (n node) duration(name string, otherwise Duration) Duration {
 	d, err := ParseDuration(n.text(name))
 	if err != nil {
 		return otherwise
+	}
+	if path := under(n.path, name); d == 0 && (name == "timeout" || name == "max_duration") && !slices.Contains(n.b.zeros, path) {
+		n.b.zeros = append(n.b.zeros, path) // 0 stands for none
 	}
 	return d
 }

@@ -21,6 +21,9 @@ func (d *Definition) Check() (wrong, warnings []Fault) {
 	c.unique(d.Steps)
 	c.unique(d.OnFailure)
 	c.definition(d)
+	for _, path := range d.zeros {
+		c.add(path, "minimum", "must be more than 0, or left out")
+	}
 	c.warn(d)
 	return c.list, c.warnings.list
 }

@@ -34,7 +34,7 @@ func Codes(t Type) []string {
 	codes := []string{expression.CodeFailed, expression.CodeResult, expression.CodeLimit, CodeStepTimeout}
 	switch t {
 	case TypeVerb:
-		codes = append(codes, CodeResultMismatch, CodeCircuitOpen, CodeBudgetExceeded)
+		codes = append(codes, CodeResultMismatch, CodeCircuitOpen, CodeBudgetExceeded, CodeActionsLimit)
 		for _, c := range verbCodes() {
 			codes = append(codes, string(c))
 		}
@@ -47,12 +47,14 @@ func Codes(t Type) []string {
 	case TypeWait:
 		codes = append(codes, CodeWaitTimeout)
 	case TypeApproval:
-		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired)
+		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired, string(fault.CodeQuotaExceeded))
 	case TypeEmit:
 		codes = append(codes, CodeEventsLimit)
 	case TypeMap:
 		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
-	case TypeAgent, TypeExtract, TypeClassify, TypeSummarize, TypeReason:
+	case TypeAgent:
+		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit)
+	case TypeExtract, TypeClassify, TypeSummarize, TypeReason:
 		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded)
 	default: // nothing of their own
 	}
@@ -66,7 +68,7 @@ func verbCodes() []fault.Code {
 		fault.CodeGovernanceBlocked, fault.CodeInvalidArgs, fault.CodeVerbNotFound, fault.CodeProviderNotConnected,
 		fault.CodeCredentialExpired, fault.CodeCredentialNotFound, fault.CodeURLNotAllowed, fault.CodeProviderRejected,
 		fault.CodeProviderError, fault.CodeProviderTimeout, fault.CodeRateLimited, fault.CodeRunExpired,
-		fault.CodeOutcomeUnknown, fault.CodeAPIKeyRevoked, fault.CodeQuotaExceeded, fault.CodeServiceUnavailable, fault.CodeInternal,
+		fault.CodeOutcomeUnknown, fault.CodeConflict, fault.CodeAPIKeyRevoked, fault.CodeQuotaExceeded, fault.CodeServiceUnavailable, fault.CodeInternal,
 	}
 }
 

@@ -60,6 +60,7 @@ type Definition struct {
 
 	source json.RawMessage
 	size   int
+	zeros  []string // the places of bounds of time that are written as 0
 }
 
 // Assignment gives a value a name.

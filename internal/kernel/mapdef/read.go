@@ -51,6 +51,7 @@ func Read(source []byte) (*Definition, []Fault) {
 	checkFields(tree, "", definitionFields(), f)
 	r := &builder{faults: f}
 	r.definition(d, tree)
+	d.zeros = r.zeros
 	d.size = sizeOfText*len(source) + sizeOfExpressions*r.parsed
 	return d, f.list
 }
