@@ -16,8 +16,10 @@ import (
 const (
 	// startsMost is half of the tasks of Maps that a worker executes at once (worker/worker.go).
 	startsMost = 128
-	// startsWaiting is how many of a tenant wait in memory. The sweeper starts the others.
-	startsWaiting = 1000
+	// startsWaiting is how many of a tenant wait in memory, startsWaitingAll how many of all. The
+	// sweeper starts the others.
+	startsWaiting    = 1000
+	startsWaitingAll = 8 * startsWaiting
 	// startsText is the most bytes of a payload that waits in memory.
 	startsText = 64 << 10
 	// startsLast is how long one counts whose worker does not tell.
@@ -35,7 +37,7 @@ type starts struct {
 func newStarts() *starts {
 	const all = 1 << 20 // what all tenants together do is bounded elsewhere
 	return &starts{
-		places: share.New(share.Limits{Total: all, PerOwner: startsMost, PerPart: startsMost, Waiting: all, WaitingPerOwner: startsWaiting}),
+		places: share.New(share.Limits{Total: all, PerOwner: startsMost, PerPart: startsMost, Waiting: startsWaitingAll, WaitingPerOwner: startsWaiting}),
 		open:   map[uuid.UUID]func(){},
 	}
 }

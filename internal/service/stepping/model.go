@@ -176,8 +176,8 @@ func unique(answer model.Response) model.Response {
 	seen := map[string]bool{}
 	for i := range answer.Calls {
 		call := &answer.Calls[i]
-		if call.ID == "" || seen[call.ID] {
-			call.ID = fmt.Sprintf("call_%d", i)
+		for n := i; call.ID == "" || seen[call.ID]; n++ {
+			call.ID = fmt.Sprintf("call_%d", n)
 		}
 		seen[call.ID] = true
 		switch {
