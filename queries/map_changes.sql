@@ -66,14 +66,16 @@ SELECT id, execution, path, verb, depends_on, status, run FROM map_changes
 UPDATE map_changes SET status = 'applying', run = @run WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id AND status = 'approved';
 
 -- name: EndMapChange :many
--- Returns nothing where another hand has ended it.
+-- Returns nothing where another hand has ended it, or has claimed its run meanwhile.
 UPDATE map_changes SET status = @status, code = sqlc.narg('code'), reason = sqlc.narg('reason')
  WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id AND status IN ('approved', 'applying')
+   AND (run IS NULL OR @with_run::boolean)
 RETURNING id;
 
 -- name: LeaveMapChanges :exec
 -- Those that are no longer applied, after the first that could not be, or after the time to decide.
-UPDATE map_changes SET status = 'not_applied' WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND status IN ('proposed', 'approved');
+UPDATE map_changes AS c SET status = 'not_applied' WHERE c.tenant_id = @tenant_id AND c.dry_run = @dry_run AND c.status IN ('proposed', 'approved')
+   AND NOT EXISTS (SELECT FROM map_changes o WHERE o.tenant_id = @tenant_id AND o.dry_run = @dry_run AND o.status = 'applying');
 
 -- name: CountMapChangesByStatus :many
 SELECT status, count(*) AS n FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run GROUP BY status;

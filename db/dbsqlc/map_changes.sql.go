@@ -207,6 +207,7 @@ func (q *Queries) DeleteMapChanges(ctx context.Context, db DBTX, arg DeleteMapCh
 const EndMapChange = `-- name: EndMapChange :many
 UPDATE map_changes SET status = $1, code = $2, reason = $3
  WHERE tenant_id = $4 AND dry_run = $5 AND id = $6 AND status IN ('approved', 'applying')
+   AND (run IS NULL OR $7::boolean)
 RETURNING id
 `
 
@@ -217,9 +218,10 @@ type EndMapChangeParams struct {
 	TenantID uuid.UUID
 	DryRun   uuid.UUID
 	ID       string
+	WithRun  bool
 }
 
-// Returns nothing where another hand has ended it.
+// Returns nothing where another hand has ended it, or has claimed its run meanwhile.
 func (q *Queries) EndMapChange(ctx context.Context, db DBTX, arg EndMapChangeParams) ([]string, error) {
 	rows, err := db.Query(ctx, EndMapChange,
 		arg.Status,
@@ -228,6 +230,7 @@ func (q *Queries) EndMapChange(ctx context.Context, db DBTX, arg EndMapChangePar
 		arg.TenantID,
 		arg.DryRun,
 		arg.ID,
+		arg.WithRun,
 	)
 	if err != nil {
 		return nil, err
@@ -344,7 +347,8 @@ func (q *Queries) GetMapChangeSet(ctx context.Context, db DBTX, arg GetMapChange
 }
 
 const LeaveMapChanges = `-- name: LeaveMapChanges :exec
-UPDATE map_changes SET status = 'not_applied' WHERE tenant_id = $1 AND dry_run = $2 AND status IN ('proposed', 'approved')
+UPDATE map_changes AS c SET status = 'not_applied' WHERE c.tenant_id = $1 AND c.dry_run = $2 AND c.status IN ('proposed', 'approved')
+   AND NOT EXISTS (SELECT FROM map_changes o WHERE o.tenant_id = $1 AND o.dry_run = $2 AND o.status = 'applying')
 `
 
 type LeaveMapChangesParams struct {

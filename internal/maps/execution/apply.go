@@ -55,7 +55,7 @@ func (s *Service) NextChange(ctx context.Context, ref flow.ApplyRef) (*Applying,
 	case err != nil:
 		return nil, fmt.Errorf("execution: next change: %w", err)
 	case len(rows) == 0:
-		return nil, s.endApply(ctx, ref, nil)
+		return nil, s.endApply(ctx, ref, nil, nil)
 	}
 	return s.applying(ctx, ref, dbsqlc.GetMapChangeRow(rows[0]))
 }
@@ -203,7 +203,7 @@ func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 	b := &db.Batch{}
 	e := c.DryRun
 	ended := db.Queue(b, s.q.EndMapChange, dbsqlc.EndMapChangeParams{
-		Status: string(end.Status), Code: db.Optional(end.Code), Reason: db.Optional(end.Reason), TenantID: e.TenantID, DryRun: e.ID, ID: c.ID,
+		Status: string(end.Status), Code: db.Optional(end.Code), Reason: db.Optional(end.Reason), TenantID: e.TenantID, DryRun: e.ID, ID: c.ID, WithRun: c.Run != nil,
 	})
 	db.QueueExec(b, s.q.TouchMapChangeSet, dbsqlc.TouchMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID, Now: s.d.Now()})
 	if end.Probe != "" {
@@ -211,7 +211,7 @@ func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 		s.queueValue(b, c.l.key, e, c.l.leftAs(end.Probe), stepmachine.Of(end.After))
 	}
 	if end.Status != ChangeApplied {
-		return s.endApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, b)
+		return s.endApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, b, ended)
 	}
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return fmt.Errorf("execution: end of a change: %w", err)
@@ -223,8 +223,9 @@ func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 }
 
 // endApply ends the apply with what first writes, in one transaction; first is nil where all approved
-// changes were applied. It does nothing where it has ended before.
-func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch) error {
+// changes were applied. It does nothing where it has ended before, and where ended, which first
+// fills, has no change: another hand applies that.
+func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch, ended *db.Answer[[]string]) error {
 	e, err := s.read(ctx, ref.TenantID, ref.ID)
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Bat
 	db.QueueExec(read, s.q.LeaveMapChanges, dbsqlc.LeaveMapChangesParams{TenantID: ref.TenantID, DryRun: ref.ID})
 	counts := db.Queue(read, s.q.CountMapChangesByStatus, dbsqlc.CountMapChangesByStatusParams{TenantID: ref.TenantID, DryRun: ref.ID})
 	err = s.d.DB.ReadAndWrite(ctx, ref.TenantID, read, func() (*db.Batch, error) {
-		if len(set.Value) == 0 || SetStatus(set.Value[0]) != SetApplying {
+		if len(set.Value) == 0 || SetStatus(set.Value[0]) != SetApplying || ended != nil && len(ended.Value) == 0 {
 			return nil, nil //nolint:nilnil // nothing to write is a value here
 		}
 		b := &db.Batch{}
@@ -305,7 +306,7 @@ func (s *Service) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID
 		return err
 	}
 	if c.Run == nil {
-		return s.endApply(ctx, ref, &db.Batch{})
+		return s.endApply(ctx, ref, &db.Batch{}, nil)
 	}
 	return s.EndChange(ctx, c, ChangeEnd{Status: ChangeFailed, Code: string(fault.CodeConflict), Reason: abandonedApply})
 }

@@ -94,6 +94,7 @@ func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flo
 	if err != nil {
 		return flow.ApplyStep{}, err
 	}
+	c.Run = &flow.RunRef{TenantID: at.Run.TenantID, RunID: at.Run.ID, Attempt: at.Run.Attempt}
 	return s.afterChange(ctx, c, at)
 }
 
