@@ -46,7 +46,7 @@ func (rt route) takesKeys() bool {
 // Body limits in bytes (docs/api.md, sizes).
 const (
 	bodyManagement = 64 << 10
-	bodyMap        = 256 << 10 // a definition, as JSON or YAML
+	bodyDefinition = 256 << 10 // a definition, as JSON or YAML
 	bodyRun        = 1 << 20
 	bodyUpload     = 25 << 20
 )
@@ -121,13 +121,13 @@ func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave fu
 		return leave, nil
 	case bodyUpload:
 		leave, err = s.uploads.enter(ctx, c)
-	case bodyRun, bodyMap:
+	case bodyRun, bodyDefinition:
 		leave, err = s.roomFor(ctx, c, rt.body)
 	}
 	if err != nil {
 		return func() {}, err
 	}
-	if rt.body == bodyMap {
+	if rt.body == bodyDefinition && strings.HasPrefix(rt.path, "/v1/maps") {
 		return leave, c.ReadBody(rt.body, yamlTypes()...)
 	}
 	return leave, c.ReadBody(rt.body)

@@ -16,7 +16,7 @@ import (
 func (s *Server) routes() []route {
 	return slices.Concat(
 		s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.eventRoutes(), s.auditRoutes(), s.providerRoutes(),
-		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.budgetRoutes(), s.mapRoutes(),
+		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.budgetRoutes(), s.mapRoutes(), s.agentRoutes(),
 	)
 }
 
@@ -229,16 +229,33 @@ func (s *Server) killSwitchRoutes() []route {
 func (s *Server) mapRoutes() []route {
 	const one = "/v1/maps/{id}"
 	return []route{
-		{http.MethodPost, "/v1/maps", takesKeyOrJWT, admins(), bodyMap, repeatable[mapDetail](s, s.createMap, s.getMap, "id"), auth.PermMapsManage},
+		{http.MethodPost, "/v1/maps", takesKeyOrJWT, admins(), bodyDefinition, repeatable[mapDetail](s, s.createMap, s.getMap, "id"), auth.PermMapsManage},
 		{http.MethodGet, "/v1/maps", takesKeyOrJWT, anyRole(), 0, s.listMaps, auth.PermMapsManage},
-		{http.MethodPost, "/v1/maps/validate", takesKeyOrJWT, anyRole(), bodyMap, s.validateMap, auth.PermMapsManage},
+		{http.MethodPost, "/v1/maps/validate", takesKeyOrJWT, anyRole(), bodyDefinition, s.validateMap, auth.PermMapsManage},
 		{http.MethodGet, one, takesKeyOrJWT, anyRole(), 0, s.getMap, auth.PermMapsManage},
-		{http.MethodPut, one, takesKeyOrJWT, admins(), bodyMap, s.putMap, auth.PermMapsManage},
+		{http.MethodPut, one, takesKeyOrJWT, admins(), bodyDefinition, s.putMap, auth.PermMapsManage},
 		{http.MethodDelete, one, takesKeyOrJWT, admins(), 0, s.deleteMap, auth.PermMapsManage},
 		{http.MethodGet, one + "/versions", takesKeyOrJWT, anyRole(), 0, s.listMapVersions, auth.PermMapsManage},
 		{http.MethodGet, one + "/versions/{version}", takesKeyOrJWT, anyRole(), 0, s.getMapVersion, auth.PermMapsManage},
 		{http.MethodPost, one + "/publish", takesKeyOrJWT, admins(), bodyManagement, s.publishMap, auth.PermMapsManage},
 		{http.MethodPost, one + "/trigger", takesTrigger, anyRole(), bodyRun, s.triggerMap, ""},
 		{http.MethodGet, one + "/graph", takesKeyOrJWT, anyRole(), 0, s.getMapGraph, auth.PermMapsManage},
+	}
+}
+
+// agentRoutes are the agents and their versions. A definition leads to calls, so agents:manage goes
+// with no permission that governs calls; see account.
+func (s *Server) agentRoutes() []route {
+	const one, version = "/v1/agents/{id}", "/v1/agents/{id}/versions/{version}"
+	return []route{
+		{http.MethodPost, "/v1/agents", takesKeyOrJWT, admins(), bodyDefinition, repeatable[agentDetail](s, s.createAgent, s.getAgent, "id"), auth.PermAgentsManage},
+		{http.MethodGet, "/v1/agents", takesKeyOrJWT, anyRole(), 0, s.listAgents, auth.PermAgentsManage},
+		{http.MethodGet, one, takesKeyOrJWT, anyRole(), 0, s.getAgent, auth.PermAgentsManage},
+		{http.MethodPatch, one, takesKeyOrJWT, admins(), bodyDefinition, s.patchAgent, auth.PermAgentsManage},
+		{http.MethodDelete, one, takesKeyOrJWT, admins(), 0, s.deleteAgent, auth.PermAgentsManage},
+		{http.MethodGet, one + "/versions", takesKeyOrJWT, anyRole(), 0, s.listAgentVersions, auth.PermAgentsManage},
+		{http.MethodGet, version, takesKeyOrJWT, anyRole(), 0, s.getAgentVersion, auth.PermAgentsManage},
+		{http.MethodPost, version + "/publish", takesKeyOrJWT, admins(), 0, s.publishAgentVersion, auth.PermAgentsManage},
+		{http.MethodGet, version + "/diff", takesKeyOrJWT, anyRole(), 0, s.diffAgentVersion, auth.PermAgentsManage},
 	}
 }

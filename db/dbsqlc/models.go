@@ -11,6 +11,38 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type Agent struct {
+	ID               uuid.UUID
+	TenantID         uuid.UUID
+	Name             string
+	Status           string
+	LatestVersion    int32
+	PublishedVersion int32
+	PublishedBy      string
+	PublishedAt      time.Time
+	Revision         int32
+	Bytes            int64
+	CreatedBy        string
+	CreatedAt        time.Time
+	UpdatedBy        string
+	UpdatedAt        time.Time
+	DeletedAt        *time.Time
+}
+
+type AgentVersion struct {
+	TenantID    uuid.UUID
+	AgentID     uuid.UUID
+	Version     int32
+	Name        string
+	Definition  []byte
+	Size        int32
+	Digest      []byte
+	CreatedBy   string
+	CreatedAt   time.Time
+	PublishedBy *string
+	PublishedAt *time.Time
+}
+
 type ApiKey struct {
 	ID                uuid.UUID
 	TenantID          uuid.UUID

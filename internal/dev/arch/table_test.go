@@ -22,7 +22,7 @@ const (
 // domains are what the service knows about its subject. No package of theirs knows
 // another: one that needs a sibling declares an interface, and internal/process/app
 // passes the sibling in. What two siblings both name belongs to the kernel.
-var domains = []string{"internal/action/", "internal/maps/", "internal/provider/", "internal/tenant/"}
+var domains = []string{"internal/action/", "internal/agents/", "internal/maps/", "internal/provider/", "internal/tenant/"}
 
 // probes are empty functions in every normal build; see internal/dev/failpoint.
 const probes = "internal/dev/failpoint"

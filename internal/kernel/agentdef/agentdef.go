@@ -38,7 +38,12 @@ type Definition struct {
 	SOPs          []SOP       `json:"sops"`
 	Maps          []uuid.UUID `json:"maps"`
 	Concurrency   Concurrency `json:"concurrency"`
+	Memory        Memory      `json:"memory"`
 	Escalation    Escalation  `json:"escalation"`
+	// MapID is the Map of the mode workflow_only; nil in the others.
+	MapID *uuid.UUID `json:"map_id,omitempty"`
+	// CompletionCriteria say when a goal is met, in the mode goal; nil in the others.
+	CompletionCriteria []Criterion `json:"completion_criteria,omitempty"`
 }
 
 // Models are those that an agent asks, by what it asks them for. A nil one is Worker.
@@ -111,6 +116,23 @@ type SOP struct {
 	Tools    []string `json:"tools,omitempty"`
 	Priority int      `json:"priority,omitempty"`
 	Enabled  bool     `json:"enabled"`
+}
+
+// Memory says what the agent knows of a session.
+type Memory struct {
+	// WindowMessages is how many of the newest messages a model reads in full. Calls count, and the
+	// results of calls.
+	WindowMessages int `json:"window_messages"`
+	// Summarize: what is older is summarised. Otherwise the model does not read it.
+	Summarize bool `json:"summarize"`
+}
+
+// Criterion is one thing that a goal needs.
+type Criterion struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	// Check is an expression; "" where a model judges.
+	Check string `json:"check,omitempty"`
 }
 
 // Escalation says when a session is handed to people by itself.

@@ -51,6 +51,7 @@ const (
 	CodeKillSwitchNotFound Code = "KILL_SWITCH_NOT_FOUND"
 	CodeCustomerNotFound   Code = "CUSTOMER_NOT_FOUND"
 	CodeMapNotFound        Code = "MAP_NOT_FOUND"
+	CodeAgentNotFound      Code = "AGENT_NOT_FOUND"
 	CodeWebhookNotFound    Code = "WEBHOOK_NOT_FOUND"
 	CodeDeliveryNotFound   Code = "DELIVERY_NOT_FOUND"
 	CodeAPIKeyNotFound     Code = "API_KEY_NOT_FOUND"
@@ -129,6 +130,7 @@ func Table() []Spec {
 		{CodeEventNotFound, http.StatusNotFound, "No such event.", "The id is unknown to the tenant, or the event is older than 30 days."},
 		{CodeCustomerNotFound, http.StatusNotFound, "No such customer.", "The tenant has no customer with this id or `external_id`, or the customer was erased."},
 		{CodeMapNotFound, http.StatusNotFound, "No such Map.", "The tenant has no Map with this id, or no such version of it, or the Map was deleted."},
+		{CodeAgentNotFound, http.StatusNotFound, "No such agent.", "The tenant has no agent with this id, or no such version of it, or the agent was deleted."},
 		{CodeWebhookNotFound, http.StatusNotFound, "No such webhook.", "The id is unknown to the tenant."},
 		{CodeDeliveryNotFound, http.StatusNotFound, "No such delivery.", "The webhook has no delivery of this event, or the event is older than 30 days."},
 		{CodePolicyNotFound, http.StatusNotFound, "No such policy.", "The id is unknown to the tenant, or the policy is deleted."},
@@ -136,7 +138,7 @@ func Table() []Spec {
 		{CodeUserNotFound, http.StatusNotFound, "No such user.", "The id is unknown to the tenant, or the user to be changed is removed already."},
 		{CodeSessionNotFound, http.StatusNotFound, "No such session.", "The id is unknown to the user, or the session has ended."},
 		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
-		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 256 KiB for Maps, 1 MiB for runs, 25 MiB for imports."},
+		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 256 KiB for Maps and agents, 1 MiB for runs, 25 MiB for imports."},
 		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "The body has another `Content-Type`, or a content encoding."},
 		{CodeApprovalNotPending, http.StatusConflict, "The approval no longer waits for a decision.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},

@@ -25,6 +25,7 @@ import (
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
 	"agentruntime/internal/kernel/rate"
@@ -88,6 +89,7 @@ type App struct {
 	customers   *customer.Service
 	maps        *definition.Service
 	authoring   *authoring.Service
+	agents      *roster.Service
 	tools       *tooling.Service
 	executions  *execution.Service
 	steps       *stepping.Stepper
@@ -233,6 +235,9 @@ func (a *App) buildRuns() (err error) {
 	if a.tools, err = tooling.New(); err != nil {
 		return err
 	}
+	if a.agents, err = roster.New(roster.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
+		return err
+	}
 	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}
@@ -309,7 +314,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Authoring: a.authoring, Executions: a.executions, Tooling: a.tools,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Tooling: a.tools,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/vault"
@@ -38,6 +39,9 @@ func (a *App) workerJobs() []job {
 		{"erase old executions of Maps", execution.EraseEvery, a.executions.EraseOld},
 		{"forget deleted Maps", definition.ForgetEvery, func(ctx context.Context) error {
 			return a.maps.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
+		}},
+		{"forget deleted agents", roster.ForgetEvery, func(ctx context.Context) error {
+			return a.agents.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
 		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
 		{"apply changes of dry runs", execution.SweepEvery, a.executions.SweepApplies},

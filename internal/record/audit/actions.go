@@ -77,6 +77,13 @@ const (
 	MapChangesDecided Action = "map.changes_decided"
 	MapChangesApplied Action = "map.changes_applied"
 
+	AgentCreated   Action = "agent.created"
+	AgentChanged   Action = "agent.changed"
+	AgentPublished Action = "agent.published"
+	AgentPaused    Action = "agent.paused"
+	AgentResumed   Action = "agent.resumed"
+	AgentDeleted   Action = "agent.deleted"
+
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
 	ProviderDeleted  Action = "provider.deleted"
@@ -122,6 +129,7 @@ type Subject string
 
 // The subjects.
 const (
+	SubjectAgent      Subject = "agent"
 	SubjectAPIKey     Subject = "api_key"
 	SubjectApproval   Subject = "approval"
 	SubjectCredential Subject = "credential"
@@ -220,6 +228,13 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapChangesDecided, SubjectMap, "A user decided about the changes of a dry run. The details have the ids of those that were approved, and count both kinds.", ""},
 		{MapChangesApplied, SubjectMap, "The changes of a dry run were applied, up to the first that could not be. The details count them by status. Each applied change has the records of its run.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
+
+		{AgentCreated, SubjectAgent, "An agent was created, and its first version published. The details have its name.", ""},
+		{AgentChanged, SubjectAgent, "An agent got another version. The details have its number and name, and name the members that changed.", ""},
+		{AgentPublished, SubjectAgent, "Another version of an agent was published: it answers messages from then on. The details have its number.", ""},
+		{AgentPaused, SubjectAgent, "An agent was paused: it takes no messages.", ""},
+		{AgentResumed, SubjectAgent, "A paused agent takes messages again.", ""},
+		{AgentDeleted, SubjectAgent, "An agent was deleted; its versions stay for the messages that they answer.", ""},
 
 		{ProviderImported, SubjectProvider, "A provider's document was imported. The details have the base URL before and after, and what changed of the verbs.", ""},
 		{ProviderUpdated, SubjectProvider, "A provider got another name, domain, base URL or auth. The details name the fields, and have what the record of an import has where the document was read again.", ""},

@@ -38,6 +38,9 @@ const (
 	Maps          Resource = "maps"
 	MapVersions   Resource = "map_versions"
 	MapBytes      Resource = "map_bytes"
+	Agents        Resource = "agents"
+	AgentVersions Resource = "agent_versions"
+	AgentBytes    Resource = "agent_bytes"
 	Budgets       Resource = "budgets"
 	MapExecutions Resource = "map_executions"
 	MapQueue      Resource = "map_queue"
@@ -163,6 +166,18 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			MapBytes, 256 << 20, "bytes of the definitions of all versions of Maps, of deleted Maps too", "Store fewer and shorter versions.", "",
 			"SELECT coalesce(sum(bytes), 0)::bigint FROM maps WHERE tenant_id = $1",
+		},
+		{
+			Agents, 100, "agents that are not deleted", "Delete one that is no longer used.",
+			"SELECT FROM agents WHERE tenant_id = $1 AND deleted_at IS NULL", "",
+		},
+		{
+			// Package roster counts them: an agent has the number of its newest version in its row.
+			AgentVersions, 1_000, "versions of one agent", "", "", "",
+		},
+		{
+			AgentBytes, 64 << 20, "bytes of the definitions of all versions of agents, of deleted agents too", "Store fewer and shorter versions.", "",
+			"SELECT coalesce(sum(bytes), 0)::bigint FROM agents WHERE tenant_id = $1",
 		},
 		{
 			Held, 10_000, "calls and steps of Maps that wait for approval", "Decide or cancel some first.",

@@ -1,0 +1,311 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/agents/roster"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/fault"
+)
+
+// Agents is what the endpoints of agents need of the domain.
+type Agents interface {
+	Create(ctx context.Context, who actor.Actor, d *agentdef.Definition) (roster.Record, error)
+	Change(ctx context.Context, who actor.Actor, id uuid.UUID, p roster.Patch, expect fault.Expect[int32]) (roster.Record, error)
+	Publish(ctx context.Context, who actor.Actor, id uuid.UUID, number int32) (roster.Record, error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error
+	Get(ctx context.Context, tenant, id uuid.UUID) (roster.Record, error)
+	List(ctx context.Context, tenant uuid.UUID, f roster.Filter) (page []roster.Agent, more bool, err error)
+	Stored(ctx context.Context, tenant, id uuid.UUID, number int32) (roster.Stored, error)
+	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []roster.Stored, more bool, err error)
+}
+
+// The states of a version of an agent.
+const (
+	agentDraft     = "draft"
+	agentPublished = "published" // it answers messages
+)
+
+// agentRecord is an agent without its definition.
+type agentRecord struct {
+	ID               uuid.UUID     `json:"id"`
+	Status           roster.Status `json:"status"`
+	Version          int32         `json:"version"`
+	PublishedVersion int32         `json:"published_version"`
+	PublishedAt      time.Time     `json:"published_at"`
+	PublishedBy      string        `json:"published_by"`
+	CreatedAt        time.Time     `json:"created_at"`
+	CreatedBy        string        `json:"created_by"`
+	UpdatedAt        time.Time     `json:"updated_at"`
+	UpdatedBy        string        `json:"updated_by"`
+}
+
+// agentView is an agent in a list. Name and version are those of its newest version.
+type agentView struct {
+	agentRecord
+
+	Name string `json:"name"`
+}
+
+// agentDetail is an agent with the definition of its newest version.
+type agentDetail struct {
+	agentRecord
+	agentdef.Definition
+	repeatMark
+}
+
+func recordAgent(a roster.Agent) agentRecord {
+	return agentRecord{
+		ID: a.ID, Status: a.Status, Version: a.Newest, PublishedVersion: a.Published, PublishedAt: a.PublishedAt, PublishedBy: a.PublishedBy,
+		CreatedAt: a.CreatedAt, CreatedBy: a.CreatedBy, UpdatedAt: a.UpdatedAt, UpdatedBy: a.UpdatedBy,
+	}
+}
+
+// answerAgent answers with an agent, and its revision as the ETag.
+func answerAgent(rec roster.Record) wire.Reply {
+	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition}
+	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(rec.Revision)}}}
+}
+
+func (s *Server) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := agentdef.Read(c.Body())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rec, err := s.deps.Agents.Create(ctx, c.Actor, d)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rep := answerAgent(rec)
+	rep.Status = http.StatusCreated
+	rep.Header.Set("Location", "/v1/agents/"+rec.ID.String())
+	return rep, nil
+}
+
+func (s *Server) getAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	rec, err := s.deps.Agents.Get(ctx, c.Actor.TenantID, c.ID())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerAgent(rec), nil
+}
+
+// agentPatch reads the members of the definition and the status out of the body.
+func agentPatch(c *wire.Call) (p roster.Patch, err error) {
+	publish, err := c.QueryBool("publish")
+	if err != nil {
+		return p, err
+	}
+	p.Publish = publish != nil && *publish
+	members := map[string]json.RawMessage{}
+	if err := c.DecodeExact(&members); err != nil {
+		return p, err
+	}
+	if raw, given := members["status"]; given {
+		if p.Status, err = agentStatus(raw); err != nil {
+			return p, err
+		}
+		delete(members, "status")
+	}
+	if len(members) > 0 {
+		p.Members, err = json.Marshal(members)
+	}
+	return p, err
+}
+
+func agentStatus(raw json.RawMessage) (roster.Status, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		for _, known := range []roster.Status{roster.Active, roster.Paused} {
+			if strings.EqualFold(text, string(known)) {
+				return known, nil
+			}
+		}
+	}
+	return "", fault.Invalid("/status", "enum", "status is active or paused.")
+}
+
+func (s *Server) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := agentPatch(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rec, err := s.deps.Agents.Change(ctx, c.Actor, c.ID(), p, wire.Expect(c, wire.VersionTag))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerAgent(rec), nil
+}
+
+func (s *Server) deleteAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.Agents.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Deleted(), nil
+}
+
+func (s *Server) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var f roster.Filter
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	f.Status = wire.QueryOneOf(&v, c, "status", roster.Active, roster.Paused)
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	agents, more, err := s.deps.Agents.List(ctx, c.Actor.TenantID, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]agentView, len(agents))
+	var last uuid.UUID
+	for i, a := range agents {
+		views[i], last = agentView{recordAgent(a), a.Name}, a.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+// agentVersionView is a version in a list.
+type agentVersionView struct {
+	AgentID     uuid.UUID  `json:"agent_id"`
+	Version     int32      `json:"version"`
+	Name        string     `json:"name"`
+	Status      string     `json:"status"`
+	Size        int32      `json:"size"`
+	Digest      string     `json:"digest"`
+	CreatedAt   time.Time  `json:"created_at"`
+	CreatedBy   string     `json:"created_by"`
+	PublishedAt *time.Time `json:"published_at"`
+	PublishedBy *string    `json:"published_by"`
+}
+
+// agentVersionDetail is a version with its definition.
+type agentVersionDetail struct {
+	agentVersionView
+
+	Definition json.RawMessage `json:"definition"`
+}
+
+func viewAgentVersion(v roster.Stored) agentVersionView {
+	view := agentVersionView{
+		AgentID: v.AgentID, Version: v.Number, Name: v.Name, Status: agentDraft, Size: v.Size, Digest: hex.EncodeToString(v.Digest),
+		CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy,
+	}
+	if v.Current {
+		view.Status = agentPublished
+	}
+	return view
+}
+
+func (s *Server) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	limit, err := c.Limit()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	cursor, err := c.CursorID()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	versions, more, err := s.deps.Agents.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]agentVersionView, len(versions))
+	var last int32
+	for i, v := range versions {
+		views[i], last = viewAgentVersion(v), v.Number
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
+}
+
+// agentVersion returns the version that a text names; AGENT_NOT_FOUND for what is no number of one.
+func (s *Server) agentVersion(ctx context.Context, c *wire.Call, text string) (roster.Stored, error) {
+	number, err := versionNumber(text)
+	if err != nil {
+		return roster.Stored{}, err
+	}
+	return s.deps.Agents.Stored(ctx, c.Actor.TenantID, c.ID(), number)
+}
+
+func versionNumber(text string) (int32, error) {
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || number < 1 {
+		return 0, fault.New(fault.CodeAgentNotFound, "")
+	}
+	return int32(number), nil
+}
+
+func (s *Server) getAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	v, err := s.agentVersion(ctx, c, c.Param("version"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(agentVersionDetail{viewAgentVersion(v), v.Source}), nil
+}
+
+func (s *Server) publishAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	number, err := versionNumber(c.Param("version"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rec, err := s.deps.Agents.Publish(ctx, c.Actor, c.ID(), number)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return answerAgent(rec), nil
+}
+
+// agentDiff is how a version differs from another one.
+type agentDiff struct {
+	AgentID uuid.UUID             `json:"agent_id"`
+	Version int32                 `json:"version"`
+	Against int32                 `json:"against"`
+	Changes []agentdef.Difference `json:"changes"`
+}
+
+// diffAgentVersion compares with the published version where the call names none.
+func (s *Server) diffAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	against := int32(0)
+	if text, given := c.Query("against"); given {
+		number, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || number < 1 {
+			return wire.Reply{}, fault.Invalid("query.against", "minimum", "against is the number of a version, from 1.")
+		}
+		against = int32(number)
+	}
+	after, err := s.agentVersion(ctx, c, c.Param("version"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if against == 0 {
+		against = after.Published
+	}
+	before, err := s.deps.Agents.Stored(ctx, c.Actor.TenantID, c.ID(), against)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	old, err := agentdef.Decode(before.Source)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	current, err := agentdef.Decode(after.Source)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(agentDiff{AgentID: after.AgentID, Version: after.Number, Against: before.Number, Changes: agentdef.Diff(old, current)}), nil
+}

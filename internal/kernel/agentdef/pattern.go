@@ -1,0 +1,68 @@
+package agentdef
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/verb"
+)
+
+// maxPattern is the longest pattern, in characters.
+const maxPattern = 255
+
+// patternText is the form of a pattern: that of a verb's name, with *.
+var patternText = regexp.MustCompile(`^[a-z0-9*][a-z0-9_*-]*:[a-z0-9*][a-z0-9_*-]*$`)
+
+// patternFault returns what is wrong with a pattern over names of verbs, "" where nothing is.
+func patternFault(pattern string) string {
+	if len(pattern) > maxPattern || !patternText.MatchString(pattern) {
+		return "must be <provider>:<verb_name> in lower case, with * for any text, such as shop:* or *:get_*"
+	}
+	provider, name, _ := strings.Cut(pattern, ":")
+	provider, name = strings.ReplaceAll(provider, "*", ""), strings.ReplaceAll(name, "*", "")
+	// A verb is offered as the tool <provider>__<name>.
+	if len(provider) > verb.MaxSlug || len(provider)+len("__")+len(name) > verb.MaxToolName || strings.Contains(pattern[:strings.Index(pattern, ":")], "__") {
+		return "can never match the name of a verb"
+	}
+	return ""
+}
+
+// Allows reports whether the agent may call the verb provider:verb_name, or the platform's
+// tool:name: a pattern of Allow has it, and none of Deny.
+func (t Tools) Allows(name string) bool {
+	return Matches(t.Allow, name) && !Matches(t.Deny, name)
+}
+
+// Matches reports whether one of the patterns has the name of a verb.
+func Matches(patterns []string, name string) bool {
+	provider, rest, ok := strings.Cut(name, ":")
+	if !ok {
+		return false
+	}
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		p, n, _ := strings.Cut(pattern, ":")
+		return matches(p, provider) && matches(n, rest)
+	})
+}
+
+// matches reports whether text fits the pattern, in which * is any text.
+func matches(pattern, text string) bool {
+	p, n, star, mark := 0, 0, -1, 0
+	for n < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && pattern[p] == text[n]:
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
