@@ -216,7 +216,7 @@ var readsMany = map[string][]string{
 	},
 	"what a quota bounds: users, policies, providers, verbs, Maps, budgets": {
 		"ListBudgets",
-		"CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
+		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},

@@ -1,10 +1,11 @@
-// Package tooling writes verbs of the catalog as tools for chat models. It keeps what it has written,
-// and tenants take turns, because a schema that is made to be costly takes long. The API calls it. It
-// reads and stores nothing.
+// Package tooling writes verbs of the catalog as tools for chat models, and chooses those that an agent
+// is offered in a turn. It keeps what it has written, and tenants take turns, because a schema that is
+// made to be costly takes long. The API calls it, and the turns of agents. It stores nothing.
 package tooling
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -78,33 +79,51 @@ func (s *Service) Tools(ctx context.Context, tenant uuid.UUID, verbs []catalog.V
 	if len(missing) == 0 {
 		return tools, nil
 	}
-	free, err := s.turns.Take(ctx, tenant.String())
-	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
-		return nil, later("Many tool definitions are being written. Repeat the call later.")
-	}
+	err := s.eachInTurn(ctx, tenant, len(missing), func(i int) {
+		v := verbs[missing[i]]
+		tools[missing[i]] = tool(v, form, s.write(v.SchemaHash, v.Schema, form))
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer free()
-	began := time.Now()
-	for _, i := range missing {
-		if time.Since(began) > writeTime {
-			return nil, later("Writing the tool definitions took too long. Repeat the call: it goes on from here. Or ask for fewer.")
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
-		}
-		tools[i] = tool(verbs[i], form, s.write(verbs[i], form))
 	}
 	return tools, nil
 }
 
-func (s *Service) write(v catalog.Verb, form Form) tooldef.Parameters {
-	p, err := tooldef.ParametersOf(v.Schema, form.Format, form.Budget)
+// turn waits for a turn of the tenant and returns what gives it back.
+func (s *Service) turn(ctx context.Context, tenant uuid.UUID) (free func(), err error) {
+	free, err = s.turns.Take(ctx, tenant.String())
+	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+		return nil, later("Many tool definitions are being written. Repeat the call later.")
+	}
+	return free, err
+}
+
+// eachInTurn calls write for each of n schemas, in a turn of the tenant and in bounded time.
+func (s *Service) eachInTurn(ctx context.Context, tenant uuid.UUID, n int, write func(i int)) error {
+	free, err := s.turn(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	defer free()
+	began := time.Now()
+	for i := range n {
+		if time.Since(began) > writeTime {
+			return later("Writing the tool definitions took too long. Repeat the call: it goes on from here. Or ask for fewer.")
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		write(i)
+	}
+	return nil
+}
+
+func (s *Service) write(hash catalog.Hash, schema json.RawMessage, form Form) tooldef.Parameters {
+	p, err := tooldef.ParametersOf(schema, form.Format, form.Budget)
 	if err != nil {
 		p = tooldef.Nothing()
 	}
-	s.kept.Add(key{v.SchemaHash, form}, p, len(p.Schema)+keptHead, nil)
+	s.kept.Add(key{hash, form}, p, len(p.Schema)+keptHead, nil)
 	return p
 }
 

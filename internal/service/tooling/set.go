@@ -1,0 +1,187 @@
+package tooling
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Kind says what a tool does.
+type Kind string
+
+// The kinds of tools.
+const (
+	// CallVerb is a call of a verb: a governed run.
+	CallVerb Kind = "verb"
+	// SearchVerbs and DescribeVerb look into the verbs that the agent may call; see Toolbox.Answer.
+	SearchVerbs  Kind = "search"
+	DescribeVerb Kind = "describe"
+	// Escalate hands the session to people.
+	Escalate Kind = "escalate"
+	// Platform is a tool of the service: tool:name.
+	Platform Kind = "platform"
+)
+
+// Set is what a model is offered in a turn. Stored as JSON with the turn, it judges calls in the same
+// way in each process. It is a value: what changes it returns another one.
+type Set struct{ s stored }
+
+// stored is a Set as JSON. It is kept with turns, so no name changes.
+type stored struct {
+	Tools []offered `json:"tools"`
+	// Found are verbs that the model may call although it has no definition of them any more.
+	Found []string `json:"found,omitempty"`
+	// Searches: the agent may call more verbs than it is offered, and looks for them.
+	Searches bool `json:"searches,omitempty"`
+}
+
+type offered struct {
+	Kind Kind       `json:"kind"`
+	Tool model.Tool `json:"tool"`
+	// Name is that of the verb or of the platform tool, as patterns name it.
+	Name string `json:"name,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.s) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Set) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &s.s) }
+
+// Tools returns the tools for the request. Their names are those that all makers of models accept.
+func (s Set) Tools() []model.Tool {
+	tools := make([]model.Tool, len(s.s.Tools))
+	for i, t := range s.s.Tools {
+		tools[i] = t.Tool
+	}
+	return tools
+}
+
+// Searches reports whether the agent may call more verbs than it is offered.
+func (s Set) Searches() bool { return s.s.Searches }
+
+// Resolved says what a call of the model means.
+type Resolved struct {
+	Kind Kind
+	// Verb is that of CallVerb.
+	Verb verb.Name
+	// Tool is the name of a Platform tool: tool:name.
+	Tool string
+	// Args are those of the call: a JSON object.
+	Args json.RawMessage
+}
+
+// Resolve says what a call means. The tool may have its name of the request, or that of the verb. The
+// error is VERB_NOT_FOUND where the model was not offered such a tool, and INVALID_ARGS where the
+// arguments are not an object: both are for the model to read.
+func (s Set) Resolve(call model.ToolCall) (Resolved, error) {
+	kind, name := s.called(call.Name)
+	r := Resolved{Kind: kind, Args: json.RawMessage(bytes.TrimSpace(call.Args))}
+	if kind == "" {
+		return r, s.unknown(call.Name)
+	}
+	if len(r.Args) == 0 {
+		r.Args = json.RawMessage("{}")
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(r.Args, &object) != nil || object == nil {
+		return r, fault.New(fault.CodeInvalidArgs, "The arguments are not a JSON object.")
+	}
+	var err error
+	if kind == Platform {
+		r.Tool = name
+	}
+	if kind == CallVerb {
+		if r.Verb, err = verb.Parse(name); err != nil {
+			err = fmt.Errorf("tooling: a stored tool: %w", err)
+		}
+	}
+	return r, err
+}
+
+// called returns what a model calls by a name; kind is "" for nothing.
+func (s Set) called(by string) (kind Kind, name string) {
+	for _, t := range s.s.Tools {
+		if t.Tool.Name == by || t.Name != "" && t.Name == by {
+			return t.Kind, t.Name
+		}
+	}
+	for _, found := range s.s.Found {
+		if found == by || toolName(found) == by {
+			return CallVerb, found
+		}
+	}
+	return "", ""
+}
+
+func (s Set) unknown(name string) error {
+	const most = 80 // of a name that the model made up
+	message := fmt.Sprintf("There is no tool %.*q.", most, name)
+	if s.s.Searches {
+		message += " Look for the verb with " + searchName + ", and call it by the name of its tool."
+	}
+	return fault.New(fault.CodeVerbNotFound, message)
+}
+
+// toolName returns the name of a verb as a tool.
+func toolName(name string) string { return strings.Replace(name, ":", "__", 1) }
+
+// size returns how many bytes the definitions take.
+func (s Set) size() (n int) {
+	for _, t := range s.s.Tools {
+		n += sizeOf(t.Tool)
+	}
+	return n
+}
+
+func sizeOf(t model.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
+
+// mostFound is how many verbs without a definition a model may call.
+const mostFound = 200
+
+// with returns the set with a tool more. A tool that is there stays. Where the definitions are over
+// the budget then, the verb that was added first loses its definition: if makesRoom, otherwise the
+// new one has none. It may be called all the same.
+func (s Set) with(t offered, makesRoom bool) Set {
+	out := s.clone()
+	is := func(one offered) bool { return one.Name == t.Name }
+	if i := slices.IndexFunc(out.s.Tools, is); i >= 0 {
+		if sizeOf(out.s.Tools[i].Tool) >= sizeOf(t.Tool) || !makesRoom {
+			return out
+		}
+		out.s.Tools = slices.Delete(out.s.Tools, i, i+1) // a fuller definition
+	}
+	if !makesRoom && (out.size()+sizeOf(t.Tool) > budget || len(out.s.Tools) >= mostTools) {
+		return out.found(t.Name)
+	}
+	out.s.Tools = append(out.s.Tools, t)
+	for out.size() > budget || len(out.s.Tools) > mostTools {
+		i := slices.IndexFunc(out.s.Tools, func(one offered) bool { return one.Kind == CallVerb })
+		if i == len(out.s.Tools)-1 {
+			break // only the new one is left
+		}
+		gone := out.s.Tools[i].Name
+		out.s.Tools = slices.Delete(out.s.Tools, i, i+1)
+		out = out.found(gone)
+	}
+	return out
+}
+
+// found returns the set with a verb that may be called without a definition.
+func (s Set) found(name string) Set {
+	out := s.clone()
+	out.s.Found = append(slices.DeleteFunc(out.s.Found, func(one string) bool { return one == name }), name)
+	out.s.Found = out.s.Found[max(0, len(out.s.Found)-mostFound):]
+	return out
+}
+
+func (s Set) clone() Set {
+	s.s.Tools, s.s.Found = slices.Clone(s.s.Tools), slices.Clone(s.s.Found)
+	return s
+}
