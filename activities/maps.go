@@ -52,12 +52,19 @@ func NewMaps(steps MapSteps) (*Maps, error) {
 // turn is about who is first, and the time of the activity is bounded.
 const turnWait = 5 * time.Second
 
-// mapTurns says how many activities of Maps a process runs at once. A tenant gets half of them, so
-// the Maps of another one go on at once, however many it has.
+// mapTurns says how many activities of Maps a process runs at once. A tenant gets half of them. While
+// other tenants are active, it gets as many as they ask for together, at least one for two CPUs: with
+// more, it would take the CPU from them, that of Postgres and of Temporal too.
 func mapTurns(cpus int) turns.Config {
 	slots := 4 * cpus
-	return turns.Config{Slots: slots, Share: slots / 2, Wait: turnWait, Each: waitingMost, Most: waitingMost}
+	return turns.Config{
+		Slots: slots, Share: slots / 2, Least: max(1, cpus/2), Lately: activeFor, Wait: turnWait, Each: waitingMost, Most: waitingMost,
+	}
 }
+
+// activeFor is how long a tenant counts as active after its last step. The next step of its Maps
+// comes sooner.
+const activeFor = 250 * time.Millisecond
 
 // waitingMost bounds the activities that wait. Fewer than so many are under way in a process.
 const waitingMost = 1 << 14

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,37 @@ func TestMapStepsOfACrowdLeaveTurnsToOtherTenants(t *testing.T) {
 		begun, err := maps.BeginMap(t.Context(), flow.MapRef{TenantID: b.quick})
 		require.NoError(t, err)
 		require.True(t, begun.Over)
+	})
+}
+
+// Another tenant has made a step just now. Until it no longer does, a crowd gets few turns, however
+// many are free: each step that it makes takes the CPU from the steps of the other one.
+func TestMapStepsOfACrowdGiveWayToAnActiveTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{quick: uuid.New(), begun: make(chan struct{}, crowd), goOn: make(chan struct{})}
+		maps, err := activities.NewMaps(b)
+		require.NoError(t, err)
+		tenant, ended := uuid.New(), make(chan error, crowd)
+		_, err = maps.BeginMap(t.Context(), flow.MapRef{TenantID: b.quick})
+		require.NoError(t, err)
+		for range crowd {
+			go func() {
+				_, err := maps.BeginMap(t.Context(), flow.MapRef{TenantID: tenant})
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		few := max(1, runtime.GOMAXPROCS(0)/2)
+		require.Len(t, b.begun, few)
+		time.Sleep(time.Second) // of the test's clock
+		b.goOn <- struct{}{}
+		synctest.Wait()
+		require.Len(t, b.begun, 1+2*runtime.GOMAXPROCS(0), "the crowd is alone again")
+		close(b.goOn)
+		for range crowd {
+			require.NoError(t, <-ended)
+		}
 	})
 }
 

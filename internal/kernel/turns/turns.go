@@ -21,13 +21,18 @@ var (
 	ErrCrowded = errors.New("turns: too many of the same party wait")
 )
 
-// Config has the bounds of Turns. All but Share are required.
+// Config has the bounds of Turns. All but Share, Least and Lately are required.
 type Config struct {
-	Slots int           // turns at once
-	Share int           // turns of one party at once; 0 means Slots
-	Wait  time.Duration // how long a caller waits for a turn
-	Each  int           // callers of one party that may wait
-	Most  int           // callers that may wait in all
+	Slots int // turns at once
+	Share int // turns of one party at once; 0 means Slots
+	// Least is how many turns one party may have at once while others are active. It may have more
+	// where these have, or wait for, more than so many together. 0 means Share. A party is active
+	// that has a turn, waits for one, or asked for one within Lately.
+	Least  int
+	Lately time.Duration
+	Wait   time.Duration // how long a caller waits for a turn
+	Each   int           // callers of one party that may wait
+	Most   int           // callers that may wait in all
 }
 
 // Turns is safe for concurrent use.
@@ -41,12 +46,23 @@ type Turns struct {
 	waiting map[string][]chan bool
 	order   []string
 	all     int
+	// last is the party that asked last, and other the one before it.
+	last, other asked
+}
+
+// asked says when a party asked for a turn.
+type asked struct {
+	party string
+	at    time.Time
 }
 
 // New returns Turns that are all free.
 func New(cfg Config) *Turns {
 	if cfg.Share == 0 {
 		cfg.Share = cfg.Slots
+	}
+	if cfg.Least == 0 {
+		cfg.Least = cfg.Share
 	}
 	return &Turns{cfg: cfg, free: cfg.Slots, held: map[string]int{}, waiting: map[string][]chan bool{}}
 }
@@ -84,7 +100,9 @@ func (s *Turns) queue(party string) (chan bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := make(chan bool, 1)
-	if s.free > 0 && s.held[party] < s.cfg.Share {
+	now := time.Now()
+	s.ask(party, now)
+	if s.free > 0 && s.held[party] < s.shareOf(party, now) {
 		s.grant(party, turn)
 		return turn, nil
 	}
@@ -101,6 +119,27 @@ func (s *Turns) queue(party string) (chan bool, error) {
 	s.waiting[party] = append(s.waiting[party], turn)
 	s.all++
 	return turn, nil
+}
+
+// ask notes that a party asks for a turn.
+func (s *Turns) ask(party string, now time.Time) {
+	if s.last.party != party {
+		s.other = s.last
+	}
+	s.last = asked{party, now}
+}
+
+// shareOf returns how many turns a party may have now.
+func (s *Turns) shareOf(party string, now time.Time) int {
+	another := s.last
+	if another.party == party {
+		another = s.other
+	}
+	others := s.cfg.Slots - s.free - s.held[party] + s.all - len(s.waiting[party])
+	if others == 0 && now.Sub(another.at) >= s.cfg.Lately {
+		return s.cfg.Share
+	}
+	return min(s.cfg.Share, max(s.cfg.Least, others))
 }
 
 // displace takes its place from the last caller of the party that has most waiting, if
@@ -129,8 +168,8 @@ func (s *Turns) grant(party string, turn chan bool) {
 	turn <- true
 }
 
-// release takes the turn of a party back, and gives it to the oldest caller of the next party
-// that may have one.
+// release takes the turn of a party back, and gives the free turns to the oldest callers of the
+// next parties that may have one.
 func (s *Turns) release(party string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,9 +177,17 @@ func (s *Turns) release(party string) {
 	if s.held[party]--; s.held[party] == 0 {
 		delete(s.held, party)
 	}
-	at := slices.IndexFunc(s.order, func(p string) bool { return s.held[p] < s.cfg.Share })
+	now := time.Now()
+	for s.free > 0 && s.serve(now) {
+	}
+}
+
+// serve gives a free turn to the oldest caller of the next party that may have one. It returns
+// false where there is none.
+func (s *Turns) serve(now time.Time) bool {
+	at := slices.IndexFunc(s.order, func(p string) bool { return s.held[p] < s.shareOf(p, now) })
 	if at < 0 {
-		return
+		return false
 	}
 	next := s.order[at]
 	turn := s.waiting[next][0]
@@ -149,6 +196,7 @@ func (s *Turns) release(party string) {
 		s.order = append(slices.Delete(s.order, at, at+1), next)
 	}
 	s.grant(next, turn)
+	return true
 }
 
 // withdraw takes a caller out of the line. It returns false where they were told already.

@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,5 +137,86 @@ func TestTurnsOfOnePartyLeaveSomeForOthers(t *testing.T) {
 		require.Equal(t, []string{"a"}, served)
 		require.Equal(t, 2, s.free)
 		require.Empty(t, s.held)
+	})
+}
+
+// The turns that a party may have follow what others have: a party with many callers does not take
+// what is free while another one asks for little.
+func TestTurnsOfOnePartyFollowThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	const lately = 100 * time.Millisecond
+	cfg := Config{Slots: 16, Share: 8, Least: 2, Lately: lately, Wait: time.Minute, Each: 64, Most: 256}
+	for name, c := range map[string]struct {
+		others int           // turns that others have
+		after  time.Duration // since the last of them asked
+		want   int
+	}{
+		"alone":                              {want: 8},
+		"beside one turn":                    {others: 1, want: 2},
+		"beside one turn that lasts":         {others: 1, after: time.Hour, want: 2},
+		"beside three turns":                 {others: 3, want: 3},
+		"beside many turns, no more than 8":  {others: 8, want: 8},
+		"beside one that had a turn lately":  {others: -1, after: lately / 2, want: 2},
+		"beside one that had one before":     {others: -1, after: lately, want: 8},
+		"beside one that had one much later": {others: -1, after: time.Hour, want: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, served := New(cfg), []string{}
+				for i := range max(c.others, -c.others) {
+					free, err := s.Take(t.Context(), fmt.Sprint("other", i))
+					require.NoError(t, err)
+					if c.others < 0 {
+						free()
+					}
+				}
+				time.Sleep(c.after)
+				ctx, cancel := context.WithCancel(t.Context())
+				for range 20 {
+					go func() {
+						if _, err := s.Take(ctx, "many"); err == nil {
+							served = append(served, "many")
+						}
+					}()
+				}
+				synctest.Wait()
+				require.Len(t, served, c.want)
+				cancel()
+			})
+		})
+	}
+}
+
+// Two parties with many callers each have their share. One that ends leaves the other its own.
+func TestTurnsOfBusyPartiesGrowToTheirShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lately = 100 * time.Millisecond
+		s := New(Config{Slots: 16, Share: 8, Least: 1, Lately: lately, Wait: time.Hour, Each: 64, Most: 256})
+		stop, all := map[string]context.CancelFunc{}, sync.WaitGroup{}
+		for _, party := range []string{"a", "b"} {
+			var ctx context.Context
+			ctx, stop[party] = context.WithCancel(t.Context())
+			for range 20 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if free, err := s.Take(ctx, party); err == nil {
+							time.Sleep(time.Millisecond)
+							free()
+						}
+					}
+				})
+			}
+		}
+		time.Sleep(lately)
+		synctest.Wait()
+		require.Equal(t, map[string]int{"a": 8, "b": 8}, s.held)
+		stop["b"]()
+		time.Sleep(2 * lately)
+		synctest.Wait()
+		require.Equal(t, map[string]int{"a": 8}, s.held)
+		stop["a"]()
+		all.Wait()
 	})
 }
