@@ -15,8 +15,9 @@ DECLARE
     waits integer;
     p     record;
 BEGIN
-    SELECT count(*) FILTER (WHERE l.state = 'held'), count(*) FILTER (WHERE l.state = 'queued') INTO busy, waits
-      FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key;
+    SELECT count(*) INTO busy FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'held';
+    SELECT count(*) INTO waits
+      FROM (SELECT FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued' LIMIT p_most) AS q;
     IF busy < p_limit AND waits = 0 THEN
         INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) VALUES (p_tenant, p_execution, p_map, p_key, 'held', p_limit);
         RETURN QUERY SELECT 'held'::text, older;

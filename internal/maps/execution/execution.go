@@ -117,6 +117,7 @@ type Service struct {
 	// heads are what never changes of executions that were looked at lately.
 	heads  *heads
 	starts *starts
+	room   *quota.Room
 	// swept, sweptNews and sweptKey are where the last passes of Sweep, SweepNews and SweepPlaces
 	// stopped.
 	swept, sweptNews sweptTo
@@ -171,7 +172,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), sweptKey: sweptKey{key: []byte{}}}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), room: d.Quotas.Room(quota.MapExecutions, d.Now), sweptKey: sweptKey{key: []byte{}}}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

@@ -19,7 +19,6 @@ import (
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/record/audit"
-	"agentruntime/internal/record/quota"
 )
 
 // Request triggers a Map.
@@ -281,6 +280,7 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 	first := &db.Batch{}
 	s.queueLock(first, asked)
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
+	counted := func() {}
 	claimed := db.Queue(first, s.q.ClaimMap, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
@@ -297,12 +297,15 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 			s.queueInListOf(b, p.TenantID, row.ID, parent)
 		}
 		got = s.queueTake(b, asked, row.ID)
-		s.d.Quotas.Queue(b, who.TenantID, quota.MapExecutions)
+		counted = s.room.Queue(b, who.TenantID)
 		rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
 		rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
 		audit.Queue(b, rec)
 		return b, nil
 	})
+	if err == nil {
+		counted()
+	}
 	return claimed.Value, got, err
 }
 

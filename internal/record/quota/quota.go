@@ -305,13 +305,18 @@ func takeTurn(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
 	return nil
 }
 
-// count reads at most one row more than there may be, or adds up.
-func count(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
-	number := c.spec.sum
-	if number == "" {
-		number = "SELECT count(*) FROM (" + c.spec.rows + " LIMIT $2::bigint + 1) AS counted"
+// number is the query for how many there are, of the tenant $1. It reads at most one row more than
+// the $2 that there may be, or adds up.
+func (c counting) number() string {
+	if c.spec.sum != "" {
+		return c.spec.sum
 	}
-	_, err := tx.Exec(ctx, "SELECT CASE WHEN ("+number+") > $2::bigint THEN quota_exceeded($3) END",
+	return "SELECT count(*) FROM (" + c.spec.rows + " LIMIT $2::bigint + 1) AS counted"
+}
+
+// count fails where there are more than there may be.
+func count(ctx context.Context, tx dbsqlc.DBTX, c counting) error {
+	_, err := tx.Exec(ctx, "SELECT CASE WHEN ("+c.number()+") > $2::bigint THEN quota_exceeded($3) END",
 		c.tenant, c.most, c.message())
 	if err != nil {
 		return fmt.Errorf("quota: count: %w", err)
