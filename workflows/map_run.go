@@ -350,11 +350,14 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
 		return flow.MapResult{}, err
 	}
-	state, err := encodeState(m.state)
-	if err != nil {
-		return flow.MapResult{}, err
+	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote}
+	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it
+		var err error
+		if in.State, err = encodeState(m.state); err != nil {
+			return flow.MapResult{}, err
+		}
 	}
-	result, err := finishMap(ctx, flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, State: state, Wrote: m.wrote})
+	result, err := finishMap(ctx, in)
 	if err != nil || m.parent == "" {
 		return result, err
 	}
