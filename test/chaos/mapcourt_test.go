@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,7 +202,10 @@ type mapCourt struct {
 	effects *makers
 	drivers []*mapDriver
 	// struck counts the executions that a kill has met at their boundary.
-	struck   int
+	struck int
+	// followed is how many executions are followed. moved is when one of them was last seen to go on.
+	followed atomic.Int32
+	moved    atomic.Pointer[time.Time]
 	temporal client.Client
 	db       *pgxpool.Pool
 }
@@ -293,6 +297,7 @@ func (c *mapCourt) requirePlain(others ...*trial) {
 func (c *mapCourt) strike(trials []*trial, victims ...string) (verdict func() []string) {
 	c.t.Helper()
 	began, names := time.Now(), strings.Join(victims, "+")
+	c.mark()
 	for _, tr := range trials {
 		tr.passedBy, tr.end = false, nil
 		if tr.at.point != waits {
@@ -303,10 +308,17 @@ func (c *mapCourt) strike(trials []*trial, victims ...string) (verdict func() []
 	// not wait. So these come last.
 	var over sync.WaitGroup
 	early, late := partition(trials)
+	var ended time.Time
+	var last sync.Mutex
 	for _, group := range [][]*trial{early, late} {
-		over.Go(func() { c.follow(group...) })
+		over.Go(func() {
+			c.follow(group...)
+			last.Lock()
+			defer last.Unlock()
+			ended = time.Now()
+		})
 		for _, tr := range group {
-			rig.Until(c.t, 2*stagingLimit, tr.String()+" is at its boundary", tr.isStaged)
+			c.awaitStaged(tr)
 		}
 	}
 	staged := time.Now()
@@ -341,13 +353,46 @@ func (c *mapCourt) strike(trials []*trial, victims ...string) (verdict func() []
 			c.inspectTrial(tr)
 			broken = append(broken, tr.broken...)
 		}
-		c.t.Logf("%s: all ended %.1fs after the restart", names, time.Since(restarted).Seconds())
+		c.t.Logf("%s: all ended %.1fs after the restart", names, ended.Sub(restarted).Seconds())
 		if 2*passed > len(trials) {
 			broken = append(broken, fmt.Sprintf("%d of %d executions were not stopped", passed, len(trials)))
 		}
 		return broken
 	}
 }
+
+// awaitStaged waits until the trial is at its boundary. It gives up where nothing goes on, not after a
+// time: a busy machine may take any.
+func (c *mapCourt) awaitStaged(tr *trial) {
+	c.t.Helper()
+	for !tr.isStaged() {
+		if c.isStuck() {
+			require.FailNow(c.t, tr.String()+" does not come to its boundary")
+		}
+		pause(c.t.Context(), callPause)
+	}
+}
+
+// mark notes that an execution went on.
+func (c *mapCourt) mark() {
+	now := time.Now()
+	c.moved.Store(&now)
+}
+
+// stuckAfter is more than the longest wait of an execution: for a repeat of an attempt, or the sweeper.
+const stuckAfter = patience + stagingLimit
+
+// isStuck reports whether no execution went on for longer than that.
+func (c *mapCourt) isStuck() bool { return time.Since(*c.moved.Load()) > stuckAfter }
+
+// look is how long the follower of an execution waits before it looks again. All together look so
+// often that the service has time for other things.
+func (c *mapCourt) look() time.Duration {
+	return max(3*callPause, time.Duration(c.followed.Load())*lookTime)
+}
+
+// lookTime is the share of a look in the time of all.
+const lookTime = 40 * time.Millisecond
 
 // listen has the gate note what passes; the returned function ends that and returns what did.
 func (g *gate) listen() (heard func() []stop) {
@@ -389,7 +434,7 @@ func (c *mapCourt) awaitDecisions(trials []*trial) {
 	c.t.Helper()
 	for _, tr := range trials {
 		if tr.at.point == waits && tr.at.at == "|s10" {
-			rig.Until(c.t, stagingLimit, "a decision for "+tr.String(), func() bool {
+			rig.Until(c.t, stuckAfter, "a decision for "+tr.String(), func() bool {
 				tr.mu.Lock()
 				defer tr.mu.Unlock()
 				return tr.decided || tr.passedBy

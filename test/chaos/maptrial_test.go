@@ -67,6 +67,16 @@ func (e mapExecution) ended() bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, e.Status)
 }
 
+// far says how far the execution is.
+func (e mapExecution) far() string {
+	var far strings.Builder
+	fmt.Fprint(&far, e.Status, e.Attempt)
+	for _, step := range e.Steps {
+		fmt.Fprint(&far, step.Path, step.Status, step.Attempts)
+	}
+	return far.String()
+}
+
 func (c *mapCourt) newTrial(d *mapDriver, at boundary) *trial {
 	c.serial++
 	tr := &trial{c: c, driver: d, at: at, attempt: 1, seen: map[string]bool{}, session: fmt.Sprintf("twelve-%s-%d", d.name, c.serial)}
@@ -103,13 +113,17 @@ func (tr *trial) report(format string, args ...any) {
 	tr.broken = append(tr.broken, tr.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// follow does what patient callers and people do until the trials have ended.
+// follow does what patient callers and people do until the trials have ended, or nothing goes on.
 func (c *mapCourt) follow(trials ...*trial) {
-	ctx, giveUp := context.WithTimeout(c.t.Context(), patience+4*stagingLimit)
-	defer giveUp()
+	ctx := c.t.Context()
+	c.followed.Add(int32(len(trials)))
+	c.mark()
 	var all sync.WaitGroup
 	for _, tr := range trials {
-		all.Go(func() { tr.follow(ctx) })
+		all.Go(func() {
+			defer c.followed.Add(-1)
+			tr.follow(ctx)
+		})
 	}
 	people, home := context.WithCancel(ctx)
 	defer home()
@@ -118,13 +132,17 @@ func (c *mapCourt) follow(trials ...*trial) {
 }
 
 func (tr *trial) follow(ctx context.Context) {
-	for ctx.Err() == nil && !tr.begin() { //nolint:contextcheck // the client has a time limit of its own
+	goesOn := func() bool { return ctx.Err() == nil && !tr.c.isStuck() }
+	for goesOn() && !tr.begin() { //nolint:contextcheck // the client has a time limit of its own
 		pause(ctx, callPause)
 	}
 	var last mapExecution
-	for ctx.Err() == nil {
+	for goesOn() {
 		e, known := tr.look() //nolint:contextcheck // as above
 		if known {
+			if e.far() != last.far() {
+				tr.c.mark()
+			}
 			last = e
 		}
 		if known && e.ended() && e.Attempt >= tr.attempt {
@@ -136,7 +154,7 @@ func (tr *trial) follow(ctx context.Context) {
 		if known && e.WaitingFor != nil {
 			tr.attend(e) //nolint:contextcheck // as above
 		}
-		pause(ctx, 3*callPause)
+		pause(ctx, tr.c.look())
 	}
 	others := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&session_id="+tr.session, nil) //nolint:contextcheck // as above
 	tr.report("not terminal: %s in attempt %d, waits for %+v; %s", last.Status, last.Attempt, last.WaitingFor, others.Body)
@@ -347,7 +365,7 @@ func (c *mapCourt) inspectRows(tr *trial) {
 			tr.report("%d instead of %d: %s", got, want, what)
 		}
 	}
-	rig.Until(c.t, terminalLimit, "the workflow of "+tr.session+" closes", func() bool {
+	rig.Until(c.t, stuckAfter, "the workflow of "+tr.session+" closes", func() bool {
 		d, err := c.temporal.DescribeWorkflowExecution(ctx, tr.end.WorkflowID, "")
 		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	})
