@@ -255,6 +255,40 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 	return items, nil
 }
 
+const DriversOfRun = `-- name: DriversOfRun :many
+SELECT r.workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = $2
+UNION
+SELECT m.workflow_id FROM map_executions m
+ WHERE m.tenant_id = $1 AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $1 AND r.id = $2)
+`
+
+type DriversOfRunParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// The workflows that wait for the end of a run: its own, and the one in which the execution goes on
+// that it is a step of. After a retry of the execution these are two.
+func (q *Queries) DriversOfRun(ctx context.Context, db DBTX, arg DriversOfRunParams) ([]string, error) {
+	rows, err := db.Query(ctx, DriversOfRun, arg.TenantID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var workflow_id string
+		if err := rows.Scan(&workflow_id); err != nil {
+			return nil, err
+		}
+		items = append(items, workflow_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const EnterGate = `-- name: EnterGate :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0)),

@@ -16,7 +16,6 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/record/approval"
@@ -229,8 +228,8 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 		f := fault.Newf(fault.CodeConflict, "Only an execution with status outcome_unknown can be resolved; this one is %s.", s.statusNow(ctx, r))
 		return Run{}, s.noteConflict(ctx, who, r, "resolve", f)
 	}
-	if err == nil && !flow.IsActionRun(done.WorkflowID) {
-		s.tellDriver(context.WithoutCancel(ctx), done.ref()) // the Map waits for this
+	if err == nil && done.ParentID != nil {
+		s.tellDrivers(context.WithoutCancel(ctx), done.ref()) // the Map waits for this
 	}
 	return done, err
 }

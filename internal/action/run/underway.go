@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/turns"
@@ -151,7 +152,7 @@ func (s *Service) sendApart(ctx context.Context, ref flow.RunRef, c *underwayCal
 	close(c.done)
 	u.mu.Unlock()
 	if tell {
-		s.tellDriver(ctx, ref)
+		s.tellDrivers(ctx, ref)
 	}
 }
 
@@ -222,14 +223,15 @@ func (s *Service) waitingRun(ctx context.Context, ref flow.RunRef) (Run, error) 
 	return r, err
 }
 
-// tellDriver has the workflow that drives the run look at it. A signal that is lost costs
-// the workflow its wait.
-func (s *Service) tellDriver(ctx context.Context, ref flow.RunRef) {
+// tellDrivers has the workflows that wait for the run look at it. A signal that is lost costs
+// them their wait.
+func (s *Service) tellDrivers(ctx context.Context, ref flow.RunRef) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	r, err := s.glance(ctx, ref.TenantID, ref.RunID)
-	if err == nil {
-		_, err = s.d.Engine.Nudge(ctx, r.WorkflowID)
+	drivers, err := s.q.DriversOfRun(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.DriversOfRunParams{TenantID: ref.TenantID, ID: ref.RunID})
+	for _, workflow := range drivers {
+		_, nudged := s.d.Engine.Nudge(ctx, workflow) // one that has ended needs none
+		err = errors.Join(err, nudged)
 	}
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "workflow not told of the end of its call", "run_id", ref.RunID, "error", err)

@@ -50,8 +50,8 @@ func CanGoOn(p *Program, s *State, a Again) error {
 }
 
 // Unsettled returns the calls of verbs whose outcome is not known and that an execution waits for
-// after Again. The caller makes each again under its number, so that the fence answers it, and
-// passes Resolved once the outcome is known.
+// after Again. The caller makes each again under its number, so that the fence answers it with what is
+// known by now. Where that is still nothing, it passes Resolved once the outcome is known.
 func Unsettled(p *Program, s *State) (calls []StartVerb) {
 	for _, ref := range unknown(s.Root, nil) {
 		t := s.tasks[Key{ref.Path, ref.Iteration}]

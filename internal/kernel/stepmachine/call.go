@@ -94,8 +94,13 @@ func (m *machine) waited(t *Task) {
 	t.Waits, t.WaitsSince = "", time.Time{}
 }
 
-// callEnded goes on with the end of a call.
+// callEnded goes on with the end of a call. One that Unsettled has listed was counted before: what it
+// ends with now is what became known of it.
 func (m *machine) callEnded(e CallEnd) {
+	if e.Status != CallUnknown && m.task(e.Ref, phaseUnknown) != nil {
+		m.resolved(e)
+		return
+	}
 	t := m.task(e.Ref, phaseCalling, phaseStopping)
 	if t == nil || e.Ref.Attempt != t.Attempt {
 		return

@@ -419,3 +419,35 @@ on_failure: [{id: w, type: wait, for: 1h}]
 	commands = x.next(at(7201), stepmachine.Again{})
 	require.Equal(t, "/steps/1", find[stepmachine.StartVerb](t, commands).Ref.Path, "the first call is not made again")
 }
+
+func TestAnOutcomeThatWasFoundBeforeARetryEndsItsStep(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		end  stepmachine.CallEnd
+		want stepmachine.Status
+	}{
+		{"it was executed", stepmachine.CallEnd{Status: stepmachine.CallExecuted, Sent: true, Wrote: true, Result: stepmachine.Of([]byte(`1`))}, stepmachine.StatusCompleted},
+		{"it had no effect", stepmachine.CallEnd{Status: stepmachine.CallFailed, Sent: true}, stepmachine.StatusFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x, commands := start(t, `
+limits: {max_duration: 1h}
+steps: [{id: a, type: verb, verb: "shop:a"}]
+`)
+			call := find[stepmachine.StartVerb](t, commands).Ref
+			x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: call, Status: stepmachine.CallUnknown, Sent: true}})
+			x.next(at(3600), stepmachine.TimerFired{Timer: stepmachine.TimerDuration})
+			x.next(at(3700), stepmachine.Again{})
+			asked := stepmachine.Unsettled(x.p, x.s)
+			require.Len(t, asked, 1)
+			require.Equal(t, call, asked[0].Ref)
+			c.end.Ref = call
+			commands = x.next(at(3701), stepmachine.VerbEnded{CallEnd: c.end})
+			finish := find[stepmachine.Finish](t, commands)
+			require.Equal(t, c.want, finish.Status)
+			require.Equal(t, 1, finish.Actions, "it was sent once")
+		})
+	}
+}
