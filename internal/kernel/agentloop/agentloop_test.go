@@ -363,3 +363,21 @@ func TestPlainSummaryKeepsWhatWasSaid(t *testing.T) {
 	require.Equal(t, model.User, m.Role)
 	require.Equal(t, 1, strings.Count(m.Text, "</data>"))
 }
+
+// BenchmarkMatchOf200 is what a message costs an agent with as many procedures as there may be.
+func BenchmarkMatchOf200(b *testing.B) {
+	var subjects []agentloop.Subject
+	for i := range 200 {
+		s := agentloop.Subject{ID: strconv.Itoa(i), Title: fmt.Sprintf("Procedure %d about orders", i), When: strings.Repeat("the customer asks for something ", 10)}
+		for n := range 5 {
+			s.Examples = append(s.Examples, fmt.Sprintf("I would like to have something number %d done for order %d", i, n))
+			s.Keywords = append(s.Keywords, fmt.Sprintf("order thing%d", n*i))
+		}
+		subjects = append(subjects, s)
+	}
+	m := agentloop.NewMatcher(subjects)
+	b.ReportMetric(float64(m.Bytes()), "matcher-bytes")
+	for b.Loop() {
+		m.Match("I would like to have something done for my order, please: thing12 and number 77", agentloop.ForAdvice)
+	}
+}

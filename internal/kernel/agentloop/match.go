@@ -75,19 +75,104 @@ func OfMap(id uuid.UUID, name, when string, examples, keywords []string) Subject
 	return Subject{ID: id.String(), Title: name, When: when, Examples: examples, Keywords: keywords}
 }
 
+// Match returns the subjects that fit the message; see Matcher.Match.
+func Match(message string, subjects []Subject, atLeast float64) []Hit {
+	return NewMatcher(subjects).Match(message, atLeast)
+}
+
+// Matcher matches messages with subjects. It is immutable and safe for concurrent use.
+type Matcher struct {
+	subjects []compiled
+	bytes    int
+}
+
+// compiled is a subject with the words of its parts.
+type compiled struct {
+	Subject
+
+	title, when part
+	examples    []part
+	keywords    [][]string // with all of their words, in their order
+}
+
+// part are the different words of a text that say something, with their weights: 1 for a word that all
+// subjects have, and more for rare ones.
+type part struct {
+	keys    []string
+	weights []float64
+	all     float64 // the weights together
+}
+
+// parts calls f with the parts of a subject, beside its keywords.
+func (c *compiled) parts(f func(*part)) {
+	f(&c.title)
+	f(&c.when)
+	for i := range c.examples {
+		f(&c.examples[i])
+	}
+}
+
+// NewMatcher returns a matcher of the subjects. It reads all of their words, so it is kept.
+func NewMatcher(subjects []Subject) *Matcher {
+	m := &Matcher{subjects: make([]compiled, len(subjects)), bytes: len(subjects) * bytesOfSubject}
+	counts := map[string]float64{}
+	for i, s := range subjects {
+		c := compiled{Subject: s, title: part{keys: contentOf(s.Title)}, when: part{keys: contentOf(s.When)}}
+		for _, example := range s.Examples {
+			c.examples = append(c.examples, part{keys: contentOf(example)})
+		}
+		has := map[string]bool{}
+		note := func(keys []string) {
+			for _, key := range keys {
+				has[key] = true
+				m.bytes += len(key) + bytesOfWord
+			}
+		}
+		c.parts(func(p *part) { note(p.keys) })
+		for _, keyword := range s.Keywords {
+			var keys []string
+			for _, w := range wordrank.Words(keyword) {
+				keys = append(keys, w.Key)
+			}
+			c.keywords = append(c.keywords, keys)
+			note(keys)
+		}
+		for key := range has {
+			counts[key]++
+		}
+		m.subjects[i] = c
+	}
+	for i := range m.subjects {
+		m.subjects[i].parts(func(p *part) {
+			for _, key := range p.keys {
+				weight := 1 + math.Log(float64(len(subjects))/counts[key])
+				p.weights = append(p.weights, weight)
+				p.all += weight
+			}
+		})
+	}
+	return m
+}
+
+// About what a word and a subject take in memory beside their texts.
+const (
+	bytesOfWord    = 80
+	bytesOfSubject = 400
+)
+
+// Bytes returns about how many bytes of memory the matcher takes.
+func (m *Matcher) Bytes() int { return m.bytes }
+
 // Match returns the subjects that fit the message with at least the score, at most five: those of the
 // highest priority first, of one priority by their scores, of one score in their order. A keyword of
 // the message is enough for advice. A title, an example or a condition counts by how many of its words
 // the message has, rare words among the subjects more than frequent ones.
-func Match(message string, subjects []Subject, atLeast float64) []Hit {
-	m := readMessage(message)
-	if len(m.content) == 0 && len(m.order) == 0 {
-		return nil
-	}
-	weights := weigh(subjects)
+func (m *Matcher) Match(message string, atLeast float64) []Hit {
+	msg := readMessage(message)
+	msg.enough = 2 + math.Log(float64(len(m.subjects))) // a frequent word and a rare one
 	var hits []Hit
-	for _, s := range subjects {
-		if h := m.hit(s, weights); h.Score >= atLeast {
+	for i := range m.subjects {
+		if h := msg.hit(&m.subjects[i], atLeast); h.Score >= atLeast {
 			hits = append(hits, h)
 		}
 	}
@@ -121,15 +206,20 @@ func Close(hits []Hit) (close []Hit) {
 
 // read is a message as subjects are compared with it.
 type read struct {
-	// order has the keys of its words, content those that say something, with the words themselves.
+	// order has the keys of its words, at where each of them stands, content those that say something,
+	// with the words themselves.
 	order   []string
+	at      map[string][]int
 	content map[string]string
 	words   []string // of content, in their order
+	// enough is the weight of words that are no chance.
+	enough float64
 }
 
 func readMessage(message string) read {
-	m := read{content: map[string]string{}}
+	m := read{content: map[string]string{}, at: map[string][]int{}}
 	for _, w := range wordrank.Words(message) {
+		m.at[w.Key] = append(m.at[w.Key], len(m.order))
 		m.order = append(m.order, w.Key)
 		if _, known := m.content[w.Key]; !known && !w.Function {
 			m.content[w.Key] = w.Text
@@ -149,32 +239,14 @@ func contentOf(text string) (keys []string) {
 	return keys
 }
 
-// weights are those of the words of subjects: 1 for one that all have, and more for rare ones.
-type weights struct {
-	of       map[string]float64
-	subjects float64
-}
-
-func weigh(subjects []Subject) weights {
-	counts := map[string]float64{}
-	for _, s := range subjects {
-		for _, key := range contentOf(strings.Join(slices.Concat([]string{s.Title, s.When}, s.Examples, s.Keywords), "\n")) {
-			counts[key]++
-		}
-	}
-	for key, count := range counts {
-		counts[key] = 1 + math.Log(float64(len(subjects))/count)
-	}
-	return weights{counts, float64(len(subjects))}
-}
-
-func (m read) hit(s Subject, w weights) Hit {
-	h := Hit{ID: s.ID, Priority: s.Priority}
-	has := map[string]bool{}
+// hit returns how a subject fits; below the score that is wanted, only the score counts.
+func (m read) hit(s *compiled, atLeast float64) Hit {
+	h := Hit{ID: s.ID, Priority: s.Priority, Words: []string{}}
 	rest := 1.0 // what the parts have left of doubt
 	var keywords []string
-	for _, keyword := range s.Keywords {
-		if keys := m.phrase(keyword); keys != nil && !slices.Contains(keywords, keyword) {
+	has := map[string]bool{}
+	for i, keys := range s.keywords {
+		if keyword := s.Keywords[i]; m.phrase(keys) && !slices.Contains(keywords, keyword) {
 			keywords = append(keywords, keyword)
 			rest *= 1 - keywordWeight
 			for _, key := range keys {
@@ -184,15 +256,21 @@ func (m read) hit(s Subject, w weights) Hit {
 	}
 	var like string
 	var best float64
-	for _, example := range s.Examples {
-		if score := exampleWeight * m.covers(example, w, has); score > best {
-			best, like = score, example
+	for i := range s.examples {
+		if score := exampleWeight * m.covers(&s.examples[i]); score > best {
+			best, like = score, s.Examples[i]
 		}
 	}
 	rest *= 1 - best
-	rest *= 1 - textWeight*max(m.covers(s.Title, w, has), m.covers(s.When, w, has))
-	h.Score = 1 - rest
-	h.Words = []string{}
+	rest *= 1 - textWeight*max(m.covers(&s.title), m.covers(&s.when))
+	if h.Score = 1 - rest; h.Score < atLeast {
+		return h
+	}
+	s.parts(func(p *part) {
+		for _, key := range p.keys {
+			has[key] = true
+		}
+	})
 	for _, key := range m.words {
 		if has[key] {
 			h.Words = append(h.Words, m.content[key])
@@ -202,41 +280,35 @@ func (m read) hit(s Subject, w weights) Hit {
 	return h
 }
 
-// phrase returns the keys of a keyword that the message has as it stands; nil where it does not.
-func (m read) phrase(keyword string) (keys []string) {
-	for _, w := range wordrank.Words(keyword) {
-		keys = append(keys, w.Key)
-	}
+// phrase reports whether the message has the words as they stand.
+func (m read) phrase(keys []string) bool {
 	if len(keys) == 0 {
-		return nil
+		return false
 	}
-	for at := 0; at+len(keys) <= len(m.order); at++ {
-		if slices.Equal(m.order[at:at+len(keys)], keys) {
-			return keys
+	for _, at := range m.at[keys[0]] {
+		if at+len(keys) <= len(m.order) && slices.Equal(m.order[at:at+len(keys)], keys) {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
-// covers returns how much of a text the message has, from 0 to 1. One word alone counts about half,
+// covers returns how much of the words the message has, from 0 to 1. One word alone counts about half,
 // unless it is much of the message.
-func (m read) covers(text string, w weights, has map[string]bool) float64 {
-	var all, found float64
+func (m read) covers(p *part) float64 {
+	var found float64
 	n := 0
-	for _, key := range contentOf(text) {
-		all += w.of[key]
+	for i, key := range p.keys {
 		if _, in := m.content[key]; in {
-			found += w.of[key]
-			has[key] = true
+			found += p.weights[i]
 			n++
 		}
 	}
 	if n == 0 {
 		return 0
 	}
-	enough := 2 + math.Log(w.subjects) // a frequent word and a rare one
-	sure := max(found/enough, float64(n)/float64(len(m.content)))
-	return found / all * min(1, sure)
+	sure := max(found/m.enough, float64(n)/float64(len(m.content)))
+	return found / p.all * min(1, sure)
 }
 
 // reason says in words why a subject fits.

@@ -77,13 +77,28 @@ func (b *Toolbox) shelf(ctx context.Context, o Offer) (*shelf, error) {
 	return s, nil
 }
 
-// mayNeed reports whether a pattern of the agent may fit a verb of the provider.
+// mayNeed reports whether a pattern of the agent may have a verb of the provider.
 func (o Offer) mayNeed(slug string) bool {
-	fits := func(pattern string) bool {
-		provider, _, _ := strings.Cut(pattern, ":")
-		return agentdef.Matches([]string{provider + ":*"}, slug+":")
+	of := o.of(slug)
+	return len(of.Tools.Allow) > 0 || slices.ContainsFunc(of.SOPs, func(s agentdef.SOP) bool { return s.Enabled && len(s.Tools) > 0 })
+}
+
+// of returns the offer with only those patterns that may have a verb of the provider.
+func (o Offer) of(slug string) Offer {
+	few := func(patterns []string) (list []string) {
+		for _, pattern := range patterns {
+			if provider, _, _ := strings.Cut(pattern, ":"); agentdef.Matches([]string{provider + ":*"}, slug+":") {
+				list = append(list, pattern)
+			}
+		}
+		return list
 	}
-	return slices.ContainsFunc(o.Tools.Allow, fits) || slices.ContainsFunc(o.SOPs, func(s agentdef.SOP) bool { return s.Enabled && slices.ContainsFunc(s.Tools, fits) })
+	o.Tools.Allow, o.Tools.Deny = few(o.Tools.Allow), few(o.Tools.Deny)
+	o.SOPs = slices.Clone(o.SOPs)
+	for i, s := range o.SOPs {
+		o.SOPs[i].Tools = few(s.Tools)
+	}
+	return o
 }
 
 // stateOf returns a hash of all that a shelf is made of.
@@ -128,8 +143,12 @@ func (o Offer) allowed(name string) (always bool, procedures []string) {
 // build makes a shelf.
 func build(o Offer, verbs []catalog.ToolVerb) *shelf {
 	s := &shelf{of: map[string][]int32{}}
+	provider, of := "", o
 	for _, v := range verbs {
-		if always, procedures := o.allowed(v.Name.String()); always || len(procedures) > 0 {
+		if v.Name.Provider != provider {
+			provider, of = v.Name.Provider, o.of(v.Name.Provider)
+		}
+		if always, procedures := of.allowed(v.Name.String()); always || len(procedures) > 0 {
 			s.verbs = append(s.verbs, item{v, always, procedures})
 		}
 	}
