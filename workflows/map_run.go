@@ -272,8 +272,9 @@ func (m *mapRun) same(now flow.MapShow) bool {
 
 // perRecord is how much time passes for each number of a record, so that a number says when the
 // record was made. A repeat of a lost task may take another order than the task did, whose records are
-// in the rows: what it writes comes later, and has to count. mostByTime ends that, after 248 days:
-// rows have 32 bits for a number.
+// in the rows: what it writes comes later, and has to count. So all histories and attempts count from
+// the trigger. Were one to count from a later time than the one before, its numbers would say nothing
+// until they have caught up. mostByTime ends that, after 248 days: rows have 32 bits for a number.
 const (
 	perRecord  = 10 * time.Millisecond
 	mostByTime = 1 << 31 / 100 * 99
@@ -281,11 +282,7 @@ const (
 
 // takeWrites returns what was not written, for an activity that writes it.
 func (m *mapRun) takeWrites(ctx workflow.Context) flow.MapWrites {
-	began := m.state.Began
-	if started := workflow.GetInfo(ctx).WorkflowStartTime; started.Before(began) {
-		began = started // a repeat of the first task begins later
-	}
-	m.seq = max(m.seq, int(min(int64(workflow.Now(ctx).Sub(began)/perRecord), mostByTime)))
+	m.seq = max(m.seq, int(min(int64(workflow.Now(ctx).Sub(m.in.TriggeredAt())/perRecord), mostByTime)))
 	w := flow.MapWrites{MapRef: m.in.MapRef, Seq: m.seq, Commands: m.written}
 	m.seq += len(m.written)
 	m.written = nil

@@ -218,7 +218,7 @@ func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflow
 
 func (w *mapWorld) run(before func(*testsuite.TestWorkflowEnvironment)) {
 	w.t.Helper()
-	require.Nil(w.t, w.history(flow.MapInput{}, before))
+	require.Nil(w.t, w.history(flow.MapInput{MapRef: flow.MapRef{ID: uuid.Must(uuid.NewV7())}}, before))
 	require.NotNil(w.t, w.finish)
 }
 
@@ -243,6 +243,16 @@ func TestMapRunNumbersItsRecordsByTime(t *testing.T) {
 	require.IsIncreasing(t, slices.Compact(w.seqs))
 	require.Less(t, w.seqs[1], 100)
 	require.GreaterOrEqual(t, w.seqs[len(w.seqs)-1], 60*60*100)
+}
+
+// Each history counts from the trigger, so none has numbers that another one has had before.
+func TestMapRunNumbersItsRecordsFromItsTrigger(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"a","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"},{"id":"b","type":"verb","verb":"shop:ship","args":{}}]`)
+	w.began = time.Now() // the history begins an hour later
+	require.Nil(t, w.history(flow.MapInput{MapRef: flow.MapRef{ID: uuid.Must(uuid.NewV7())}}, nil))
+	require.GreaterOrEqual(t, w.seqs[0], 60*60*100-1)
+	require.GreaterOrEqual(t, w.seqs[len(w.seqs)-1], 2*60*60*100-1)
 }
 
 // A call that lasts keeps no task: other branches go on beside it.

@@ -65,6 +65,12 @@ type MapRef struct {
 	Attempt  int32     `json:"attempt"`
 }
 
+// TriggeredAt returns when the execution was triggered, from its id.
+func (r MapRef) TriggeredAt() time.Time {
+	seconds, nanos := r.ID.Time().UnixTime()
+	return time.Unix(seconds, nanos).UTC()
+}
+
 // MapInput starts a MapRun workflow.
 type MapInput struct {
 	MapRef

@@ -231,10 +231,7 @@ type Execution struct {
 }
 
 // CreatedAt returns when the execution was triggered, from its id.
-func (e Execution) CreatedAt() time.Time {
-	seconds, nanos := e.ID.Time().UnixTime()
-	return time.Unix(seconds, nanos).UTC()
-}
+func (e Execution) CreatedAt() time.Time { return e.Ref().TriggeredAt() }
 
 // Ended reports whether nothing further happens by itself.
 func (e Execution) Ended() bool { return e.FinishedAt != nil }
