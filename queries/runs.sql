@@ -4,7 +4,7 @@
 -- needs; see db/functions/call_target.sql.
 SELECT claimed.outcome,
        (CASE WHEN @ask::boolean AND claimed.outcome IN ('fresh', 'reclaimed')
-             THEN call_target(@tenant_id, @provider, @verb, sqlc.narg('customer')::text, @digests::bytea[]) END)::json AS target
+             THEN call_target(@tenant_id, @provider, @verb, sqlc.narg('customer')::text, sqlc.narg('credential')::uuid, @digests::bytea[]) END)::json AS target
   FROM (SELECT CASE
     WHEN cardinality(@keys::text[]) = 1 AND (
         SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = @provider AND r.verb = @verb AND r.dry_run = @dry_run
@@ -17,10 +17,11 @@ SELECT claimed.outcome,
 
 -- name: TargetOfRun :many
 -- What the call of a run needs; see db/functions/call_target.sql. The customer is found as
--- Run.customer does. The arguments are not known here, so no digests are looked up.
+-- Run.account does, the credential too. The arguments are not known here, so no digests are looked up.
 SELECT call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, NULL)::json AS target
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, NULL)::json AS target
   FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id;
 
 -- name: RunToShow :many
@@ -30,7 +31,8 @@ SELECT call_target(r.tenant_id, r.provider, r.verb,
 -- Postgres knows the sizes without reading the texts.
 SELECT sqlc.embed(r), call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, sqlc.narg('digests')::bytea[])::json AS target
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, sqlc.narg('digests')::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key)
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= @most::bigint;

@@ -72,6 +72,7 @@ SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, ve
   FROM credentials
  WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names(@tenant_id, sqlc.narg('customer_id')::text))::text[]))
+   AND (sqlc.narg('only')::uuid IS NULL OR id = sqlc.narg('only'))
  ORDER BY (customer_id IS NOT NULL) DESC, (status = 'active') DESC, created_at DESC, id DESC
  LIMIT 1;
 

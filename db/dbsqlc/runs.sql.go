@@ -79,15 +79,15 @@ func (q *Queries) BeginErasing(ctx context.Context, db DBTX, arg BeginErasingPar
 const ClaimRun = `-- name: ClaimRun :one
 SELECT claimed.outcome,
        (CASE WHEN $1::boolean AND claimed.outcome IN ('fresh', 'reclaimed')
-             THEN call_target($2, $3, $4, $5::text, $6::bytea[]) END)::json AS target
+             THEN call_target($2, $3, $4, $5::text, $6::uuid, $7::bytea[]) END)::json AS target
   FROM (SELECT CASE
-    WHEN cardinality($7::text[]) = 1 AND (
-        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $3 AND r.verb = $4 AND r.dry_run = $8
+    WHEN cardinality($8::text[]) = 1 AND (
+        SELECT r.state NOT IN ('blocked', 'refused') AND r.provider = $3 AND r.verb = $4 AND r.dry_run = $9
           FROM runs r
          WHERE r.tenant_id = $2 AND r.id = (
-            SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = ($7::text[])[1]))
+            SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = ($8::text[])[1]))
     THEN 'existing'
-    ELSE claim_run($2, $7::text[], $9::text, $10::bytea, $11::json, $12::text)
+    ELSE claim_run($2, $8::text[], $10::text, $11::bytea, $12::json, $13::text)
     END::text AS outcome OFFSET 0) AS claimed
 `
 
@@ -97,6 +97,7 @@ type ClaimRunParams struct {
 	Provider    string
 	Verb        string
 	Customer    *string
+	Credential  *uuid.UUID
 	Digests     [][]byte
 	Keys        []string
 	DryRun      bool
@@ -121,6 +122,7 @@ func (q *Queries) ClaimRun(ctx context.Context, db DBTX, arg ClaimRunParams) (Cl
 		arg.Provider,
 		arg.Verb,
 		arg.Customer,
+		arg.Credential,
 		arg.Digests,
 		arg.Keys,
 		arg.DryRun,
@@ -2099,7 +2101,8 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 const RunToShow = `-- name: RunToShow :many
 SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, $1::bytea[])::json AS target
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = $3)
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $4::bigint
@@ -2344,7 +2347,8 @@ func (q *Queries) RunsToErase(ctx context.Context, db DBTX, arg RunsToEraseParam
 const TargetOfRun = `-- name: TargetOfRun :many
 SELECT call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END, NULL)::json AS target
+            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, NULL)::json AS target
   FROM runs r WHERE r.tenant_id = $1 AND r.id = $2
 `
 
@@ -2354,7 +2358,7 @@ type TargetOfRunParams struct {
 }
 
 // What the call of a run needs; see db/functions/call_target.sql. The customer is found as
-// Run.customer does. The arguments are not known here, so no digests are looked up.
+// Run.account does, the credential too. The arguments are not known here, so no digests are looked up.
 func (q *Queries) TargetOfRun(ctx context.Context, db DBTX, arg TargetOfRunParams) ([][]byte, error) {
 	rows, err := db.Query(ctx, TargetOfRun, arg.TenantID, arg.ID)
 	if err != nil {

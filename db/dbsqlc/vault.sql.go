@@ -464,6 +464,7 @@ SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, ve
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names($1, $3::text))::text[]))
+   AND ($4::uuid IS NULL OR id = $4)
  ORDER BY (customer_id IS NOT NULL) DESC, (status = 'active') DESC, created_at DESC, id DESC
  LIMIT 1
 `
@@ -472,6 +473,7 @@ type NewestCredentialParams struct {
 	TenantID   uuid.UUID
 	Provider   string
 	CustomerID *string
+	Only       *uuid.UUID
 }
 
 type NewestCredentialRow struct {
@@ -494,7 +496,12 @@ type NewestCredentialRow struct {
 // of these the newest. A customer's expired credential comes before the tenant's active one,
 // so that a customer's call is never sent in the tenant's name unnoticed.
 func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCredentialParams) (NewestCredentialRow, error) {
-	row := db.QueryRow(ctx, NewestCredential, arg.TenantID, arg.Provider, arg.CustomerID)
+	row := db.QueryRow(ctx, NewestCredential,
+		arg.TenantID,
+		arg.Provider,
+		arg.CustomerID,
+		arg.Only,
+	)
 	var i NewestCredentialRow
 	err := row.Scan(
 		&i.ID,

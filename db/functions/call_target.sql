@@ -4,14 +4,15 @@
 -- the tenant's own secrets. For a call that names a customer it also has the customer's record and the texts that name the customer. Bytes are in base64. A part is null
 -- where there is none: "verb" also where the verb is one of the platform's, "own" where
 -- p_digests is null. internal/service/dispatch reads it. The readers of the parts are
--- catalog.ReadMeta and vault.ReadNewest; the credential is chosen as NewestCredential does.
+-- catalog.ReadMeta and vault.ReadNewest; the credential is chosen as NewestCredential does, and is
+-- none but p_credential where that is not null.
 --
 -- It is a function, so that a claim asks for it only where the claim is fresh, and a repeat
 -- does not pay for it.
 --
 -- plan_cache_mode: a plan for the digests of one call looks cheaper than one for any digests, so
 -- Postgres would plan the statement at each call. That takes ten times as long as running it.
-CREATE OR REPLACE FUNCTION call_target(p_tenant uuid, p_provider text, p_verb text, p_customer text, p_digests bytea[])
+CREATE OR REPLACE FUNCTION call_target(p_tenant uuid, p_provider text, p_verb text, p_customer text, p_credential uuid, p_digests bytea[])
 RETURNS json LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     names text[] := CASE WHEN p_customer IS NOT NULL THEN customer_names(p_tenant, p_customer) END;
@@ -31,6 +32,7 @@ BEGIN
               FROM credentials c
              WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.status IN ('active', 'expired')
                AND (c.customer_id IS NULL OR c.customer_id = ANY (names))
+               AND (p_credential IS NULL OR c.id = p_credential)
              ORDER BY (c.customer_id IS NOT NULL) DESC, (c.status = 'active') DESC, c.created_at DESC, c.id DESC
              LIMIT 1),
         'customer', CASE WHEN p_customer IS NOT NULL THEN customer_record(p_tenant, p_customer) END,

@@ -56,6 +56,10 @@ var scripted = []string{
 	`{"purpose":"reason","contains":["Which echo","canary-of-models"],"json":{"answer":"leaked","reason":"-"}}`,
 	`{"purpose":"reason","contains":["Which echo"],"json":{"answer":"clean","reason":"-"}}`,
 
+	`{"purpose":"summarize","contains":["counts below zero"],"text":"short","usage":{"input":-50,"cached":-1,"output":-50}}`,
+	`{"purpose":"summarize","contains":["counts beyond"],"text":"short","usage":{"input":9000000000000000000,"cached":0,"output":9000000000000000000}}`,
+	`{"purpose":"summarize","contains":["an odd end"],"text":"short","finish":"s\u0000top"}`,
+
 	`{"purpose":"summarize","contains":["a slow answer"],"text":"slow","delay_ms":3000}`,
 	`{"purpose":"summarize","contains":["never ends"],"text":"late","delay_ms":100000}`,
 }
@@ -197,6 +201,25 @@ func TestAgentThatNeverStopsIsStopped(t *testing.T) {
 }
 
 // What models use counts in the budgets of the tenant. Without room no model is asked.
+func TestModelThatReportsOddlyHarmsNothing(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, sharedDev().For(t))
+	for input, counts := range map[string]func(int64) bool{
+		"counts below zero": func(n int64) bool { return n == 0 },
+		"counts beyond":     func(n int64) bool { return n > 0 },
+		"an odd end":        func(n int64) bool { return n > 0 },
+	} {
+		trigger := publish(t, tenant, "Odd", `[{"id":"s","type":"summarize","input":"`+input+`"}]`)
+		e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{}}, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "completed", e.Status, input)
+		var seen struct {
+			TokensUsed int64 `json:"tokens_used"`
+		}
+		tenant.User.Do(http.MethodGet, "/v1/executions/"+e.ExecutionID, nil).Data(t, &seen)
+		require.True(t, counts(seen.TokensUsed), "%s: %d", input, seen.TokensUsed)
+	}
+}
+
 func TestModelStepsCountInBudgets(t *testing.T) {
 	t.Parallel()
 	tenant := newTenant(stack(t, eager))

@@ -106,7 +106,7 @@ func (b *bench) target(t *testing.T, d *dispatch.Dispatcher, name string) run.Ta
 	t.Helper()
 	parsed, err := verb.Parse(name)
 	require.NoError(t, err)
-	target, err := d.Target(t.Context(), b.ours, parsed, "", nil)
+	target, err := d.Target(t.Context(), b.ours, parsed, run.Account{}, nil)
 	require.NoError(t, err)
 	return target
 }

@@ -93,7 +93,7 @@ func TestWithoutTheDatabaseNothingIsJudged(t *testing.T) {
 	require.Equal(t, run.Texts{Args: json.RawMessage(`{"limit":0}`), Metadata: json.RawMessage(`{"m":0}`), Result: json.RawMessage(`{"r":0}`)}, masked,
 		"nobody knows what may be shown")
 	require.JSONEq(t, `{"m":0}`, string(b.dispatch.MaskMetadata(t.Context(), b.ours)(list, json.RawMessage(`{"m":1}`))))
-	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, "", nil)
+	_, err = b.dispatch.Target(t.Context(), b.ours, verb.Name{Provider: "shop", Verb: "list_orders"}, run.Account{}, nil)
 	require.Error(t, err)
 	_, err = sets.Load(t.Context(), b.ours, 2)
 	require.Error(t, err)

@@ -281,7 +281,8 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	if s.cfg.OneProcess || req.StepKey != "" {
 		// The run is governed in this process within milliseconds.
 		p.Ask, p.Digests = true, s.d.Targets.Digests(key, req.Args)
-		p.Customer = Run{Origin: call.Origin, Metadata: req.Metadata}.about().CustomerID
+		r := Run{Origin: call.Origin, Metadata: req.Metadata}
+		p.Customer, p.Credential = r.about().CustomerID, r.credential()
 	}
 	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
 	if err != nil {

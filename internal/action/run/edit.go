@@ -111,7 +111,7 @@ func (s *Service) readEdit(ctx context.Context, ref flow.RunRef, decision uuid.U
 // judgeEdit judges the run with other arguments. The fault says that the call is blocked,
 // that the arguments do not fit the schema, or that the provider is not connected.
 func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (prepared, error) {
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), args)
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), args)
 	if err != nil {
 		return prepared{}, err
 	}

@@ -31,7 +31,7 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 		return Evaluation{}, err
 	}
 	about := governance.ContextOf(metadata)
-	t, err := s.d.Targets.Target(ctx, tenant, name, db.Text(about.CustomerID), args)
+	t, err := s.d.Targets.Target(ctx, tenant, name, Account{Customer: db.Text(about.CustomerID)}, args)
 	if err != nil {
 		return Evaluation{}, err
 	}

@@ -267,7 +267,7 @@ func (s *Service) Shown(ctx context.Context, r Run) Run {
 	}
 	t := Texts{Args: args, Metadata: r.Metadata, Result: r.Result}
 	if r.masking != nil {
-		t = s.d.Targets.MaskRead(ctx, r.TenantID, r.Verb, r.customer(), t, r.masking)
+		t = s.d.Targets.MaskRead(ctx, r.TenantID, r.Verb, r.account(), t, r.masking)
 	} else {
 		t = s.d.Targets.Mask(ctx, r.TenantID, r.Verb, t)
 	}

@@ -98,9 +98,9 @@ func (p *prepared) setVerdict(v governance.Verdict) {
 func (s *Service) target(ctx context.Context, c claimedRun) (Target, error) {
 	r := c.run
 	if c.read == nil || s.d.Now().Sub(c.at) > readKept {
-		return s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
+		return s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), r.Effective())
 	}
-	return s.d.Targets.TargetRead(ctx, r.TenantID, r.Verb, r.customer(), r.Effective(), c.read)
+	return s.d.Targets.TargetRead(ctx, r.TenantID, r.Verb, r.account(), r.Effective(), c.read)
 }
 
 // claimed returns the run as its claim left it in this process, otherwise as its row is, with

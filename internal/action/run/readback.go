@@ -45,7 +45,7 @@ func (s *Service) endedStep(ctx context.Context, r Run, ref flow.RunRef) (flow.S
 	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
 		return step, nil
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), r.Effective())
 	if err != nil {
 		return step, unlessFault(err)
 	}
@@ -70,7 +70,7 @@ func (s *Service) lookAgainAt(ctx context.Context, ref flow.RunRef) (flow.Step, 
 	if r.State != StateOutcomeUnknown || r.Attempt != ref.Attempt {
 		return flow.Step{State: r.State, Done: true}, nil
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), r.Effective())
 	if err != nil {
 		return flow.Step{State: r.State, Done: true}, unlessFault(err)
 	}
@@ -111,7 +111,7 @@ func (s *Service) Probe(ctx context.Context, ref flow.RunRef) (found []byte, of 
 	if err != nil {
 		return nil, "", err
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), r.Effective())
+	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), r.Effective())
 	if err != nil || t.ReadBack() == nil {
 		return nil, "", unlessFault(err)
 	}
@@ -153,7 +153,7 @@ func (s *Service) probe(ctx context.Context, p prepared) (found []byte, proves b
 	if err != nil || revoked {
 		return nil, false, err
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.customer(), declared.Args)
+	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.account(), declared.Args)
 	if err != nil {
 		return nil, false, err
 	}

@@ -259,8 +259,8 @@ type targets struct {
 	taken atomic.Int64
 }
 
-func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, customer string, _ json.RawMessage) (run.Target, error) {
-	t.customer.Store(&customer)
+func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, by run.Account, _ json.RawMessage) (run.Target, error) {
+	t.customer.Store(&by.Customer)
 	if f := t.meanwhile.Swap(nil); f != nil {
 		(*f)()
 	}
@@ -271,9 +271,9 @@ func (t *targets) Target(_ context.Context, _ uuid.UUID, name verb.Name, custome
 }
 
 // TargetRead is Target as it is now, not as it was read.
-func (t *targets) TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, _ json.RawMessage) (run.Target, error) {
+func (t *targets) TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, args, _ json.RawMessage) (run.Target, error) {
 	t.taken.Add(1)
-	return t.Target(ctx, tenant, name, customer, args)
+	return t.Target(ctx, tenant, name, by, args)
 }
 
 func (t *targets) Named(_ context.Context, _ uuid.UUID, _ verb.Name, args json.RawMessage) (json.RawMessage, error) {
@@ -286,7 +286,7 @@ func (t *targets) Mask(_ context.Context, _ uuid.UUID, _ verb.Name, texts run.Te
 	return texts
 }
 
-func (t *targets) MaskRead(_ context.Context, _ uuid.UUID, _ verb.Name, _ string, texts run.Texts, _ json.RawMessage) run.Texts {
+func (t *targets) MaskRead(_ context.Context, _ uuid.UUID, _ verb.Name, _ run.Account, texts run.Texts, _ json.RawMessage) run.Texts {
 	t.taken.Add(1)
 	return texts
 }

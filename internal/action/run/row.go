@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
@@ -173,13 +174,24 @@ func (r Run) about() governance.Context {
 	return c
 }
 
-// customer returns the customer whose own credential is used where there is one; "" for
-// none.
-func (r Run) customer() string {
-	if id := r.about().CustomerID; id != nil {
-		return *id
+// account returns in whose name the call is made.
+func (r Run) account() Account {
+	return Account{Customer: db.Text(r.about().CustomerID), Credential: r.credential()}
+}
+
+// credential returns the credential that the step of a Map names; nil where it names none. Metadata
+// of such a run is ours. That of a caller over HTTP names none, whatever is in it.
+func (r Run) credential() *uuid.UUID {
+	if r.Kind != actor.Map {
+		return nil
 	}
-	return ""
+	var about struct {
+		CredentialID *uuid.UUID `json:"credential_id"`
+	}
+	if json.Unmarshal(r.Metadata, &about) != nil {
+		return nil
+	}
+	return about.CredentialID
 }
 
 // idOrNone returns the id as text, "none" for nil.

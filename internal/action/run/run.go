@@ -150,17 +150,24 @@ type Call interface {
 	Send(ctx context.Context, key string, mayBegin func() bool) Answer
 }
 
+// Account says in whose name a call is made at the provider.
+type Account struct {
+	// Customer is a text that names the customer whose own credential is used where there is one,
+	// otherwise the tenant's; "" where the call is for none.
+	Customer string
+	// Credential is the only one that may be used; nil for the newest active one.
+	Credential *uuid.UUID
+}
+
 // Targets finds verbs.
 type Targets interface {
-	// Target returns the verb with the credential that a call of it uses: the customer's
-	// own where there is one, otherwise the tenant's. customer is "" where the call is for
-	// none. args are those of the call; Mask of the target hides what in them is a secret
+	// Target returns the verb with the credential that a call of it uses. args are those of the call; Mask of the target hides what in them is a secret
 	// that the tenant has stored. The error is the fault VERB_NOT_FOUND where the tenant has
 	// no such verb.
-	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (Target, error)
+	Target(ctx context.Context, tenant uuid.UUID, name verb.Name, by Account, args json.RawMessage) (Target, error)
 	// TargetRead is Target without the read: read is what the SQL function call_target
 	// returned for the call a moment ago.
-	TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, read json.RawMessage) (Target, error)
+	TargetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, by Account, args, read json.RawMessage) (Target, error)
 	// Named returns the arguments of a call by the names that the verb has for them: the tool that
 	// a chat model gets may have others. The error is VALIDATION_ERROR where one is there by both.
 	Named(ctx context.Context, tenant uuid.UUID, name verb.Name, args json.RawMessage) (json.RawMessage, error)
@@ -171,8 +178,8 @@ type Targets interface {
 	// a verb that the tenant no longer has. A text that is nil stays nil.
 	Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts Texts) Texts
 	// MaskRead is Mask with what the SQL function call_target has returned for the run's verb and
-	// customer a moment ago.
-	MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, texts Texts, read json.RawMessage) Texts
+	// account a moment ago.
+	MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, by Account, texts Texts, read json.RawMessage) Texts
 	// MaskMetadata is Mask for the metadata of many runs. It reads once what they have in
 	// common.
 	MaskMetadata(ctx context.Context, tenant uuid.UUID) func(name verb.Name, metadata json.RawMessage) json.RawMessage

@@ -176,7 +176,7 @@ func (s *Service) lost(ctx context.Context, r Run) (p prepared, err error) {
 	if p.run, err = s.get(ctx, r.TenantID, r.ID); err != nil {
 		return prepared{}, err
 	}
-	p.target, err = s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.customer(), p.run.Effective())
+	p.target, err = s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), p.run.Effective())
 	return p, err
 }
 

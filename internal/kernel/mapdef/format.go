@@ -180,7 +180,7 @@ func (t Type) fields() []field {
 		return []field{
 			fitting("verb", 255, verbPattern, "must be <provider>:<verb_name> in lower case", "The verb.").must(),
 			value("args", "The arguments: an object, or one expression that results in one."),
-			fitting("credential_id", 36, uuidPattern, "must be the id of a credential", "Which credential is used. Without it, the newest active one of the provider."),
+			fitting("credential_id", 36, uuidPattern, "must be the id of a credential", "Which credential is used, also by the call that undoes the step. It is one of the provider, and the customer's own or the tenant's; otherwise the step fails with CREDENTIAL_NOT_FOUND. Without it, the newest active one is used."),
 			schema("expect", "A JSON Schema of the result. A result that does not fit fails the step with RESULT_MISMATCH."),
 		}
 	case TypeSet:

@@ -211,6 +211,8 @@ type RecordChange struct {
 	Ref  Ref    `json:"ref"`
 	Verb string `json:"verb"`
 	Args Value  `json:"args"`
+	// CredentialID is the credential that the step names, "" for none.
+	CredentialID string `json:"credential_id,omitempty"`
 	// DependsOn are the changes whose invented results the arguments were built from, or
 	// AnyChange for all before it.
 	DependsOn []string `json:"depends_on,omitempty"`
@@ -222,6 +224,9 @@ type KeepCompensation struct {
 	Ref  Ref    `json:"ref"` // of the completed step
 	Verb string `json:"verb"`
 	Args Value  `json:"args"`
+	// CredentialID is the credential that the step names, where the call is of the same provider;
+	// "" for the newest active one.
+	CredentialID string `json:"credential_id,omitempty"`
 	// Error is why the arguments could not be made; nil where they could. Compensate never names
 	// such a call.
 	Error *Error `json:"error,omitempty"`

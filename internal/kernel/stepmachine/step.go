@@ -201,10 +201,25 @@ func (m *machine) keep(t *Task, args Value, failed *Error) {
 	if failed != nil {
 		m.s.Broken = append(m.s.Broken, m.s.Compensations)
 	}
+	step := m.p.step(t)
 	m.do(KeepCompensation{
-		Seq: m.s.Compensations, Ref: t.ref(), Verb: m.p.step(t).Compensate.Verb, Args: args.orEmpty(), Error: failed,
+		Seq: m.s.Compensations, Ref: t.ref(), Verb: step.Compensate.Verb, Args: args.orEmpty(), CredentialID: undoneBy(step), Error: failed,
 	})
 	m.settled(t)
+}
+
+// undoneBy returns the credential of the call that undoes the step: the one that the step names, where
+// both calls are of the same provider.
+func undoneBy(step *mapdef.Step) string {
+	do, ok := step.Do.(*mapdef.DoVerb)
+	if !ok {
+		return ""
+	}
+	of, _, _ := strings.Cut(do.Verb, ":")
+	if !strings.HasPrefix(step.Compensate.Verb, of+":") {
+		return ""
+	}
+	return do.CredentialID
 }
 
 // settled ends a completed step: in its block, or beside it where it was given up meanwhile.

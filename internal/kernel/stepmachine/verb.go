@@ -28,7 +28,7 @@ func (m *machine) intercepted(t *Task, e CallEnd) {
 	if do, ok := step.Do.(*mapdef.DoVerb); ok {
 		m.s.Changes++
 		t.Change = m.s.Execution + ":" + strconv.Itoa(m.s.Changes)
-		m.do(RecordChange{ID: t.Change, Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), DependsOn: t.Input.Invented})
+		m.do(RecordChange{ID: t.Change, Ref: t.ref(), Verb: do.Verb, Args: t.Input.orEmpty(), CredentialID: do.CredentialID, DependsOn: t.Input.Invented})
 	}
 	if !step.Mock.IsZero() {
 		m.evaluate(t, fieldMock)

@@ -33,6 +33,8 @@ type Applying struct {
 	// Step is the place of the step in its execution.
 	Step string
 	Verb string
+	// CredentialID is the credential that the step names, "" for none.
+	CredentialID string
 	// Run is the run that applies it, nil before its claim.
 	Run *flow.RunRef
 	// Probed is the run of the dry run whose read-back was read before the change; nil where nothing
@@ -100,7 +102,13 @@ func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 			return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
 		}
 	}
-	c.record = c.l.read[changePrefix+c.ID]
+	if c.record = c.l.read[changePrefix+c.ID]; c.record != nil {
+		var recorded stepmachine.RecordChange
+		if err := json.Unmarshal(c.record, &recorded); err != nil {
+			return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
+		}
+		c.CredentialID = recorded.CredentialID
+	}
 	if probed, is := c.l.read[probePrefix+c.Step]; is {
 		c.Probed = &flow.RunRef{}
 		if err := json.Unmarshal(probed, c.Probed); err != nil {

@@ -141,6 +141,8 @@ type Kept struct {
 	Ref  stepmachine.Ref   `json:"ref"`
 	Verb string            `json:"verb"`
 	Args stepmachine.Value `json:"args"`
+	// CredentialID is the credential that the call names, "" for none.
+	CredentialID string `json:"credential_id,omitempty"`
 	// Error is why the arguments could not be made; nil where they could.
 	Error *stepmachine.Error `json:"error,omitempty"`
 }
@@ -148,7 +150,7 @@ type Kept struct {
 func compensation(seq int) string { return "compensation:" + strconv.Itoa(seq) }
 
 func kept(c stepmachine.KeepCompensation) stepmachine.Value {
-	return stepmachine.Of(mustJSON(Kept{Ref: c.Ref, Verb: c.Verb, Args: c.Args, Error: c.Error}))
+	return stepmachine.Of(mustJSON(Kept{Ref: c.Ref, Verb: c.Verb, Args: c.Args, CredentialID: c.CredentialID, Error: c.Error}))
 }
 
 // Kept returns the call that was kept under the number. unwritten are the commands whose values are

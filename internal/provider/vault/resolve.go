@@ -48,19 +48,19 @@ func (s Sealed) MaySend(target *url.URL) error {
 
 // QueueNewest adds the question for the credential of a call to a batch of the tenant.
 // That is the customer's newest active credential, otherwise the tenant's; customerID ""
-// asks for the tenant's only. Once the batch was sent, the function returned reads the
-// answer: PROVIDER_NOT_CONNECTED where there is none, CREDENTIAL_EXPIRED where all have
-// expired.
-func QueueNewest(b *db.Batch, tenant uuid.UUID, provider, customerID string) func() (Sealed, error) {
+// asks for the tenant's only. With only it is that one, where it is one of these. Once the batch
+// was sent, the function returned reads the answer: PROVIDER_NOT_CONNECTED where there is none, with
+// only CREDENTIAL_NOT_FOUND, and CREDENTIAL_EXPIRED where all have expired.
+func QueueNewest(b *db.Batch, tenant uuid.UUID, provider, customerID string, only *uuid.UUID) func() (Sealed, error) {
 	answer := db.QueueOptional(b, dbsqlc.New().NewestCredential, dbsqlc.NewestCredentialParams{
-		TenantID: tenant, Provider: provider, CustomerID: db.Optional(customerID),
+		TenantID: tenant, Provider: provider, CustomerID: db.Optional(customerID), Only: only,
 	})
-	return func() (Sealed, error) { return sealed(answer.Value) }
+	return func() (Sealed, error) { return sealed(answer.Value, only) }
 }
 
 // ReadNewest reads the part "credential" of what the SQL function call_target returned. Its
 // refusals are those of QueueNewest. Any other error says that the part cannot be read.
-func ReadNewest(part json.RawMessage) (Sealed, error) {
+func ReadNewest(part json.RawMessage, only *uuid.UUID) (Sealed, error) {
 	var r *struct {
 		ID           uuid.UUID `json:"id"`
 		Provider     string    `json:"provider"`
@@ -79,11 +79,13 @@ func ReadNewest(part json.RawMessage) (Sealed, error) {
 	if err := json.Unmarshal(part, &r); err != nil {
 		return Sealed{}, fmt.Errorf("vault: read a credential: %w", err)
 	}
-	return sealed((*dbsqlc.NewestCredentialRow)(r))
+	return sealed((*dbsqlc.NewestCredentialRow)(r), only)
 }
 
-func sealed(row *dbsqlc.NewestCredentialRow) (Sealed, error) {
+func sealed(row *dbsqlc.NewestCredentialRow, only *uuid.UUID) (Sealed, error) {
 	switch {
+	case row == nil && only != nil:
+		return Sealed{}, fault.Newf(fault.CodeCredentialNotFound, "The credential %s is not one of this provider that this call may use, or it was revoked.", only)
 	case row == nil:
 		return Sealed{}, fault.New(fault.CodeProviderNotConnected, "")
 	case Status(row.Status) == StatusExpired:

@@ -104,7 +104,7 @@ func (r *rig) newest(t *testing.T, customer string) (vault.Sealed, error) {
 func (r *rig) newestOf(t *testing.T, as, tenant uuid.UUID, customer string) (vault.Sealed, error) {
 	t.Helper()
 	b := &db.Batch{}
-	read := vault.QueueNewest(b, tenant, "shop", customer)
+	read := vault.QueueNewest(b, tenant, "shop", customer, nil)
 	require.NoError(t, r.db.Send(t.Context(), as, b))
 	return read()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -42,9 +43,9 @@ func TestCallForACustomerIsTheSameByEachOfTheirIDs(t *testing.T) {
 	name := verb.Name{Provider: "tools", Verb: "say"}
 	vip := []governance.Condition{{Field: "customer.tags", Operator: governance.OpContains, Value: json.RawMessage(`"vip"`)}}
 	for _, text := range []string{"u1", "u2", ada.ID.String(), twin.ID.String()} {
-		read, err := w.Target(t.Context(), w.by.TenantID, name, text, nil)
+		read, err := w.Target(t.Context(), w.by.TenantID, name, run.Account{Customer: text}, nil)
 		require.NoError(t, err)
-		taken, err := w.TargetRead(t.Context(), w.by.TenantID, name, text, nil, w.asked(t, name, &text, nil))
+		taken, err := w.TargetRead(t.Context(), w.by.TenantID, name, run.Account{Customer: text}, nil, w.asked(t, name, &text, nil))
 		require.NoError(t, err)
 		for _, target := range []interface {
 			CustomerNames() []string

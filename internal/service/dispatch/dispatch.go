@@ -114,8 +114,8 @@ const replacedTries = 3
 // one round trip once verb and policies have been compiled. A verb of the platform takes
 // one more. VERB_NOT_FOUND where the
 // tenant has none of the name.
-func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (run.Target, error) {
-	return d.target(ctx, tenant, name, customer, args)
+func (d *Dispatcher) Target(ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, args json.RawMessage) (run.Target, error) {
+	return d.target(ctx, tenant, name, by, args)
 }
 
 // Check returns what is wrong with arguments by the schema of the verb that is named. The error is
@@ -125,7 +125,7 @@ func (d *Dispatcher) Check(ctx context.Context, tenant uuid.UUID, name string, a
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	t, err := d.target(ctx, tenant, parsed, "", args)
+	t, err := d.target(ctx, tenant, parsed, run.Account{}, args)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (d *Dispatcher) Named(ctx context.Context, tenant uuid.UUID, name verb.Name
 	if !tooldef.MayBeGiven(args) {
 		return args, nil
 	}
-	t, err := d.target(ctx, tenant, name, "", args)
+	t, err := d.target(ctx, tenant, name, run.Account{}, args)
 	switch {
 	case fault.HasCode(err, fault.CodeVerbNotFound):
 		return args, nil
@@ -151,13 +151,13 @@ func (d *Dispatcher) Named(ctx context.Context, tenant uuid.UUID, name verb.Name
 
 // Subject implements policy.Subjects.
 func (d *Dispatcher) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
-	return d.target(ctx, tenant, name, "", nil)
+	return d.target(ctx, tenant, name, run.Account{}, nil)
 }
 
-func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args json.RawMessage) (*target, error) {
+func (d *Dispatcher) target(ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, args json.RawMessage) (*target, error) {
 	for range replacedTries {
 		t := &target{d: d, tenant: tenant}
-		if err := d.read(ctx, t, name, customer, args); err != nil {
+		if err := d.read(ctx, t, name, by, args); err != nil {
 			return nil, err
 		}
 		if err := t.complete(ctx); !errors.Is(err, catalog.ErrReplaced) {

@@ -146,7 +146,7 @@ func (w *tools) credential(t *testing.T, customer, key string) {
 // target returns the verb for a call that is made for the customer.
 func (w *tools) target(t *testing.T, name, customer string) run.Target {
 	t.Helper()
-	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: name}, customer, nil)
+	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: name}, run.Account{Customer: customer}, nil)
 	require.NoError(t, err)
 	return target
 }
@@ -169,7 +169,7 @@ func TestPlanKindChoosesTheCaller(t *testing.T) {
 	require.Equal(t, 1, w.caller.compiled)
 
 	w.target(t, "old", "")
-	_, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "odd"}, "", nil)
+	_, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "odd"}, run.Account{}, nil)
 	require.ErrorContains(t, err, `kind "odd"`)
 }
 

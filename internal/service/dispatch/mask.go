@@ -20,13 +20,13 @@ import (
 // are masked by their names and by what the tenant wants masked. So are the arguments of a verb
 // that is gone from the catalog, because its schema is unknown.
 func (d *Dispatcher) Mask(ctx context.Context, tenant uuid.UUID, name verb.Name, texts run.Texts) run.Texts {
-	t, err := d.target(ctx, tenant, name, "", texts.Args)
+	t, err := d.target(ctx, tenant, name, run.Account{}, texts.Args)
 	return d.maskBy(ctx, tenant, name, texts, t, err)
 }
 
 // MaskRead implements run.Targets.
-func (d *Dispatcher) MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, texts run.Texts, read json.RawMessage) run.Texts {
-	t, err := d.targetRead(ctx, tenant, name, customer, texts.Args, read)
+func (d *Dispatcher) MaskRead(ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, texts run.Texts, read json.RawMessage) run.Texts {
+	t, err := d.targetRead(ctx, tenant, name, by, texts.Args, read)
 	return d.maskBy(ctx, tenant, name, texts, t, err)
 }
 

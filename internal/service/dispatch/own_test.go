@@ -27,7 +27,7 @@ func (w *tools) store(t *testing.T, by actor.Actor, provider, kind, data string)
 func (w *tools) shown(t *testing.T, args string) []string {
 	t.Helper()
 	name := verb.Name{Provider: "tools", Verb: "say"}
-	target, err := w.Target(t.Context(), w.by.TenantID, name, "", json.RawMessage(args))
+	target, err := w.Target(t.Context(), w.by.TenantID, name, run.Account{}, json.RawMessage(args))
 	require.NoError(t, err)
 	call, err := target.Prepare(t.Context(), json.RawMessage(args))
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestOwnSecretsAreJudgedInTheClear(t *testing.T) {
 	t.Parallel()
 	w := newTools(t)
 	w.credential(t, "", "key-of-the-tenant")
-	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "say"}, "", json.RawMessage(`{"a":"key-of-the-tenant"}`))
+	target, err := w.Target(t.Context(), w.by.TenantID, verb.Name{Provider: "tools", Verb: "say"}, run.Account{}, json.RawMessage(`{"a":"key-of-the-tenant"}`))
 	require.NoError(t, err)
 	met := []governance.Condition{{Field: "args.a", Operator: "equals", Value: json.RawMessage(`"key-of-the-tenant"`)}}
 	require.True(t, target.Meets(met, json.RawMessage(`{"a":"key-of-the-tenant"}`), governance.Context{}))
@@ -139,7 +139,7 @@ func TestOwnSecretsAreJudgedInTheClear(t *testing.T) {
 func (w *tools) asked(t *testing.T, name verb.Name, customer *string, digests [][]byte) json.RawMessage {
 	t.Helper()
 	var read json.RawMessage
-	row := w.db.Tenant(w.by.TenantID).QueryRow(t.Context(), `SELECT call_target($1, $2, $3, $4, $5)`, w.by.TenantID, name.Provider, name.Verb, customer, digests)
+	row := w.db.Tenant(w.by.TenantID).QueryRow(t.Context(), `SELECT call_target($1, $2, $3, $4, NULL, $5)`, w.by.TenantID, name.Provider, name.Verb, customer, digests)
 	require.NoError(t, row.Scan(&read))
 	return read
 }
@@ -154,10 +154,10 @@ func TestTargetReadIsTheTargetOfTheRead(t *testing.T) {
 	args := json.RawMessage(`{"pin":"1234","a":"key-of-the-tenant","b":"nobodys-secret-value"}`)
 	name := verb.Name{Provider: "tools", Verb: "say"}
 	for _, customer := range []string{"", "cus_1", "cus_2"} {
-		want, err := w.Target(t.Context(), w.by.TenantID, name, customer, args)
+		want, err := w.Target(t.Context(), w.by.TenantID, name, run.Account{Customer: customer}, args)
 		require.NoError(t, err)
 		for _, digests := range [][][]byte{w.Digests(key, args), nil} {
-			got, err := w.TargetRead(t.Context(), w.by.TenantID, name, customer, args, w.asked(t, name, &customer, digests))
+			got, err := w.TargetRead(t.Context(), w.by.TenantID, name, run.Account{Customer: customer}, args, w.asked(t, name, &customer, digests))
 			require.NoError(t, err)
 			require.Equal(t, want.CredentialID(), got.CredentialID())
 			require.Equal(t, want.SchemaHash(), got.SchemaHash())
@@ -167,25 +167,25 @@ func TestTargetReadIsTheTargetOfTheRead(t *testing.T) {
 			require.JSONEq(t, `{"pin":"[masked]","a":"[masked]","b":"nobodys-secret-value"}`, string(got.Mask(args)))
 			texts := run.Texts{Args: args, Metadata: json.RawMessage(`{"token":"t"}`), Result: json.RawMessage(`{"token":"t","n":1}`)}
 			require.Equal(t, w.Mask(t.Context(), w.by.TenantID, name, texts),
-				w.MaskRead(t.Context(), w.by.TenantID, name, customer, texts, w.asked(t, name, &customer, digests)))
+				w.MaskRead(t.Context(), w.by.TenantID, name, run.Account{Customer: customer}, texts, w.asked(t, name, &customer, digests)))
 			call, err := got.Prepare(t.Context(), args)
 			require.NoError(t, err)
 			require.Equal(t, 200, call.Send(t.Context(), "", nil).Status)
 		}
 	}
 	missing := verb.Name{Provider: "tools", Verb: "gone"}
-	_, err = w.TargetRead(t.Context(), w.by.TenantID, missing, "", args, w.asked(t, missing, nil, [][]byte{}))
+	_, err = w.TargetRead(t.Context(), w.by.TenantID, missing, run.Account{}, args, w.asked(t, missing, nil, [][]byte{}))
 	require.True(t, fault.HasCode(err, fault.CodeVerbNotFound), "%v", err)
 	gone := run.Texts{Args: args}
 	require.Equal(t, w.Mask(t.Context(), w.by.TenantID, missing, gone),
-		w.MaskRead(t.Context(), w.by.TenantID, missing, "", gone, w.asked(t, missing, nil, nil)))
+		w.MaskRead(t.Context(), w.by.TenantID, missing, run.Account{}, gone, w.asked(t, missing, nil, nil)))
 }
 
 func TestTargetReadWithoutCredentialSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newTools(t)
 	name := verb.Name{Provider: "tools", Verb: "say"}
-	got, err := w.TargetRead(t.Context(), w.by.TenantID, name, "", json.RawMessage(`{}`), w.asked(t, name, nil, [][]byte{}))
+	got, err := w.TargetRead(t.Context(), w.by.TenantID, name, run.Account{}, json.RawMessage(`{}`), w.asked(t, name, nil, [][]byte{}))
 	require.NoError(t, err)
 	require.Equal(t, fault.CodeProviderNotConnected, got.Connected().Code)
 }

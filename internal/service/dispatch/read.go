@@ -23,20 +23,20 @@ import (
 
 // read fills the target with what the database has of the verb, in one round trip. A verb of
 // the platform takes one more.
-func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, customer string, args json.RawMessage) error {
+func (d *Dispatcher) read(ctx context.Context, t *target, name verb.Name, by run.Account, args json.RawMessage) error {
 	b := &db.Batch{}
 	own := catalog.QueueOwnMeta(b, t.tenant, name)
 	secrets, err := d.queueSecrets(ctx, b, t.tenant, args)
 	if err != nil {
 		return err
 	}
-	newest := vault.QueueNewest(b, t.tenant, name.Provider, customer)
+	newest := vault.QueueNewest(b, t.tenant, name.Provider, by.Customer, by.Credential)
 	version := policy.QueueVersion(b, t.tenant)
 	switches := db.Queue(b, dbsqlc.New().KillSwitchesOver, dbsqlc.KillSwitchesOverParams{TenantID: t.tenant, Provider: name.Provider, Verb: name.Verb})
 	over := db.Queue(b, dbsqlc.New().CircuitOver, dbsqlc.CircuitOverParams{TenantID: t.tenant, Provider: name.Provider})
 	var about *db.Answer[dbsqlc.CustomerOfCallRow]
-	if customer != "" {
-		about = db.Queue(b, dbsqlc.New().CustomerOfCall, dbsqlc.CustomerOfCallParams{TenantID: t.tenant, Reference: customer})
+	if by.Customer != "" {
+		about = db.Queue(b, dbsqlc.New().CustomerOfCall, dbsqlc.CustomerOfCallParams{TenantID: t.tenant, Reference: by.Customer})
 	}
 	if err := d.deps.DB.Send(ctx, t.tenant, b); err != nil {
 		return fmt.Errorf("dispatch: read %s: %w", name, err)
@@ -76,23 +76,23 @@ type answer struct {
 // compiled. A verb of the platform takes one, and so do arguments that may contain a secret of
 // the tenant, where the read did not ask for those.
 func (d *Dispatcher) TargetRead(
-	ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, read json.RawMessage,
+	ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, args, read json.RawMessage,
 ) (run.Target, error) {
-	t, err := d.targetRead(ctx, tenant, name, customer, args, read)
+	t, err := d.targetRead(ctx, tenant, name, by, args, read)
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func (d *Dispatcher) targetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, customer string, args, read json.RawMessage) (*target, error) {
+func (d *Dispatcher) targetRead(ctx context.Context, tenant uuid.UUID, name verb.Name, by run.Account, args, read json.RawMessage) (*target, error) {
 	t := &target{d: d, tenant: tenant}
-	err := t.take(ctx, name, args, read)
+	err := t.take(ctx, name, by, args, read)
 	if err == nil {
 		err = t.complete(ctx)
 	}
 	if errors.Is(err, catalog.ErrReplaced) {
-		return d.target(ctx, tenant, name, customer, args)
+		return d.target(ctx, tenant, name, by, args)
 	}
 	return t, err
 }
@@ -103,7 +103,7 @@ func (d *Dispatcher) Digests(key *datakey.Key, args json.RawMessage) [][]byte {
 }
 
 // take is read of what was read before.
-func (t *target) take(ctx context.Context, name verb.Name, args, read json.RawMessage) error {
+func (t *target) take(ctx context.Context, name verb.Name, by run.Account, args, read json.RawMessage) error {
 	var a answer
 	if err := json.Unmarshal(read, &a); err != nil {
 		return fmt.Errorf("dispatch: what was read of %s: %w", name, err)
@@ -120,7 +120,7 @@ func (t *target) take(ctx context.Context, name verb.Name, args, read json.RawMe
 		return err
 	}
 	t.forCustomer(a.Customer, a.CustomerNames)
-	if err := t.connect(vault.ReadNewest(a.Credential)); err != nil {
+	if err := t.connect(vault.ReadNewest(a.Credential, by.Credential)); err != nil {
 		return err
 	}
 	return t.describe(ctx, name, meta, found)

@@ -3,7 +3,6 @@ package stepping
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -65,13 +64,9 @@ func (s *Stepper) drifted(ctx context.Context, c *execution.Applying) (string, e
 // claimChange claims the run of a change. It acts for whom the dry run acted.
 func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flow.ApplyRef, args json.RawMessage) (flow.ApplyStep, error) {
 	e := c.Execution
-	about := map[string]string{"map_id": e.MapID.String(), "step": c.Step, "change": c.ID}
-	if e.Customer != "" {
-		about["customer_id"] = e.Customer // policies judge by it, and an erasure finds the run by it
-	}
-	metadata, err := json.Marshal(about)
+	metadata, err := aboutCall(e, c.Step, c.CredentialID, c.ID)
 	if err != nil {
-		return flow.ApplyStep{}, fmt.Errorf("stepping: %w", err)
+		return flow.ApplyStep{}, err
 	}
 	who, parent := e.Starter(), c.DryRun.ExecutionID
 	req := run.Request{

@@ -155,7 +155,7 @@ func (s *Stepper) answer(ctx context.Context, req model.Request, turn *execution
 	var failure *model.Error
 	switch {
 	case err == nil:
-		turn.Answer = unique(answer)
+		turn.Answer = unique(answer.Sound())
 	case errors.As(err, &failure):
 		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Reason))
 		turn.Error.Retryable = failure.Retryable

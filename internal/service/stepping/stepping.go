@@ -81,7 +81,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		if kept.Error != nil {
 			return flow.MapCallEnd{Private: flow.IsPrivate(), Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Ref: call.Ref, Status: stepmachine.CallFailed, Error: kept.Error}}, nil
 		}
-		call.Verb, call.Args, path = kept.Verb, kept.Args, fmt.Sprintf("compensate/%d", in.Compensates)
+		call.Verb, call.Args, call.CredentialID, path = kept.Verb, kept.Args, kept.CredentialID, fmt.Sprintf("compensate/%d", in.Compensates)
 	}
 	args, err := s.Resolve(ctx, e, call.Args, in.Commands)
 	if errors.Is(err, stepmachine.ErrTooLarge) || len(args) > mostArgs {
@@ -91,13 +91,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	about := map[string]string{"map_id": e.MapID.String(), "step": path}
-	if e.Customer != "" {
-		about["customer_id"] = e.Customer // policies judge by it, and an erasure finds the run by it
-	}
-	metadata, err := json.Marshal(about)
+	metadata, err := aboutCall(e, path, call.CredentialID, "")
 	if err != nil {
-		return flow.MapCallEnd{}, fmt.Errorf("stepping: %w", err)
+		return flow.MapCallEnd{}, err
 	}
 	who := e.Starter()
 	req := run.Request{
@@ -130,6 +126,26 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
 	}
 	return end, err
+}
+
+// aboutCall returns the metadata of the run of a call that the step makes. credential and change may
+// be "".
+func aboutCall(e execution.Execution, step, credential, change string) (json.RawMessage, error) {
+	about := map[string]string{"map_id": e.MapID.String(), "step": step}
+	for name, value := range map[string]string{
+		"customer_id":   e.Customer, // policies judge by it, and an erasure finds the run by it
+		"credential_id": credential, // the run uses this one only
+		"change":        change,
+	} {
+		if value != "" {
+			about[name] = value
+		}
+	}
+	metadata, err := json.Marshal(about)
+	if err != nil {
+		return nil, fmt.Errorf("stepping: %w", err)
+	}
+	return metadata, nil
 }
 
 // queueRun adds what was done until now to the claim of a run. A step shows its run; those of an
