@@ -394,7 +394,10 @@ func (s *Service) await(ctx context.Context, e Execution, ends <-chan Execution,
 				return e, nil
 			}
 		}
-		if err != nil && (last || !fault.HasCode(err, fault.CodeServiceUnavailable)) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return e, context.Cause(ctx) // the read was broken off: the start has failed, or the key was revoked
+		case err != nil && (last || !fault.HasCode(err, fault.CodeServiceUnavailable)):
 			return e, err
 		}
 	}
