@@ -612,6 +612,18 @@ type ModelCall struct {
 	Runs         []byte
 }
 
+type ModelProvider struct {
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	Slug         string
+	Api          string
+	BaseUrl      *string
+	Private      *string
+	DefaultModel *string
+	CreatedBy    string
+	CreatedAt    time.Time
+}
+
 type PlatformProvider struct {
 	Slug         string
 	Name         string

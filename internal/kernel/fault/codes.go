@@ -38,25 +38,26 @@ const (
 	CodePlanRequired            Code = "PLAN_REQUIRED"
 	CodeEmailNotVerified        Code = "EMAIL_NOT_VERIFIED"
 
-	CodeNotFound           Code = "NOT_FOUND"
-	CodeVerbNotFound       Code = "VERB_NOT_FOUND"
-	CodeProviderNotFound   Code = "PROVIDER_NOT_FOUND"
-	CodeDocumentNotFound   Code = "PROVIDER_DOCUMENT_NOT_FOUND"
-	CodeCredentialNotFound Code = "CREDENTIAL_NOT_FOUND"
-	CodeExecutionNotFound  Code = "EXECUTION_NOT_FOUND"
-	CodeApprovalNotFound   Code = "APPROVAL_NOT_FOUND"
-	CodePolicyNotFound     Code = "POLICY_NOT_FOUND"
-	CodeGrantNotFound      Code = "GRANT_NOT_FOUND"
-	CodeEventNotFound      Code = "EVENT_NOT_FOUND"
-	CodeKillSwitchNotFound Code = "KILL_SWITCH_NOT_FOUND"
-	CodeCustomerNotFound   Code = "CUSTOMER_NOT_FOUND"
-	CodeMapNotFound        Code = "MAP_NOT_FOUND"
-	CodeAgentNotFound      Code = "AGENT_NOT_FOUND"
-	CodeWebhookNotFound    Code = "WEBHOOK_NOT_FOUND"
-	CodeDeliveryNotFound   Code = "DELIVERY_NOT_FOUND"
-	CodeAPIKeyNotFound     Code = "API_KEY_NOT_FOUND"
-	CodeUserNotFound       Code = "USER_NOT_FOUND"
-	CodeSessionNotFound    Code = "SESSION_NOT_FOUND"
+	CodeNotFound              Code = "NOT_FOUND"
+	CodeVerbNotFound          Code = "VERB_NOT_FOUND"
+	CodeProviderNotFound      Code = "PROVIDER_NOT_FOUND"
+	CodeModelProviderNotFound Code = "MODEL_PROVIDER_NOT_FOUND"
+	CodeDocumentNotFound      Code = "PROVIDER_DOCUMENT_NOT_FOUND"
+	CodeCredentialNotFound    Code = "CREDENTIAL_NOT_FOUND"
+	CodeExecutionNotFound     Code = "EXECUTION_NOT_FOUND"
+	CodeApprovalNotFound      Code = "APPROVAL_NOT_FOUND"
+	CodePolicyNotFound        Code = "POLICY_NOT_FOUND"
+	CodeGrantNotFound         Code = "GRANT_NOT_FOUND"
+	CodeEventNotFound         Code = "EVENT_NOT_FOUND"
+	CodeKillSwitchNotFound    Code = "KILL_SWITCH_NOT_FOUND"
+	CodeCustomerNotFound      Code = "CUSTOMER_NOT_FOUND"
+	CodeMapNotFound           Code = "MAP_NOT_FOUND"
+	CodeAgentNotFound         Code = "AGENT_NOT_FOUND"
+	CodeWebhookNotFound       Code = "WEBHOOK_NOT_FOUND"
+	CodeDeliveryNotFound      Code = "DELIVERY_NOT_FOUND"
+	CodeAPIKeyNotFound        Code = "API_KEY_NOT_FOUND"
+	CodeUserNotFound          Code = "USER_NOT_FOUND"
+	CodeSessionNotFound       Code = "SESSION_NOT_FOUND"
 
 	CodeMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
 	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
@@ -80,6 +81,7 @@ const (
 	CodeURLNotAllowed        Code = "URL_NOT_ALLOWED"
 
 	CodeProviderNotConnected Code = "PROVIDER_NOT_CONNECTED"
+	CodeModelNotConnected    Code = "MODEL_NOT_CONNECTED"
 	CodeCredentialExpired    Code = "CREDENTIAL_EXPIRED"
 
 	CodeLoginThrottled Code = "LOGIN_THROTTLED"
@@ -88,6 +90,7 @@ const (
 
 	CodeInternal           Code = "INTERNAL_ERROR"
 	CodeProviderError      Code = "PROVIDER_ERROR"
+	CodeModelError         Code = "MODEL_ERROR"
 	CodeCircuitOpen        Code = "CIRCUIT_OPEN"
 	CodeServiceUnavailable Code = "SERVICE_UNAVAILABLE"
 	CodeProviderTimeout    Code = "PROVIDER_TIMEOUT"
@@ -121,6 +124,7 @@ func Table() []Spec {
 		{CodeNotFound, http.StatusNotFound, "No such path. /docs shows every endpoint, /openapi.json is the document.", "The path is unknown."},
 		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb."},
 		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},
+		{CodeModelProviderNotFound, http.StatusNotFound, "No such model provider.", "The id is unknown to the tenant."},
 		{CodeDocumentNotFound, http.StatusNotFound, "The document of this provider is not kept.", "The provider was imported before documents were kept, or it is one of the platform's."},
 		{CodeCredentialNotFound, http.StatusNotFound, "No such credential.", "The id is unknown to the tenant."},
 		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
@@ -155,12 +159,14 @@ func Table() []Spec {
 		{CodeWeakPassword, http.StatusUnprocessableEntity, "A password needs at least 8 characters.", "The password is shorter than 8 characters."},
 		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A server or base URL that is plain http or not public."},
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
+		{CodeModelNotConnected, http.StatusFailedDependency, "No model of the agent has an active credential.", "Store one with `POST /v1/credentials`, with the provider `model:` and the name of the model provider. Then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests. Try again later.", "A window of the tenant, of its people, of the key or of the caller's address is full; see `Retry-After` and the `RateLimit` header. The request was not counted and did nothing."},
 		{CodeBudgetExceeded, http.StatusTooManyRequests, "A monthly budget is used up.", "A budget of the tenant or of the key has no room for the call; see `Retry-After`. Nothing was sent, and the id may be used again."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
+		{CodeModelError, http.StatusBadGateway, "The model has not answered.", "The model refused, failed or did not answer in time, and so did those of its fallback. The message has the reason."},
 		{CodeCircuitOpen, http.StatusServiceUnavailable, "The last calls of this provider failed, so no call is sent to it for a while. Nothing was sent; the id may be used again.", "The circuit of the provider is open, see `Retry-After` and docs/circuits.md. Nothing was sent, and the id stays free."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database, the workflow engine or the key management service is not reachable. Repeat with the same id; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},

@@ -1,11 +1,12 @@
 // Package model says what the service asks of a language model, and what it gets back. The models
-// of all vendors are behind the interface Model. internal/service/stepping asks models for the
-// steps of Maps. The package knows no vendor, and does no I/O.
+// of all vendors are behind the interface Model. internal/service/models asks them, for agents and for
+// the steps of Maps. The package knows no vendor, and does no I/O.
 package model
 
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Model answers requests.
@@ -19,8 +20,13 @@ type Model interface {
 // Purpose says what a request is for.
 type Purpose string
 
-// The purposes: those of the model steps of Maps.
+// The purposes: those of agents, then those of the model steps of Maps.
 const (
+	Reply   Purpose = "reply"   // the next answer or calls in a conversation
+	Summary Purpose = "summary" // what older messages of a conversation say
+	SOP     Purpose = "sop"     // which operating procedures fit a message
+	Plan    Purpose = "plan"    // the next steps to a goal
+
 	Agent     Purpose = "agent"
 	Extract   Purpose = "extract"
 	Classify  Purpose = "classify"
@@ -31,15 +37,38 @@ const (
 // Request asks a model for one answer.
 type Request struct {
 	Purpose Purpose `json:"purpose"`
-	// Instructions are the service's own. They never contain what a caller or a provider has sent.
-	Instructions string    `json:"instructions"`
-	Messages     []Message `json:"messages"`
+	// Model is the name that the maker has given the model; "" where there is only one.
+	Model string `json:"model,omitempty"`
+	// Temperature is nil for the model's own.
+	Temperature *float64 `json:"temperature,omitempty"`
+	// Instructions are the service's own and the author's. They never contain what a caller or a
+	// provider has sent. They and Tools come first and stay the same over a conversation, so that a
+	// provider can read them from a cache.
+	Instructions string `json:"instructions"`
+	// Advice are more instructions, of this request alone. They come after Instructions.
+	Advice   string    `json:"advice,omitempty"`
+	Messages []Message `json:"messages"`
 	// Tools are what the model may call; none for most purposes.
 	Tools []Tool `json:"tools,omitempty"`
 	// OutputSchema is the JSON Schema of the text, which is JSON then; nil for any text. A model may
 	// not keep to it: the caller checks.
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	Limits       Limits          `json:"limits"`
+}
+
+// Size returns how many bytes of text the request has. No model makes more tokens of it.
+func (r Request) Size() int {
+	n := len(r.Instructions) + len(r.Advice) + len(r.OutputSchema)
+	for _, m := range r.Messages {
+		n += len(m.Text)
+		for _, c := range m.Calls {
+			n += len(c.Name) + len(c.Args)
+		}
+	}
+	for _, t := range r.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n
 }
 
 // Limits bound one answer.
@@ -98,7 +127,9 @@ type Response struct {
 type Usage struct {
 	In     int64 `json:"input"`
 	Cached int64 `json:"cached"`
-	Out    int64 `json:"output"`
+	// CacheWritten is the part of In that a provider charges for keeping.
+	CacheWritten int64 `json:"cache_written,omitempty"`
+	Out          int64 `json:"output"`
 }
 
 // Total returns the tokens that count.
@@ -120,6 +151,8 @@ type Error struct {
 	Reason string
 	// Retryable: the same request may succeed later.
 	Retryable bool
+	// RetryAfter is how long its provider wants no request; 0 where it does not say.
+	RetryAfter time.Duration
 }
 
 // Error implements error.

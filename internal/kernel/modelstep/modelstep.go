@@ -120,7 +120,7 @@ func Open(a Ask) (model.Request, error) {
 		}
 	}
 	r.Messages = []model.Message{{Role: model.User, Text: b.String()}}
-	if size := Size(r); size > MaxRequest {
+	if size := r.Size(); size > MaxRequest {
 		return r, fmt.Errorf("what the step asks the model has %d bytes; %d are allowed", size, MaxRequest)
 	}
 	return r, nil
@@ -152,21 +152,6 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// Size returns how many bytes of text a request has. No model makes more tokens of it.
-func Size(r model.Request) int {
-	n := len(r.Instructions) + len(r.OutputSchema)
-	for _, m := range r.Messages {
-		n += len(m.Text)
-		for _, c := range m.Calls {
-			n += len(c.Name) + len(c.Args)
-		}
-	}
-	for _, t := range r.Tools {
-		n += len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	return n
-}
-
 // Verdict is what an answer means. One of Output, Calls, Again and Failed is set.
 type Verdict struct {
 	// Output is that of the step.
@@ -189,7 +174,7 @@ func Judge(do mapdef.Action, answers []model.Response, check func(json.RawMessag
 		return Verdict{Failed: "the model refused to answer"}
 	case last.Finish == model.CutOff:
 		return Verdict{Failed: fmt.Sprintf("the answer of the model was cut off at %d tokens", OutputTokens)}
-	case len(last.Text) > MaxAnswer || len(last.Calls) > 0 && Size(model.Request{Messages: []model.Message{{Calls: last.Calls}}}) > MaxAnswer:
+	case len(last.Text) > MaxAnswer || len(last.Calls) > 0 && model.Request{Messages: []model.Message{{Calls: last.Calls}}}.Size() > MaxAnswer:
 		return Verdict{Failed: fmt.Sprintf("the answer of the model has more than %d bytes", MaxAnswer)}
 	case len(last.Calls) > 0 && do.Type() != mapdef.TypeAgent:
 		return Verdict{Failed: "the model called a tool where there is none"}

@@ -35,6 +35,7 @@ import (
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
@@ -46,6 +47,7 @@ import (
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/service/mailing"
+	"agentruntime/internal/service/models"
 	"agentruntime/internal/service/stepping"
 	"agentruntime/internal/service/tooling"
 	"agentruntime/internal/tenant/account"
@@ -76,34 +78,36 @@ type App struct {
 	// cleanup runs last in, first out.
 	cleanup []func()
 
-	pool        *db.Pool
-	quotas      quota.Limits
-	plan        rate.Plan
-	limits      *limits.Service
-	budgets     *budget.Service
-	engine      *engine.Engine
-	runs        *run.Service
-	notices     *ended.Notices
-	approvals   *approval.Sweeper
-	policies    *policy.Service
-	customers   *customer.Service
-	maps        *definition.Service
-	authoring   *authoring.Service
-	agents      *roster.Service
-	tools       *tooling.Service
-	executions  *execution.Service
-	steps       *stepping.Stepper
-	catalog     *catalog.Catalog
-	vault       *vault.Vault
-	revocations *auth.Revocations
-	trail       *audit.Trail
-	events      *event.Events
-	journal     *audit.Journal
-	webhooks    *webhook.Service
-	handler     http.Handler
-	writes      trial
-	proxies     []netip.Prefix
-	sender      *mailing.Sender // nil without a mail server
+	pool           *db.Pool
+	quotas         quota.Limits
+	plan           rate.Plan
+	limits         *limits.Service
+	budgets        *budget.Service
+	engine         *engine.Engine
+	runs           *run.Service
+	notices        *ended.Notices
+	approvals      *approval.Sweeper
+	policies       *policy.Service
+	customers      *customer.Service
+	maps           *definition.Service
+	authoring      *authoring.Service
+	agents         *roster.Service
+	tools          *tooling.Service
+	executions     *execution.Service
+	steps          *stepping.Stepper
+	models         *models.Service
+	modelProviders *modelprovider.Service
+	catalog        *catalog.Catalog
+	vault          *vault.Vault
+	revocations    *auth.Revocations
+	trail          *audit.Trail
+	events         *event.Events
+	journal        *audit.Journal
+	webhooks       *webhook.Service
+	handler        http.Handler
+	writes         trial
+	proxies        []netip.Prefix
+	sender         *mailing.Sender // nil without a mail server
 }
 
 // New builds the parts. It needs neither Postgres nor Temporal: a process that comes up
@@ -184,7 +188,13 @@ func (a *App) buildRuns() (err error) {
 	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
-	if a.vault, err = openVault(a.cfg, a.pool, a.quotas); err != nil {
+	a.modelProviders, err = modelprovider.New(modelprovider.Deps{
+		DB: a.pool, Quotas: a.quotas, CheckURL: egress.Config{AllowLoopback: a.cfg.AllowLoopback}.CheckURL, Private: a.cfg.ModelServers,
+	})
+	if err != nil {
+		return err
+	}
+	if a.vault, err = openVault(a.cfg, a.pool, a.quotas, a.modelProviders); err != nil {
 		return err
 	}
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
@@ -236,6 +246,9 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	if a.agents, err = roster.New(roster.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
+		return err
+	}
+	if err := a.buildModels(); err != nil {
 		return err
 	}
 	if err := a.buildMaps(sets, targets); err != nil {

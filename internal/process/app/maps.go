@@ -45,12 +45,8 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		return err
 	}
 	a.ownSubjects()
-	scripted, err := scriptedModel(a.cfg.ModelScript)
-	if err != nil {
-		return err
-	}
 	a.steps, err = stepping.New(stepping.Deps{
-		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Model: scripted, Log: a.log,
+		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Log: a.log,
 	})
 	return err
 }

@@ -3,20 +3,33 @@ package app
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"agentruntime/db"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/process/config"
+	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/quota"
 )
 
-func openVault(cfg config.Config, pool *db.Pool, quotas quota.Limits) (*vault.Vault, error) {
+// openVault opens the vault. models are asked where a credential for a model may go; nil where none is
+// stored.
+func openVault(cfg config.Config, pool *db.Pool, quotas quota.Limits, models *modelprovider.Service) (*vault.Vault, error) {
 	kms, err := vault.NewLocalKMS(cfg.VaultKeys)
 	if err != nil {
 		return nil, err
 	}
 	return vault.Open(vault.Deps{
 		DB: pool, KMS: kms, CheckURL: egress.Config{AllowLoopback: cfg.AllowLoopback}.CheckURL, Quotas: quotas,
+		ModelURL: func(ctx context.Context, tenant uuid.UUID, provider string) (string, bool, error) {
+			slug, is := modelprovider.SlugOf(provider)
+			if !is || models == nil {
+				return "", is, nil
+			}
+			base, err := models.BaseURL(ctx, tenant, slug)
+			return base, true, err
+		},
 	})
 }
 
@@ -30,7 +43,7 @@ func Rewrap(ctx context.Context, cfg config.Config) (vault.Rewrapped, error) {
 		return vault.Rewrapped{}, err
 	}
 	defer pool.Close()
-	v, err := openVault(cfg, pool, quota.Limits{})
+	v, err := openVault(cfg, pool, quota.Limits{}, nil)
 	if err != nil {
 		return vault.Rewrapped{}, err
 	}

@@ -84,6 +84,9 @@ type Config struct {
 	// ModelScript is a file of fixtures from which a scripted model answers the model steps of Maps.
 	// Development only.
 	ModelScript string `env:"MODEL_SCRIPT"`
+	// ModelServers are addresses of models that tenants may choose by name and that need not be
+	// public: local=http://10.0.0.5:8000/v1.
+	ModelServers map[string]string `env:"MODEL_SERVERS" envKeyValSeparator:"="`
 	// ProviderTimeout bounds one attempt at a provider.
 	ProviderTimeout time.Duration `env:"PROVIDER_TIMEOUT" envDefault:"20s"`
 	// Quotas raises or lowers what a tenant may create, by resource: providers=200,keys=500.

@@ -106,9 +106,12 @@ func checkLabel(s string) error {
 	return nil
 }
 
+// validProvider reports whether a credential can be for the provider: a slug, or one of models.
+func validProvider(s string) bool { return verb.ValidSlug(strings.TrimPrefix(s, "model:")) }
+
 // check refuses what no credential can have.
 func (f Filter) check() error {
-	if f.Provider != "" && !verb.ValidSlug(f.Provider) {
+	if f.Provider != "" && !validProvider(f.Provider) {
 		return fault.Invalid("query.provider", "pattern", "provider is a provider's slug.")
 	}
 	return checkCustomer("query.customer_id", f.CustomerID)
@@ -128,8 +131,8 @@ type parsed struct {
 }
 
 func (n New) parse() (parsed, error) {
-	if !verb.ValidSlug(n.Provider) {
-		return parsed{}, fault.Invalid("/provider", "pattern", "provider is a provider's slug.")
+	if !validProvider(n.Provider) {
+		return parsed{}, fault.Invalid("/provider", "pattern", "provider is a provider's slug, or model: and the slug of a model provider.")
 	}
 	t, err := ParseType(n.Type)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,6 +30,9 @@ type Deps struct {
 	KMS KMS
 	// CheckURL refuses an address that no call can reach, with URL_NOT_ALLOWED.
 	CheckURL func(url string) error
+	// ModelURL returns the base URL of the model provider that a credential's provider names; is is
+	// false where that is a provider of verbs.
+	ModelURL func(ctx context.Context, tenant uuid.UUID, provider string) (base string, is bool, err error)
 	Now      func() time.Time // nil is time.Now
 	// Quotas bound how many credentials a tenant has.
 	Quotas quota.Limits
@@ -39,6 +43,7 @@ type Vault struct {
 	db       *db.Pool
 	kms      KMS
 	checkURL func(url string) error
+	modelURL func(ctx context.Context, tenant uuid.UUID, provider string) (string, bool, error)
 	now      func() time.Time
 	q        *dbsqlc.Queries
 	quotas   quota.Limits
@@ -52,8 +57,11 @@ func Open(d Deps) (*Vault, error) {
 	if d.DB == nil || d.KMS == nil || d.CheckURL == nil {
 		return nil, errors.New("vault: database, KMS and a check of addresses are required")
 	}
+	if d.ModelURL == nil {
+		d.ModelURL = func(context.Context, uuid.UUID, string) (string, bool, error) { return "", false, nil }
+	}
 	return &Vault{
-		db: d.DB, kms: remote{d.KMS}, checkURL: d.CheckURL, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas, tenantKeys: newTenantKeys(),
+		db: d.DB, kms: remote{d.KMS}, checkURL: d.CheckURL, modelURL: d.ModelURL, now: db.Clock(d.Now), q: dbsqlc.New(), quotas: d.Quotas, tenantKeys: newTenantKeys(),
 	}, nil
 }
 
@@ -163,13 +171,11 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 // newReach returns where a new credential may be sent.
 func (v *Vault) newReach(ctx context.Context, who actor.Actor, n New, hosts []string) (reach, error) {
 	to := reach{hosts: hosts}
-	bases, err := v.q.ProviderBaseURL(ctx, v.db.Tenant(who.TenantID), dbsqlc.ProviderBaseURLParams{TenantID: who.TenantID, Provider: n.Provider})
+	base, err := v.baseURL(ctx, who.TenantID, n.Provider)
 	if err != nil {
-		return reach{}, fmt.Errorf("vault: read the provider: %w", err)
+		return reach{}, err
 	}
-	if len(bases) > 0 {
-		to.origin = credential.OriginOf(bases[0])
-	}
+	to.origin = credential.OriginOf(base)
 	if n.Origin != "" {
 		named, err := v.parseOrigin(n.Origin)
 		if err == nil && named != to.origin {
@@ -187,6 +193,18 @@ func (v *Vault) newReach(ctx context.Context, who actor.Actor, n New, hosts []st
 		return to, needsUser(who, "The allowed hosts are more than the origin of the provider's base URL.")
 	}
 	return to, nil
+}
+
+// baseURL returns where a provider of verbs or of models is; "" where there is none.
+func (v *Vault) baseURL(ctx context.Context, tenant uuid.UUID, provider string) (string, error) {
+	if base, is, err := v.modelURL(ctx, tenant, provider); is || err != nil {
+		return base, err
+	}
+	bases, err := v.q.ProviderBaseURL(ctx, v.db.Tenant(tenant), dbsqlc.ProviderBaseURLParams{TenantID: tenant, Provider: provider})
+	if err != nil {
+		return "", fmt.Errorf("vault: read the provider: %w", err)
+	}
+	return strings.Join(bases[:min(len(bases), 1)], ""), nil
 }
 
 // Bind gives the credentials of a provider that were stored before it the origin of its base

@@ -52,6 +52,9 @@ const (
 	CredentialRotated Action = "credential.rotated" //nolint:gosec // a name, no secret
 	CredentialDeleted Action = "credential.deleted" //nolint:gosec // a name, no secret
 
+	ModelProviderCreated Action = "model_provider.created"
+	ModelProviderDeleted Action = "model_provider.deleted"
+
 	CustomerCreated  Action = "customer.created"
 	CustomerUpdated  Action = "customer.updated"
 	CustomerMerged   Action = "customer.merged"
@@ -136,13 +139,15 @@ const (
 	SubjectCustomer   Subject = "customer"
 	SubjectGrant      Subject = "grant"
 	SubjectKillSwitch Subject = "kill_switch"
-	SubjectMap        Subject = "map"
-	SubjectMasking    Subject = "masking"
-	SubjectPolicy     Subject = "policy"
-	SubjectProvider   Subject = "provider"
-	SubjectTenant     Subject = "tenant"
-	SubjectUser       Subject = "user"
-	SubjectWebhook    Subject = "webhook"
+
+	SubjectModelProvider Subject = "model_provider"
+	SubjectMap           Subject = "map"
+	SubjectMasking       Subject = "masking"
+	SubjectPolicy        Subject = "policy"
+	SubjectProvider      Subject = "provider"
+	SubjectTenant        Subject = "tenant"
+	SubjectUser          Subject = "user"
+	SubjectWebhook       Subject = "webhook"
 	// SubjectNone: the record is about the run that its execution_id names.
 	SubjectNone Subject = ""
 )
@@ -189,6 +194,8 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{GrantUpdated, SubjectGrant, "A user let a standing approval end earlier, or for fewer uses.", ""},
 		{GrantRevoked, SubjectGrant, "A user revoked a standing approval.", ""},
 
+		{ModelProviderCreated, SubjectModelProvider, "A user named a provider of models. The details have its slug, API, address and default model.", "model_provider.created"},
+		{ModelProviderDeleted, SubjectModelProvider, "A user deleted a provider of models, which the details repeat.", "model_provider.deleted"},
 		{KillSwitchSet, SubjectKillSwitch, "A user set a kill switch. The details have its scope, target and reason.", "kill_switch.set"},
 		{KillSwitchLifted, SubjectKillSwitch, "A user lifted a kill switch, which the details repeat.", "kill_switch.lifted"},
 

@@ -45,6 +45,8 @@ const (
 	MapExecutions Resource = "map_executions"
 	MapQueue      Resource = "map_queue"
 
+	ModelProviders Resource = "model_providers"
+
 	Held      Resource = "held"
 	DryRuns   Resource = "dry_runs"
 	Webhooks  Resource = "webhooks"
@@ -145,6 +147,11 @@ func Table() []Spec { //nolint:funlen // a table
 			// One page shows all.
 			Budgets, 300, "budgets of the tenant and of its keys, one for each measure", "Remove those of keys that are revoked.",
 			"SELECT FROM budgets WHERE tenant_id = $1", "",
+		},
+		{
+			// One page shows all.
+			ModelProviders, 100, "model providers that the tenant has named", "Delete one that is no longer used.",
+			"SELECT FROM model_providers WHERE tenant_id = $1", "",
 		},
 		{
 			// A publication looks at those that start others.

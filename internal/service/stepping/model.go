@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"agentruntime/db"
 	"agentruntime/internal/kernel/fault"
@@ -19,15 +18,9 @@ import (
 	"agentruntime/internal/tenant/budget"
 )
 
-// modelWait is how long a model may take for one answer.
-const modelWait = 2 * time.Minute
-
 // AskModel has a model answer the next request of a step, and returns what follows. An answer that
 // is there already is not asked for again, so it can be repeated.
 func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error) {
-	if s.d.Model == nil {
-		return failedTurn(in.Ref, stepmachine.NewError(mapdef.CodeModelMissing, "this service has no model for the steps of Maps")), nil
-	}
 	e, err := s.Head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapModelTurn{}, err
@@ -128,30 +121,35 @@ func requestOf(turns []execution.ModelTurn) model.Request {
 // and settled with the answer in one transaction. The error is a fault of ours.
 func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) error {
 	e, number := asked.Execution, len(turns)-1
-	req, turn := requestOf(turns), &turns[number]
-	most := budget.Amount{Tokens: int64(modelstep.Size(req) + req.Limits.OutputTokens)}
-	reserved, err := s.d.Budgets.Reserve(ctx, e.TenantID, e.KeyID, most)
+	ask := model.Ask{Tenant: e.TenantID, Key: e.KeyID, Request: requestOf(turns)}
+	turn := &turns[number]
+	choice, err := s.d.Models.ForMaps(ctx, e.TenantID, ask.Request.Purpose)
+	var reserved budget.Reservation
+	var used budget.Amount
+	if err == nil {
+		ask.Choice = choice
+		reserved, err = s.d.Budgets.Reserve(ctx, e.TenantID, e.KeyID, s.d.Models.Most(choice, ask.Request))
+	}
 	switch f := fault.As(err); {
-	case f != nil && f.Code == fault.CodeBudgetExceeded:
+	case f != nil && (f.Code == fault.CodeBudgetExceeded || f.Code == fault.CodeModelNotConnected):
 		turn.Error = errorOf(f)
 	case err != nil:
 		return err
 	default:
-		if err := s.answer(ctx, req, turn); err != nil {
+		if used, err = s.answer(ctx, ask, turn); err != nil {
 			return err // the lease of what was reserved ends
 		}
 	}
 	turn.Ended = true
-	used := budget.Amount{Tokens: turn.Answer.Usage.Total()}
 	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
 }
 
-// answer sets the answer to a request, or why there is none. Its error says that this attempt has
-// ended, and not the model.
-func (s *Stepper) answer(ctx context.Context, req model.Request, turn *execution.ModelTurn) error {
-	waiting, stop := context.WithTimeout(ctx, modelWait)
-	defer stop()
-	answer, err := s.d.Model.Generate(waiting, req, nil)
+// answer sets the answer to a request, or why there is none, and returns what it used. Its error says
+// that this attempt has ended, and not the model.
+func (s *Stepper) answer(ctx context.Context, ask model.Ask, turn *execution.ModelTurn) (budget.Amount, error) {
+	answer, err := s.d.Models.Generate(ctx, ask, model.Stream{})
+	var used budget.Amount
+	used.Tokens, used.Money = answer.Used()
 	var failure *model.Error
 	switch {
 	case err == nil:
@@ -160,15 +158,13 @@ func (s *Stepper) answer(ctx context.Context, req model.Request, turn *execution
 		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Reason))
 		turn.Error.Retryable = failure.Retryable
 	case ctx.Err() != nil:
-		return ctx.Err()
-	case waiting.Err() != nil:
-		turn.Error = stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("the model has not answered within %s", modelWait))
-		turn.Error.Retryable = true
+		return used, ctx.Err()
+	case fault.HasCode(err, fault.CodeModelNotConnected), fault.HasCode(err, fault.CodeCredentialExpired), fault.HasCode(err, fault.CodeURLNotAllowed):
+		turn.Error = stepmachine.NewError(mapdef.CodeModelMissing, fault.As(err).Message)
 	default:
-		s.d.Log.ErrorContext(ctx, "a model failed", "error", redact.Text(err.Error()))
-		turn.Error = stepmachine.NewError(mapdef.CodeModelError, "the model failed")
+		return used, err
 	}
-	return nil
+	return used, nil
 }
 
 // unique returns the answer with an id at each call.

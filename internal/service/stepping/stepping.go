@@ -16,6 +16,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -26,16 +27,26 @@ import (
 	"agentruntime/internal/tenant/budget"
 )
 
-// Deps are the collaborators; all are required but Model and Now.
+// Deps are the collaborators; all are required but Now.
 type Deps struct {
 	Runs       *run.Service
 	Executions *execution.Service
 	Budgets    *budget.Service
 	Catalog    *catalog.Catalog
-	// Model answers for the steps that ask one; nil where none is connected.
-	Model model.Model
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Models answer for the steps that ask one.
+	Models Models
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Models asks language models. internal/service/models implements it.
+type Models interface {
+	// ForMaps returns the model that a step of a Map asks, or MODEL_NOT_CONNECTED.
+	ForMaps(ctx context.Context, tenant uuid.UUID, purpose model.Purpose) (agentdef.Model, error)
+	// Most returns the most that an answer can use.
+	Most(choice agentdef.Model, req model.Request) budget.Amount
+	// Generate asks. The error is a *model.Error where no model has answered, a fault, or that of ctx.
+	Generate(ctx context.Context, ask model.Ask, stream model.Stream) (model.Answer, error)
 }
 
 // Stepper makes the calls.
@@ -47,8 +58,8 @@ type Stepper struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Stepper, error) {
-	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Log == nil {
-		return nil, errors.New("stepping: runs, executions, budgets, catalog and log are required")
+	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Models == nil || d.Log == nil {
+		return nil, errors.New("stepping: runs, executions, budgets, catalog, models and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Stepper{Service: d.Executions, d: d}, nil
