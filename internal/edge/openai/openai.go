@@ -70,9 +70,9 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 	if err := events.Err(); err != nil {
 		var refused *sdk.Error
 		if errors.As(err, &refused) && refused.StatusCode >= http.StatusMultipleChoices && ctx.Err() == nil {
-			var header http.Header
+			var header func(string) string
 			if refused.Response != nil {
-				header = refused.Response.Header
+				header = refused.Response.Header.Get
 			}
 			return model.Response{}, chat.Status(refused.StatusCode, header, refused.Code)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -111,47 +110,44 @@ func Object(args json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(args)
 }
 
-// Status returns the error for an answer with a status that is no success. body is the JSON of its
-// error object; only codes that are known are read from it.
-func Status(status int, header http.Header, code string) *model.Error {
-	e := &model.Error{Reason: fmt.Sprintf("the provider answered with the status %d", status), Retryable: status == http.StatusRequestTimeout || status == http.StatusConflict || status >= http.StatusInternalServerError}
+// Status returns the error for an answer with an HTTP status that is no success. header returns a field
+// of its header, and may be nil. code is that of its error object, of which only known ones count.
+func Status(status int, header func(name string) string, code string) *model.Error {
 	switch {
 	case code == "insufficient_quota" || code == "billing_error":
-		e.Reason, e.Retryable = "the account at the provider has no credit left", false
-		return e
-	case code == "context_length_exceeded" || status == http.StatusRequestEntityTooLarge:
-		e.Reason, e.Retryable = "the conversation is longer than the model takes", false
-		return e
-	case status == http.StatusTooManyRequests:
-		e.Reason, e.Retryable, e.RetryAfter = "the provider's rate limit is reached", true, retryAfter(header)
-	case status == http.StatusServiceUnavailable || status == 529 || code == "overloaded_error":
-		e.Reason, e.Retryable, e.RetryAfter = "the provider is overloaded", true, retryAfter(header)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Reason = "the provider refused the credential"
-	case status == http.StatusNotFound:
-		e.Reason = "the provider does not know the model"
-	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
-		e.Reason = "the provider redirects, which is not followed"
-	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
-		e.Reason = "the provider refused the request"
+		return &model.Error{Reason: "the account at the provider has no credit left"}
+	case code == "context_length_exceeded" || status == 413:
+		return &model.Error{Reason: "the conversation is longer than the model takes"}
+	case status == 429:
+		return &model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: retryAfter(header)}
+	case status == 503 || status == 529 || code == "overloaded_error":
+		return &model.Error{Reason: "the provider is overloaded", Retryable: true, RetryAfter: retryAfter(header)}
+	case status == 401 || status == 403:
+		return &model.Error{Reason: "the provider refused the credential"}
+	case status == 404:
+		return &model.Error{Reason: "the provider does not know the model"}
+	case status >= 300 && status < 400:
+		return &model.Error{Reason: "the provider redirects, which is not followed"}
+	case status == 400 || status == 422:
+		return &model.Error{Reason: "the provider refused the request"}
+	default:
+		return &model.Error{Reason: fmt.Sprintf("the provider answered with the status %d", status), Retryable: status == 408 || status == 409 || status >= 500}
 	}
-	return e
 }
 
 // mostRetryAfter bounds what a provider may ask for.
 const mostRetryAfter = time.Hour
 
-// retryAfter reads Retry-After in seconds, or Retry-After-Ms; 0 where there is none that can be read.
-func retryAfter(header http.Header) time.Duration {
+// retryAfter reads Retry-After, in seconds or as a date; 0 where there is none that can be read.
+func retryAfter(header func(name string) string) time.Duration {
 	if header == nil {
 		return 0
 	}
-	d := time.Duration(0)
-	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {
-		d = time.Duration(min(ms, float64(mostRetryAfter/time.Millisecond)) * float64(time.Millisecond))
-	} else if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil {
+	var d time.Duration
+	text := header("Retry-After")
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		d = time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
-	} else if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
+	} else if at, err := time.Parse(time.RFC1123, text); err == nil {
 		d = time.Until(at)
 	}
 	return max(0, min(d, mostRetryAfter))
