@@ -86,7 +86,7 @@ SELECT path[cardinality(path)]::text AS step, status, run FROM map_changes
  WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND execution = @execution;
 
 -- name: AllMapSteps :many
-SELECT * FROM map_steps WHERE tenant_id = @tenant_id AND execution = @execution;
+SELECT path, attempts, output, error, ended_at FROM map_steps WHERE tenant_id = @tenant_id AND execution = @execution;
 
 -- name: MapChangeSetsToApply :many
 -- Those of all tenants that were not touched for some time.

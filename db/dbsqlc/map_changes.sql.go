@@ -13,7 +13,7 @@ import (
 )
 
 const AllMapSteps = `-- name: AllMapSteps :many
-SELECT tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at FROM map_steps WHERE tenant_id = $1 AND execution = $2
+SELECT path, attempts, output, error, ended_at FROM map_steps WHERE tenant_id = $1 AND execution = $2
 `
 
 type AllMapStepsParams struct {
@@ -21,31 +21,28 @@ type AllMapStepsParams struct {
 	Execution uuid.UUID
 }
 
-func (q *Queries) AllMapSteps(ctx context.Context, db DBTX, arg AllMapStepsParams) ([]MapStep, error) {
+type AllMapStepsRow struct {
+	Path     string
+	Attempts int32
+	Output   *string
+	Error    *string
+	EndedAt  *time.Time
+}
+
+func (q *Queries) AllMapSteps(ctx context.Context, db DBTX, arg AllMapStepsParams) ([]AllMapStepsRow, error) {
 	rows, err := db.Query(ctx, AllMapSteps, arg.TenantID, arg.Execution)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []MapStep{}
+	items := []AllMapStepsRow{}
 	for rows.Next() {
-		var i MapStep
+		var i AllMapStepsRow
 		if err := rows.Scan(
-			&i.TenantID,
-			&i.Execution,
 			&i.Path,
-			&i.Seq,
-			&i.Rev,
-			&i.Step,
-			&i.Type,
-			&i.Instance,
-			&i.Status,
 			&i.Attempts,
-			&i.Input,
 			&i.Output,
 			&i.Error,
-			&i.RunID,
-			&i.BeganAt,
 			&i.EndedAt,
 		); err != nil {
 			return nil, err

@@ -263,6 +263,7 @@ func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Bat
 	if err != nil {
 		return fmt.Errorf("execution: end of an apply: %w", err)
 	}
+	s.rebuilds.take(ref.ID)
 	return nil
 }
 

@@ -122,6 +122,7 @@ type Service struct {
 	// stopped.
 	swept, sweptNews sweptTo
 	sweptKey         sweptKey
+	rebuilds         *rebuilds
 }
 
 // heads keeps executions without their outputs. A payload has up to 1 MiB, so their bytes are
@@ -172,7 +173,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), room: d.Quotas.Room(quota.MapExecutions, d.Now), sweptKey: sweptKey{key: []byte{}}}
+	s := &Service{
+		cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), rebuilds: newRebuilds(),
+		room: d.Quotas.Room(quota.MapExecutions, d.Now), sweptKey: sweptKey{key: []byte{}},
+	}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

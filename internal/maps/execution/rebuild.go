@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/exactjson"
@@ -25,23 +27,129 @@ import (
 // rebuilt returns the arguments of a change with what is real in the places of what was invented.
 // drift says why they cannot be.
 func (s *Service) rebuilt(ctx context.Context, c *Applying, approved json.RawMessage) (args json.RawMessage, drift string, err error) {
-	var made [2]json.RawMessage
-	for i, really := range []bool{false, true} {
-		r, err := s.replayed(ctx, c.DryRun, nil, really)
-		if err != nil {
-			return nil, "", err
-		}
-		call, asked, err := r.find(c.Execution.ID, c.Step)
-		if err != nil {
-			return nil, "", err
-		}
-		if !asked {
-			return nil, "With what the changes before it have brought, the Map would not come to this change.", nil
-		}
-		made[i] = call
+	b, known := s.rebuilds.take(c.DryRun.ID)
+	if known {
+		err = b.goOn(ctx)
+	} else {
+		b, err = s.rebuilding(ctx, c.DryRun)
 	}
+	if err != nil {
+		return nil, "", err
+	}
+	made, asked, err := b.arguments(c)
+	if known && !asked && err == nil {
+		if b, err = s.rebuilding(ctx, c.DryRun); err == nil { // from its begin on it may come there
+			made, asked, err = b.arguments(c)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !asked:
+		return nil, "With what the changes before it have brought, the Map would not come to this change.", nil
+	}
+	s.rebuilds.keep(c.DryRun.ID, b)
 	args, err = mend(approved, made[0], made[1])
 	return args, "", err
+}
+
+// rebuilding is a dry run that runs once more, twice: as it was, and with what is real.
+type rebuilding struct {
+	s *Service
+	// pasts are what rows say of the executions in its list.
+	pasts map[uuid.UUID]*past
+	runs  [2]*replay
+	bytes int // of texts that it has in memory
+}
+
+// past is what rows say of an execution of the dry run.
+type past struct {
+	e     Execution
+	steps map[string]dbsqlc.AllMapStepsRow
+	// done are the changes that have an end, by the place of the step: the run of an applied one, and
+	// nil for a rejected one. recorded are all changes.
+	done     map[string]*uuid.UUID
+	recorded map[string]bool
+}
+
+// rebuilding runs a dry run once more, as far as it comes without an answer to the changes that have
+// no end yet.
+func (s *Service) rebuilding(ctx context.Context, dryRun Execution) (*rebuilding, error) {
+	b := &rebuilding{s: s, pasts: map[uuid.UUID]*past{}}
+	for i, really := range []bool{false, true} {
+		var err error
+		if b.runs[i], err = b.replayed(ctx, dryRun, nil, really); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// goOn goes on with the changes that have come to an end since.
+func (b *rebuilding) goOn(ctx context.Context) error {
+	for _, p := range b.pasts {
+		if err := p.look(ctx, b.s); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.runs {
+		r.within(ctx)
+		if err := r.goOn(); err != nil { //nolint:contextcheck // the step machine does no I/O
+			return err
+		}
+	}
+	return nil
+}
+
+// arguments returns what a change sends, as it was and with what is real. asked is false where one of
+// the two does not come to the change.
+func (b *rebuilding) arguments(c *Applying) (made [2]json.RawMessage, asked bool, err error) {
+	for i, r := range b.runs {
+		if made[i], asked, err = r.find(c.Execution.ID, c.Step); err != nil || !asked {
+			return made, asked, err
+		}
+	}
+	return made, true, nil
+}
+
+// past returns what rows say of an execution, read once.
+func (b *rebuilding) past(ctx context.Context, e Execution) (*past, error) {
+	if p, known := b.pasts[e.ID]; known {
+		return p, nil
+	}
+	p := &past{e: e, steps: map[string]dbsqlc.AllMapStepsRow{}}
+	rows, err := b.s.q.AllMapSteps(ctx, b.s.d.DB.Tenant(e.TenantID), dbsqlc.AllMapStepsParams{TenantID: e.TenantID, Execution: e.ID})
+	if err != nil {
+		return nil, fmt.Errorf("execution: rebuild: %w", err)
+	}
+	for _, row := range rows {
+		p.steps[row.Path] = row
+		b.bytes += len(row.Path) + len(db.Text(row.Output)) + len(db.Text(row.Error))
+	}
+	b.pasts[e.ID] = p
+	return p, p.look(ctx, b.s)
+}
+
+// look reads which changes have an end.
+func (p *past) look(ctx context.Context, s *Service) error {
+	changes, err := s.q.ChangesOfExecution(ctx, s.d.DB.Tenant(p.e.TenantID), dbsqlc.ChangesOfExecutionParams{
+		TenantID: p.e.TenantID, DryRun: p.e.listOf(), Execution: p.e.ID,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: rebuild: %w", err)
+	}
+	p.done, p.recorded = map[string]*uuid.UUID{}, map[string]bool{}
+	for _, row := range changes {
+		p.recorded[row.Step] = true
+		switch ChangeStatus(row.Status) {
+		case ChangeApplied:
+			p.done[row.Step] = row.Run
+		case ChangeRejected:
+			p.done[row.Step] = nil
+		default:
+		}
+	}
+	return nil
 }
 
 // mend returns the approved value with the differences between what was invented and what is real.
@@ -117,10 +225,11 @@ func isObject(v json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(v
 
 // replay is the step machine of one execution of a dry run while it runs once more.
 type replay struct {
-	s       *Service
-	ctx     context.Context //nolint:containedctx // it lives as long as one call
+	of      *rebuilding
+	ctx     context.Context //nolint:containedctx // of the call that goes on with it
 	e       Execution
 	l       *loader
+	past    *past
 	program *stepmachine.Program
 	state   *stepmachine.State
 	queue   []timedEvent
@@ -129,15 +238,20 @@ type replay struct {
 	// really: changes that were applied answer what they brought. Otherwise all answers are those of
 	// the dry run.
 	really bool
-	steps  map[string]dbsqlc.MapStep
-	// done are the changes that have an end, by the place of the step: the run of an applied one, and
-	// nil for a rejected one. recorded are all changes.
-	done     map[string]*uuid.UUID
-	recorded map[string]bool
+	// fixed are values that are not those of the dry run: the payload, and outputs of other Maps.
+	fixed map[string]json.RawMessage
 	// asked are the calls of changes without an end.
-	asked  map[string]stepmachine.Value
-	others []*replay
+	asked  map[string]stepmachine.StartVerb
+	others []otherReplay
 	finish *stepmachine.Finish
+}
+
+// otherReplay is the execution that a step has started.
+type otherReplay struct {
+	*replay
+
+	start stepmachine.StartMap
+	told  bool // that it has ended
 }
 
 type timedEvent struct {
@@ -148,62 +262,80 @@ type timedEvent struct {
 // mostReplayed is how many events one execution may take when it runs once more.
 const mostReplayed = 1_000_000
 
-// replayed runs an execution once more, as far as it comes without an answer to the changes that have
-// no end yet. payload is nil for that which it was triggered with.
-func (s *Service) replayed(ctx context.Context, e Execution, payload json.RawMessage, really bool) (*replay, error) {
-	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+// replayed runs an execution once more. payload is nil for that which it was triggered with.
+func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.RawMessage, really bool) (*replay, error) {
+	v, err := b.s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return nil, err
 	}
 	r := &replay{
-		s: s, ctx: ctx, e: e, program: v.Program, really: really, now: e.CreatedAt(),
-		steps: map[string]dbsqlc.MapStep{}, done: map[string]*uuid.UUID{}, recorded: map[string]bool{}, asked: map[string]stepmachine.Value{},
+		of: b, ctx: ctx, e: e, program: v.Program, really: really, now: e.CreatedAt(), fixed: map[string]json.RawMessage{}, asked: map[string]stepmachine.StartVerb{},
 	}
-	if r.l, err = s.loader(ctx, e, nil); err != nil {
+	if r.l, err = b.s.loader(ctx, e, nil); err != nil {
 		return nil, err
 	}
-	tx := s.d.DB.Tenant(e.TenantID)
-	steps, err := s.q.AllMapSteps(ctx, tx, dbsqlc.AllMapStepsParams{TenantID: e.TenantID, Execution: e.ID})
-	if err != nil {
-		return nil, fmt.Errorf("execution: rebuild: %w", err)
-	}
-	for _, row := range steps {
-		r.steps[row.Path] = row
-	}
-	changes, err := s.q.ChangesOfExecution(ctx, tx, dbsqlc.ChangesOfExecutionParams{TenantID: e.TenantID, DryRun: e.listOf(), Execution: e.ID})
-	if err != nil {
-		return nil, fmt.Errorf("execution: rebuild: %w", err)
-	}
-	for _, row := range changes {
-		r.recorded[row.Step] = true
-		switch ChangeStatus(row.Status) {
-		case ChangeApplied:
-			r.done[row.Step] = row.Run
-		case ChangeRejected:
-			r.done[row.Step] = nil
-		default:
-		}
+	if r.past, err = b.past(ctx, e); err != nil {
+		return nil, err
 	}
 	if payload == nil {
 		if payload, err = r.l.key.Open(e.place(datakey.MapPayload), e.payload); err != nil {
 			return nil, fmt.Errorf("execution: payload of %s: %w", e.ID, err)
 		}
 	} else {
-		r.l.read[triggerData] = payload
+		r.fix(triggerData, payload)
 	}
-	return r, r.run(payload) //nolint:contextcheck // the step machine does no I/O
-}
-
-// run answers the commands of the machine until it waits for a change.
-func (r *replay) run(payload json.RawMessage) error {
 	trigger := stepmachine.Of(payload)
 	if len(payload) > stepmachine.MaxInline {
 		trigger = Reference(triggerData, payload, nil)
 	}
-	state, commands := stepmachine.Start(r.program, r.now, stepmachine.Beginning{
-		Execution: r.e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(r.e))), DryRun: true,
+	var commands []stepmachine.Command
+	r.state, commands = stepmachine.Start(r.program, r.now, stepmachine.Beginning{ //nolint:contextcheck // the step machine does no I/O
+		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
 	})
-	r.state = state
+	return r, r.obey(commands) //nolint:contextcheck // as above
+}
+
+// fix sets a value that is not that of the dry run.
+func (r *replay) fix(name string, value json.RawMessage) {
+	r.fixed[name], r.l.read[name] = value, value
+	r.of.bytes += len(value)
+}
+
+// within has it go on for another call.
+func (r *replay) within(ctx context.Context) {
+	r.ctx, r.l.ctx = ctx, ctx
+	for _, o := range r.others {
+		o.within(ctx)
+	}
+}
+
+// goOn answers the calls of changes that have an end since it stopped.
+func (r *replay) goOn() error {
+	for i := range r.others {
+		if o := &r.others[i]; !o.told {
+			if err := o.goOn(); err != nil {
+				return err
+			}
+			if err := r.otherEnded(o); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.asked)) {
+		if _, done := r.past.done[path]; !done {
+			continue
+		}
+		call := r.asked[path]
+		delete(r.asked, path)
+		if err := r.verb(call); err != nil {
+			return err
+		}
+	}
+	return r.obey(nil)
+}
+
+// obey answers the commands of the machine until it waits for a change.
+func (r *replay) obey(commands []stepmachine.Command) error {
 	for range mostReplayed {
 		for _, command := range commands {
 			if err := r.answer(command); err != nil {
@@ -233,6 +365,9 @@ func (r *replay) tell(event stepmachine.Event, at time.Time) {
 // answer answers a command as it was answered in the dry run. A dry run waits for no people and no
 // event.
 func (r *replay) answer(command stepmachine.Command) error {
+	if r.l.total > mostLoaded/2 { // what one evaluation reads is bounded, and not what all of them do
+		r.l.read, r.l.total = maps.Clone(r.fixed), 0
+	}
 	switch c := command.(type) {
 	case stepmachine.StartVerb:
 		return r.verb(c)
@@ -243,7 +378,7 @@ func (r *replay) answer(command stepmachine.Command) error {
 	case stepmachine.StartMap:
 		return r.other(c)
 	case stepmachine.Evaluate:
-		event, err := r.program.Evaluate(r.ctx, r.s.d.Sandbox.For(r.e.TenantID.String()), c, r.l.load)
+		event, err := r.program.Evaluate(r.ctx, r.of.s.d.Sandbox.For(r.e.TenantID.String()), c, r.l.load)
 		r.tell(event, r.now)
 		return err
 	case stepmachine.Continue:
@@ -258,7 +393,7 @@ func (r *replay) answer(command stepmachine.Command) error {
 	default:
 		if name, v, stores := storedBy(command); stores {
 			r.l.pending[name] = v
-			delete(r.l.read, name)
+			r.of.bytes += len(v.JSON)
 		}
 	}
 	return nil
@@ -267,13 +402,13 @@ func (r *replay) answer(command stepmachine.Command) error {
 // verb answers a call. The machine waits for a change that has no end yet.
 func (r *replay) verb(c stepmachine.StartVerb) error {
 	path := pathOf(c.Ref)
-	run, done := r.done[path]
+	run, done := r.past.done[path]
 	switch {
-	case r.recorded[path] && !done:
-		r.asked[path] = c.Args
+	case r.past.recorded[path] && !done:
+		r.asked[path] = c
 		return nil
 	case done && run != nil && r.really:
-		result, err := r.s.d.Results.Result(r.ctx, r.e.TenantID, *run)
+		result, err := r.of.s.d.Results.Result(r.ctx, r.e.TenantID, *run)
 		if err != nil {
 			return err
 		}
@@ -281,7 +416,7 @@ func (r *replay) verb(c stepmachine.StartVerb) error {
 		return nil
 	}
 	end, at, err := r.ended(c.Ref)
-	if r.recorded[path] && end.Status == stepmachine.CallExecuted {
+	if r.past.recorded[path] && end.Status == stepmachine.CallExecuted {
 		end.Status, end.Sent = stepmachine.CallIntercepted, false
 	}
 	r.tell(stepmachine.VerbEnded{CallEnd: end}, at)
@@ -291,7 +426,7 @@ func (r *replay) verb(c stepmachine.StartVerb) error {
 // ended returns the end of a step in the dry run, and when that was.
 func (r *replay) ended(ref stepmachine.Ref) (end stepmachine.CallEnd, at time.Time, err error) {
 	end = stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallExecuted, Sent: true}
-	row, known := r.steps[pathOf(ref)]
+	row, known := r.past.steps[pathOf(ref)]
 	if !known {
 		end.Status, end.Error = stepmachine.CallFailed, stepmachine.NewError("CONFLICT", "the dry run did not come to this step")
 		return end, r.now, nil
@@ -330,15 +465,22 @@ func (r *replay) other(c stepmachine.StartMap) error {
 	if err != nil {
 		return fmt.Errorf("execution: rebuild: %w", err)
 	}
-	o, err := r.s.replayed(r.ctx, child, payload, r.really)
+	again, err := r.of.replayed(r.ctx, child, payload, r.really)
 	if err != nil {
 		return err
 	}
-	r.others = append(r.others, o)
+	r.others = append(r.others, otherReplay{replay: again, start: c})
+	return r.otherEnded(&r.others[len(r.others)-1])
+}
+
+// otherEnded tells the end of another Map, where it has come to one. Otherwise a change in it has none
+// yet.
+func (r *replay) otherEnded(o *otherReplay) error {
 	if o.finish == nil {
-		return nil // a change in it has no end yet
+		return nil
 	}
-	end := stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallExecuted}
+	o.told = true
+	end := stepmachine.CallEnd{Ref: o.start.Ref, Status: stepmachine.CallExecuted}
 	if end.Error = o.finish.Error; o.finish.Status != stepmachine.StatusCompleted {
 		end.Status = stepmachine.CallFailed
 	}
@@ -348,12 +490,13 @@ func (r *replay) other(c stepmachine.StartMap) error {
 	}
 	end.Result = stepmachine.Of(output)
 	if len(output) > stepmachine.MaxInline {
-		name := otherPrefix + c.Ref.String()
-		end.Result, r.l.read[name] = Reference(name, output, nil), output
+		name := otherPrefix + o.start.Ref.String()
+		end.Result = Reference(name, output, nil)
+		r.fix(name, output)
 	}
 	at := r.now
-	if child.FinishedAt != nil {
-		at = *child.FinishedAt
+	if o.e.FinishedAt != nil {
+		at = *o.e.FinishedAt
 	}
 	r.tell(stepmachine.MapEnded{CallEnd: end}, at)
 	return nil
@@ -363,12 +506,12 @@ func (r *replay) other(c stepmachine.StartMap) error {
 // later attempt of the step is the one that counts.
 func (r *replay) childOf(c stepmachine.StartMap) (child Execution, runs bool, err error) {
 	attempts := 1
-	if row, known := r.steps[pathOf(c.Ref)]; known {
+	if row, known := r.past.steps[pathOf(c.Ref)]; known {
 		attempts = int(row.Attempts)
 	}
 	ref := c.Ref
 	ref.Attempt = attempts
-	rows, err := r.s.q.MapOfStep(r.ctx, r.s.d.DB.Tenant(r.e.TenantID), dbsqlc.MapOfStepParams{TenantID: r.e.TenantID, ParentID: r.e.ExecutionID, Step: ref.String()})
+	rows, err := r.of.s.q.MapOfStep(r.ctx, r.of.s.d.DB.Tenant(r.e.TenantID), dbsqlc.MapOfStepParams{TenantID: r.e.TenantID, ParentID: r.e.ExecutionID, Step: ref.String()})
 	if err != nil {
 		return child, false, fmt.Errorf("execution: rebuild: %w", err)
 	}
@@ -383,11 +526,11 @@ func (r *replay) childOf(c stepmachine.StartMap) (child Execution, runs bool, er
 // find returns the arguments of the call of a change for which the machine waits.
 func (r *replay) find(execution uuid.UUID, step string) (args json.RawMessage, asked bool, err error) {
 	if r.e.ID == execution {
-		v, asked := r.asked[step]
+		call, asked := r.asked[step]
 		if !asked {
 			return nil, false, nil
 		}
-		args, err = v.Resolve(r.l.load)
+		args, err = call.Args.Resolve(r.l.load)
 		if err != nil {
 			err = fmt.Errorf("execution: rebuild: %w", err)
 		}
