@@ -18,8 +18,9 @@ DECLARE
     dry    boolean;
 BEGIN
     IF cardinality(p_keys) > 0 THEN
-        SELECT array_agg(DISTINCT k.execution) INTO owners FROM map_keys k
-         WHERE k.tenant_id = p_tenant AND k.map_id = c.map_id AND k.key = ANY (p_keys);
+        -- One look-up for each key; see run_owners.
+        SELECT array_agg(DISTINCT k.execution) INTO owners FROM unnest(p_keys) AS n (key) CROSS JOIN LATERAL (
+            SELECT m.execution FROM map_keys m WHERE m.tenant_id = p_tenant AND m.map_id = c.map_id AND m.key = n.key LIMIT 1) AS k;
     END IF;
     IF owners IS NULL THEN
         INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata,
