@@ -23,25 +23,19 @@ import (
 // tools returns the verbs that an agent may call, by the patterns of its step. failed is why it
 // cannot have them.
 func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, patterns []string) (tools []model.Tool, failed *stepmachine.Error, err error) {
-	seen := map[verb.Name]bool{}
-	for _, pattern := range patterns {
-		provider, _, _ := strings.Cut(pattern, ":")
-		if strings.Contains(provider, "*") {
-			provider = ""
-		}
+	for _, provider := range providersOf(patterns) {
 		for offset := 0; ; offset += toolsPage {
 			page, err := s.d.Catalog.List(ctx, tenant, catalog.Filter{Provider: provider, Limit: toolsPage, Offset: offset})
 			if err != nil {
 				return nil, nil, err
 			}
 			for _, v := range page.Verbs {
-				if matched, _ := path.Match(pattern, v.Name.String()); !matched || seen[v.Name] {
+				if !matches(patterns, v.Name) {
 					continue
 				}
 				if len(tools) == modelstep.MaxTools {
 					return nil, stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("tools match more than %d verbs: name fewer", modelstep.MaxTools)), nil
 				}
-				seen[v.Name] = true
 				tools = append(tools, model.Tool{Name: v.Name.String(), Description: v.Description, Schema: v.Schema})
 			}
 			if !page.HasMore {
@@ -50,6 +44,28 @@ func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, patterns []string
 		}
 	}
 	return tools, nil, nil
+}
+
+// providersOf returns the providers of which verbs can match the patterns, each once. "" alone stands
+// for all of the catalog, which is read once and not for each pattern.
+func providersOf(patterns []string) (providers []string) {
+	for _, pattern := range patterns {
+		provider, _, _ := strings.Cut(pattern, ":")
+		if strings.Contains(provider, "*") {
+			return []string{""}
+		}
+		if !slices.Contains(providers, provider) {
+			providers = append(providers, provider)
+		}
+	}
+	return providers
+}
+
+func matches(patterns []string, name verb.Name) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matched, err := path.Match(pattern, name.String())
+		return err == nil && matched
+	})
 }
 
 // toolsPage is how many verbs of the catalog are read at once.
