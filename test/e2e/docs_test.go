@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,44 @@ func TestCommandsOfThePagesWork(t *testing.T) {
 	require.Equal(t, notRun, skipped)
 	t.Logf("%d blocks of commands were run, %d were not", ran, len(skipped))
 	require.Greater(t, ran, 25)
+}
+
+// What the pages show as a Map can be stored where `make dev` runs.
+func TestMapsOfThePagesAreValid(t *testing.T) {
+	t.Parallel()
+	s := sharedDev().For(t)
+	env, err := os.ReadFile(filepath.Join(s.Dir, "data", "env"))
+	require.NoError(t, err)
+	of := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + `='(.*)'$`).FindSubmatch(env)
+		require.NotNil(t, m, "%s in %s", name, env)
+		return string(m[1])
+	}
+	user, found := s.LogIn(of("EMAIL"), of("PASSWORD")), 0
+	for _, page := range pagesInOrder(t) {
+		for _, b := range blocks(t, page) {
+			text := b.text
+			if (b.language != "yaml" && b.language != "json") || !regexp.MustCompile(`(?m)^\s*"?steps"?:`).MatchString(text) {
+				continue
+			}
+			if b.language == "yaml" && !strings.Contains(text, "schema_version") {
+				text = "schema_version: \"1\"\nname: A part\n" + text
+			}
+			found++
+			a := user.Do(http.MethodPost, "/v1/maps/validate", []byte(text), "Content-Type: application/"+b.language)
+			var report struct {
+				Valid    bool
+				Errors   []json.RawMessage
+				Warnings []struct{ Rule string }
+			}
+			a.Data(t, &report)
+			require.True(t, report.Valid, "%s:%d: %s", page, b.line, report.Errors)
+			for _, w := range report.Warnings {
+				require.Contains(t, []string{"governance_hold", "governance_block"}, w.Rule, "%s:%d: %s", page, b.line, a.Body)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, found, 3)
 }
 
 // pagesInOrder lists the pages as they are read: the first two, then the others by name.

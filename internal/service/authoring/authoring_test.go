@@ -170,6 +170,7 @@ func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
 		"held":                         {call("shop:get_order", `{}`), nil, []string{"/steps/0 governance_hold"}},
 		"blocked by the risk":          {call("shop:wipe", `{}`), nil, []string{"/steps/0 governance_block"}},
 		"not connected":                {call("closed:list", `{}`), nil, []string{"/steps/0/verb not_connected"}},
+		"tools of an agent":            {`{"id":"s","type":"agent","goal":"g","tools":["shop:refund","shop:none","shop:no*"]}`, nil, []string{"/steps/0/tools/1 unknown_tool"}},
 		"a compensation":               {`{"id":"s","type":"verb","verb":"shop:refund","args":{` + good + `},"compensate":{"verb":"shop:none","args":{}}}`, []string{"/steps/0/compensate/verb unknown_verb"}, nil},
 		"within a block":               {`{"id":"b","type":"switch","cases":[{"when":"${true}","steps":[` + call("shop:none", "{}") + `]}]}`, []string{"/steps/0/cases/0/steps/0/verb unknown_verb"}, nil},
 		"a form that is wrong as well": {`{"id":"s","type":"verb","verb":"shop:none","args":{},"surely":1}`, []string{"/steps/0/surely unknown_field", "/steps/0/verb unknown_verb"}, nil},

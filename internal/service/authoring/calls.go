@@ -31,6 +31,7 @@ const (
 	ruleHeld         = "governance_hold"
 	ruleNotConnected = "not_connected"
 	ruleNotJudged    = "governance_not_judged"
+	ruleUnknownTool  = "unknown_tool"
 )
 
 // judgeTime bounds the work of governance on all calls of a definition. A policy can take half a
@@ -66,6 +67,30 @@ func callsOf(d *mapdef.Definition) (list []call) {
 	return list
 }
 
+// tool is a verb that an agent step names as one of its tools.
+type tool struct {
+	at   string // its JSON Pointer
+	name verb.Name
+}
+
+// toolsOf returns the tools of a definition that are named in full, without a `*`.
+func toolsOf(d *mapdef.Definition) (list []tool) {
+	see := func(s *mapdef.Step) {
+		do, is := s.Do.(*mapdef.DoAgent)
+		if !is {
+			return
+		}
+		for i, name := range do.Tools {
+			if parsed, err := verb.Parse(name); err == nil && !strings.Contains(name, "*") {
+				list = append(list, tool{fmt.Sprintf("%s/tools/%d", s.Pointer, i), parsed})
+			}
+		}
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	return list
+}
+
 // schema is the schema of a verb's arguments in the form that checks use.
 type schema struct {
 	args   *argschema.Schema
@@ -86,11 +111,14 @@ func compile(raw json.RawMessage) *schema {
 // calls checks the calls of a definition. It reads all verbs and the version of the policies in
 // one round trip, the schemas that were not read before in one, and new policies in one.
 func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definition, r *Report) error {
-	list := callsOf(d)
-	if len(list) == 0 {
+	list, tools := callsOf(d), toolsOf(d)
+	if len(list)+len(tools) == 0 {
 		return nil
 	}
 	distinct := map[verb.Name]bool{}
+	for _, t := range tools {
+		distinct[t.name] = true
+	}
 	for _, c := range list {
 		distinct[c.name] = true
 	}
@@ -101,6 +129,11 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 		return fmt.Errorf("authoring: read the verbs: %w", err)
 	}
 	verbs := many()
+	for _, t := range tools {
+		if _, known := verbs[t.name]; !known {
+			r.Warnings = append(r.Warnings, mapdef.Fault{Path: t.at, Rule: ruleUnknownTool, Message: "is no verb of the catalog, so the agent is not offered it"})
+		}
+	}
 	schemas, err := s.load(ctx, tenant, verbs)
 	if err != nil {
 		return err
