@@ -111,6 +111,9 @@ func agentPatch(c *wire.Call) (p roster.Patch, err error) {
 	if err := c.DecodeExact(&members); err != nil {
 		return p, err
 	}
+	if members == nil {
+		return p, fault.Invalid("", "type", "must be an object")
+	}
 	if raw, given := members["status"]; given {
 		if p.Status, err = agentStatus(raw); err != nil {
 			return p, err

@@ -111,7 +111,7 @@ func limitOf(op operation) int {
 		return 1 << 20
 	case op.id() == "POST /v1/providers":
 		return 25 << 20
-	case takesDefinition(op):
+	case takesDefinition(op), op.id() == "POST /v1/agents", op.id() == "PATCH /v1/agents/{id}":
 		return 256 << 10
 	}
 	return 64 << 10

@@ -47,6 +47,7 @@ func creations(own *tenant) map[string]creation {
 		return map[string]any{"schema_version": "1", "name": name, "steps": []any{}}
 	}
 	return map[string]creation{
+		"/v1/agents":      {map[string]any{"name": "one"}, map[string]any{"name": "two"}},
 		"/v1/maps":        {flow("one"), flow("two")},
 		"/v1/webhooks":    {webhook("one"), webhook("two")},
 		"/v1/customers":   {customer("one"), customer("two")},

@@ -121,6 +121,19 @@ func probes() []probe {
 		{"GET", "/v1/maps/{}/graph", "", false, "map"},
 		{"POST", "/v1/maps/{}/trigger", "{}", false, "map"},
 		{"POST", "/v1/maps/{}/trigger", "{}", true, "map"},
+		{"GET", "/v1/agents/{}", "", false, "agent"},
+		{"GET", "/v1/agents/{}", "", true, "agent"},
+		{"PATCH", "/v1/agents/{}", `{"status":"paused"}`, false, "agent"},
+		{"PATCH", "/v1/agents/{}", `{"name":"x"}`, true, "agent"},
+		{"DELETE", "/v1/agents/{}", "", false, "agent"},
+		{"DELETE", "/v1/agents/{}", "", true, "agent"},
+		{"GET", "/v1/agents/{}/versions", "", false, "agent"},
+		{"GET", "/v1/agents/{}/versions/1", "", true, "agent"},
+		{"POST", "/v1/agents/{}/versions/1/publish", "", false, "agent"},
+		{"POST", "/v1/agents/{}/versions/1/publish", "", true, "agent"},
+		{"GET", "/v1/agents/{}/versions/1/diff?against=1", "", false, "agent"},
+		{"POST", "/v1/agents", `{"name":"x","maps":["{}"]}`, false, "map"},
+		{"POST", "/v1/api-keys", `{"name":"x","agent_id":"{}"}`, false, "agent"},
 		{"GET", "/v1/executions/{}", "", false, "mapExecution"},
 		{"GET", "/v1/executions/{}", "", true, "mapExecution"},
 		{"GET", "/v1/executions/{}/events", "", false, "execution"},
@@ -230,6 +243,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.provider + ":list_orders", own.provider + ":create_refund"}
 	case "map":
 		return []string{own.mapID}
+	case "agent":
+		return []string{own.agent}
 	case "mapExecution":
 		return []string{own.mapExecution}
 	case "event":
@@ -264,7 +279,7 @@ func unknown(kind string) string {
 		return "exec_" + uuid.Must(uuid.NewV7()).String()
 	case "delivery":
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
-	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "map":
+	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "map", "agent":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
 		return "beta-none:list_orders"
@@ -279,7 +294,7 @@ func (w *world) keys(t *testing.T) (calls, manages http.Header) {
 		secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": permissions})
 		return headers("X-API-Key", secret)
 	}
-	return add("actions:run", "actions:catalog", "approvals:manage", "maps:manage"),
+	return add("actions:run", "actions:catalog", "approvals:manage", "maps:manage", "agents:manage"),
 		add("actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage", "customers:manage", "events:read", "webhooks:manage")
 }
 
@@ -294,7 +309,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 		header := bearer(w.a.token)
 		if p.key {
 			header = manages
-			if strings.HasPrefix(p.path, "/v1/runtime/") || strings.HasPrefix(p.path, "/v1/maps/") {
+			if strings.HasPrefix(p.path, "/v1/runtime/") || strings.HasPrefix(p.path, "/v1/maps/") || strings.HasPrefix(p.path, "/v1/agents") {
 				header = calls
 			}
 		}

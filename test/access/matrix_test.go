@@ -59,6 +59,7 @@ const (
 	noPolicy     = "404 POLICY_NOT_FOUND"
 	noWebhook    = "404 WEBHOOK_NOT_FOUND"
 	noMap        = "404 MAP_NOT_FOUND"
+	noAgent      = "404 AGENT_NOT_FOUND"
 	aMap         = `{"schema_version":"1","name":"m","steps":[]}`
 	aPolicy      = `{"name":"p","action":{"type":"block"}}`
 )
@@ -80,6 +81,16 @@ func decided() map[string]endpoint {
 		"POST /v1/maps/{id}/publish":           {either, admins, "maps:manage", "/v1/maps/" + someID + "/publish", "", noMap},
 		"POST /v1/maps/{id}/trigger":           {triggers, anyRole, "maps:trigger", "/v1/maps/" + someID + "/trigger", "{}", noMap},
 		"GET /v1/maps/{id}/graph":              {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/graph", "", noMap},
+
+		"POST /v1/agents":                                 {either, admins, "agents:manage", "/v1/agents", "{}", badBody},
+		"GET /v1/agents":                                  {either, anyRole, "agents:manage", "/v1/agents", "", "200 "},
+		"GET /v1/agents/{id}":                             {either, anyRole, "agents:manage", "/v1/agents/" + someID, "", noAgent},
+		"PATCH /v1/agents/{id}":                           {either, admins, "agents:manage", "/v1/agents/" + someID, `{"name":"a"}`, noAgent},
+		"DELETE /v1/agents/{id}":                          {either, admins, "agents:manage", "/v1/agents/" + someID, "", noAgent},
+		"GET /v1/agents/{id}/versions":                    {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions", "", noAgent},
+		"GET /v1/agents/{id}/versions/{version}":          {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions/1", "", noAgent},
+		"POST /v1/agents/{id}/versions/{version}/publish": {either, admins, "agents:manage", "/v1/agents/" + someID + "/versions/1/publish", "", noAgent},
+		"GET /v1/agents/{id}/versions/{version}/diff":     {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions/1/diff", "", noAgent},
 
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
 		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},
@@ -346,14 +357,14 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 		out[name] = c
 	}
 	add("agent key", map[string]any{})
-	add("agent key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"})
+	add("agent key locked to an agent", map[string]any{"agent_id": w.a.agent, "identity_mode": "required"})
 	add("runtime key", map[string]any{}, "actions:run", "actions:catalog")
 	add("key that only runs", map[string]any{}, "actions:run")
 	add("key that only lists", map[string]any{}, "actions:catalog")
 	add("maps key", map[string]any{}, "maps:trigger")
-	add("maps key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "maps:trigger")
+	add("maps key locked to an agent", map[string]any{"agent_id": w.a.agent, "identity_mode": "required"}, "maps:trigger")
 	add("key that only talks to agents", map[string]any{}, "agents:message")
-	add("agents key locked to an agent", map[string]any{"agent_id": someID, "identity_mode": "required"}, "agents:message")
+	add("agents key locked to an agent", map[string]any{"agent_id": w.a.agent, "identity_mode": "required"}, "agents:message")
 	add("key that only sends events", map[string]any{}, "events:send")
 	add("key that only reads events", map[string]any{}, "events:read")
 	resources := []string{"agents", "approvals", "audit", "credentials", "customers", "documents", "maps", "policies", "providers", "webhooks"}

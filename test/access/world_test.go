@@ -59,6 +59,7 @@ type tenant struct {
 	customer, erased                                          string // its id, and that of one that was erased
 	event                                                     string // the id of one
 	mapID                                                     string // of a published Map
+	agent                                                     string // its id
 	mapExecution                                              string // of an execution of that Map
 	webhook, delivery                                         string // the id of one, and of its test, which has ended
 	sender                                                    string // a key that sends events
@@ -181,6 +182,8 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		},
 	}).Data(tb, &made)
 	own.mapID = made.ID
+	own.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": name + " agent", "maps": []string{own.mapID}}).Data(tb, &made)
+	own.agent = made.ID
 	own.mapExecution = own.anExecution(tb)
 	own.aWait(tb)
 	own.aDryRun(tb)

@@ -37,7 +37,7 @@ func (j *journey) creations() {
 		gone bool // a deleted one cannot be read
 	}{
 		"/v1/providers": {provider, true}, policies: {policy, true}, "/v1/credentials": {credential, true},
-		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true},
+		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true}, agentsPath: {advises, true},
 	} {
 		const header = "Idempotency-Key: once"
 		made := j.post(j.user, 201, path, c.of("one"), header)

@@ -73,6 +73,7 @@ func TestConformance(t *testing.T) {
 	j.policies()
 	j.maps()
 	j.mapExecutions()
+	j.agents()
 	j.grants()
 	j.killSwitches()
 	j.budgets()
@@ -226,12 +227,15 @@ func (j *journey) newKey(body object) (c *rig.Client, id string) {
 
 func (j *journey) keys() {
 	j.key, j.keyID = j.newKey(object{"name": "runtime", "permissions": []string{"actions:run", "actions:catalog"}})
-	j.agent, _ = j.newKey(object{"name": "agent", "agent_id": nobodys, "identity_mode": "required"})
+	var agent struct{ ID string }
+	j.post(j.user, 201, agentsPath, object{"name": "Locked"}).Data(j.t, &agent)
+	j.agent, _ = j.newKey(object{"name": "agent", "agent_id": agent.ID, "identity_mode": "required"})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, "/v1/api-keys", object{"name": "agent", "agent_id": nobodys})
 	j.page, _ = j.newKey(object{"name": "page", "allowed_origins": []string{page}, "permissions": []string{
 		"actions:catalog", "approvals:manage", "audit:manage", "credentials:manage", "events:read", "policies:manage", "providers:manage", "webhooks:manage",
 	}})
 	j.server, _ = j.newKey(object{"name": "server", "permissions": []string{"customers:manage", "events:send"}})
-	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "maps:manage", "maps:trigger"}})
+	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "agents:manage", "maps:manage", "maps:trigger"}})
 	var id string
 	j.revoked, id = j.newKey(object{"name": "revoked", "permissions": []string{"actions:run"}})
 	j.call(j.user, 200, http.MethodDelete, "/v1/api-keys/"+id, nil)

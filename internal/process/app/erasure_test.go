@@ -73,6 +73,8 @@ var impersonal = map[string]string{
 	"map_keys":             "ids; a caller chooses ids that tell nothing",
 	"maps":                 "written by the tenant's people for all calls",
 	"map_versions":         "written by the tenant's people for all calls",
+	"agents":               "written by the tenant's people for all messages",
+	"agent_versions":       "written by the tenant's people for all messages",
 	"providers":            "of an API",
 	"verbs":                "of an API",
 	"verb_counts":          "of an API",

@@ -46,6 +46,8 @@ var forgotten = map[string]string{
 	"map_keys":            "forget deleted Maps",
 	"maps":                "forget deleted Maps",
 	"map_versions":        "forget deleted Maps",
+	"agents":              "forget deleted agents",
+	"agent_versions":      "forget deleted agents",
 	"map_changes":         "erase old executions of Maps",
 }
 

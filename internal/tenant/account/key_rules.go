@@ -108,7 +108,7 @@ func separate(given []string) error {
 		"A key with "+given[governs]+" cannot also have "+given[calls]+". Create one key for each.")
 }
 
-// agentID checks the lock to one agent. The agent need not exist yet.
+// agentID checks the form of the lock to one agent. CreateKey looks whether the agent exists.
 func agentID(given *string, runtime bool) (*string, error) {
 	if given == nil {
 		return nil, nil //nolint:nilnil // no lock is a value, not an error

@@ -69,6 +69,9 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 	if err != nil {
 		return Key{}, err
 	}
+	if err := s.checkAgent(ctx, who.TenantID, key.AgentID); err != nil {
+		return Key{}, err
+	}
 	secret, preview, hash := s.d.Secrets.NewKey()
 	key.ID, key.Secret, key.Preview, key.CreatedAt, key.CreatedBy = newID(), secret, preview, s.now(), who.String()
 	b := &db.Batch{}
@@ -87,6 +90,25 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 		return Key{}, fmt.Errorf("account: insert key: %w", err)
 	}
 	return key, nil
+}
+
+// checkAgent refuses a lock to an agent that the tenant does not have: such a key could never be
+// used, because the service chooses the ids of agents.
+func (s *Service) checkAgent(ctx context.Context, tenant uuid.UUID, agent *string) error {
+	if agent == nil {
+		return nil
+	}
+	id, err := uuid.Parse(*agent)
+	if err == nil {
+		_, err = s.q.GetAgent(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetAgentParams{TenantID: tenant, ID: id})
+		if err != nil && !db.IsNoRows(err) {
+			return fmt.Errorf("account: look for the agent: %w", err)
+		}
+	}
+	if err != nil {
+		return fault.Invalid("/agent_id", "unknown_agent", "agent_id is the id of an agent of the tenant.")
+	}
+	return nil
 }
 
 // listedKeys is how many active keys a list shows at most, and how many revoked ones: the

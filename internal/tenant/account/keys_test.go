@@ -32,8 +32,9 @@ func TestKeyLifeCycle(t *testing.T) {
 	require.Equal(t, []string{}, list(""))
 	first, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "first"})
 	require.NoError(t, err)
+	agent := h.newAgent(t, me.TenantID)
 	second, err := h.CreateKey(t.Context(), as(me),
-		KeyInput{Name: "second", AgentID: new("a"), IdentityMode: new("required"), AllowedOrigins: []string{"https://a.example"}})
+		KeyInput{Name: "second", AgentID: &agent, IdentityMode: new("required"), AllowedOrigins: []string{"https://a.example"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"second active", "first active"}, list("active"))
 
@@ -158,4 +159,33 @@ func TestKeyChangeLeavesWaitingApprovalsAlone(t *testing.T) {
 		JOIN pg_attribute a ON a.attrelid = g.tgrelid AND a.attnum = ANY (g.tgattr)
 		WHERE g.tgrelid = 'api_keys'::regclass AND g.tgname = 'recheck_approvals'`).Scan(&columns))
 	require.Equal(t, "revoked_at", columns)
+}
+
+// newAgent adds an agent to the tenant.
+func (h *house) newAgent(t *testing.T, tenant uuid.UUID) string {
+	t.Helper()
+	id := uuid.Must(uuid.NewV7())
+	require.NoError(t, dbsqlc.New().InsertAgent(t.Context(), h.db.Tenant(tenant), dbsqlc.InsertAgentParams{
+		ID: id, TenantID: tenant, Name: "a", Bytes: 1, ChangedBy: "user:x", ChangedAt: h.clock(),
+	}))
+	return id.String()
+}
+
+func TestKeyForAnAgentThatIsUnknownIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	me, other := h.join(t, "ada@example.com"), h.join(t, "bob@example.com")
+	for name, id := range map[string]string{
+		"unknown": uuid.NewString(), "no id": "Agent-7", "another tenant's": h.newAgent(t, other.TenantID),
+	} {
+		_, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k", AgentID: &id})
+		f := fault.As(err)
+		require.NotNil(t, f, name)
+		require.Equal(t, "unknown_agent", f.Details[0].Rule, name)
+		require.Equal(t, "/agent_id", f.Details[0].Path, name)
+	}
+	id := strings.ToUpper(h.newAgent(t, me.TenantID))
+	key, err := h.CreateKey(t.Context(), as(me), KeyInput{Name: "k", AgentID: &id})
+	require.NoError(t, err)
+	require.Equal(t, strings.ToLower(id), *key.AgentID)
 }
