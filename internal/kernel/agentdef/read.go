@@ -43,6 +43,7 @@ func Read(source []byte) (*Definition, error) {
 		return nil, fault.Invalid("", "maxLength", fmt.Sprintf("The definition of an agent has at most %d bytes.", MaxBytes))
 	}
 	d := Default()
+	d.Models.Worker = nil // one that the author names takes nothing of the default
 	err := strictjson.Decode(source, &d, strictjson.Options{})
 	if err != nil && !fault.HasCode(err, fault.CodeValidation) {
 		return nil, err
@@ -176,11 +177,9 @@ func Decode(source []byte) (*Definition, error) {
 func (p *SOP) UnmarshalJSON(raw []byte) error {
 	type plain SOP
 	read := plain{Enabled: true}
-	if err := strictjson.Decode(raw, &read, strictjson.Options{}); err != nil {
-		return err
-	}
-	*p = SOP(read)
-	return nil
+	err := strictjson.Decode(raw, &read, strictjson.Options{})
+	*p = SOP(read) // with what could be read, so that no place has two faults
+	return err
 }
 
 // UnmarshalJSON reads a duration as Maps write it: 400ms, 30s, 5m, 2h or 7d.
