@@ -47,7 +47,7 @@ func (s *Service) forget(ctx context.Context, a dbsqlc.DeletedAgentsRow) (more b
 		if more = n == forgetRows; more {
 			return nil
 		}
-		return s.q.ForgetAgent(ctx, tx, dbsqlc.ForgetAgentParams{TenantID: a.TenantID, ID: a.ID})
+		return s.q.ForgetAgent(ctx, tx, dbsqlc.ForgetAgentParams(a))
 	})
 	return more, err
 }
