@@ -24,7 +24,7 @@ func (j *journey) conditions() {
 	j.call(j.user, 200, http.MethodGet, "/v1/executions/refund-1", nil).Data(j.t, &blocked)
 	policy := create(policies, everything())
 	drawn := create(mapsPath, looksUp("Drawn"))
-	advised := create(agentsPath, advises("Conditions"))
+	advised := create(agentsPath, advises("Compared"))
 	paths := map[string]object{ // with what a PATCH or PUT says
 		"/v1/runtime/actions/catalog":                   nil,
 		"/v1/runtime/actions/catalog/shop:create_order": nil,
@@ -36,11 +36,11 @@ func (j *journey) conditions() {
 		"/v1/me":                                        nil,
 		"/v1/events/shipment-17":                        nil,
 		"/v1/providers/shop/document":                   nil,
-		advised:                                         {"instructions": "Changed."},
 		advised + "/versions/1":                         nil,
 		advised + "/versions/1/diff":                    nil,
 		drawn + "/versions/1":                           nil,
 		drawn + "/graph":                                nil,
+		create(agentsPath, advises("Conditions")):       {"instructions": "Changed."},
 		create(mapsPath, looksUp("Conditions")):         looksUp("Changed"),
 		j.delivered:                                     nil,
 		j.erasure:                                       nil,
