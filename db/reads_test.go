@@ -223,7 +223,7 @@ var readsMany = map[string][]string{
 		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
-	"what the mails of an hour bound, and the tokens' time": {"VoidMailTokens"},
+	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},
 	"a batch of a job that forgets a deleted Map: it reads all names of its triggers": {"ForgetMapKeys"},
 	"a worker that goes over all tenants, or over what was written since": {
 		"KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
