@@ -21,7 +21,7 @@ const (
 	CodeActionsLimit     = "ACTIONS_LIMIT"     // limits.max_actions
 	CodeDurationLimit    = "DURATION_LIMIT"    // limits.max_duration
 	CodeStorageLimit     = "STORAGE_LIMIT"     // the values of all steps together are too large
-	CodeEventsLimit      = "EVENTS_LIMIT"      // emit steps have emitted too many events
+	CodeEventsLimit      = "EVENTS_LIMIT"      // emit steps have emitted, or waits in loops used, too many events
 	CodeModelError       = "MODEL_ERROR"
 	CodeModelMissing     = "MODEL_NOT_CONNECTED"
 	CodeBudgetExceeded   = "BUDGET_EXCEEDED"
@@ -45,7 +45,7 @@ func Codes(t Type) []string {
 	case TypeForeach:
 		codes = append(codes, CodeItemsLimit)
 	case TypeWait:
-		codes = append(codes, CodeWaitTimeout)
+		codes = append(codes, CodeWaitTimeout, CodeEventsLimit)
 	case TypeApproval:
 		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired, string(fault.CodeQuotaExceeded))
 	case TypeEmit:

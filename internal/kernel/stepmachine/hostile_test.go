@@ -76,3 +76,25 @@ func TestValueThatMeansTooMuchIsNotMade(t *testing.T) {
 	require.NoError(t, err, "it would be tried again")
 	require.Equal(t, expression.CodeLimit, e.Failure.Code)
 }
+
+// The state has the id of each event that a wait in a loop has used. It has to stay small.
+func TestWaitsInLoopsUseABoundedNumberOfEvents(t *testing.T) {
+	t.Parallel()
+	for _, used := range []int{stepmachine.MaxSeen - 2, stepmachine.MaxSeen - 1} {
+		x, _ := start(t, `
+steps:
+  - id: each
+    type: foreach
+    items: [1, 2]
+    steps: [{id: w, type: wait, event: {type: go}}]
+`)
+		x.s.Seen = map[string][]string{"/steps/7": make([]string, used)}
+		commands := x.next(at(1), stepmachine.Signalled{Signal: "go"})
+		if used < stepmachine.MaxSeen-1 {
+			commands = x.next(at(2), stepmachine.Signalled{Signal: "go"})
+			require.Equal(t, stepmachine.StatusCompleted, find[stepmachine.Finish](t, commands).Status)
+			continue
+		}
+		require.Equal(t, "EVENTS_LIMIT", find[stepmachine.Finish](t, commands).Error.Code)
+	}
+}

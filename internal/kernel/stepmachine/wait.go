@@ -17,6 +17,18 @@ const signalHandled = "handled"
 // MaxSignals is how many signals are kept that no step has used yet. Callers refuse more.
 const MaxSignals = 100
 
+// MaxSeen is how many events the waits in loops may use. The state has the id of each, so that none is
+// used twice.
+const MaxSeen = 10_000
+
+// seen counts the events that waits in loops have used.
+func (s *State) seen() (n int) {
+	for _, ids := range s.Seen {
+		n += len(ids)
+	}
+	return n
+}
+
 // wait begins a wait step. A dry run waits for nothing.
 func (m *machine) wait(t *Task, do *mapdef.DoWait) {
 	if m.s.DryRun {
@@ -57,6 +69,10 @@ func (m *machine) until(t *Task, do *mapdef.DoWait) (time.Time, bool) {
 // await waits for an event. One that came before counts too, unless the step says no: the
 // caller passes those that it has kept, and the state has the signals.
 func (m *machine) await(t *Task, e *mapdef.EventWait) {
+	if t.Iteration != "" && m.s.seen() >= MaxSeen {
+		m.fail(t, NewError(mapdef.CodeEventsLimit, "the waits in loops have used 10,000 events"))
+		return
+	}
 	var correlate string
 	_ = json.Unmarshal(t.Input.raw(), &correlate) // a text, by its evaluation
 	m.enter(t, phaseEvent)
