@@ -54,9 +54,10 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 # within their time limit. `make verify` vets, tagged files too: with each test, vet would
 # read all packages again, in every lane.
 # $(call lane,SIGN) lists packages with tests. SIGN ! selects those that do not link the
-# server, an empty SIGN those that do.
+# server, an empty SIGN those that do. The suites of test/ come first: they take longest, and
+# mostly wait, so that others run beside them.
 lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
-	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }'
+	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }' | sort -r
 
 .PHONY: test
 test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable

@@ -36,7 +36,7 @@ var sharedSplit = sync.OnceValue(func() twoAPIs {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := rig.Run(m, 6)
 	shared.Close()
 	os.Exit(code)
 }
