@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -122,7 +123,7 @@ func mapFailed(out mapruns.Outcome) error {
 	f := fault.New(fault.CodeMapFailed, "")
 	f.ExecutionID, f.Status = e.ExecutionID, string(e.Status)
 	if e.Error != nil {
-		f.Details = []fault.Detail{{Path: e.Error.Instance, Rule: e.Error.Code, Message: e.Error.Detail}}
+		f.Details = []fault.Detail{{Path: e.Error.Instance, Rule: e.Error.Code, Message: cmp.Or(e.Error.Detail, e.Error.Title)}}
 	}
 	if e.Status == stepmachine.StatusCancelled {
 		f.Message = "The execution of the Map was cancelled."

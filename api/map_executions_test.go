@@ -1,0 +1,26 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/stepmachine"
+	mapruns "agentruntime/internal/maps/execution"
+)
+
+func TestMapFailedSaysWhatItsAuthorHasWritten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		failed stepmachine.Error
+		want   string
+	}{
+		"a detail":       {stepmachine.Error{Code: "NO", Title: "No.", Detail: "Not that one.", Instance: "/steps/0"}, "Not that one."},
+		"only the title": {stepmachine.Error{Code: "NO", Title: "No.", Instance: "/steps/0"}, "No."},
+	} {
+		err := mapFailed(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.New(), Status: stepmachine.StatusFailed, Error: &c.failed}})
+		require.Equal(t, []fault.Detail{{Path: "/steps/0", Rule: "NO", Message: c.want}}, fault.As(err).Details, name)
+	}
+}
