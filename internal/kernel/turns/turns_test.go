@@ -171,7 +171,7 @@ func TestTurnsOfOnePartyFollowThoseOfOthers(t *testing.T) {
 						free()
 					}
 				}
-				time.Sleep(c.after)
+				<-time.After(c.after)
 				ctx, cancel := context.WithCancel(t.Context())
 				for range 20 {
 					go func() {
@@ -202,18 +202,18 @@ func TestTurnsOfBusyPartiesGrowToTheirShares(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						if free, err := s.Take(ctx, party); err == nil {
-							time.Sleep(time.Millisecond)
+							<-time.After(time.Millisecond)
 							free()
 						}
 					}
 				})
 			}
 		}
-		time.Sleep(lately)
+		<-time.After(lately)
 		synctest.Wait()
 		require.Equal(t, map[string]int{"a": 8, "b": 8}, s.held)
 		stop["b"]()
-		time.Sleep(2 * lately)
+		<-time.After(2 * lately)
 		synctest.Wait()
 		require.Equal(t, map[string]int{"a": 8}, s.held)
 		stop["a"]()

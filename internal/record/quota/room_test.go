@@ -90,17 +90,15 @@ func TestRoomCountsTenantsFarBelowTheirLimitNowAndThen(t *testing.T) {
 		"a second later":       {after: 1001 * time.Millisecond, want: []bool{true, true}},
 		"less than that later": {after: 400 * time.Millisecond, want: []bool{true, false, false, true}},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one connection
-			o, now := tenants.another(), time.Now()
-			o.add(c.open)
-			room := limits.Room(quota.MapExecutions, func() time.Time { return now })
-			for i, want := range c.want {
-				counts, err := o.create(room)
-				require.NoError(t, err)
-				require.Equal(t, want, counts, i)
-				now = now.Add(c.after)
-			}
-		})
+		o, now := tenants.another(), time.Now()
+		o.add(c.open)
+		room := limits.Room(quota.MapExecutions, func() time.Time { return now })
+		for i, want := range c.want {
+			counts, err := o.create(room)
+			require.NoError(t, err, name)
+			require.Equal(t, want, counts, "%s: %d", name, i)
+			now = now.Add(c.after)
+		}
 	}
 }
 
