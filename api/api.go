@@ -64,7 +64,8 @@ type Deps struct {
 	RateLimits  RateLimits
 	Budgets     Budgets
 
-	KillSwitches KillSwitches
+	KillSwitches   KillSwitches
+	ModelProviders ModelProviders
 
 	Maps       Maps
 	Agents     Agents

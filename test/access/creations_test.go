@@ -28,6 +28,9 @@ func creations(own *tenant) map[string]creation {
 	stop := func(reason string) any {
 		return map[string]any{"scope": "agent", "target": own.name + "-agent", "reason": reason}
 	}
+	models := func(name string) any {
+		return map[string]any{"slug": "made-" + name, "api": "openai", "base_url": "https://example.com/v1"}
+	}
 	credential := func(label string) any {
 		return map[string]any{"provider": own.provider, "type": "api_key", "label": label, "data": map[string]string{"key": shopKey}}
 	}
@@ -47,17 +50,18 @@ func creations(own *tenant) map[string]creation {
 		return map[string]any{"schema_version": "1", "name": name, "steps": []any{}}
 	}
 	return map[string]creation{
-		"/v1/agents":      {map[string]any{"name": "one"}, map[string]any{"name": "two"}},
-		"/v1/maps":        {flow("one"), flow("two")},
-		"/v1/webhooks":    {webhook("one"), webhook("two")},
-		"/v1/customers":   {customer("one"), customer("two")},
-		"/v1/providers":   {shop("one"), shop("two")},
-		"/v1/policies":    {rig.Policy("one", "notify", own.provider+":list_orders", nil), rig.Policy("two", "notify", own.provider+":list_orders", nil)},
-		"/v1/grants":      {grant("one"), grant("two")},
-		"/v1/kill-switch": {stop("one"), stop("two")},
-		"/v1/credentials": {credential("one"), credential("two")},
-		"/v1/api-keys":    {key("one"), key("two")},
-		"/v1/users":       {user("one"), user("two")},
+		"/v1/agents":          {map[string]any{"name": "one"}, map[string]any{"name": "two"}},
+		"/v1/maps":            {flow("one"), flow("two")},
+		"/v1/webhooks":        {webhook("one"), webhook("two")},
+		"/v1/customers":       {customer("one"), customer("two")},
+		"/v1/providers":       {shop("one"), shop("two")},
+		"/v1/policies":        {rig.Policy("one", "notify", own.provider+":list_orders", nil), rig.Policy("two", "notify", own.provider+":list_orders", nil)},
+		"/v1/grants":          {grant("one"), grant("two")},
+		"/v1/model-providers": {models("one"), models("two")},
+		"/v1/kill-switch":     {stop("one"), stop("two")},
+		"/v1/credentials":     {credential("one"), credential("two")},
+		"/v1/api-keys":        {key("one"), key("two")},
+		"/v1/users":           {user("one"), user("two")},
 	}
 }
 

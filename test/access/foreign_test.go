@@ -55,6 +55,8 @@ func probes() []probe {
 		{"GET", "/v1/grants?provider={}", "", false, "provider"},
 		{"POST", "/v1/grants", `{"verb":"{}","expires_at":"` + soon() + `","max_uses":1,"reason":"x"}`, false, "verb"},
 		{"PUT", "/v1/budgets", `{"key_id":"{}","model_tokens":null,"money_micros":null,"write_calls":1}`, false, "key"},
+		{"GET", "/v1/model-providers/{}", "", false, "modelProvider"},
+		{"DELETE", "/v1/model-providers/{}", "", false, "modelProvider"},
 		{"GET", "/v1/kill-switch/{}", "", false, "killSwitch"},
 		{"DELETE", "/v1/kill-switch/{}", "", false, "killSwitch"},
 		{"POST", "/v1/kill-switch", `{"scope":"provider","target":"{}","reason":"x"}`, false, "provider"},
@@ -223,6 +225,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.approval}
 	case "grant":
 		return []string{own.grant}
+	case "modelProvider":
+		return []string{own.modelProvider}
 	case "killSwitch":
 		return []string{own.killSwitch}
 	case "customer":
@@ -279,7 +283,7 @@ func unknown(kind string) string {
 		return "exec_" + uuid.Must(uuid.NewV7()).String()
 	case "delivery":
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
-	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "map", "agent":
+	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "modelProvider", "map", "agent":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
 		return "beta-none:list_orders"
@@ -429,7 +433,7 @@ func TestListShowsNothingOfOtherTenants(t *testing.T) {
 				if strings.HasPrefix(op.path, "/v1/audit") {
 					name = w.b.email // other tests of A ask for B's verbs by name, which A's own trail records
 				}
-				for _, theirs := range []string{name, w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey, w.b.customer, w.b.webhook, w.b.delivery, w.b.killSwitch} {
+				for _, theirs := range []string{name, w.b.id, w.b.approval, w.b.grant, w.b.credential, w.b.apiKey, w.b.customer, w.b.webhook, w.b.delivery, w.b.killSwitch, w.b.modelProvider} {
 					require.NotContains(t, string(a.Body), theirs, "%s%s", op.id(), query)
 				}
 				lists++

@@ -55,6 +55,7 @@ type tenant struct {
 	token                                                     string
 	provider, execution, policy, approval, credential, apiKey string // ids
 	grant                                                     string // its id
+	modelProvider                                             string // its id
 	killSwitch                                                string // its id
 	customer, erased                                          string // its id, and that of one that was erased
 	event                                                     string // the id of one
@@ -174,6 +175,8 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	// It stops an agent that no call names.
 	own.User.Do(http.MethodPost, "/v1/kill-switch", map[string]any{"scope": "agent", "target": name + "-agent", "reason": name + " reason"}).Data(tb, &made)
 	own.killSwitch = made.ID
+	own.User.Do(http.MethodPost, "/v1/model-providers", map[string]any{"slug": name, "api": "openai", "base_url": "https://example.com/v1"}).Data(tb, &made)
+	own.modelProvider = made.ID
 	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
 		"schema_version": "1", "name": name + " map",
 		"steps": []any{

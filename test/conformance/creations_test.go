@@ -24,6 +24,9 @@ func (j *journey) creations() {
 		return object{"verb": "gated:pay", "expires_at": ends, "max_uses": 1, "reason": reason}
 	}
 	stop := func(reason string) object { return object{"scope": "agent", "target": "none", "reason": reason} }
+	models := func(name string) object {
+		return object{"slug": "repeated-" + name, "api": "openai", "base_url": "https://example.com"}
+	}
 	user := func(name string) object {
 		return object{"email": "repeated@example.com", "role": "member", "name": name}
 	}
@@ -37,7 +40,7 @@ func (j *journey) creations() {
 		gone bool // a deleted one cannot be read
 	}{
 		"/v1/providers": {provider, true}, policies: {policy, true}, "/v1/credentials": {credential, true},
-		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true}, agentsPath: {advises, true},
+		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/model-providers": {models, true}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true}, agentsPath: {advises, true},
 	} {
 		const header = "Idempotency-Key: once"
 		made := j.post(j.user, 201, path, c.of("one"), header)

@@ -76,6 +76,7 @@ func TestConformance(t *testing.T) {
 	j.agents()
 	j.grants()
 	j.killSwitches()
+	j.modelProviders()
 	j.budgets()
 	j.approvals()
 	j.events()

@@ -13,7 +13,7 @@ const (
 // a model is a server of others: it may count below zero, or beyond any number.
 func (r Response) Sound() Response {
 	r.Model, r.Finish = soundName(r.Model), Finish(soundName(string(r.Finish)))
-	r.Usage = Usage{In: soundCount(r.Usage.In), Cached: soundCount(r.Usage.Cached), Out: soundCount(r.Usage.Out)}
+	r.Usage = Usage{In: soundCount(r.Usage.In), Cached: soundCount(r.Usage.Cached), CacheWritten: soundCount(r.Usage.CacheWritten), Out: soundCount(r.Usage.Out)}
 	return r
 }
 

@@ -60,6 +60,7 @@ var impersonal = map[string]string{
 	"budget_counters":      "numbers",
 	"budget_reservations":  "numbers and ids",
 	"circuits":             "kinds of failures and times",
+	"model_providers":      "addresses that the tenant's people name",
 	"kill_switches":        "written by the tenant's people about calls, verbs and providers",
 	"tenants":              "the tenant itself",
 	"tenant_keys":          "keys",

@@ -236,17 +236,13 @@ func (s *Service) BaseURL(ctx context.Context, tenant uuid.UUID, slug string) (s
 
 // Filter selects providers for a list.
 type Filter struct {
-	Before uuid.UUID
+	Before *uuid.UUID
 	Limit  int
 }
 
 // List returns the tenant's own providers, newest first, and whether there are more after the last.
 func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Provider, more bool, err error) {
-	arg := dbsqlc.ListModelProvidersParams{TenantID: tenant, Most: int32(f.Limit + 1)}
-	if f.Before != uuid.Nil {
-		arg.Before = &f.Before
-	}
-	rows, err := s.q.ListModelProviders(ctx, s.d.DB.Tenant(tenant), arg)
+	rows, err := s.q.ListModelProviders(ctx, s.d.DB.Tenant(tenant), dbsqlc.ListModelProvidersParams{TenantID: tenant, Most: int32(f.Limit + 1), Before: f.Before})
 	if err != nil {
 		return nil, false, fmt.Errorf("modelprovider: list: %w", err)
 	}

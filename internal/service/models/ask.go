@@ -85,6 +85,7 @@ func (s *Service) once(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 	}
 	began := s.d.Now()
 	response, err := asked.Generate(ctx, req, t.delta)
+	response = response.Sound()
 	var failure *model.Error
 	if err != nil && !errors.As(err, &failure) && ctx.Err() == nil {
 		s.d.Log.ErrorContext(ctx, "an adapter of a model failed", "provider", choice.Provider, "error", redact.Text(err.Error()))
@@ -177,6 +178,9 @@ func (s *Service) Most(choice agentdef.Model, req model.Request) budget.Amount {
 	var most budget.Amount
 	in := int64(req.Size())
 	for _, c := range append([]agentdef.Model{choice}, choice.Fallback...) {
+		if c.Provider == agentdef.BuiltIn && c.Model == agentdef.Rules {
+			continue // it uses none
+		}
 		out := int64(requestOf(c, req).Limits.OutputTokens)
 		most.Tokens = max(most.Tokens, in+out)
 		most.Money = max(most.Money, s.prices.Cost(c.Model, model.Usage{In: in, CacheWritten: in, Out: out}))

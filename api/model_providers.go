@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/modelprovider"
+)
+
+// ModelProviders is what the endpoints of model providers need of the domain.
+type ModelProviders interface {
+	Create(ctx context.Context, who actor.Actor, in modelprovider.NewProvider) (modelprovider.Provider, error)
+	Get(ctx context.Context, tenant, id uuid.UUID) (modelprovider.Provider, error)
+	List(ctx context.Context, tenant uuid.UUID, f modelprovider.Filter) (page []modelprovider.Provider, more bool, err error)
+	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[modelprovider.Provider]) error
+}
+
+type modelProviderView struct {
+	ID           uuid.UUID `json:"id"`
+	Slug         string    `json:"slug"`
+	API          string    `json:"api"`
+	BaseURL      string    `json:"base_url"`
+	Private      *string   `json:"private"`
+	DefaultModel *string   `json:"default_model"`
+	CreatedBy    string    `json:"created_by"`
+	CreatedAt    time.Time `json:"created_at"`
+
+	repeatMark
+}
+
+func viewModelProvider(p modelprovider.Provider) modelProviderView {
+	v := modelProviderView{ID: p.ID, Slug: p.Slug, API: string(p.API), BaseURL: p.BaseURL, CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt}
+	if p.Private != "" {
+		v.Private, v.BaseURL = &p.Private, "" // only the operator knows where it is
+	}
+	if p.DefaultModel != "" {
+		v.DefaultModel = &p.DefaultModel
+	}
+	return v
+}
+
+func modelProviderTag(p modelprovider.Provider) string { return wire.ViewTag(viewModelProvider(p)) }
+
+type modelProviderBody struct {
+	Slug         *string `json:"slug"`
+	API          *string `json:"api"`
+	BaseURL      *string `json:"base_url"`
+	Private      *string `json:"private"`
+	DefaultModel *string `json:"default_model"`
+}
+
+func (s *Server) createModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b modelProviderBody
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	in := modelprovider.NewProvider{
+		Slug: v.Required("/slug", b.Slug), API: v.OptionalText("/api", b.API, 1, 20), BaseURL: v.OptionalText("/base_url", b.BaseURL, 1, 2048),
+		Private: v.OptionalText("/private", b.Private, 1, 255), DefaultModel: v.OptionalText("/default_model", b.DefaultModel, 1, 255),
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	p, err := s.deps.ModelProviders.Create(ctx, c.Actor, in)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Created("/v1/model-providers/"+p.ID.String(), viewModelProvider(p)), nil
+}
+
+func (s *Server) getModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := s.deps.ModelProviders.Get(ctx, c.Actor.TenantID, c.ID())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewModelProvider(p)), nil
+}
+
+func (s *Server) listModelProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var f modelprovider.Filter
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	page, more, err := s.deps.ModelProviders.List(ctx, c.Actor.TenantID, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]modelProviderView, len(page))
+	var last uuid.UUID
+	for i, p := range page {
+		views[i], last = viewModelProvider(p), p.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+func (s *Server) deleteModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := s.deps.ModelProviders.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, modelProviderTag)); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Deleted(), nil
+}

@@ -1,0 +1,123 @@
+package rules_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/model/rules"
+)
+
+func tool(name, description, schema string) model.Tool {
+	return model.Tool{Name: "shop:" + name, Description: description, Schema: json.RawMessage(schema)}
+}
+
+func shop() []model.Tool {
+	return []model.Tool{
+		tool("list_orders", "List orders", `{"type":"object","properties":{"status":{"type":"string","enum":["paid","shipped"]},"customer_id":{"type":"string"},"limit":{"type":"integer"}}}`),
+		tool("create_order", "Create an order", `{"type":"object","required":["customer_id","amount","currency"],"properties":{"customer_id":{"type":"string"},"amount":{"type":"integer","description":"In the smallest unit of the currency."},"currency":{"type":"string","enum":["eur","usd"]}}}`),
+		tool("get_order", "Get an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string"}}}`),
+		tool("cancel_order", "Cancel an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string"},"reason":{"type":"string"}}}`),
+		tool("list_refunds", "List refunds", `{"type":"object","properties":{"order_id":{"type":"string"}}}`),
+		tool("get_refund", "Get a refund", `{"type":"object","required":["refund_id"],"properties":{"refund_id":{"type":"string"}}}`),
+		tool("create_refund", "Refund an order", `{"type":"object","required":["order_id","amount"],"properties":{"order_id":{"type":"string"},"amount":{"type":"integer","description":"Amount in cents."},"reason":{"type":"string"}}}`),
+		tool("get_customer", "Get a customer", `{"type":"object","required":["customer_id"],"properties":{"customer_id":{"type":"string"}}}`),
+		tool("create_customer", "Create a customer", `{"type":"object","required":["name","email"],"properties":{"name":{"type":"string"},"email":{"type":"string","format":"email"}}}`),
+	}
+}
+
+// talk returns the answer to a conversation: messages of the customer and of the model in turn.
+func talk(t *testing.T, texts ...string) model.Response {
+	t.Helper()
+	req := model.Request{Purpose: model.Reply, Tools: shop()}
+	for i, text := range texts {
+		req.Messages = append(req.Messages, model.Message{Role: []model.Role{model.User, model.Assistant}[i%2], Text: text})
+	}
+	var streamed string
+	got, err := rules.Model{}.Generate(t.Context(), req, func(delta string) { streamed += delta })
+	require.NoError(t, err)
+	require.Equal(t, rules.Name, got.Model)
+	require.Equal(t, got.Text, streamed)
+	again, err := rules.Model{}.Generate(t.Context(), req, nil)
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+	return got
+}
+
+func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
+	t.Parallel()
+	for message, c := range map[string]struct{ verb, args, text string }{
+		"Where is order ord_1001?":                   {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
+		"What is the status of my order ord_1001?":   {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
+		"Show me customer cus_1001":                  {"shop:get_customer", `{"customer_id":"cus_1001"}`, ""},
+		"List the refunds of ord_1001":               {"shop:list_refunds", `{"order_id":"ord_1001"}`, ""},
+		"List all orders that are shipped":           {"shop:list_orders", `{"status":"shipped"}`, ""},
+		"Refund ord_1001, 12 dollars":                {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
+		"Please refund $12.50 of order ord_1001":     {"", "", "Shall I create refund with order id ord_1001, amount 1250? Answer yes."},
+		"Cancel order ord_1002":                      {"", "", "Shall I cancel order with order id ord_1002? Answer yes."},
+		"Where is my order?":                         {"", "", "Please tell me the order id. I need it to get order."},
+		"Refund ord_1001":                            {"", "", "Please tell me the amount. I need it to create refund."},
+		`Create a customer "Ada L" with a@b.example`: {"", "", "Shall I create customer with name Ada L, email a@b.example? Answer yes."},
+		"Good morning":                               {"", "", "I work by rules and am no language model. I have not understood what to do. I can: list orders, create order, get order, cancel order, list refunds, get refund. Please name one, with the ids that it needs."},
+	} {
+		t.Run(message, func(t *testing.T) {
+			t.Parallel()
+			got := talk(t, message)
+			require.Equal(t, c.text, got.Text)
+			if c.verb == "" {
+				require.Empty(t, got.Calls)
+				require.Equal(t, model.Stopped, got.Finish)
+				return
+			}
+			require.Len(t, got.Calls, 1)
+			require.Equal(t, c.verb, got.Calls[0].Name)
+			require.JSONEq(t, c.args, string(got.Calls[0].Args))
+			require.Equal(t, model.Calling, got.Finish)
+		})
+	}
+}
+
+func TestRulesCallAWriteOnlyAfterAYes(t *testing.T) {
+	t.Parallel()
+	const wish, asked = "Refund ord_1001, 12 dollars", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."
+	require.Equal(t, asked, talk(t, wish).Text)
+	got := talk(t, wish, asked, "Yes, please.")
+	require.Len(t, got.Calls, 1)
+	require.Equal(t, "shop:create_refund", got.Calls[0].Name)
+	require.JSONEq(t, `{"order_id":"ord_1001","amount":1200}`, string(got.Calls[0].Args))
+	require.Equal(t, "All right, I do nothing.", talk(t, wish, asked, "no").Text)
+	require.Empty(t, talk(t, wish, asked, "yes, but not this one").Calls)
+	require.Empty(t, talk(t, "yes").Calls)
+	// What is missing is asked for, and then confirmed.
+	const first = "Please tell me the amount. I need it to create refund."
+	require.Equal(t, asked, talk(t, "Refund ord_1001", first, "12 dollars").Text)
+	require.Len(t, talk(t, "Refund ord_1001", first, "12 dollars", asked, "yes").Calls, 1)
+}
+
+func TestRulesTellResultsInWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`<data name="result">{"status":"executed","result":{"amount":4999,"id":"ord_1001","status":"shipped"}}</data>`: "Done: get order. The id is ord_1001. The status is shipped. The amount is 4999.",
+		`{"status":"failed","error":{"code":"GOVERNANCE_BLOCKED","detail":"A policy blocks refunds."}}`:                "I could not get order: A policy blocks refunds.",
+		`{"status":"pending_approval"}`: "A person has to approve this first: get order.",
+		`{"result":{"data":[{"id":"a","status":"paid"},{"id":"b"}]},"status":"executed"}`: "Done: get order. There are 2; id a, status paid; id b.",
+	} {
+		got, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Reply, Tools: shop(), Messages: []model.Message{
+			{Role: model.User, Text: "Where is ord_1001?"},
+			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop:get_order", Args: json.RawMessage(`{}`)}}},
+			{Role: model.Result, CallID: "1", Text: text},
+		}}, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Text)
+	}
+}
+
+func TestRulesRefuseWhatNeedsALanguageModel(t *testing.T) {
+	t.Parallel()
+	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Plan}, nil)
+	var failure *model.Error
+	require.ErrorAs(t, err, &failure)
+	require.False(t, failure.Retryable)
+}

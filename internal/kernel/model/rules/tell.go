@@ -1,0 +1,154 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/model"
+)
+
+// What an answer says of a result.
+const (
+	mostFacts = 10
+	mostItems = 5
+	mostValue = 120
+)
+
+// tell says in words how the last calls have ended.
+func tell(messages []model.Message) string {
+	names := map[string]string{}
+	for _, m := range messages {
+		for _, call := range m.Calls {
+			names[call.ID] = inWords(verbOf(call.Name))
+		}
+	}
+	begin := len(messages)
+	for begin > 0 && messages[begin-1].Role == model.Result {
+		begin--
+	}
+	var said []string
+	for _, m := range messages[begin:] {
+		name := names[m.CallID]
+		if name == "" {
+			name = "the call"
+		}
+		said = append(said, sentence(name, m.Text))
+	}
+	return strings.Join(said, " ")
+}
+
+// sentence says how one call has ended.
+func sentence(name, text string) string {
+	raw := text
+	if inside := element.FindStringSubmatch(text); inside != nil {
+		raw = inside[1]
+	}
+	var end struct {
+		Status string
+		Result json.RawMessage
+		Error  *struct{ Code, Detail, Message string }
+	}
+	if json.Unmarshal([]byte(raw), &end) != nil {
+		return fmt.Sprintf("The answer to %s: %s.", name, short(raw))
+	}
+	switch {
+	case end.Error != nil:
+		reason := end.Error.Detail
+		if reason == "" {
+			reason = end.Error.Message
+		}
+		if reason == "" {
+			reason = end.Error.Code
+		}
+		return fmt.Sprintf("I could not %s: %s.", name, strings.TrimRight(short(reason), ". "))
+	case end.Status == "pending_approval":
+		return fmt.Sprintf("A person has to approve this first: %s.", name)
+	case end.Result == nil && end.Status != "":
+		return fmt.Sprintf("The call to %s ended as %s.", name, inWords(end.Status))
+	case end.Result == nil:
+		end.Result = json.RawMessage(raw)
+	}
+	facts := factsOf(end.Result)
+	if facts == "" {
+		return fmt.Sprintf("Done: %s.", name)
+	}
+	return fmt.Sprintf("Done: %s. %s.", name, facts)
+}
+
+// factsOf says a result in words: its plain members, or the plain members of its first items.
+func factsOf(raw json.RawMessage) string {
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &list) == nil && list != nil:
+		return items(list)
+	case json.Unmarshal(raw, &object) != nil || object == nil:
+		return ""
+	}
+	var facts []string
+	for _, name := range ordered(object) {
+		var value any
+		if json.Unmarshal(object[name], &value) != nil || value == nil || value == "" {
+			continue
+		}
+		switch value.(type) {
+		case map[string]any:
+		case []any:
+			if json.Unmarshal(object[name], &list) == nil && (name == "data" || name == "items" || name == "results") {
+				facts = append(facts, items(list))
+			}
+		case string:
+			facts = append(facts, "The "+inWords(name)+" is "+short(value.(string)))
+		default:
+			facts = append(facts, "The "+inWords(name)+" is "+string(object[name]))
+		}
+		if len(facts) == mostFacts {
+			break
+		}
+	}
+	return strings.Join(facts, ". ")
+}
+
+// ordered returns the names of members: id and status first.
+func ordered(object map[string]json.RawMessage) []string {
+	names := slices.Sorted(maps.Keys(object))
+	slices.SortStableFunc(names, func(a, b string) int { return place(a) - place(b) })
+	return names
+}
+
+func place(name string) int {
+	if i := slices.Index([]string{"id", "status"}, name); i >= 0 {
+		return i
+	}
+	return 2
+}
+
+func items(list []json.RawMessage) string {
+	said := []string{fmt.Sprintf("There are %d", len(list))}
+	for _, item := range list[:min(len(list), mostItems)] {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(item, &object) != nil {
+			said = append(said, short(string(item)))
+			continue
+		}
+		var parts []string
+		for _, name := range ordered(object) {
+			if text := strings.Trim(string(object[name]), `"`); name == "id" || name == "status" || name == "amount" || name == "name" {
+				parts = append(parts, inWords(name)+" "+short(text))
+			}
+		}
+		said = append(said, strings.Join(parts, ", "))
+	}
+	return strings.Join(said, "; ")
+}
+
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > mostValue {
+		text = strings.ToValidUTF8(text[:mostValue], "") + "…"
+	}
+	return text
+}
