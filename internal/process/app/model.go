@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"agentruntime/internal/edge/anthropic"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/openai"
 	"agentruntime/internal/kernel/agentdef"
@@ -35,10 +36,10 @@ func (a *App) buildModels() error {
 			if c.Private {
 				client = private
 			}
-			if c.API == modelprovider.OpenAI {
-				return openai.New(openai.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
+			if c.API == modelprovider.Anthropic {
+				return anthropic.New(anthropic.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
 			}
-			return nil, fmt.Errorf("app: no adapter for models of the api %q", c.API)
+			return openai.New(openai.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
 		},
 	})
 	return err
