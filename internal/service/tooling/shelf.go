@@ -79,15 +79,21 @@ func (b *Toolbox) shelf(ctx context.Context, o Offer) (*shelf, error) {
 
 // mayNeed reports whether a pattern of the agent may have a verb of the provider.
 func (o Offer) mayNeed(slug string) bool {
-	of := o.of(slug)
-	return len(of.Tools.Allow) > 0 || slices.ContainsFunc(of.SOPs, func(s agentdef.SOP) bool { return s.Enabled && len(s.Tools) > 0 })
+	needs := func(pattern string) bool { return ofProvider(pattern, slug) }
+	return slices.ContainsFunc(o.Tools.Allow, needs) || slices.ContainsFunc(o.SOPs, func(s agentdef.SOP) bool { return s.Enabled && slices.ContainsFunc(s.Tools, needs) })
+}
+
+// ofProvider reports whether a pattern may have a verb of the provider.
+func ofProvider(pattern, slug string) bool {
+	provider, _, _ := strings.Cut(pattern, ":")
+	return agentdef.Matches([]string{provider + ":*"}, slug+":")
 }
 
 // of returns the offer with only those patterns that may have a verb of the provider.
 func (o Offer) of(slug string) Offer {
 	few := func(patterns []string) (list []string) {
 		for _, pattern := range patterns {
-			if provider, _, _ := strings.Cut(pattern, ":"); agentdef.Matches([]string{provider + ":*"}, slug+":") {
+			if ofProvider(pattern, slug) {
 				list = append(list, pattern)
 			}
 		}
