@@ -101,6 +101,10 @@ verify-modules: ## fail when go.mod is not tidy
 conformance: bin/stripe-mock node ## run the tests that need Node (prism, real API documents)
 	$(GO) test -vet=off -tags conformance -run '^TestConformance' -count=1 -timeout 15m $(call tagged,conformance)
 
+.PHONY: corpus
+corpus: test/corpus/node_modules/.package-lock.json ## check the tools of 300 published API documents (downloads 45 MB)
+	$(GO) test -vet=off -tags corpus -run '^TestCorpus' -count=1 -timeout 30m $(call tagged,corpus)
+
 .PHONY: chaos
 chaos: ## kill processes at every failpoint, the long lane (an hour)
 	$(GO) test -vet=off -tags chaos -run '^TestChaos' -count=1 -timeout 120m -v $(call tagged,chaos)
@@ -116,7 +120,7 @@ bench: bin/progress ## measure the service against the bare workflow on the same
 
 .PHONY: clean
 clean: ## remove what was built (not .dev, which has your data)
-	rm -rf bin $(NODE_DIR)/node_modules
+	rm -rf bin $(NODE_DIR)/node_modules test/corpus/node_modules
 
 # It needs no more than a small part of the standard library.
 bin/progress: $(filter-out %_test.go,$(wildcard internal/dev/progress/*.go))
@@ -143,6 +147,6 @@ bin/workflowcheck: tools/workflowcheck/go.mod tools/workflowcheck/go.sum
 node: $(NODE_DIR)/node_modules/.package-lock.json ## install the Node programs that conformance uses
 
 # npm writes this file last, so it dates the installation.
-$(NODE_DIR)/node_modules/.package-lock.json: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
-	cd $(NODE_DIR) && npm ci --ignore-scripts --no-audit --no-fund
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund
 	touch $@

@@ -253,6 +253,8 @@ func lanePrefix(file *ast.File) string {
 			return "TestChaos"
 		case "//go:build soak":
 			return "TestSoak"
+		case "//go:build corpus":
+			return "TestCorpus"
 		}
 	}
 	return ""

@@ -75,6 +75,23 @@ func TestMatchIsBounded(t *testing.T) {
 	require.Empty(t, agentloop.Match("refund", []agentloop.Subject{{ID: "empty", Keywords: []string{"", "?"}, Examples: []string{""}}}, agentloop.ForAdvice))
 }
 
+func TestWeakHitsBesideAStrongOneAreDropped(t *testing.T) {
+	t.Parallel()
+	strong := agentloop.Subject{ID: "strong", Keywords: []string{"refund", "order", "money"}}
+	weak := agentloop.Subject{ID: "weak", Title: "money shipping zone area"}
+	const message = "refund order money shipping"
+	require.Equal(t, []string{"strong"}, ids(agentloop.Match(message, []agentloop.Subject{weak, strong}, agentloop.ForAdvice)))
+	other := agentloop.Subject{ID: "other", Keywords: []string{"zebra", "money"}}
+	require.Equal(t, []string{"other", "weak"}, ids(agentloop.Match("money shipping", []agentloop.Subject{weak, other}, agentloop.ForAdvice)))
+}
+
+func TestCloseAreThoseThatMayAsWellBeMeant(t *testing.T) {
+	t.Parallel()
+	hits := []agentloop.Hit{{ID: "a", Score: 0.9}, {ID: "b", Score: 0.73}, {ID: "c", Score: 0.71}, {ID: "d", Score: 0.95, Priority: -1}}
+	require.Equal(t, []string{"a", "b"}, ids(agentloop.Close(hits)))
+	require.Equal(t, []string{"a"}, ids(agentloop.Close(hits[:1])))
+}
+
 func TestMapsMatchLikeProcedures(t *testing.T) {
 	t.Parallel()
 	ret, exchange, other := uuid.New(), uuid.New(), uuid.New()

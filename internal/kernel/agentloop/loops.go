@@ -47,7 +47,7 @@ func Loops(calls []Call) (loop Loop, found bool) {
 		if i+1 >= row && keys[i] == keys[i-1] && keys[i] == keys[i-2] {
 			return Loop{Repeats, i + 1 - row, i}, true
 		}
-		if i+1 >= turns && keys[i] == keys[i-2] && keys[i-1] == keys[i-3] && keys[i] != keys[i-1] {
+		if i+1 >= turns && keys[i] == keys[i-2] && keys[i-1] == keys[i-3] {
 			return Loop{Alternates, i + 1 - turns, i}, true
 		}
 	}

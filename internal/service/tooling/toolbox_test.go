@@ -75,7 +75,7 @@ func (s *shop) add(name, description string, bytes int) {
 	at := slices.IndexFunc(s.providers, func(p catalog.ToolProvider) bool { return p.Slug == parsed.Provider })
 	if at < 0 {
 		at = len(s.providers)
-		s.providers = append(s.providers, catalog.ToolProvider{Slug: parsed.Provider, Connected: !strings.HasPrefix(parsed.Provider, "un"), UpdatedAt: time.Unix(1, 0)})
+		s.providers = append(s.providers, catalog.ToolProvider{Slug: parsed.Provider, Connected: parsed.Provider != "away" && parsed.Provider != "unbound", UpdatedAt: time.Unix(1, 0)})
 	}
 	v := catalog.ToolVerb{Name: parsed, Description: description, Risk: verb.RiskLow, Operation: verb.Read, SchemaHash: sha256.Sum256(schema), Connected: s.providers[at].Connected}
 	s.verbs = append(s.verbs, v)
@@ -88,7 +88,7 @@ func (s *shop) add(name, description string, bytes int) {
 // small is a shop of few verbs.
 func small() *shop {
 	s := &shop{}
-	for _, name := range []string{"unbound:get_x", "shop:get_order", "shop:list_orders", "shop:create_refund", "shop:delete_order", "mail:send_mail"} {
+	for _, name := range []string{"away:get_x", "shop:get_order", "shop:list_orders", "shop:create_refund", "shop:delete_order", "mail:send_mail"} {
 		s.add(name, "It does "+name, 100)
 	}
 	return s
@@ -138,7 +138,7 @@ func TestOfferHasWhatTheDefinitionAllows(t *testing.T) {
 		"nothing":                        {"tool:*", "", nil, nil, "escalate tool__recall"},
 		"one verb":                       {"shop:get_order", "", nil, nil, "escalate shop__get_order"},
 		"a provider":                     {"shop:*", "", nil, nil, "escalate shop__create_refund shop__delete_order shop__get_order shop__list_orders"},
-		"connected first":                {"*:get_*", "", nil, nil, "escalate shop__get_order unbound__get_x"},
+		"connected first":                {"*:get_*", "", nil, nil, "escalate shop__get_order away__get_x"},
 		"what is denied":                 {"shop:*", "*:delete_*", nil, nil, "escalate shop__create_refund shop__get_order shop__list_orders"},
 		"a procedure that fits":          {"shop:*", "", []agentdef.SOP{refundSOP("shop:create_refund")}, []string{"refund"}, "escalate shop__delete_order shop__get_order shop__list_orders shop__create_refund"},
 		"a procedure that does not":      {"shop:*", "", []agentdef.SOP{refundSOP("shop:create_refund")}, nil, "escalate shop__delete_order shop__get_order shop__list_orders"},
@@ -321,8 +321,13 @@ func TestDescribedVerbTakesThePlaceOfAnother(t *testing.T) {
 	for i := range 12 {
 		r, err := set.Resolve(model.ToolCall{Name: "describe_verb", Args: json.RawMessage(fmt.Sprintf(`{"verb":"big__thing_%d"}`, i))})
 		require.NoError(t, err)
+		before, err := json.Marshal(set)
+		require.NoError(t, err)
 		text, grown, err := b.Answer(t.Context(), o, set, r)
 		require.NoError(t, err)
+		after, err := json.Marshal(set)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after), "what was offered before stays as it was")
 		require.Contains(t, string(text), fmt.Sprintf(`"verb":"big:thing_%d"`, i))
 		require.Contains(t, string(text), `"parameters":{`)
 		require.Greater(t, len(text), 5_000)
@@ -373,6 +378,9 @@ func TestProceduresBringTheirVerbsToAnAgentWithMany(t *testing.T) {
 	text, _, err := b.Answer(t.Context(), o, set, search)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "teleport_parcel", "not while the procedure does not fit")
+	text, _, err = b.Answer(t.Context(), o, set, tooling.Resolved{Kind: tooling.DescribeVerb, Args: json.RawMessage(`{"verb":"unbound:teleport_parcel"}`)})
+	require.NoError(t, err)
+	require.Contains(t, string(text), "VERB_NOT_FOUND")
 	o.Matched = []string{"refund"}
 	set, err = b.Offer(t.Context(), o)
 	require.NoError(t, err)
