@@ -94,7 +94,7 @@ func TestMapStepsOfACrowdGiveWayToAnActiveTenant(t *testing.T) {
 		synctest.Wait()
 		few := max(1, runtime.GOMAXPROCS(0)/2)
 		require.Len(t, b.begun, few)
-		<-time.After(time.Second) // of the test's clock
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
 		b.goOn <- struct{}{}
 		synctest.Wait()
 		require.Len(t, b.begun, 1+2*runtime.GOMAXPROCS(0), "the crowd is alone again")

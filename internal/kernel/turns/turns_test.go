@@ -171,7 +171,7 @@ func TestTurnsOfOnePartyFollowThoseOfOthers(t *testing.T) {
 						free()
 					}
 				}
-				<-time.After(c.after)
+				time.Sleep(c.after) //nolint:forbidigo // the bubble's clock
 				ctx, cancel := context.WithCancel(t.Context())
 				for range 20 {
 					go func() {
@@ -202,18 +202,18 @@ func TestTurnsOfBusyPartiesGrowToTheirShares(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						if free, err := s.Take(ctx, party); err == nil {
-							<-time.After(time.Millisecond)
+							time.Sleep(time.Millisecond) //nolint:forbidigo // the bubble's clock
 							free()
 						}
 					}
 				})
 			}
 		}
-		<-time.After(lately)
+		time.Sleep(lately) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		require.Equal(t, map[string]int{"a": 8, "b": 8}, s.held)
 		stop["b"]()
-		<-time.After(2 * lately)
+		time.Sleep(2 * lately) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		require.Equal(t, map[string]int{"a": 8}, s.held)
 		stop["a"]()
