@@ -2,14 +2,13 @@ package access
 
 import (
 	"encoding/json"
-	"hash/crc32"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/rig"
@@ -94,7 +93,7 @@ func addressFields(t *testing.T, w *world) map[string]addressField {
 			return call(http.MethodPost, "/v1/webhooks", map[string]any{"url": url, "events": []string{"custom.address"}})
 		}},
 		"model provider": {"POST /v1/model-providers /base_url", func(_ *world, url string) (rig.Answer, bool) {
-			return call(http.MethodPost, "/v1/model-providers", map[string]any{"slug": "moved-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(url))), 10), "api": "openai", "base_url": url})
+			return call(http.MethodPost, "/v1/model-providers", map[string]any{"slug": "moved-" + uuid.NewString()[:8], "api": "openai", "base_url": url})
 		}},
 		"webhook that moves": {"PATCH /v1/webhooks/{id} /url", func(w *world, url string) (rig.Answer, bool) {
 			return call(http.MethodPatch, "/v1/webhooks/"+w.a.webhook, map[string]any{"url": url})

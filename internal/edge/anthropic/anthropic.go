@@ -92,7 +92,7 @@ func kindOf(refused *sdk.Error) string {
 const defaultOutput = 4096
 
 func params(req model.Request, tools chat.Tools) sdk.MessageNewParams {
-	p := sdk.MessageNewParams{Model: sdk.Model(req.Model), MaxTokens: int64(req.Limits.OutputTokens), Messages: messages(req)}
+	p := sdk.MessageNewParams{Model: req.Model, MaxTokens: int64(req.Limits.OutputTokens), Messages: messages(req)}
 	if p.MaxTokens == 0 {
 		p.MaxTokens = defaultOutput
 	}
@@ -188,7 +188,7 @@ type call struct {
 func (a *answer) add(event sdk.MessageStreamEventUnion, stream func(string)) {
 	switch event.Type {
 	case "message_start":
-		a.model = string(event.Message.Model)
+		a.model = event.Message.Model
 		u := event.Message.Usage
 		a.usage = model.Usage{
 			In: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, Cached: u.CacheReadInputTokens, CacheWritten: u.CacheCreationInputTokens, Out: u.OutputTokens,
@@ -227,7 +227,7 @@ func (a *answer) response(tools chat.Tools) (model.Response, error) {
 		return model.Response{}, chat.Unfinished()
 	}
 	r := model.Response{Model: a.model, Text: a.text.String(), Usage: a.usage, Finish: model.Stopped}
-	switch a.stop {
+	switch a.stop { //nolint:exhaustive // all others are whole
 	case sdk.StopReasonRefusal:
 		r.Finish = model.Refused
 		return r, nil

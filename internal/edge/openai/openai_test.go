@@ -39,7 +39,8 @@ func generate(t *testing.T, status int, header, body string) (got model.Response
 	got, err = m.Generate(t.Context(), model.Request{
 		Model: "m-1", Instructions: "be short", Advice: "now", Limits: model.Limits{OutputTokens: 9},
 		Messages: []model.Message{
-			{Role: model.User, Text: "hello"}, {Role: model.Assistant, Calls: []model.ToolCall{{ID: "c0", Name: "shop:get_order", Args: json.RawMessage(`{"a":1}`)}}},
+			{Role: model.User, Text: "hello"},
+			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "c0", Name: "shop:get_order", Args: json.RawMessage(`{"a":1}`)}}},
 			{Role: model.Result, CallID: "c0", Text: "{}"},
 		},
 		Tools: []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","properties":{"order id":{"type":"string"}}}`)}},

@@ -202,7 +202,7 @@ func (c candidate) fill(w wish) (args []argument, missing []string) {
 	return args, missing
 }
 
-func (c candidate) value(name string, p property, w wish, ids *[]string, numbers *[][]string, quotes *[][]string, required bool) (any, bool) {
+func (c candidate) value(name string, p property, w wish, ids *[]string, numbers, quotes *[][]string, required bool) (any, bool) {
 	told := strings.TrimSpace(w.told[inWords(name)])
 	switch {
 	case len(p.Enum) > 0:

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/model"
@@ -133,8 +134,8 @@ func wishOf(messages []model.Message) wish {
 		}
 		i-- // the question
 	}
-	for i := len(texts) - 1; i >= 0; i-- {
-		w.text += texts[i] + "\n"
+	for _, text := range slices.Backward(texts) {
+		w.text += text + "\n"
 	}
 	return w
 }

@@ -94,14 +94,14 @@ func factsOf(raw json.RawMessage) string {
 		if json.Unmarshal(object[name], &value) != nil || value == nil || value == "" {
 			continue
 		}
-		switch value.(type) {
+		switch value := value.(type) {
 		case map[string]any:
 		case []any:
 			if json.Unmarshal(object[name], &list) == nil && (name == "data" || name == "items" || name == "results") {
 				facts = append(facts, items(list))
 			}
 		case string:
-			facts = append(facts, "The "+inWords(name)+" is "+short(value.(string)))
+			facts = append(facts, "The "+inWords(name)+" is "+short(value))
 		default:
 			facts = append(facts, "The "+inWords(name)+" is "+string(object[name]))
 		}
