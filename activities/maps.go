@@ -148,20 +148,23 @@ func (m *Maps) CloseAskInMap(ctx context.Context, in flow.MapAskEnd) (flow.MapDe
 func (m *Maps) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() {
-		tick := time.NewTicker(heartbeatEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	}()
+	go beat(ctx)
 	out, err := m.steps.AskModel(ctx, in)
 	return out, applicationError(err)
+}
+
+// beat says that the activity is at work until ctx ends.
+func beat(ctx context.Context) {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			activity.RecordHeartbeat(ctx)
+		}
+	}
 }
 
 // heartbeatEvery is a fourth of the time after which another worker takes over; see package

@@ -35,6 +35,10 @@ func (s *Server) executionIDOf(ctx context.Context, c *wire.Call) (string, error
 	if err != nil || found {
 		return e.ExecutionID, err
 	}
+	t, found, err := s.turnOf(ctx, c)
+	if err != nil || found {
+		return t.ExecutionID, err
+	}
 	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
 	return r.ExecutionID, err
 }

@@ -126,6 +126,15 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 		}
 		return s.answerMapSteps(ctx, e, after)
 	}
+	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+		if err == nil {
+			t, err = s.turnSettled(ctx, c, t)
+		}
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerTurn(ctx, t)
+	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.settled(run.WithRoom(ctx, room.take), c)
 	if err != nil {
@@ -170,9 +179,12 @@ func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 
 func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var v wire.Validation
-	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap), []string{"map_id", "parent_execution_id"}
-	if kind == kindMap {
-		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id"}
+	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage), []string{"map_id", "parent_execution_id", "agent_id"}
+	switch kind {
+	case kindMap:
+		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "agent_id"}
+	case kindMessage:
+		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "map_id", "parent_execution_id", "dry_run"}
 	}
 	for _, name := range others {
 		if _, given := c.Query(name); given {
@@ -182,8 +194,11 @@ func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if kind == kindMap {
+	switch kind {
+	case kindMap:
 		return s.listMapExecutions(ctx, c)
+	case kindMessage:
+		return s.listTurns(ctx, c)
 	}
 	f, err := executionFilter(c)
 	if err != nil {
@@ -242,6 +257,15 @@ func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply,
 			return wire.Reply{}, err
 		}
 		return s.answerMapExecution(ctx, e)
+	}
+	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+		if err == nil {
+			t, err = s.deps.Conversations.Cancel(ctx, c.Actor, t)
+		}
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return s.answerTurn(ctx, t)
 	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.deps.Runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))

@@ -16,7 +16,7 @@ import (
 func (s *Server) routes() []route {
 	return slices.Concat(
 		s.accountRoutes(), s.actionRoutes(), s.approvalRoutes(), s.policyRoutes(), s.eventRoutes(), s.auditRoutes(), s.providerRoutes(),
-		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.budgetRoutes(), s.mapRoutes(), s.agentRoutes(),
+		s.customerRoutes(), s.webhookRoutes(), s.killSwitchRoutes(), s.budgetRoutes(), s.mapRoutes(), s.agentRoutes(), s.messageRoutes(),
 	)
 }
 
@@ -225,6 +225,13 @@ func (s *Server) killSwitchRoutes() []route {
 		{http.MethodGet, "/v1/kill-switch", takesUser, anyRole(), 0, s.listKillSwitches, ""},
 		{http.MethodGet, "/v1/kill-switch/{id}", takesUser, anyRole(), 0, s.getKillSwitch, ""},
 		{http.MethodDelete, "/v1/kill-switch/{id}", takesUser, admins(), 0, s.liftKillSwitch, ""},
+	}
+}
+
+// messageRoutes are the messages to agents. Only keys write them.
+func (s *Server) messageRoutes() []route {
+	return []route{
+		{http.MethodPost, "/v1/agents/{id}/message", takesKey, noUser(), bodyRun, s.sendMessage, auth.PermAgentsMessage},
 	}
 }
 

@@ -32,6 +32,8 @@ type Deps struct {
 	Customers *activities.Customers
 	// Maps are the steps of executions of Maps.
 	Maps *activities.Maps
+	// Turns are the steps of messages to agents.
+	Turns *activities.Turns
 	// DrainTimeout bounds how long Stop waits for tasks under way.
 	DrainTimeout time.Duration
 }
@@ -80,6 +82,20 @@ func queues() []queue {
 				DisableWorkflowWorker:              true,
 			},
 			register: registerModels,
+		},
+		{
+			name: flow.QueueTurns,
+			// An answer of a model takes seconds, and its activity does nothing but wait for it. Workflow and
+			// activities share the queue, so that the server hands an answer to the worker that asks for it.
+			options: worker.Options{
+				MaxConcurrentWorkflowTaskExecutionSize:  128,
+				MaxConcurrentLocalActivityExecutionSize: 256,
+				MaxConcurrentActivityExecutionSize:      512,
+				MaxConcurrentEagerActivityExecutionSize: 256,
+				MaxConcurrentWorkflowTaskPollers:        4,
+				MaxConcurrentActivityTaskPollers:        4,
+			},
+			register: registerTurns,
 		},
 		{
 			name: flow.QueueDeliveries,
@@ -142,6 +158,17 @@ func registerModels(r worker.Registry, d Deps) {
 	register(r, flow.AskModel, d.Maps.AskModel)
 }
 
+func registerTurns(r worker.Registry, d Deps) {
+	r.RegisterWorkflowWithOptions(workflows.AgentTurn, workflow.RegisterOptions{Name: flow.WorkflowAgentTurn})
+	register(r, flow.AnswerTurn, d.Turns.AnswerTurn)
+	register(r, flow.CallFromTurn, d.Turns.CallFromTurn)
+	register(r, flow.GoOnWithCall, d.Turns.GoOnWithCall)
+	register(r, flow.StopCallOfMap, d.Turns.StopCall)
+	register(r, flow.LookAtTurn, d.Turns.LookAtTurn)
+	register(r, flow.ResumeTurn, d.Turns.ResumeTurn)
+	register(r, flow.EndTurn, d.Turns.EndTurn)
+}
+
 func registerDeliveries(r worker.Registry, d Deps) {
 	r.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
 	register(r, flow.AttemptDelivery, d.Delivery.AttemptDelivery)
@@ -177,7 +204,7 @@ type Workers struct{ list []worker.Worker }
 
 // New returns the workers; the caller starts and stops them.
 func New(d Deps) (*Workers, error) {
-	if d.Client == nil || d.Action == nil || d.Delivery == nil || d.Customers == nil || d.Maps == nil {
+	if d.Client == nil || d.Action == nil || d.Delivery == nil || d.Customers == nil || d.Maps == nil || d.Turns == nil {
 		return nil, errors.New("worker: client and activities are required")
 	}
 	worker.SetStickyWorkflowCacheSize(flow.CachedWorkflows) // of the process: the SDK has no other

@@ -131,6 +131,29 @@ func askModel(ctx workflow.Context, in flow.MapModelCall, within time.Duration) 
 	return call(ctx, flow.AskModel, modelOptions(within), in)
 }
 
+// answerTurn fails where no answer came within the time, whatever the reason.
+func answerTurn(ctx workflow.Context, in flow.TurnStep) workflow.Future {
+	opts := answerOptions()
+	opts.Summary = flow.StepSummary(string(flow.AnswerTurn))
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), string(flow.AnswerTurn), in)
+}
+
+func callFromTurn(ctx workflow.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
+	return persist(ctx, flow.CallFromTurn, in)
+}
+
+func lookAtTurn(ctx workflow.Context, in flow.TurnRef) (flow.TurnNews, error) {
+	return persist(ctx, flow.LookAtTurn, in)
+}
+
+func resumeTurn(ctx workflow.Context, in flow.TurnRef) (flow.TurnNews, error) {
+	return persist(ctx, flow.ResumeTurn, in)
+}
+
+func endTurn(ctx workflow.Context, in flow.TurnEnd) (flow.TurnNews, error) {
+	return persist(ctx, flow.EndTurn, in)
+}
+
 func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {
 	return persist(ctx, flow.FinishMap, in)
 }

@@ -76,6 +76,16 @@ func modelOptions(within time.Duration) workflow.ActivityOptions {
 	}
 }
 
+// answerOptions are for one answer to a message. The activity bounds its time and returns failures as
+// results, so the policy is for faults of ours and for a worker that has died. It runs on the queue of
+// the workflow, so that the server hands it to the same worker at once.
+func answerOptions() workflow.ActivityOptions {
+	return workflow.ActivityOptions{StartToCloseTimeout: answerTimeout, HeartbeatTimeout: heartbeatTimeout, RetryPolicy: faultRetry()}
+}
+
+// answerTimeout is more than an answer with all retries and fallbacks of its model may take.
+const answerTimeout = 15 * time.Minute
+
 const (
 	modelTimeout     = 3 * time.Minute
 	heartbeatTimeout = 20 * time.Second

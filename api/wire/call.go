@@ -30,6 +30,9 @@ type Call struct {
 	ReadsCatalog bool
 	// ManagesMaps: the caller may write Maps, and so run versions that are not published.
 	ManagesMaps bool
+	// AgentID is the agent that the key is for, "" for any; IdentityMode what it does with the identity
+	// in messages.
+	AgentID, IdentityMode string
 	// Origins are the browser origins that may read the response.
 	Origins []string
 	// Log adds the request id to every line.

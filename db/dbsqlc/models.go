@@ -223,6 +223,32 @@ type Circuit struct {
 	ErrorTimes  []time.Time
 }
 
+type Conversation struct {
+	TenantID  uuid.UUID
+	ID        uuid.UUID
+	AgentID   uuid.UUID
+	SessionID *string
+	Customer  *uuid.UUID
+	Tainted   bool
+	HeldBy    *uuid.UUID
+	HeldAt    *time.Time
+	Entries   int32
+	Bytes     int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+type ConversationEntry struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+	Seq          int32
+	ID           uuid.UUID
+	Turn         *uuid.UUID
+	Kind         string
+	Body         string
+	At           time.Time
+}
+
 type Credential struct {
 	ID           uuid.UUID
 	TenantID     uuid.UUID
@@ -885,6 +911,80 @@ type TenantKey struct {
 	WrappedKey []byte
 	CreatedAt  time.Time
 	WrappedAt  time.Time
+}
+
+type Turn struct {
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+	ExecutionID  string
+	AgentID      uuid.UUID
+	Version      int32
+	Conversation uuid.UUID
+	State        string
+	Status       string
+	Fingerprint  []byte
+	Message      string
+	Metadata     []byte
+	Identity     []byte
+	Customer     *uuid.UUID
+	CustomerName *string
+	KeyID        *uuid.UUID
+	RequestID    string
+	SourceAddr   string
+	WorkflowID   string
+	Streamed     bool
+	Reply        *string
+	Replies      int32
+	Error        *string
+	StopReason   string
+	Model        string
+	Sop          string
+	Sops         []byte
+	TokensUsed   int64
+	MoneyMicros  int64
+	Actions      int32
+	Governance   string
+	ApprovalID   *string
+	WantsCancel  bool
+	NewsAt       *time.Time
+	WorkedMs     int64
+	BegunAt      *time.Time
+	UpdatedAt    time.Time
+	FinishedAt   *time.Time
+}
+
+type TurnAnswer struct {
+	TenantID     uuid.UUID
+	Turn         uuid.UUID
+	Number       int32
+	Purpose      string
+	Asked        string
+	Answer       *string
+	Error        *string
+	Model        string
+	TokensIn     int64
+	TokensCached int64
+	TokensOut    int64
+	MoneyMicros  int64
+	Finish       string
+	Runs         []byte
+	BeganAt      time.Time
+	EndedAt      time.Time
+}
+
+type TurnKey struct {
+	TenantID uuid.UUID
+	AgentID  uuid.UUID
+	Key      string
+	Turn     uuid.UUID
+}
+
+type TurnStream struct {
+	TenantID uuid.UUID
+	Turn     uuid.UUID
+	Seq      int32
+	Event    string
+	Body     string
 }
 
 type User struct {

@@ -185,6 +185,22 @@ func (e *Engine) StartMap(ctx context.Context, in flow.MapInput, workflowID stri
 	return unavailable(err)
 }
 
+// StartTurn starts the workflow of a message to an agent, once. A start that was made before is no
+// error. The error is the fault SERVICE_UNAVAILABLE.
+func (e *Engine) StartTurn(ctx context.Context, in flow.TurnInput, workflowID string, listing flow.Listing) error {
+	opts := e.once(workflowID, flow.QueueTurns, listing)
+	opts.TypedSearchAttributes, in.ShowsState = e.attributes.of(listing)
+	err := e.start(ctx, opts, flow.WorkflowAgentTurn, in)
+	if e.refusedAttributes(err) {
+		opts.TypedSearchAttributes, in.ShowsState = temporal.SearchAttributes{}, false
+		err = e.start(ctx, opts, flow.WorkflowAgentTurn, in)
+	}
+	if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); already {
+		return nil
+	}
+	return unavailable(err)
+}
+
 // StartApply starts the workflow that applies the changes of a dry run, once. A start that was made
 // before is no error. The error is the fault SERVICE_UNAVAILABLE.
 func (e *Engine) StartApply(ctx context.Context, in flow.ApplyRef, listing flow.Listing) error {

@@ -79,6 +79,15 @@ const (
 	MapResponse   Field = "approval_decisions.response"
 	WebhookSecret Field = "webhooks.secret"
 	WebhookAnswer Field = "webhook_attempts.answer"
+
+	ConversationEntry Field = "conversation_entries.body"
+	TurnMessage       Field = "turns.message"
+	TurnReply         Field = "turns.reply"
+	TurnError         Field = "turns.error"
+	TurnAsked         Field = "turn_answers.asked"
+	TurnAnswer        Field = "turn_answers.answer"
+	TurnAnswerError   Field = "turn_answers.error"
+	TurnStream        Field = "turn_stream.body"
 )
 
 // info encodes the place: the field has its length before it, and the ids have fixed lengths.

@@ -65,6 +65,7 @@ const (
 
 	CodeApprovalNotPending  Code = "APPROVAL_NOT_PENDING"
 	CodeConflict            Code = "CONFLICT"
+	CodeSessionBusy         Code = "SESSION_BUSY"
 	CodeExecutionUnreadable Code = "EXECUTION_UNREADABLE"
 	CodeResultExpired       Code = "RESULT_EXPIRED"
 
@@ -146,6 +147,7 @@ func Table() []Spec {
 		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "The body has another `Content-Type`, or a content encoding."},
 		{CodeApprovalNotPending, http.StatusConflict, "The approval no longer waits for a decision.", "It was decided, has expired, was cancelled, or was superseded by another."},
 		{CodeConflict, http.StatusConflict, "The resource is not in a state that allows this.", "For example cancelling a run that ended, or resolving one whose outcome is known."},
+		{CodeSessionBusy, http.StatusConflict, "Another message of this session is being answered.", "The agent lets no message of a session wait (`concurrency` is `reject`), or 20 wait already. Nothing was stored; write again when the one before is answered."},
 		{CodeExecutionUnreadable, http.StatusConflict, "What is stored of this execution cannot be read.", "The stored arguments or result do not open under the tenant's key: the row or the key was changed or restored. A repeat, an approval or an edit needs them; reading, rejecting, cancelling and resolving do not."},
 		{CodeResultExpired, http.StatusConflict, "The result of this execution is no longer kept.", "The call is a repeat of an execution that ended more than 30 days ago, or whose customer was erased. Nothing ran; `status` says how it ended. Another call takes another id."},
 		{CodePreconditionFailed, http.StatusPreconditionFailed, "The resource is not as If-Match or If-None-Match expects it. Read it again.", "The `ETag` of the resource is not one that `If-Match` names, or is one that `If-None-Match` names. Nothing changed."},
@@ -161,6 +163,7 @@ func Table() []Spec {
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
 		{CodeModelNotConnected, http.StatusFailedDependency, "No model of the agent has an active credential.", "Store one with `POST /v1/credentials`, with the provider `model:` and the name of the model provider. Then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
+		{CodeModelNotConnected, http.StatusFailedDependency, "The model is not connected.", "No active credential for the model's provider."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests. Try again later.", "A window of the tenant, of its people, of the key or of the caller's address is full; see `Retry-After` and the `RateLimit` header. The request was not counted and did nothing."},
 		{CodeBudgetExceeded, http.StatusTooManyRequests, "A monthly budget is used up.", "A budget of the tenant or of the key has no room for the call; see `Retry-After`. Nothing was sent, and the id may be used again."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},

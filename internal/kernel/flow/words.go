@@ -19,6 +19,9 @@ func (l Listing) Summary() string {
 	if l.Kind == KindMap {
 		return "runs the Map " + l.Subject
 	}
+	if l.Kind == KindMessage {
+		return "answers a message to the agent " + l.Subject
+	}
 	if l.Kind == KindChanges {
 		return "applies the changes of a dry run of the Map " + l.Subject
 	}
@@ -68,6 +71,10 @@ func StepSummary(activity string) string {
 		return "gives the run to a workflow of its own"
 	case string(GiveUpRun):
 		return "looks whether the time of the run is over"
+	case string(AnswerTurn):
+		return "has the model answer"
+	case string(CallFromTurn):
+		return "makes a call that the agent asks for"
 	case string(EraseNext):
 		return "erases the next batch"
 	case string(LookAtRun):

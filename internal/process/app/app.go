@@ -25,6 +25,7 @@ import (
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
@@ -43,6 +44,7 @@ import (
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
+	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/authoring"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
@@ -95,6 +97,8 @@ type App struct {
 	tools          *tooling.Service
 	executions     *execution.Service
 	steps          *stepping.Stepper
+	conversations  *conversation.Service
+	answers        *answering.Answerer
 	models         *models.Service
 	modelProviders *modelprovider.Service
 	catalog        *catalog.Catalog
@@ -254,6 +258,9 @@ func (a *App) buildRuns() (err error) {
 	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}
+	if err := a.buildAgents(targets); err != nil {
+		return err
+	}
 	return a.buildCustomers()
 }
 
@@ -327,7 +334,7 @@ func (a *App) buildAPI() error {
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Tooling: a.tools,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, Tooling: a.tools,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)
@@ -470,7 +477,11 @@ func (a *App) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, Delivery: deliveries, Customers: erasing, Maps: maps, DrainTimeout: a.cfg.DrainTimeout})
+	messages, err := activities.NewTurns(a.answers)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(worker.Deps{Client: a.engine.Client(), Action: acts, Delivery: deliveries, Customers: erasing, Maps: maps, Turns: messages, DrainTimeout: a.cfg.DrainTimeout})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
@@ -44,6 +45,7 @@ func (a *App) workerJobs() []job {
 			return a.agents.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
 		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
+		{"start messages to agents", conversation.SweepEvery, a.conversations.Sweep},
 		{"apply changes of dry runs", execution.SweepEvery, a.executions.SweepApplies},
 		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},
 		{"tell executions of Maps of events", execution.TellEvery, a.executions.Tell},

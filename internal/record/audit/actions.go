@@ -86,6 +86,9 @@ const (
 	AgentPaused    Action = "agent.paused"
 	AgentResumed   Action = "agent.resumed"
 	AgentDeleted   Action = "agent.deleted"
+	AgentMessaged  Action = "agent.messaged"
+	AgentReplied   Action = "agent.replied"
+	AgentCancelled Action = "agent.cancelled"
 
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
@@ -234,6 +237,9 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{MapRetried, SubjectMap, "A failed execution of a Map goes on. The details have its new attempt, the step from which, and the edited inputs, masked.", ""},
 		{MapChangesDecided, SubjectMap, "A user decided about the changes of a dry run. The details have the ids of those that were approved, and count both kinds.", ""},
 		{MapChangesApplied, SubjectMap, "The changes of a dry run were applied, up to the first that could not be. The details count them by status. Each applied change has the records of its run.", ""},
+		{AgentMessaged, SubjectAgent, "A message was written to an agent. The details have the version that answers and the caller's metadata.", ""},
+		{AgentReplied, SubjectAgent, "An agent has ended its work on a message, or waits for people. The details say why it stopped, and count the calls that were sent.", ""},
+		{AgentCancelled, SubjectAgent, "The work of an agent on a message was cancelled.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{AgentCreated, SubjectAgent, "An agent was created, and its first version published. The details have its name.", ""},

@@ -41,11 +41,8 @@ func Wantable(name string) bool {
 		}
 	}
 	custom := strings.TrimSuffix(name, ".*")
-	return name == All || name == conversationCompleted || name == customPrefix+All || Type(custom).ValidCustom()
+	return name == All || name == customPrefix+All || Type(custom).ValidCustom()
 }
-
-// conversationCompleted is a type that every release of the service lets webhooks name.
-const conversationCompleted = "conversation.completed"
 
 // QueueTest adds to a batch of the tenant's transaction an event of the type webhook.test, which
 // one webhook is told of and no other. It returns the id of the event.

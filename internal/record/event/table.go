@@ -56,6 +56,10 @@ func Types() []Spec {
 		{EscalationCreated, "People are asked to act: a call or a step of a Map waits for approval, nobody decided in time and owners and admins are asked too, or a Map hands over to people.", Event{About: about, Causes: asked, Body: Escalated{
 			Kind: "approval", Reason: "Held by the policy \"Large orders\"", ApprovalID: approval, Verb: call.Verb, ExpiresAt: until,
 		}}},
+		{ConversationCompleted, "An agent has replied to a message, or stopped without a reply. A message whose call waits for people has one event when it begins to wait, and another one when it goes on.", Event{
+			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a24", SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body:  Conversation{Message: "Your order ord_77 was sent today.", Status: "completed", StopReason: "final_answer", ActionsExecuted: 1, TokensUsed: 412},
+		}},
 		{KillSwitchSet, "A user set a kill switch: no call that it covers begins from then on.", Event{Body: SwitchedOff{Switch{
 			KillSwitchID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a94", Scope: "provider", Target: "shop", Reason: "The shop charges twice.",
 		}, "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},

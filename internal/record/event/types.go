@@ -20,10 +20,12 @@ const (
 	ApprovalRequested    Type = "approval.requested"
 	ApprovalDecided      Type = "approval.decided"
 	EscalationCreated    Type = "escalation.created"
-	KeyRevoked           Type = "key.revoked"
-	LimitExceeded        Type = "limit.exceeded"
-	WebhookDisabled      Type = "webhook.disabled"
-	WebhookTest          Type = "webhook.test"
+	// ConversationCompleted is the reply of an agent.
+	ConversationCompleted Type = "conversation.completed"
+	KeyRevoked            Type = "key.revoked"
+	LimitExceeded         Type = "limit.exceeded"
+	WebhookDisabled       Type = "webhook.disabled"
+	WebhookTest           Type = "webhook.test"
 
 	// CustomAny stands in the table for all types that begin so. Senders name the rest.
 	CustomAny Type = customPrefix + "*"
@@ -165,7 +167,7 @@ func (Decided) Type() Type { return ApprovalDecided }
 
 // Escalated is the body of escalation.created.
 type Escalated struct {
-	Kind       string    `json:"kind" about:"Why people are asked: a call or a step waits for approval, the first approvers did not decide in time, or a step of a Map hands over to people." enum:"approval,approval_timeout,step"`
+	Kind       string    `json:"kind" about:"Why people are asked: a call or a step waits for approval, the first approvers did not decide in time, a step of a Map hands over to people, or an agent does." enum:"approval,approval_timeout,step,session"`
 	Reason     string    `json:"reason" about:"Why people are asked, in words."`
 	ApprovalID string    `json:"approval_id,omitempty" about:"The approval that people decide about."`
 	Verb       string    `json:"verb,omitempty" about:"The verb that waits, as provider:verb_name."`
@@ -177,6 +179,18 @@ type Escalated struct {
 
 // Type implements Body.
 func (Escalated) Type() Type { return EscalationCreated }
+
+// Conversation is the body of conversation.completed.
+type Conversation struct {
+	Message         string `json:"message" about:"The reply of the agent. Empty where there is none."`
+	Status          string `json:"status" about:"How the message stands." enum:"completed,pending_approval,failed,escalated,cancelled"`
+	StopReason      string `json:"stop_reason" about:"Why the agent has stopped."`
+	ActionsExecuted int    `json:"actions_executed" about:"How many calls of the message were sent."`
+	TokensUsed      int64  `json:"tokens_used" about:"How many tokens the models have used for the message."`
+}
+
+// Type implements Body.
+func (Conversation) Type() Type { return ConversationCompleted }
 
 // Revoked is the body of key.revoked.
 type Revoked struct {

@@ -44,6 +44,8 @@ const (
 	Budgets       Resource = "budgets"
 	MapExecutions Resource = "map_executions"
 	MapQueue      Resource = "map_queue"
+	Conversations Resource = "agent_sessions"
+	OpenTurns     Resource = "open_messages"
 
 	ModelProviders Resource = "model_providers"
 
@@ -169,6 +171,15 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			// Package execution counts them, where it gives out places.
 			MapQueue, 1_000, "executions of one concurrency key of a Map that wait for a place", "", "", "",
+		},
+		{
+			// Each has its row and its entries. Those without a message for RESULT_DAYS are forgotten.
+			Conversations, 100_000, "sessions of agents", "Delete some; those without a message for RESULT_DAYS days are forgotten.",
+			"SELECT FROM conversations WHERE tenant_id = $1", "",
+		},
+		{
+			OpenTurns, 2_000, "messages to agents that are not answered, or wait for people", "Decide the approvals that they wait for, or cancel some.",
+			"SELECT FROM turns WHERE tenant_id = $1 AND finished_at IS NULL", "",
 		},
 		{
 			MapBytes, 256 << 20, "bytes of the definitions of all versions of Maps, of deleted Maps too", "Store fewer and shorter versions.", "",

@@ -1,0 +1,76 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"agentruntime/internal/kernel/flow"
+)
+
+// TurnSteps is what the activities of a message to an agent need of the domain.
+type TurnSteps interface {
+	Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext, error)
+	Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error)
+	GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
+	Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error)
+	Look(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error)
+	Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error)
+	End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error)
+}
+
+// Turns contains the activities of a message to an agent.
+type Turns struct{ steps TurnSteps }
+
+// NewTurns returns the activities over steps. It returns an error where steps is nil.
+func NewTurns(steps TurnSteps) (*Turns, error) {
+	if steps == nil {
+		return nil, errors.New("activities: the steps of messages are required")
+	}
+	return &Turns{steps}, nil
+}
+
+// AnswerTurn has the agent's model answer once. It says that it is at work until the answer is there,
+// so that another worker takes over soon where this one dies.
+func (t *Turns) AnswerTurn(ctx context.Context, in flow.TurnStep) (flow.TurnNext, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go beat(ctx)
+	out, err := t.steps.Answer(ctx, in)
+	return out, applicationError(err)
+}
+
+// CallFromTurn claims the run of a call that the agent asks for, governs and sends it.
+func (t *Turns) CallFromTurn(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
+	out, err := t.steps.Call(ctx, in)
+	return out, applicationError(err)
+}
+
+// GoOnWithCall takes a run of a call further.
+func (t *Turns) GoOnWithCall(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	out, err := t.steps.GoOn(ctx, in)
+	return out, applicationError(err)
+}
+
+// StopCall cancels a run of a call that was not sent.
+func (t *Turns) StopCall(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	out, err := t.steps.Stop(ctx, in)
+	return out, applicationError(err)
+}
+
+// LookAtTurn reads what others want of a message.
+func (t *Turns) LookAtTurn(ctx context.Context, in flow.TurnRef) (flow.TurnNews, error) {
+	out, err := t.steps.Look(ctx, in)
+	return out, applicationError(err)
+}
+
+// ResumeTurn asks for the session again.
+func (t *Turns) ResumeTurn(ctx context.Context, in flow.TurnRef) (flow.TurnNews, error) {
+	out, err := t.steps.Resume(ctx, in)
+	return out, applicationError(err)
+}
+
+// EndTurn ends a message without a further answer.
+func (t *Turns) EndTurn(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error) {
+	out, err := t.steps.End(ctx, in)
+	return out, applicationError(err)
+}

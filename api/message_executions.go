@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// kindMessage is the kind of the executions of messages to agents.
+const kindMessage = "message"
+
+// messageExecution is a message to an agent as operators and callers read it.
+type messageExecution struct {
+	ExecutionID      string              `json:"execution_id"`
+	Kind             string              `json:"kind"`
+	AgentID          uuid.UUID           `json:"agent_id"`
+	AgentVersion     int32               `json:"agent_version"`
+	Status           conversation.Status `json:"status"`
+	StopReason       *string             `json:"stop_reason"`
+	GovernanceStatus string              `json:"governance_status"`
+	ApprovalID       *string             `json:"approval_id"`
+	ActionsExecuted  int32               `json:"actions_executed"`
+	TokensUsed       int64               `json:"tokens_used"`
+	CostMicros       int64               `json:"cost_micros"`
+	Model            *string             `json:"model"`
+	SOPMatched       *string             `json:"sop_matched"`
+	SessionID        *string             `json:"session_id"`
+	CustomerID       *uuid.UUID          `json:"customer_id"`
+	Metadata         json.RawMessage     `json:"metadata"`
+	Identity         json.RawMessage     `json:"identity,omitempty"`
+	Message          *string             `json:"message,omitempty"`
+	Reply            *string             `json:"reply,omitempty"`
+	Error            *stepmachine.Error  `json:"error"`
+	ModelCalls       []turnModelCall     `json:"model_calls,omitempty"`
+	APIKeyID         *uuid.UUID          `json:"api_key_id"`
+	Requester        *string             `json:"requester"`
+	RequestID        string              `json:"request_id"`
+	WorkflowID       string              `json:"workflow_id"`
+	DurationMS       float64             `json:"duration_ms"`
+	CreatedAt        time.Time           `json:"created_at"`
+	FinishedAt       *time.Time          `json:"finished_at"`
+}
+
+// turnModelCall is one answer of a model for a message.
+type turnModelCall struct {
+	Number     int32       `json:"number"`
+	Purpose    string      `json:"purpose"`
+	Model      *string     `json:"model"`
+	Status     string      `json:"status"` // completed or failed
+	Finish     *string     `json:"finish"`
+	Tokens     model.Usage `json:"tokens"`
+	CostMicros int64       `json:"cost_micros"`
+	Calls      []toolRun   `json:"calls"`
+	LatencyMS  float64     `json:"latency_ms"`
+	BeganAt    time.Time   `json:"began_at"`
+	EndedAt    time.Time   `json:"ended_at"`
+}
+
+func (s *Server) viewTurn(t conversation.Turn) messageExecution {
+	return messageExecution{
+		ExecutionID: t.ExecutionID, Kind: kindMessage, AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
+		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
+		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
+		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID,
+		DurationMS: milliseconds(t.Took(s.deps.Now())), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),
+	}
+}
+
+// answerTurn answers with a message and the answers of models for it. What was written and replied
+// is masked.
+func (s *Server) answerTurn(ctx context.Context, t conversation.Turn) (wire.Reply, error) {
+	answers, err := s.deps.Conversations.Answers(ctx, t)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	v := s.viewTurn(t)
+	v.Message = new(redact.Text(t.Message))
+	if t.Reply != nil {
+		v.Reply = new(redact.Text(*t.Reply))
+	}
+	for _, a := range answers {
+		call := turnModelCall{
+			Number: a.Number, Purpose: a.Purpose, Model: textOrNull(a.Model), Status: string(stepmachine.StepCompleted), Finish: textOrNull(a.Finish),
+			Tokens: a.Usage, CostMicros: a.Money, Calls: []toolRun{}, LatencyMS: milliseconds(a.EndedAt.Sub(a.BeganAt)), BeganAt: a.BeganAt.UTC(), EndedAt: a.EndedAt.UTC(),
+		}
+		if a.Failed {
+			call.Status = string(stepmachine.StepFailed)
+		}
+		for _, run := range a.Runs {
+			call.Calls = append(call.Calls, toolRun(run))
+		}
+		v.ModelCalls = append(v.ModelCalls, call)
+	}
+	rep := wire.OK(v)
+	if t.FinishedAt == nil {
+		v.DurationMS = 0
+		rep.Header = http.Header{"Etag": {wire.ViewTag(v)}}
+	}
+	return rep, nil
+}
+
+// turnOf returns the message that the path names; found is false where it names none.
+func (s *Server) turnOf(ctx context.Context, c *wire.Call) (t conversation.Turn, found bool, err error) {
+	if !strings.HasPrefix(c.Param("id"), "exec_") {
+		return t, false, nil
+	}
+	t, err = s.deps.Conversations.Get(ctx, c.Actor, c.Param("id"))
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		return t, false, nil
+	}
+	return t, err == nil, err
+}
+
+// turnSettled waits for the reply to a message as long as Prefer says.
+func (s *Server) turnSettled(ctx context.Context, c *wire.Call, t conversation.Turn) (conversation.Turn, error) {
+	var v wire.Validation
+	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
+	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
+		return t, err
+	}
+	return s.deps.Conversations.Await(ctx, t, s.deps.Now().Add(*wait))
+}
+
+func (s *Server) listTurns(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var f conversation.Filter
+	var err error
+	if f.Limit, err = c.Limit(); err != nil {
+		return wire.Reply{}, err
+	}
+	if f.Before, err = c.CursorID(); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	f.Status = string(wire.QueryOneOf(&v, c, "status", conversation.StatusRunning, conversation.StatusPending, conversation.StatusCompleted, conversation.StatusFailed,
+		conversation.StatusEscalated, conversation.StatusCancelled))
+	f.SessionID, f.Customer = v.QueryText(c, "session_id"), v.QueryID(c, "customer_id")
+	f.AgentID, f.KeyID = v.QueryID(c, "agent_id"), v.QueryID(c, "api_key_id")
+	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	turns, more, err := s.deps.Conversations.List(ctx, c.Actor, f)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	views := make([]messageExecution, 0, len(turns))
+	var last uuid.UUID
+	for _, t := range turns {
+		views = append(views, s.viewTurn(t))
+		last = t.ID
+	}
+	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}

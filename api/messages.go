@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+)
+
+// Conversations is what the endpoints need of the messages to agents.
+type Conversations interface {
+	// Message has an agent answer, and waits for the reply. A fault refuses the message.
+	Message(ctx context.Context, who actor.Actor, req conversation.Request) (conversation.Outcome, error)
+	Get(ctx context.Context, who actor.Actor, executionID string) (conversation.Turn, error)
+	// Await waits until the turn has a reply or has ended, at most until the given time.
+	Await(ctx context.Context, t conversation.Turn, until time.Time) (conversation.Turn, error)
+	Cancel(ctx context.Context, who actor.Actor, t conversation.Turn) (conversation.Turn, error)
+	List(ctx context.Context, who actor.Actor, f conversation.Filter) ([]conversation.Turn, bool, error)
+	// Answers returns the answers of models for a turn, without what was said.
+	Answers(ctx context.Context, t conversation.Turn) ([]conversation.Asked, error)
+}
+
+// messageBody is the body of a message. Unknown members are refused.
+type messageBody struct {
+	Message    *string         `json:"message"`
+	SessionID  *string         `json:"session_id"`
+	CustomerID *string         `json:"customer_id"`
+	Identity   json.RawMessage `json:"identity"`
+	Metadata   json.RawMessage `json:"metadata"`
+}
+
+// maxMessage is how many bytes a message may have.
+const maxMessage = 64 << 10
+
+// answered is the answer to a message. It joins the two shapes that the specification shows.
+type answered struct {
+	Message          *string             `json:"message"`
+	SessionID        *string             `json:"session_id"`
+	ExecutionID      string              `json:"execution_id"`
+	Status           conversation.Status `json:"status"`
+	ActionsExecuted  int32               `json:"actions_executed"`
+	GovernanceStatus string              `json:"governance_status"`
+	TokensUsed       int64               `json:"tokens_used"`
+	CustomerID       *uuid.UUID          `json:"customer_id"`
+	ApprovalID       *string             `json:"approval_id"`
+	Metadata         answeredBy          `json:"metadata"`
+	FenceStatus      string              `json:"fence_status"`
+}
+
+// answeredBy says how a message was answered.
+type answeredBy struct {
+	Model           *string `json:"model"`
+	TokensUsed      int64   `json:"tokens_used"`
+	ActionsExecuted int32   `json:"actions_executed"`
+	LatencyMS       float64 `json:"latency_ms"`
+	SOPMatched      *string `json:"sop_matched"`
+	Language        *string `json:"language"`
+	StopReason      *string `json:"stop_reason"`
+	AgentVersion    int32   `json:"agent_version"`
+}
+
+func (s *Server) viewAnswer(out conversation.Outcome) answered {
+	t := out.Turn
+	a := answered{
+		Message: t.Reply, SessionID: textOrNull(t.SessionID), ExecutionID: t.ExecutionID, Status: t.Status, ActionsExecuted: t.Actions,
+		GovernanceStatus: t.Governance, TokensUsed: t.Tokens, CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), FenceStatus: wire.FenceExecuted,
+		Metadata: answeredBy{
+			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
+			SOPMatched: textOrNull(t.SOP), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
+		},
+	}
+	if out.Cached {
+		a.FenceStatus = wire.FenceCached
+	}
+	return a
+}
+
+// sendMessage has an agent answer a message.
+func (s *Server) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if c.AgentID != "" && c.AgentID != c.Param("id") {
+		return wire.Reply{}, fault.New(fault.CodeAgentLocked, "")
+	}
+	req, err := messageRequest(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	out, err := s.deps.Conversations.Message(ctx, c.Actor, req)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return s.answerMessage(out)
+}
+
+func messageRequest(c *wire.Call) (req conversation.Request, err error) {
+	var b messageBody
+	if err := c.DecodeExact(&b, "/identity", "/metadata"); err != nil {
+		return req, err
+	}
+	var v wire.Validation
+	req = conversation.Request{
+		AgentID: c.ID(), Message: v.Text("/message", b.Message, maxMessage), CustomerID: v.OptionalID("/customer_id", b.CustomerID), Mode: c.IdentityMode,
+		Metadata: v.Object("/metadata", b.Metadata, false), Wait: preferWait(&v, c.Request.Header.Values("Prefer")),
+	}
+	if len(b.Identity) > 0 {
+		req.Identity = v.Object("/identity", b.Identity, false)
+	}
+	if len(req.Metadata) > maxMetadata {
+		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
+	}
+	if err := v.Err(); err != nil {
+		return req, err
+	}
+	if req.SessionID, err = keyField("/session_id", b.SessionID); err != nil {
+		return req, err
+	}
+	key, given, err := c.IdempotencyKey()
+	if given {
+		req.Key = key
+	}
+	return req, err
+}
+
+// answerMessage answers with a turn as it is.
+func (s *Server) answerMessage(out conversation.Outcome) (wire.Reply, error) {
+	t := out.Turn
+	switch {
+	case t.Status == conversation.StatusFailed:
+		return wire.Reply{}, messageFailed(t)
+	case t.Status == conversation.StatusRunning:
+		return wire.Reply{Status: http.StatusAccepted, Data: s.viewAnswer(out), Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
+	default:
+		return wire.OK(s.viewAnswer(out)), nil
+	}
+}
+
+// messageFailed answers a message to which there is no reply.
+func messageFailed(t conversation.Turn) error {
+	f := fault.New(fault.CodeModelError, "")
+	if t.Error != nil {
+		f = fault.New(fault.Code(t.Error.Code), t.Error.Detail)
+		f.Retryable, f.RetryAfter = t.Error.Retryable, time.Duration(t.Error.RetryAfterMS)*time.Millisecond
+	}
+	f.ExecutionID, f.Status, f.Reason = t.ExecutionID, string(t.Status), string(t.Stop)
+	return f
+}

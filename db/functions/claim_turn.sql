@@ -1,0 +1,71 @@
+-- claim_turn is the fence of messages to agents, and the line of each session. It returns the outcome
+-- and the message:
+--   working   the message is new, and it is answered at once
+--   queued    the message is new, and others of its session are answered before
+--   held      the message is new, and a person answers in this session
+--   existing  the message of the key answers this call
+--   busy      another one is answered, and the agent lets none wait, or p_most wait
+--   customer  the session belongs to another customer
+-- Nothing is written in the last three. p_session is NULL where the message is in no session, p_key
+-- where it has no Idempotency-Key. All that changes who works in a session holds the lock of its row.
+CREATE OR REPLACE FUNCTION claim_turn(
+    p_tenant uuid, p_key text, p_call jsonb, p_message text, p_fingerprint bytea, p_metadata json, p_session text, p_most integer, p_reject boolean, p_now timestamptz
+) RETURNS TABLE (outcome text, turn uuid, customer uuid, conversation uuid)
+LANGUAGE plpgsql AS $$
+DECLARE
+    c     turns := jsonb_populate_record(NULL::turns, p_call);
+    s     conversations;
+    owner uuid;
+    busy  integer;
+    waits integer;
+    how   text := 'working';
+BEGIN
+    IF p_key IS NOT NULL THEN
+        SELECT k.turn INTO owner FROM turn_keys k WHERE k.tenant_id = p_tenant AND k.agent_id = c.agent_id AND k.key = p_key;
+        IF FOUND THEN
+            RETURN QUERY SELECT 'existing'::text, owner, NULL::uuid, c.conversation;
+            RETURN;
+        END IF;
+    END IF;
+    INSERT INTO conversations AS o (tenant_id, id, agent_id, session_id, customer, created_at, updated_at)
+        VALUES (p_tenant, c.conversation, c.agent_id, p_session, c.customer, p_now, p_now)
+        ON CONFLICT (tenant_id, agent_id, session_id) DO UPDATE SET updated_at = p_now
+        RETURNING * INTO s;
+    IF c.customer IS NOT NULL AND s.customer IS NULL THEN
+        UPDATE conversations o SET customer = c.customer WHERE o.tenant_id = p_tenant AND o.id = s.id;
+        s.customer := c.customer;
+    END IF;
+    IF s.customer IS DISTINCT FROM c.customer AND c.customer IS NOT NULL THEN
+        RETURN QUERY SELECT 'customer'::text, c.id, s.customer, s.id;
+        RETURN;
+    END IF;
+    IF s.id <> c.conversation THEN
+        SELECT count(*) FILTER (WHERE t.state = 'working'), count(*) FILTER (WHERE t.state = 'queued') INTO busy, waits
+          FROM turns t WHERE t.tenant_id = p_tenant AND t.conversation = s.id AND t.finished_at IS NULL;
+        IF s.held_by IS NOT NULL THEN
+            how := 'held';
+        ELSIF busy + waits > 0 THEN
+            how := 'queued';
+            IF p_reject OR waits >= p_most THEN
+                RETURN QUERY SELECT 'busy'::text, c.id, s.customer, s.id;
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+    INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, identity,
+                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, begun_at, updated_at, finished_at)
+        VALUES (p_tenant, c.id, c.execution_id, c.agent_id, c.version, s.id, CASE how WHEN 'held' THEN 'ended' ELSE how END,
+                CASE how WHEN 'held' THEN 'escalated' ELSE 'running' END, p_fingerprint, p_message, p_metadata, c.identity,
+                s.customer, c.customer_name, c.key_id, c.request_id, c.source_addr, c.workflow_id, c.streamed,
+                CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
+    IF p_key IS NOT NULL THEN
+        INSERT INTO turn_keys (tenant_id, agent_id, key, turn) VALUES (p_tenant, c.agent_id, p_key, c.id)
+            ON CONFLICT ON CONSTRAINT turn_keys_pkey DO NOTHING;
+        IF NOT FOUND THEN
+            -- Another caller was first. The next try finds its message.
+            RAISE EXCEPTION 'another caller took the key of the message' USING ERRCODE = '40001';
+        END IF;
+    END IF;
+    RETURN QUERY SELECT how, c.id, s.customer, s.id;
+END
+$$;

@@ -1,0 +1,226 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/record/audit"
+)
+
+// sees reports whether the actor may see the turn. A key sees its own, a user all of the tenant.
+func sees(who actor.Actor, t Turn) bool {
+	key := who.KeyID()
+	return key == nil || t.KeyID != nil && *t.KeyID == *key
+}
+
+// Get returns a turn by its execution_id. The error is EXECUTION_NOT_FOUND where there is none, and
+// where the actor may not see it.
+func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Turn, error) {
+	row, err := s.q.TurnByName(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.TurnByNameParams{TenantID: who.TenantID, ExecutionID: executionID})
+	switch {
+	case db.IsNoRows(err):
+		return Turn{}, fault.New(fault.CodeExecutionNotFound, "")
+	case err != nil:
+		return Turn{}, fmt.Errorf("conversation: get: %w", err)
+	}
+	t, err := s.open(ctx, dbsqlc.GetTurnRow(row))
+	if err == nil && !sees(who, t) {
+		return Turn{}, fault.New(fault.CodeExecutionNotFound, "")
+	}
+	return t, err
+}
+
+// Cancel asks a turn to end. Calls that were sent go on to their end. The error is CONFLICT where it
+// has ended.
+func (s *Service) Cancel(ctx context.Context, who actor.Actor, t Turn) (Turn, error) {
+	b := &db.Batch{}
+	now := s.d.Now()
+	db.Queue(b, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
+	rows := db.Queue(b, s.q.CancelTurn, dbsqlc.CancelTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
+	unbegun := db.Queue(b, s.q.EndUnbegunTurn, dbsqlc.EndUnbegunTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
+	rec := audit.Change(who, audit.AgentCancelled, audit.SubjectAgent, t.AgentID.String())
+	rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
+	audit.Queue(b, rec)
+	if err := s.d.DB.Send(ctx, t.TenantID, b); err != nil {
+		return t, fmt.Errorf("conversation: cancel: %w", err)
+	}
+	if len(rows.Value) == 0 {
+		return t, fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", t.Status)
+	}
+	after, err := s.read(ctx, t.Ref())
+	if err != nil {
+		return t, err
+	}
+	if len(unbegun.Value) > 0 {
+		s.tell(after)
+		return after, nil
+	}
+	if _, err := s.d.Engine.Nudge(ctx, t.WorkflowID); err != nil {
+		s.d.Log.WarnContext(ctx, "turn not nudged", "execution_id", t.ExecutionID, "error", err)
+	}
+	return after, nil
+}
+
+// sweptTo is where the pass before stopped; the zero value where it came to the end.
+type sweptTo struct {
+	at time.Time
+	id uuid.UUID
+}
+
+const (
+	// SweepEvery is the pause between two passes of Sweep.
+	SweepEvery = 10 * time.Second
+
+	sweepAfter = 30 * time.Second
+	sweepPage  = 200
+)
+
+// Sweep starts the workflows of turns whose start was lost, and wakes those whose message was. The
+// next pass goes on where it stopped. One process makes one pass at a time.
+func (s *Service) Sweep(ctx context.Context) error {
+	rows, err := s.q.UnbegunTurns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnbegunTurnsParams{
+		Before: s.d.Now().Add(-sweepAfter), AfterAt: s.swept.at, AfterID: s.swept.id, Most: sweepPage,
+	})
+	if err != nil {
+		return fmt.Errorf("conversation: sweep: %w", err)
+	}
+	s.swept = sweptTo{}
+	if len(rows) == sweepPage {
+		last := rows[sweepPage-1]
+		s.swept = sweptTo{last.UpdatedAt, last.ID}
+	}
+	for _, row := range rows {
+		t, err := s.read(ctx, flow.TurnRef{TenantID: row.TenantID, ID: row.ID})
+		if err != nil {
+			s.d.Log.WarnContext(ctx, "turn not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
+			continue
+		}
+		open, found, err := s.d.Engine.IsOpen(ctx, t.WorkflowID)
+		switch {
+		case err != nil:
+			continue
+		case found && open && t.State == Waiting && !t.WantsCancel:
+		case found && open:
+			_, err = s.d.Engine.Nudge(ctx, t.WorkflowID)
+		case found:
+			// Its workflow was terminated, so nothing drives it any more.
+			err = s.abandon(ctx, t)
+		default:
+			t.Replies = 0
+			err = s.start(ctx, t)
+		}
+		if err != nil {
+			s.d.Log.WarnContext(ctx, "turn not repaired", "execution_id", t.ExecutionID, "error", err)
+		}
+	}
+	return nil
+}
+
+// abandon ends a turn whose workflow was terminated.
+func (s *Service) abandon(ctx context.Context, t Turn) error {
+	key, err := s.d.Keys.Key(ctx, t.TenantID)
+	if err != nil {
+		return fmt.Errorf("conversation: %w", err)
+	}
+	return s.EndPart(ctx, Work{Turn: t, key: key}, Reply{
+		State: Ended, Status: StatusCancelled, Stop: agentloop.Cancelled, Actions: int(t.Actions), Governance: t.Governance,
+		Entries: []Entry{{Kind: KindCustomer, Message: agentloop.Customer(t.Message)}},
+	})
+}
+
+// Filter narrows a list. A field with its zero value does not narrow it.
+type Filter struct {
+	AgentID   *uuid.UUID
+	KeyID     *uuid.UUID
+	Customer  *uuid.UUID
+	SessionID string
+	Status    string
+	Since     *time.Time
+	Until     *time.Time
+	Before    *uuid.UUID
+	Limit     int
+}
+
+// List returns the newest turns first, without their texts, and whether there are more.
+func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []Turn, more bool, err error) {
+	if own := who.KeyID(); own != nil {
+		if f.KeyID != nil && *f.KeyID != *own {
+			return nil, false, nil
+		}
+		f.KeyID = own
+	}
+	p := dbsqlc.ListTurnsParams{
+		TenantID: who.TenantID, AgentID: f.AgentID, KeyID: f.KeyID, Customer: f.Customer, SessionID: db.Optional(f.SessionID),
+		Status: db.Optional(f.Status), Before: f.Before, Most: int32(f.Limit + 1),
+	}
+	p.Low, p.High = db.IDsOf(f.Since, f.Until)
+	rows, err := s.q.ListTurns(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
+	if err != nil {
+		return nil, false, fmt.Errorf("conversation: list: %w", err)
+	}
+	rows, more = db.Page(rows, f.Limit)
+	for _, r := range rows {
+		page = append(page, Turn{
+			ID: r.ID, TenantID: who.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, SessionID: db.Text(r.SessionID),
+			State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Customer: r.Customer, CustomerName: db.Text(r.CustomerName),
+			KeyID: r.KeyID, RequestID: r.RequestID, WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop,
+			Tokens: r.TokensUsed, MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID),
+			UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		})
+	}
+	return page, more, nil
+}
+
+// Asked is what others see of an answer of a model.
+type Asked struct {
+	Number  int32
+	Purpose string
+	Model   string
+	Usage   model.Usage
+	Money   int64
+	Finish  string
+	// Failed: the model has not answered.
+	Failed bool
+	// Runs are those of the calls that the answer has asked for, in their order.
+	Runs             []Run
+	BeganAt, EndedAt time.Time
+}
+
+// askedMost bounds the answers of models that are shown of a turn.
+const askedMost = 200
+
+// Answers returns the answers of models for a turn, without what was said.
+func (s *Service) Answers(ctx context.Context, t Turn) (list []Asked, err error) {
+	rows, err := s.q.ListTurnAnswers(ctx, s.d.DB.Reading(t.TenantID, db.ListLimit), dbsqlc.ListTurnAnswersParams{TenantID: t.TenantID, Turn: t.ID, Most: askedMost})
+	if err != nil {
+		return nil, fmt.Errorf("conversation: answers: %w", err)
+	}
+	for _, r := range rows {
+		a := Asked{
+			Number: r.Number, Purpose: r.Purpose, Model: r.Model, Usage: model.Usage{In: r.TokensIn, Cached: r.TokensCached, Out: r.TokensOut},
+			Money: r.MoneyMicros, Finish: r.Finish, Failed: r.Failed, BeganAt: r.BeganAt, EndedAt: r.EndedAt,
+		}
+		var runs map[int]Run
+		if err := json.Unmarshal(r.Runs, &runs); err != nil {
+			return nil, fmt.Errorf("conversation: runs of answer %d of %s: %w", r.Number, t.ID, err)
+		}
+		for _, n := range slices.Sorted(maps.Keys(runs)) {
+			a.Runs = append(a.Runs, runs[n])
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}

@@ -1,0 +1,313 @@
+// Package conversation keeps the sessions of agents: what was said, the line of messages of each
+// session, and what became of each message, a turn. A turn's row is the truth, and its workflow is
+// its driver. The package asks no model and makes no call: internal/service/answering does.
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/ended"
+	"agentruntime/internal/record/quota"
+)
+
+// Agent is a version of an agent, ready to answer.
+type Agent struct {
+	ID         uuid.UUID
+	Version    int32
+	Definition *agentdef.Definition
+	// Paused: the agent takes no messages.
+	Paused bool
+}
+
+// Agents finds agents.
+type Agents interface {
+	// Agent returns a version of an agent; 0 is the published one. It refuses with AGENT_NOT_FOUND.
+	Agent(ctx context.Context, tenant, id uuid.UUID, version int32) (Agent, error)
+}
+
+// Customers finds the customers that write.
+type Customers interface {
+	// Writer returns the customer of a message, and what of its identity was not used; nil where the
+	// message has none.
+	Writer(ctx context.Context, who actor.Actor, req Request) (*Writer, error)
+}
+
+// Writer is the customer of a message.
+type Writer struct {
+	ID uuid.UUID
+	// Ignored are the members of the identity that were not used.
+	Ignored []string
+}
+
+// Engine runs workflows.
+type Engine interface {
+	// StartTurn starts the workflow of a turn. A start that was made before is not an error.
+	StartTurn(ctx context.Context, in flow.TurnInput, workflowID string, listing flow.Listing) error
+	// IsOpen reports whether the workflow is open. found is false where the engine does not know it.
+	IsOpen(ctx context.Context, workflowID string) (open, found bool, err error)
+	// Nudge tells the workflow to read its row again.
+	Nudge(ctx context.Context, workflowID string) (open bool, err error)
+}
+
+// Keys finds the data key of a tenant.
+type Keys interface {
+	Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error)
+}
+
+// Config has the times of the service; zero values take the defaults.
+type Config struct {
+	// DefaultWait is how long a message waits for its reply, MaxWait the most that it may ask for (55 s,
+	// 60 s).
+	DefaultWait, MaxWait time.Duration
+	// PollEvery is how often a waiting call reads the row in case a notice was lost (2 s).
+	PollEvery time.Duration
+	PublicURL string
+	// Keep is how long a session is kept after its last message (30 days).
+	Keep time.Duration
+}
+
+// Deps are the collaborators; all are required but Now and Quotas.
+type Deps struct {
+	DB        *db.Pool
+	Agents    Agents
+	Customers Customers
+	Engine    Engine
+	Keys      Keys
+	Notices   *ended.Notices
+	Log       *slog.Logger
+	Now       func() time.Time
+	Quotas    quota.Limits
+}
+
+// Service keeps the sessions of all agents.
+type Service struct {
+	cfg Config
+	d   Deps
+	q   *dbsqlc.Queries
+	hub *ended.Hub[Turn]
+	// live are the followers of replies in this process.
+	live *live
+	// swept is where the last pass of Sweep stopped.
+	swept sweptTo
+}
+
+// New checks the collaborators.
+func New(cfg Config, d Deps) (*Service, error) {
+	if d.DB == nil || d.Agents == nil || d.Customers == nil || d.Engine == nil || d.Keys == nil || d.Notices == nil || d.Log == nil {
+		return nil, errors.New("conversation: database, agents, customers, engine, keys, notices and log are required")
+	}
+	if cfg.DefaultWait == 0 {
+		cfg.DefaultWait = 55 * time.Second
+	}
+	if cfg.MaxWait == 0 {
+		cfg.MaxWait = time.Minute
+	}
+	if cfg.PollEvery == 0 {
+		cfg.PollEvery = 2 * time.Second
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = 30 * 24 * time.Hour
+	}
+	d.Now = db.Clock(d.Now)
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), live: newLive()}
+	d.Notices.OnNotice(s.hear)
+	return s, nil
+}
+
+// State is how far a turn is.
+type State string
+
+// The states.
+const (
+	Queued  State = "queued"  // others of the session are answered before it
+	Working State = "working" // it has the session
+	Waiting State = "waiting" // for people; the session is free
+	Ended   State = "ended"
+)
+
+// Status is how a turn stands for callers.
+type Status string
+
+// The statuses.
+const (
+	StatusRunning   Status = "running"
+	StatusPending   Status = "pending_approval"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusEscalated Status = "escalated"
+	StatusCancelled Status = "cancelled"
+)
+
+// Turn is one message to an agent, and what became of it, as its row is.
+type Turn struct {
+	ID           uuid.UUID
+	TenantID     uuid.UUID
+	ExecutionID  string
+	AgentID      uuid.UUID
+	Version      int32
+	Conversation uuid.UUID
+	// SessionID is the caller's name of the session; "" where the message is in none.
+	SessionID string
+	State     State
+	Status    Status
+	// Message is what was written, Reply the last reply; nil where there is none.
+	Message  string
+	Reply    *string
+	Replies  int32
+	Metadata json.RawMessage
+	Identity json.RawMessage
+	Customer *uuid.UUID
+	// CustomerName is the customer_id as the caller wrote it.
+	CustomerName string
+	KeyID        *uuid.UUID
+	RequestID    string
+	SourceAddr   string
+	WorkflowID   string
+	Error        *stepmachine.Error
+	Stop         agentloop.Stop
+	Model        string
+	SOP          string
+	SOPs         json.RawMessage
+	Tokens       int64
+	MoneyMicros  int64
+	Actions      int32
+	Governance   string
+	ApprovalID   string
+	WantsCancel  bool
+	Tainted      bool
+	Streamed     bool
+	WorkedMS     int64
+	BegunAt      *time.Time
+	UpdatedAt    time.Time
+	FinishedAt   *time.Time
+
+	fingerprint []byte
+}
+
+// Ref names the turn for its workflow.
+func (t Turn) Ref() flow.TurnRef { return flow.TurnRef{TenantID: t.TenantID, ID: t.ID} }
+
+// CreatedAt returns when the message was written, from the turn's id.
+func (t Turn) CreatedAt() time.Time {
+	seconds, nanos := t.ID.Time().UnixTime()
+	return time.Unix(seconds, nanos).UTC()
+}
+
+// Took returns how long it took to its last reply, or until now.
+func (t Turn) Took(now time.Time) time.Duration {
+	if t.Replies > 0 {
+		now = t.UpdatedAt
+	}
+	return max(now.Sub(t.CreatedAt()), 0)
+}
+
+// Starter returns the key for which the turn acts.
+func (t Turn) Starter() actor.Actor {
+	who := actor.Actor{Kind: actor.System, TenantID: t.TenantID, RequestID: t.RequestID, SourceAddr: t.SourceAddr}
+	if t.KeyID != nil {
+		who.Kind, who.ID = actor.Key, *t.KeyID
+	}
+	return who
+}
+
+// answered reports whether there is something for those who wait: a reply, or the end.
+func (t Turn) answered() bool { return t.Replies > 0 || t.State == Ended }
+
+func (t Turn) place(f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: t.TenantID, Row: t.ID, Field: f}
+}
+
+// open reads a row with its texts.
+func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
+	t := Turn{
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, Conversation: r.Conversation,
+		SessionID: db.Text(r.SessionID), State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Identity: r.Identity,
+		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
+		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, SOPs: r.Sops, Tokens: r.TokensUsed,
+		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
+		Tainted: r.Tainted, Streamed: r.Streamed, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		fingerprint: r.Fingerprint,
+	}
+	key, err := s.d.Keys.Key(ctx, r.TenantID)
+	if err != nil {
+		return t, fmt.Errorf("conversation: %w", err)
+	}
+	text, err := key.Open(t.place(datakey.TurnMessage), r.Message)
+	if err != nil {
+		return t, fmt.Errorf("conversation: message of %s: %w", t.ID, err)
+	}
+	t.Message = string(text)
+	if r.Reply != nil {
+		if text, err = key.Open(t.place(datakey.TurnReply), *r.Reply); err != nil {
+			return t, fmt.Errorf("conversation: reply of %s: %w", t.ID, err)
+		}
+		t.Reply = new(string(text))
+	}
+	if r.Error != nil {
+		if text, err = key.Open(t.place(datakey.TurnError), *r.Error); err == nil {
+			err = json.Unmarshal(text, &t.Error)
+		}
+		if err != nil {
+			return t, fmt.Errorf("conversation: error of %s: %w", t.ID, err)
+		}
+	}
+	return t, nil
+}
+
+// read returns a turn.
+func (s *Service) read(ctx context.Context, ref flow.TurnRef) (Turn, error) {
+	row, err := s.q.GetTurn(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetTurnParams{TenantID: ref.TenantID, ID: ref.ID})
+	if err != nil {
+		return Turn{}, fmt.Errorf("conversation: get: %w", err)
+	}
+	return s.open(ctx, row)
+}
+
+// hear hands a turn that another process has answered to those that wait for it in this one.
+func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
+	s.live.wake(id)
+	if !s.hub.Awaited(id) {
+		return
+	}
+	if t, err := s.read(ctx, flow.TurnRef{TenantID: tenant, ID: id}); err == nil && t.answered() {
+		s.hub.Deliver(t.ID, t.Replies, t)
+	}
+}
+
+// tell tells those who wait that the turn has a reply, or has ended.
+func (s *Service) tell(t Turn) {
+	s.live.wake(t.ID)
+	s.hub.Deliver(t.ID, max(t.Replies, 1), t)
+	s.d.Notices.Tell(t.TenantID, t.ID)
+}
+
+func mustJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("conversation: %T: %v", v, err)) // of our own types
+	}
+	return text
+}
+
+func sealOptional(key *datakey.Key, at datakey.Place, text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	stored := key.Seal(at, text)
+	return &stored
+}

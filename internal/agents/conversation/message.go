@@ -1,0 +1,306 @@
+package conversation
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
+)
+
+// Request is a message to an agent.
+type Request struct {
+	AgentID uuid.UUID
+	Message string
+	// SessionID is the caller's name of the session; "" for a message that is in none.
+	SessionID string
+	// Key is that of the header Idempotency-Key; "" where there is none.
+	Key string
+	// CustomerID and Identity say who writes, Mode what the key does with them.
+	CustomerID string
+	Identity   json.RawMessage
+	Mode       string
+	Metadata   json.RawMessage // an object
+	// Streamed: somebody reads the reply while it is written.
+	Streamed bool
+	// Wait is how long to wait for the reply, at most Config.MaxWait; nil means Config.DefaultWait.
+	Wait *time.Duration
+}
+
+// Outcome is the answer to a message.
+type Outcome struct {
+	Turn Turn
+	// Cached: an earlier message of the same key made the turn, and this one only reads it.
+	Cached bool
+}
+
+// claim is a row to be claimed, by the names of its columns; claim_turn reads it.
+type claim struct {
+	ID           uuid.UUID       `json:"id"`
+	ExecutionID  string          `json:"execution_id"`
+	AgentID      uuid.UUID       `json:"agent_id"`
+	Version      int32           `json:"version"`
+	Conversation uuid.UUID       `json:"conversation"`
+	Identity     json.RawMessage `json:"identity,omitempty"`
+	Customer     *uuid.UUID      `json:"customer"`
+	CustomerName *string         `json:"customer_name"`
+	KeyID        *uuid.UUID      `json:"key_id"`
+	RequestID    string          `json:"request_id"`
+	SourceAddr   string          `json:"source_addr"`
+	WorkflowID   string          `json:"workflow_id"`
+	Streamed     bool            `json:"streamed"`
+}
+
+// Outcomes of claim_turn.
+const (
+	claimWorking  = "working"
+	claimQueued   = "queued"
+	claimHeld     = "held"
+	claimBusy     = "busy"
+	claimCustomer = "customer"
+)
+
+const (
+	// claimTries is how often a claim is made that lost a race for its key.
+	claimTries = 4
+	// queuedMost is how many messages of a session wait for their turn.
+	queuedMost = 20
+	// governanceApproved is the governance status of a turn of which nothing was held or refused.
+	governanceApproved = "approved"
+)
+
+// Begin claims a turn and starts its workflow, where it is its turn in the session. One that an
+// earlier message of the same key claimed is returned as it is. A fault refuses the message.
+func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	agent, err := s.d.Agents.Agent(ctx, who.TenantID, req.AgentID, 0)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if agent.Paused {
+		return Outcome{}, fault.New(fault.CodeConflict, "The agent is paused, so it takes no messages.")
+	}
+	writer, err := s.d.Customers.Writer(ctx, who, req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	t, outcome, err := s.claim(ctx, who, agent, writer, req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	switch outcome {
+	case claimWorking:
+		if err := s.start(ctx, t); err != nil {
+			return Outcome{Turn: t}, notStarted(t, err)
+		}
+	case claimHeld, claimQueued:
+	default:
+		return Outcome{Turn: t, Cached: true}, nil
+	}
+	return Outcome{Turn: t}, nil
+}
+
+// Message is Begin, and waits for the reply, at most req.Wait.
+func (s *Service) Message(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	wait := s.cfg.DefaultWait
+	if req.Wait != nil {
+		wait = min(*req.Wait, s.cfg.MaxWait)
+	}
+	until := s.d.Now().Add(wait)
+	out, err := s.Begin(ctx, who, req)
+	if err != nil {
+		return out, err
+	}
+	out.Turn, err = s.Await(ctx, out.Turn, until)
+	return out, err
+}
+
+// notStarted answers a message whose workflow could not be started. The sweeper starts it later.
+func notStarted(t Turn, cause error) error {
+	f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The message stands and is answered once the engine is back: "+
+		"read GET /v1/executions/{id}, or cancel it there.").Because(cause)
+	f.ExecutionID, f.Retryable = t.ExecutionID, true
+	return f
+}
+
+// fingerprint is what a repeat of a message must have in common with it.
+func fingerprint(req Request) ([]byte, error) {
+	body := map[string]any{"message": req.Message, "session_id": req.SessionID, "customer_id": req.CustomerID}
+	for name, raw := range map[string]json.RawMessage{"identity": req.Identity, "metadata": req.Metadata} {
+		if len(raw) > 0 {
+			body[name] = raw
+		}
+	}
+	return strictjson.Canonical(mustJSON(body))
+}
+
+// executionIDOf returns the execution_id of the turn with the id.
+func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
+
+// claim takes the key of the message and its place in the session, or finds the turn that has the
+// key.
+func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, writer *Writer, req Request) (t Turn, outcome string, err error) {
+	key, err := s.d.Keys.Key(ctx, who.TenantID)
+	if err != nil {
+		return t, "", fmt.Errorf("conversation: claim: %w", err)
+	}
+	canonical, err := fingerprint(req)
+	if err != nil {
+		return t, "", fault.New(fault.CodeInvalidJSON, err.Error())
+	}
+	id := uuid.Must(uuid.NewV7())
+	row := claim{
+		ID: id, ExecutionID: executionIDOf(id), AgentID: req.AgentID, Version: agent.Version, Conversation: uuid.Must(uuid.NewV7()),
+		CustomerName: db.Optional(req.CustomerID), KeyID: who.KeyID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+		WorkflowID: flow.TurnWorkflowID(flow.TurnRef{TenantID: who.TenantID, ID: id}), Streamed: req.Streamed,
+	}
+	if writer != nil {
+		row.Customer = &writer.ID
+		if len(writer.Ignored) > 0 {
+			row.Identity = mustJSON(map[string]any{"ignored": writer.Ignored})
+		}
+	}
+	now := s.d.Now()
+	t = Turn{
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, AgentID: row.AgentID, Version: row.Version, SessionID: req.SessionID,
+		State: Working, Status: StatusRunning, Message: req.Message, Metadata: req.Metadata, Identity: row.Identity, CustomerName: req.CustomerID,
+		KeyID: row.KeyID, RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Governance: governanceApproved,
+		Streamed: req.Streamed, BegunAt: &now, UpdatedAt: now, fingerprint: key.Digest(canonical),
+	}
+	p := dbsqlc.ClaimTurnParams{
+		TenantID: who.TenantID, Key: db.Optional(req.Key), Call: mustJSON(row), Message: key.Seal(t.place(datakey.TurnMessage), []byte(req.Message)),
+		Fingerprint: t.fingerprint, Metadata: req.Metadata, SessionID: db.Optional(req.SessionID), Most: queuedMost,
+		Reject: agent.Definition.Concurrency == agentdef.Reject, Now: now,
+	}
+	var claimed dbsqlc.ClaimTurnRow
+	for range claimTries {
+		if claimed, err = s.claimOnce(ctx, who, key, p, t); !db.IsRaced(err) {
+			break
+		}
+	}
+	if err != nil {
+		return t, "", fmt.Errorf("conversation: claim: %w", err)
+	}
+	failpoint.Hit("after_turn_claim", id)
+	if claimed.Customer != uuid.Nil {
+		t.Customer = &claimed.Customer
+	}
+	t.Conversation = claimed.Conversation
+	switch claimed.Outcome {
+	case claimWorking:
+		return t, claimed.Outcome, nil
+	case claimQueued:
+		t.State, t.BegunAt = Queued, nil
+		return t, claimed.Outcome, nil
+	case claimHeld:
+		t, err = s.read(ctx, t.Ref())
+		return t, claimed.Outcome, err
+	case claimBusy:
+		f := fault.New(fault.CodeSessionBusy, "")
+		if agent.Definition.Concurrency != agentdef.Reject {
+			f.Message = fmt.Sprintf("%d messages of this session wait already.", queuedMost)
+		}
+		f.Retryable, f.RetryAfter = true, time.Second
+		return t, "", f
+	case claimCustomer:
+		return t, "", fault.New(fault.CodeConflict, "The session belongs to another customer. Another customer takes another session_id.")
+	}
+	if t, err = s.read(ctx, flow.TurnRef{TenantID: who.TenantID, ID: claimed.Turn}); err != nil {
+		return t, "", err
+	}
+	if !hmac.Equal(t.fingerprint, p.Fingerprint) {
+		f := fault.New(fault.CodeIdempotencyKeyReused, "The message of this Idempotency-Key has another body.")
+		f.ExecutionID = t.ExecutionID
+		return t, "", f
+	}
+	return t, claimed.Outcome, nil
+}
+
+// claimOnce is one try of a claim. A new turn has an audit record, and counts in its quotas. One in a
+// session that a person has taken over is only noted.
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn) (dbsqlc.ClaimTurnRow, error) {
+	first := &db.Batch{}
+	claimed := db.Queue(first, s.q.ClaimTurn, p)
+	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
+		b := &db.Batch{}
+		switch claimed.Value.Outcome {
+		case claimHeld:
+			t.Conversation = claimed.Value.Conversation
+			s.queueEntries(b, key, t, Entry{Kind: KindCustomer, Message: agentloop.Customer(t.Message)})
+		case claimWorking, claimQueued:
+		default:
+			return b, nil
+		}
+		s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)
+		s.d.Quotas.Queue(b, who.TenantID, quota.OpenTurns)
+		rec := audit.Change(who, audit.AgentMessaged, audit.SubjectAgent, t.AgentID.String()).With(map[string]any{"version": t.Version, "metadata": t.Metadata})
+		rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
+		audit.Queue(b, rec)
+		return b, nil
+	})
+	return claimed.Value, err
+}
+
+// startLimit is the time limit of one attempt to reach the workflow engine.
+const startLimit = 10 * time.Second
+
+// start starts the workflow of a turn, or tells it that it is its turn again. It does not depend on
+// the caller.
+func (s *Service) start(ctx context.Context, t Turn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	if t.Replies > 0 {
+		_, err := s.d.Engine.Nudge(ctx, t.WorkflowID)
+		return err
+	}
+	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref()}, t.WorkflowID, flow.Listing{
+		Kind: flow.KindMessage, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
+		Details: flow.ExecutionDetails(s.cfg.PublicURL, t.ExecutionID),
+	})
+}
+
+// Await waits until the turn has a reply or has ended, at most until the given time, and returns it
+// as it is then.
+func (s *Service) Await(ctx context.Context, t Turn, until time.Time) (Turn, error) {
+	if t.answered() {
+		return t, nil
+	}
+	w := s.hub.Join(t.ID, 1)
+	defer s.hub.Leave(t.ID, w)
+	deadline := time.NewTimer(time.Until(until))
+	defer deadline.Stop()
+	poll := time.NewTicker(s.cfg.PollEvery)
+	defer poll.Stop()
+	for last := false; ; {
+		select {
+		case now := <-w.C:
+			return now, nil
+		case <-poll.C:
+		case <-deadline.C:
+			last = true
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		}
+		row, err := s.q.AwaitedTurn(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.AwaitedTurnParams{TenantID: t.TenantID, ID: t.ID})
+		if err == nil && (last || row.Replies > 0 || State(row.State) == Ended) {
+			return s.read(ctx, t.Ref())
+		}
+		if err != nil && (last || !fault.HasCode(err, fault.CodeServiceUnavailable)) {
+			return t, fmt.Errorf("conversation: await: %w", err)
+		}
+	}
+}

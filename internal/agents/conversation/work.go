@@ -1,0 +1,370 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+)
+
+// Answer is one answer of a model.
+type Answer struct {
+	Purpose model.Purpose
+	// Frame is set in the first answer of a part: what the model reads before all that the answers say.
+	Frame *Frame `json:"frame,omitempty"`
+	// Added are the messages that this answer reads more than the one before. Ends are the ends of the
+	// calls that they tell of.
+	Added []model.Message   `json:"added,omitempty"`
+	Ends  []flow.MapToolEnd `json:"ends,omitempty"`
+	Late  []flow.TurnLate   `json:"late,omitempty"`
+	// Tools describes those that the model is offered from this answer on; nil where they are as before.
+	Tools json.RawMessage `json:"tools,omitempty"`
+	// SOPs are the procedures that fit the message, in the first answer.
+	SOPs []agentloop.Hit `json:"-"`
+
+	Response model.Response     `json:"-"`
+	Error    *stepmachine.Error `json:"-"`
+	Money    int64              `json:"-"`
+	BeganAt  time.Time          `json:"-"`
+	Runs     map[int]Run        `json:"-"`
+}
+
+// Frame is what the answers of one part have in common. It is stored once, so that a repeat after a
+// crash asks the same.
+type Frame struct {
+	// Part counts how often the message had waited when the frame was made.
+	Part int `json:"part,omitempty"`
+	// Before is the number of the first entry of the session that the part does not read.
+	Before int32 `json:"before"`
+	// Matched are the slugs of the procedures that fit, Advice what the model reads of them.
+	Matched []string `json:"matched,omitempty"`
+	Advice  string   `json:"advice,omitempty"`
+}
+
+// Run is a run that an answer has asked for.
+type Run struct {
+	Verb        string `json:"verb"`
+	ExecutionID string `json:"execution_id"`
+}
+
+// Work is a turn with all that its next answer needs.
+type Work struct {
+	Turn    Turn
+	Agent   Agent
+	Answers []Answer
+	// History are the entries of the session before the turn's part, in their order. Entries is how
+	// many the session has.
+	History []Entry
+	Entries int32
+
+	key *datakey.Key
+}
+
+func answerPlace(t Turn, number int, f datakey.Field) datakey.Place {
+	return datakey.Place{Tenant: t.TenantID, Row: uuid.NewSHA1(t.ID, strconv.AppendInt(nil, int64(number), 10)), Field: f}
+}
+
+// Load returns a turn that is being worked on. over: it is not, so there is nothing to do.
+func (s *Service) Load(ctx context.Context, ref flow.TurnRef) (w Work, over bool, err error) {
+	b := &db.Batch{}
+	row := db.QueueOptional(b, s.q.GetTurn, dbsqlc.GetTurnParams{TenantID: ref.TenantID, ID: ref.ID})
+	rows := db.Queue(b, s.q.TurnAnswers, dbsqlc.TurnAnswersParams{TenantID: ref.TenantID, Turn: ref.ID})
+	if err := s.d.DB.Send(ctx, ref.TenantID, b); err != nil {
+		return w, false, fmt.Errorf("conversation: load: %w", err)
+	}
+	if row.Value == nil {
+		return w, true, nil
+	}
+	if w.Turn, err = s.open(ctx, *row.Value); err != nil {
+		return w, false, err
+	}
+	if w.key, err = s.d.Keys.Key(ctx, ref.TenantID); err != nil {
+		return w, false, fmt.Errorf("conversation: load: %w", err)
+	}
+	for i, r := range rows.Value {
+		a, err := w.answerOf(i, r)
+		if err != nil {
+			return w, false, fmt.Errorf("conversation: answer %d of %s: %w", i, ref.ID, err)
+		}
+		w.Answers = append(w.Answers, a)
+	}
+	if w.Turn.State != Working {
+		return w, true, nil
+	}
+	if w.Agent, err = s.d.Agents.Agent(ctx, ref.TenantID, w.Turn.AgentID, w.Turn.Version); err != nil {
+		return w, false, err
+	}
+	return w, false, nil
+}
+
+// ReadHistory reads what was said in the session before the entry with the number; 0 stands for all.
+// A message that is in no session has no history before its first wait, so nothing is read then.
+func (s *Service) ReadHistory(ctx context.Context, w *Work, before int32) (err error) {
+	if w.Turn.SessionID == "" && w.Turn.Replies == 0 {
+		return nil
+	}
+	if before == 0 {
+		before = math.MaxInt32
+	}
+	if w.History, err = s.history(ctx, w.key, w.Turn, before); err != nil {
+		return err
+	}
+	if n := len(w.History); n > 0 {
+		w.Entries = w.History[n-1].Seq
+	}
+	return nil
+}
+
+func (w *Work) answerOf(number int, r dbsqlc.TurnAnswer) (a Answer, err error) {
+	if int(r.Number) != number {
+		return a, fmt.Errorf("there is none; the next is %d", r.Number)
+	}
+	text, err := w.key.Open(answerPlace(w.Turn, number, datakey.TurnAsked), r.Asked)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err == nil && r.Answer != nil {
+		if text, err = w.key.Open(answerPlace(w.Turn, number, datakey.TurnAnswer), *r.Answer); err == nil {
+			err = json.Unmarshal(text, &a.Response)
+		}
+	}
+	if err == nil && r.Error != nil {
+		if text, err = w.key.Open(answerPlace(w.Turn, number, datakey.TurnAnswerError), *r.Error); err == nil {
+			err = json.Unmarshal(text, &a.Error)
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(r.Runs, &a.Runs)
+	}
+	a.Purpose, a.Money, a.BeganAt = model.Purpose(r.Purpose), r.MoneyMicros, r.BeganAt
+	return a, err
+}
+
+// Reply is how a turn, or a part of it, ends.
+type Reply struct {
+	State  State
+	Status Status
+	// Text is the reply; nil where there is none.
+	Text  *string
+	Error *stepmachine.Error
+	Stop  agentloop.Stop
+	// Entries are what was said since the part began, the reply included.
+	Entries    []Entry
+	Actions    int
+	Governance string
+	ApprovalID string
+	// FreesKey: nothing was sent and nobody was asked, so a repeat of the message may run.
+	FreesKey bool
+	// Tainted: the agent has read what others than the tenant wrote.
+	Tainted bool
+	// Escalate is why people are asked to look; "" where they are not.
+	Escalate string
+}
+
+// EndAnswer stores an answer, and counts its tokens; reply, where it is not nil, ends the part of the
+// turn in the same transaction. settle adds to it; it hears whether this is the answer that counts,
+// because another one was not there before. stored is false where it was.
+func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply, settle func(b *db.Batch, counts bool)) (stored bool, err error) {
+	number, now := len(w.Answers), s.d.Now()
+	failpoint.Hit("turn_answered", w.Turn.ID)
+	p := dbsqlc.EndTurnAnswerParams{
+		TenantID: w.Turn.TenantID, Turn: w.Turn.ID, Number: int32(number), Purpose: string(a.Purpose), BeganAt: a.BeganAt, EndedAt: now,
+		Asked: w.key.Seal(answerPlace(w.Turn, number, datakey.TurnAsked), mustJSON(a)),
+	}
+	count := dbsqlc.CountTurnAnswerParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Now: now, Model: a.Response.Model, Sops: []byte("[]")}
+	if len(a.SOPs) > 0 {
+		count.Sop, count.Sops = a.SOPs[0].ID, mustJSON(a.SOPs)
+	}
+	if a.Error != nil {
+		p.Error = sealOptional(w.key, answerPlace(w.Turn, number, datakey.TurnAnswerError), mustJSON(a.Error))
+	} else {
+		u := a.Response.Usage
+		p.Answer = sealOptional(w.key, answerPlace(w.Turn, number, datakey.TurnAnswer), mustJSON(a.Response))
+		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut, p.MoneyMicros = a.Response.Model, string(a.Response.Finish), u.In, u.Cached, u.Out, a.Money
+		count.Tokens, count.Money = u.Total(), a.Money
+	}
+	first := &db.Batch{}
+	kept := db.Queue(first, s.q.EndTurnAnswer, p)
+	var after func()
+	err = s.d.DB.ReadAndWrite(ctx, w.Turn.TenantID, first, func() (*db.Batch, error) {
+		b := &db.Batch{}
+		stored = len(kept.Value) > 0
+		settle(b, stored)
+		if !stored {
+			return b, nil
+		}
+		db.QueueExec(b, s.q.CountTurnAnswer, count)
+		if reply != nil {
+			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
+			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
+			after = s.queueReply(b, w, *reply)
+		}
+		return b, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("conversation: end an answer: %w", err)
+	}
+	if after != nil {
+		after()
+	}
+	return stored, nil
+}
+
+// EndPart ends a part of a turn, without a further answer. It changes nothing where the turn is not
+// worked on.
+func (s *Service) EndPart(ctx context.Context, w Work, reply Reply) error {
+	b := &db.Batch{}
+	after := s.queueReply(b, w, reply)
+	err := s.d.DB.Send(ctx, w.Turn.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
+		// A repeat: a process that died after the commit may not have told those who wait.
+		s.d.Notices.Tell(w.Turn.TenantID, w.Turn.ID)
+		return nil
+	case err != nil:
+		return fmt.Errorf("conversation: end: %w", err)
+	}
+	after()
+	return nil
+}
+
+// queueReply queues the end of a part: the reply, what was said, the next one of the session, the
+// audit record and the event. What it returns is to be done when the transaction is committed.
+func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func()) {
+	t, now := w.Turn, s.d.Now()
+	t.State, t.Status, t.Reply, t.Error, t.Stop = r.State, r.Status, r.Text, r.Error, r.Stop
+	t.Replies++
+	t.Actions, t.Governance, t.UpdatedAt = int32(r.Actions), r.Governance, now
+	if r.ApprovalID != "" {
+		t.ApprovalID = r.ApprovalID
+	}
+	if r.State == Ended {
+		t.FinishedAt = &now
+	}
+	// The lock of the session first, as in all that changes who works in it.
+	db.Queue(b, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
+	p := dbsqlc.ReplyTurnParams{
+		TenantID: t.TenantID, ID: t.ID, State: string(r.State), Status: string(r.Status), StopReason: string(r.Stop), Actions: int32(r.Actions),
+		Governance: r.Governance, ApprovalID: db.Optional(r.ApprovalID), Now: now,
+	}
+	if r.Text != nil {
+		p.Reply = sealOptional(w.key, t.place(datakey.TurnReply), []byte(*r.Text))
+	}
+	if r.Error != nil {
+		p.Error = sealOptional(w.key, t.place(datakey.TurnError), mustJSON(r.Error))
+	}
+	db.Queue(b, s.q.ReplyTurn, p)
+	db.Queue(b, s.q.RequireTurnReplied, dbsqlc.RequireTurnRepliedParams{TenantID: t.TenantID, ID: t.ID})
+	s.queueEntries(b, w.key, t, r.Entries...)
+	if r.Tainted && !t.Tainted {
+		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
+	}
+	if r.FreesKey {
+		db.QueueExec(b, s.q.FreeTurnKeys, dbsqlc.FreeTurnKeysParams{TenantID: t.TenantID, Turn: t.ID})
+	}
+	promoted := db.Queue(b, s.q.PromoteTurn, dbsqlc.PromoteTurnParams{TenantID: t.TenantID, Conversation: t.Conversation, Now: now})
+	rec := audit.Change(actor.Actor{Kind: actor.Agent, TenantID: t.TenantID, ID: t.AgentID}, audit.AgentReplied, audit.SubjectAgent, t.AgentID.String()).
+		With(map[string]any{"stop_reason": r.Stop, "actions_executed": r.Actions})
+	rec.ExecutionID, rec.SessionID, rec.Outcome = t.ExecutionID, db.Optional(t.SessionID), string(r.Status)
+	audit.Queue(b, rec)
+	s.emit(b, w.key, t, r)
+	failpoint.Hit("before_turn_reply", t.ID)
+	return func() {
+		failpoint.Hit("after_turn_reply", t.ID)
+		s.tell(t)
+		s.startPromoted(t.TenantID, promoted.Value)
+	}
+}
+
+// emit queues the events of a reply.
+func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
+	about := event.About{ExecutionID: t.ExecutionID, SessionID: t.SessionID, AgentID: t.AgentID.String()}
+	if t.Customer != nil {
+		about.CustomerID = t.Customer.String()
+	}
+	body := event.Conversation{Status: string(t.Status), StopReason: string(t.Stop), ActionsExecuted: int(t.Actions), TokensUsed: t.Tokens}
+	if t.Reply != nil {
+		body.Message = *t.Reply
+	}
+	event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: body, Key: key})
+	if r.Escalate != "" {
+		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: event.Escalated{Kind: "session", Reason: r.Escalate}, Key: key})
+	}
+}
+
+// startPromoted starts the workflow of the next turn of a session, or wakes it. The sweeper makes up
+// for a start that is lost. It is not waited for.
+func (s *Service) startPromoted(tenant uuid.UUID, rows []dbsqlc.PromoteTurnRow) {
+	for _, row := range rows {
+		t := Turn{TenantID: tenant, ID: row.ID, WorkflowID: row.WorkflowID, Replies: row.Replies, ExecutionID: row.ExecutionID, AgentID: row.AgentID}
+		go func() {
+			if err := s.start(context.Background(), t); err != nil {
+				s.d.Log.Warn("turn not started", "execution_id", t.ExecutionID, "error", err)
+			}
+		}()
+	}
+}
+
+// QueueRun notes the run of a call that an answer has asked for, with the claim of the run.
+func (s *Service) QueueRun(b *db.Batch, t Turn, answer, number int, run Run) {
+	db.QueueExec(b, s.q.NoteTurnRun, dbsqlc.NoteTurnRunParams{
+		Number: strconv.Itoa(number), Verb: run.Verb, Run: run.ExecutionID, TenantID: t.TenantID, Turn: t.ID, Answer: int32(answer),
+	})
+}
+
+// News returns what others want of a turn.
+func (s *Service) News(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error) {
+	t, err := s.read(ctx, ref)
+	if db.IsNoRows(err) {
+		return flow.TurnNews{Over: true}, nil
+	}
+	return newsOf(t), err
+}
+
+func newsOf(t Turn) flow.TurnNews {
+	return flow.TurnNews{Over: t.State == Ended, Working: t.State == Working, Cancel: t.WantsCancel}
+}
+
+// Resume asks for the session again, for a turn whose calls have been decided.
+func (s *Service) Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error) {
+	t, err := s.read(ctx, ref)
+	if err != nil || t.State != Waiting {
+		return newsOf(t), err
+	}
+	b := &db.Batch{}
+	now := s.d.Now()
+	db.Queue(b, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
+	db.Queue(b, s.q.RequeueTurn, dbsqlc.RequeueTurnParams{TenantID: t.TenantID, ID: t.ID, Now: now})
+	promoted := db.Queue(b, s.q.PromoteTurn, dbsqlc.PromoteTurnParams{TenantID: t.TenantID, Conversation: t.Conversation, Now: now})
+	if err := s.d.DB.Send(ctx, t.TenantID, b); err != nil {
+		return flow.TurnNews{}, fmt.Errorf("conversation: resume: %w", err)
+	}
+	others := promoted.Value[:0:0]
+	news := flow.TurnNews{Cancel: t.WantsCancel}
+	for _, row := range promoted.Value {
+		if row.ID == t.ID {
+			news.Working = true
+		} else {
+			others = append(others, row)
+		}
+	}
+	s.startPromoted(t.TenantID, others)
+	return news, nil
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/service/answering"
+	"agentruntime/internal/service/tooling"
+)
+
+// agentTools are the tools of agents.
+type agentTools struct {
+	box     *tooling.Toolbox
+	catalog *catalog.Catalog
+}
+
+func offerOf(o answering.Offer) tooling.Offer {
+	return tooling.Offer{Tenant: o.Tenant, Tools: o.Definition.Tools, SOPs: o.Definition.SOPs, Matched: o.Matched, Message: o.Message}
+}
+
+// Offer implements answering.Tools.
+func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Toolset, error) {
+	set, err := t.box.Offer(ctx, offerOf(o))
+	if err != nil {
+		return answering.Toolset{}, err
+	}
+	return toolset(set)
+}
+
+func toolset(set tooling.Set) (out answering.Toolset, err error) {
+	out.Tools = set.Tools()
+	if out.Stored, err = json.Marshal(set); err != nil {
+		err = fmt.Errorf("app: tools of an agent: %w", err)
+	}
+	return out, err
+}
+
+// Read implements answering.Tools.
+func (t agentTools) Read(stored json.RawMessage) (answering.Toolset, error) {
+	set, err := setOf(stored)
+	return answering.Toolset{Stored: stored, Tools: set.Tools()}, err
+}
+
+func setOf(stored json.RawMessage) (set tooling.Set, err error) {
+	if err = json.Unmarshal(stored, &set); err != nil {
+		err = fmt.Errorf("app: stored tools of an agent: %w", err)
+	}
+	return set, err
+}
+
+// Resolve implements answering.Tools.
+func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answering.Toolset, call model.ToolCall) (out answering.Resolved, err error) {
+	set, err := setOf(offered.Stored)
+	if err != nil {
+		return out, err
+	}
+	r, err := t.box.Resolve(ctx, o.Tenant, set, call)
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		out.Failed = stepmachine.NewError(string(f.Code), f.Message)
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	switch r.Kind {
+	case tooling.CallVerb:
+		out.Verb, out.Args, out.Writes = r.Verb, r.Args, true
+		// The run finds out whether the verb is still there.
+		if found, err := t.catalog.Meta(ctx, o.Tenant, r.Verb); err == nil {
+			out.Writes = found.Operation != verb.Read
+		}
+		return out, nil
+	case tooling.SearchVerbs, tooling.DescribeVerb:
+		text, grown, err := t.box.Answer(ctx, offerOf(o), set, r)
+		if err != nil {
+			return out, err
+		}
+		now, err := toolset(grown)
+		out.Answer, out.Grown = text, now.Stored
+		return out, err
+	case tooling.Escalate:
+		out.Escalates = true
+		return out, nil
+	default:
+		out.Failed = stepmachine.NewError(string(fault.CodeVerbNotFound), "This tool does not exist yet.")
+		return out, nil
+	}
+}

@@ -1,0 +1,317 @@
+// Package answering answers the messages to agents: where sessions, models, tools and governed runs
+// meet. The activities of the workflow AgentTurn call it. A step can be repeated after a crash at any
+// time: what was answered is in a row, and a call always gets the same run.
+package answering
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/tenant/budget"
+)
+
+// Models asks the models of a tenant. internal/service/models implements it.
+type Models interface {
+	// Generate refuses with MODEL_NOT_CONNECTED and the faults of credentials, and returns a *model.Error
+	// where the model has failed. The answer has what was used also beside an error.
+	Generate(ctx context.Context, ask model.Ask, stream model.Stream) (model.Answer, error)
+	// Most is the most that an answer can use.
+	Most(choice agentdef.Model, req model.Request) budget.Amount
+}
+
+// Offer says whose tools are asked for, and for what.
+type Offer struct {
+	Tenant     uuid.UUID
+	Definition *agentdef.Definition
+	// Matched are the slugs of the procedures that fit the message.
+	Matched []string
+	Message string
+}
+
+// Toolset is what a model is offered.
+type Toolset struct {
+	// Stored describes the tools, so that each process judges calls alike.
+	Stored json.RawMessage
+	Tools  []model.Tool
+}
+
+// Tools are what agents may call.
+type Tools interface {
+	// Offer returns the tools for a message, and Read those that were stored.
+	Offer(ctx context.Context, o Offer) (Toolset, error)
+	Read(stored json.RawMessage) (Toolset, error)
+	// Resolve returns what a call means. The error is a fault of ours.
+	Resolve(ctx context.Context, o Offer, set Toolset, call model.ToolCall) (Resolved, error)
+}
+
+// Resolved is what a call of a model means.
+type Resolved struct {
+	// Verb is set where a run is to be made, with Args. Writes: it may change something.
+	Verb   verb.Name
+	Args   json.RawMessage
+	Writes bool
+	// Answer is what the model is told where no run is made. Grown, where it is not nil, is what it is
+	// offered from then on.
+	Answer json.RawMessage
+	Grown  json.RawMessage
+	// Escalates: the agent wants a person.
+	Escalates bool
+	// Failed is why the call cannot be made, for the model to read.
+	Failed *stepmachine.Error
+}
+
+// Deps are the collaborators; all are required but Now.
+type Deps struct {
+	Conversations *conversation.Service
+	Runs          *run.Service
+	Budgets       *budget.Service
+	Models        Models
+	Tools         Tools
+	Log           *slog.Logger
+	Now           func() time.Time
+}
+
+// Answerer answers messages.
+type Answerer struct{ d Deps }
+
+// New checks the collaborators.
+func New(d Deps) (*Answerer, error) {
+	if d.Conversations == nil || d.Runs == nil || d.Budgets == nil || d.Models == nil || d.Tools == nil || d.Log == nil {
+		return nil, errors.New("answering: conversations, runs, budgets, models, tools and log are required")
+	}
+	d.Now = db.Clock(d.Now)
+	return &Answerer{d: d}, nil
+}
+
+// work is a turn with its next answer.
+type work struct {
+	conversation.Work
+
+	in flow.TurnStep
+	// frame is that of the part, whose first answer has the number from.
+	frame conversation.Frame
+	from  int
+	tools Toolset
+	next  conversation.Answer
+}
+
+// offer says what the message's tools are offered for.
+func (w *work) offer() Offer {
+	return Offer{Tenant: w.Turn.TenantID, Definition: w.Agent.Definition, Matched: w.frame.Matched, Message: w.Turn.Message}
+}
+
+// Answer has the agent's model answer once, and returns what follows. A last answer ends the part of
+// the message in the same transaction.
+func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext, error) {
+	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	if over {
+		return flow.TurnNext{Replied: true, Over: loaded.Turn.State != conversation.Waiting}, nil
+	}
+	w := &work{Work: loaded, in: in}
+	switch {
+	case in.Answer < len(w.Answers): // it was answered before a crash
+		w.find(in.Answer)
+		return a.follow(ctx, w, w.Answers[in.Answer].Response.Calls)
+	case in.Answer > len(w.Answers):
+		return flow.TurnNext{}, fmt.Errorf("answering: answer %d of a model, and there are %d", in.Answer, len(w.Answers))
+	}
+	if err := a.prepare(ctx, w); err != nil {
+		return flow.TurnNext{}, err
+	}
+	if w.tools.Tools == nil {
+		if w.tools, err = a.d.Tools.Read(w.tools.Stored); err != nil {
+			return flow.TurnNext{}, err
+		}
+	}
+	if stop := a.stops(w); stop != "" {
+		return a.stop(ctx, w, stop)
+	}
+	return a.ask(ctx, w)
+}
+
+// prepare sets what the next answer reads.
+func (a *Answerer) prepare(ctx context.Context, w *work) (err error) {
+	w.next = conversation.Answer{Purpose: model.Reply, BeganAt: a.d.Now(), Ends: w.in.Ends, Late: w.in.Late}
+	w.find(len(w.Answers))
+	if len(w.Answers) == 0 || w.frame.Part != w.in.Part {
+		err = a.begin(ctx, w)
+	} else {
+		err = a.d.Conversations.ReadHistory(ctx, &w.Work, w.frame.Before)
+	}
+	if err != nil {
+		return err
+	}
+	w.next.Added, err = a.told(ctx, w)
+	return err
+}
+
+// find sets the frame and the tools as they were for the answer with the number.
+func (w *work) find(number int) {
+	for i, answer := range w.Answers[:min(number+1, len(w.Answers))] {
+		if answer.Frame != nil {
+			w.from, w.frame = i, *answer.Frame
+		}
+		if answer.Tools != nil {
+			w.tools.Stored = answer.Tools
+		}
+	}
+}
+
+// begin makes the frame of a part.
+func (a *Answerer) begin(ctx context.Context, w *work) error {
+	if err := a.d.Conversations.ReadHistory(ctx, &w.Work, 0); err != nil {
+		return err
+	}
+	w.from, w.frame = len(w.Answers), conversation.Frame{Part: w.in.Part, Before: w.Entries + 1}
+	sops := w.Agent.Definition.SOPs
+	w.next.SOPs = agentloop.Match(w.Turn.Message, agentloop.SOPs(sops), agentloop.ForAdvice)
+	w.frame.Advice = agentloop.Advice(sops, w.next.SOPs)
+	for _, hit := range w.next.SOPs {
+		w.frame.Matched = append(w.frame.Matched, hit.ID)
+	}
+	set, err := a.d.Tools.Offer(ctx, w.offer())
+	w.tools, w.next.Frame, w.next.Tools = set, &w.frame, set.Stored
+	return err
+}
+
+// request returns what the model is asked.
+func (w *work) request() model.Request {
+	d := w.Agent.Definition
+	req := model.Request{
+		Purpose: model.Reply, Instructions: agentloop.Instructions(d.Instructions), Advice: w.frame.Advice, Tools: w.tools.Tools,
+		Limits: model.Limits{OutputTokens: agentloop.OutputTokens},
+	}
+	var before []model.Message
+	for _, e := range w.History {
+		before = append(before, e.Message)
+	}
+	req.Messages = append(req.Messages, agentloop.Window(before, historyTokens).Kept...)
+	for _, e := range w.said() {
+		req.Messages = append(req.Messages, e.Message)
+	}
+	if len(w.Answers)+1 >= d.Limits.MaxTurns {
+		req.Tools = nil
+		req.Messages = append(req.Messages, agentloop.LastAnswer())
+	}
+	return req
+}
+
+// historyTokens is about how many tokens of what was said before a model reads.
+const historyTokens = 24_000
+
+// said returns what was said since the part began, without the answer that follows.
+func (w *work) said() (list []conversation.Entry) {
+	if w.frame.Part == 0 {
+		list = append(list, conversation.Entry{Kind: conversation.KindCustomer, Message: agentloop.Customer(w.Turn.Message)})
+	}
+	for _, answer := range w.Answers[w.from:] {
+		list = append(list, added(answer.Added)...)
+		r := answer.Response
+		list = append(list, conversation.Entry{Kind: conversation.KindCalls, Message: model.Message{Role: model.Assistant, Text: r.Text, Calls: r.Calls}})
+	}
+	return append(list, added(w.next.Added)...)
+}
+
+func added(messages []model.Message) (list []conversation.Entry) {
+	for _, m := range messages {
+		kind := conversation.KindNote
+		if m.Role == model.Result {
+			kind = conversation.KindResult
+		}
+		list = append(list, conversation.Entry{Kind: kind, Message: m})
+	}
+	return list
+}
+
+// ask has the model answer, and stores the answer. The budgets are asked before, and settled with the
+// answer in one transaction.
+func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
+	ask := model.Ask{Tenant: w.Turn.TenantID, Key: w.Turn.KeyID, Choice: *w.Agent.Definition.Models.Worker, Request: w.request()}
+	reserved, err := a.d.Budgets.Reserve(ctx, w.Turn.TenantID, w.Turn.KeyID, a.d.Models.Most(ask.Choice, ask.Request))
+	if f := fault.As(err); f != nil && f.Code == fault.CodeBudgetExceeded {
+		return a.refused(ctx, w, f)
+	}
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	given, err := a.d.Models.Generate(ctx, ask, a.stream(ctx, w))
+	failed, err := a.failure(ctx, err)
+	if err != nil {
+		return flow.TurnNext{}, err // the lease of what was reserved ends
+	}
+	var used budget.Amount
+	used.Tokens, used.Money = given.Used()
+	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
+	reply := a.replyOf(w)
+	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
+	switch {
+	case err != nil:
+		return flow.TurnNext{}, err
+	case !stored:
+		return a.Answer(ctx, w.in) // another attempt was first
+	case reply != nil:
+		return flow.TurnNext{Replied: true, Over: reply.State == conversation.Ended}, nil
+	}
+	w.Answers = append(w.Answers, w.next)
+	return a.follow(ctx, w, w.next.Response.Calls)
+}
+
+// failure returns why a model has not answered, as callers see it. The error is a fault of ours.
+func (a *Answerer) failure(ctx context.Context, err error) (*stepmachine.Error, error) {
+	var failed *model.Error
+	f := fault.As(err)
+	switch {
+	case err == nil:
+		return nil, nil //nolint:nilnil // it has answered
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &failed):
+		out := stepmachine.NewError(string(fault.CodeModelError), redact.Text(failed.Reason))
+		out.Retryable = failed.Retryable
+		return out, nil
+	case f != nil && f.Code != fault.CodeInternal && f.Code != fault.CodeServiceUnavailable:
+		out := stepmachine.NewError(string(f.Code), f.Message)
+		out.Retryable, out.RetryAfterMS = f.Retryable, f.RetryAfter.Milliseconds()
+		return out, nil
+	}
+	return nil, err
+}
+
+// unique returns the answer with an id at each call, and arguments that are JSON.
+func unique(r model.Response) model.Response {
+	seen := map[string]bool{}
+	for i := range r.Calls {
+		call := &r.Calls[i]
+		if call.ID == "" || seen[call.ID] {
+			call.ID = fmt.Sprintf("call_%d", i)
+		}
+		seen[call.ID] = true
+		switch {
+		case len(call.Args) == 0:
+			call.Args = json.RawMessage("{}")
+		case !json.Valid(call.Args):
+			call.Args = stepmachine.Text(string(call.Args)).JSON // it is refused as no object
+		}
+	}
+	return r
+}

@@ -1,0 +1,313 @@
+package answering
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentruntime/db"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
+)
+
+// The tool by which an agent hands over to a person.
+const toolEscalate = "escalate"
+
+// escalation returns why the model wants a person; wants is false where it does not.
+func escalation(calls []model.ToolCall) (why string, wants bool) {
+	for _, call := range calls {
+		if call.Name == toolEscalate {
+			var args struct{ Reason string }
+			_ = json.Unmarshal(call.Args, &args) // without a reason it is one all the same
+			return strings.TrimSpace("The agent asks for a person. " + args.Reason), true
+		}
+	}
+	return "", false
+}
+
+// follow returns the calls that the workflow has to make for an answer.
+func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) (flow.TurnNext, error) {
+	next := flow.TurnNext{Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
+	left := w.Agent.Definition.Tools.MaxPerTurn - w.made()
+	for i, call := range calls {
+		means, err := a.resolve(ctx, w, call)
+		if err != nil {
+			return next, err
+		}
+		if means.Verb == (verb.Name{}) || len(next.Calls) >= left {
+			continue
+		}
+		tool := flow.TurnTool{Number: i, Verb: means.Verb.String()}
+		if means.Writes {
+			tool.Lane = means.Verb.Provider
+		}
+		next.Calls = append(next.Calls, tool)
+	}
+	return next, nil
+}
+
+// made counts the calls that the message has made, besides those of its newest answer.
+func (w *work) made() (n int) {
+	w.ends(func(end flow.MapToolEnd) {
+		if end.Status != flow.CallPending {
+			n++
+		}
+	})
+	return n
+}
+
+// resolve returns what a call of the model means, by what it was offered then.
+func (a *Answerer) resolve(ctx context.Context, w *work, call model.ToolCall) (Resolved, error) {
+	if w.tools.Tools == nil {
+		set, err := a.d.Tools.Read(w.tools.Stored)
+		if err != nil {
+			return Resolved{}, err
+		}
+		w.tools = set
+	}
+	return a.d.Tools.Resolve(ctx, w.offer(), w.tools, call)
+}
+
+// told returns what the model hears before its next answer: how the calls that it has asked for last
+// have ended, and those that had waited for people.
+func (a *Answerer) told(ctx context.Context, w *work) (messages []model.Message, err error) {
+	if last := len(w.Answers) - 1; last >= w.from && w.next.Frame == nil {
+		for i, call := range w.Answers[last].Response.Calls {
+			end, err := a.endOf(ctx, w, call, i, w.in.Ends)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, modelstep.Told(call.ID, end))
+		}
+	}
+	for _, late := range w.in.Late {
+		if late.Answer >= len(w.Answers) || late.Number >= len(w.Answers[late.Answer].Response.Calls) {
+			return nil, fmt.Errorf("answering: a call %d of answer %d has ended, and there is none", late.Number, late.Answer)
+		}
+		call := w.Answers[late.Answer].Response.Calls[late.Number]
+		end, err := a.endOf(ctx, w, call, late.Number, []flow.MapToolEnd{late.MapToolEnd})
+		if err != nil {
+			return nil, err
+		}
+		said := modelstep.Told(call.ID, end)
+		messages = append(messages, model.Message{
+			Role: model.User, Text: "People have decided about the call " + call.Name + ", which had waited for them. Tell the customer what came of it, and go on where that is needed.\n" + said.Text,
+		})
+	}
+	return messages, nil
+}
+
+// endOf returns how a call has ended, as the model hears it.
+func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, number int, ends []flow.MapToolEnd) (end modelstep.ToolEnd, err error) {
+	i := slices.IndexFunc(ends, func(e flow.MapToolEnd) bool { return e.Number == number })
+	if i >= 0 {
+		end = modelstep.ToolEnd{Status: string(ends[i].Status), Error: ends[i].Error}
+		if ends[i].Status == stepmachine.CallExecuted {
+			at, err := a.d.Runs.Seen(ctx, flow.RunRef{TenantID: w.Turn.TenantID, RunID: ends[i].Run})
+			if err != nil {
+				return end, err
+			}
+			end.Result = at.Run.Result
+		}
+		return end, nil
+	}
+	means, err := a.resolve(ctx, w, call)
+	switch {
+	case err != nil:
+		return end, err
+	case means.Failed != nil:
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: means.Failed}, nil
+	case means.Answer != nil:
+		if means.Grown != nil {
+			w.next.Tools, w.tools = means.Grown, Toolset{Stored: means.Grown}
+		}
+		return modelstep.ToolEnd{Status: string(stepmachine.CallExecuted), Result: means.Answer}, nil
+	default:
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError("NOT_MADE", "the agent may make no more calls for this message")}, nil
+	}
+}
+
+// stepOf is the place of a call in its message.
+func stepOf(answer, number int) string { return fmt.Sprintf("answers/%d/calls/%d", answer, number) }
+
+func key(answer, number int) string { return stepOf(answer, number) }
+
+// Call claims the run of a call that the agent has asked for, and takes it as far as it goes without
+// waiting. It can be repeated: the call always gets the same run.
+func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
+	loaded, _, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	w := &work{Work: loaded}
+	if in.Answer >= len(w.Answers) || in.Number >= len(w.Answers[in.Answer].Response.Calls) {
+		return flow.MapCallEnd{}, fmt.Errorf("answering: the agent has asked for no call %d in answer %d", in.Number, in.Answer)
+	}
+	t := w.Turn
+	w.find(in.Answer)
+	means, err := a.resolve(ctx, w, w.Answers[in.Answer].Response.Calls[in.Number])
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	if means.Failed != nil {
+		return refused(means.Failed), nil
+	}
+	metadata, err := a.metadata(w)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	step, who := stepOf(in.Answer, in.Number), t.Starter()
+	req := run.Request{
+		Verb: means.Verb.String(), Args: means.Args, SessionID: t.SessionID, Metadata: metadata,
+		Origin: run.Origin{
+			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow,
+		},
+		StepKey:   run.StepKey(t.ExecutionID, step, 0, 0),
+		ExpiresIn: run.StepDeadline(in.Deadline, a.d.Now()),
+	}
+	at, err := a.d.Runs.Step(ctx, who, req, func(b *db.Batch, execution string) {
+		a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{Verb: req.Verb, ExecutionID: execution})
+	})
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		return refused(errorOf(f)), nil
+	}
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	return endOfRun(at), nil
+}
+
+// metadata is what policies and people see of a call besides its arguments.
+func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
+	t := w.Turn
+	about := map[string]any{"agent_id": t.AgentID, "tainted": w.tainted(), "message": t.Metadata}
+	if t.SessionID != "" {
+		about["session_id"] = t.SessionID
+	}
+	if t.Customer != nil {
+		about["customer_id"] = t.Customer
+	}
+	raw, err := json.Marshal(about)
+	if err != nil {
+		return nil, fmt.Errorf("answering: %w", err)
+	}
+	return raw, nil
+}
+
+// refused is the end of a call that has no run.
+func refused(why *stepmachine.Error) flow.MapCallEnd {
+	return flow.MapCallEnd{Private: flow.IsPrivate(), Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallFailed, Error: why, MayRepeat: true}}
+}
+
+// endOfRun returns the progress of a run as the workflow takes it.
+func endOfRun(at run.Progress) flow.MapCallEnd {
+	r := at.Run
+	out := flow.MapCallEnd{Private: flow.IsPrivate(), Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
+	if !at.Step.Done {
+		return out
+	}
+	out.End = stepmachine.CallEnd{Sent: r.Sends > 0, Wrote: at.Writes && r.State == run.StateExecuted}
+	switch r.State {
+	case run.StateExecuted:
+		out.End.Status = stepmachine.CallExecuted
+	case run.StateIntercepted:
+		out.End.Status = stepmachine.CallIntercepted
+	case run.StateOutcomeUnknown:
+		out.End.Status = stepmachine.CallUnknown
+	case run.StateCancelled:
+		out.End.Status = stepmachine.CallCancelled
+	default:
+		out.End.Status = stepmachine.CallFailed
+	}
+	if f := r.Fault(); f != nil {
+		out.End.Error = errorOf(f)
+		if r.State == run.StateRejected {
+			out.End.Error.Type = stepmachine.TypeRejected
+		}
+	}
+	return out
+}
+
+func errorOf(f *fault.Error) *stepmachine.Error {
+	out := stepmachine.NewError(string(f.Code), f.Message)
+	out.Retryable, out.RetryAfterMS = f.Retryable, f.RetryAfter.Milliseconds()
+	return out
+}
+
+// GoOn takes the run of a call further, or reads how far it is.
+func (a *Answerer) GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	handedOver := in.Look
+	if in.HandOver {
+		if _, err := a.d.Runs.HandOver(ctx, in.Run, in.Parent); err != nil {
+			return flow.MapCallEnd{}, err
+		}
+		handedOver = true
+	}
+	look := a.d.Runs.GoOn
+	if handedOver {
+		look = a.d.Runs.Seen
+	}
+	at, err := look(ctx, in.Run)
+	end := endOfRun(at)
+	end.HandedOver = handedOver
+	return end, err
+}
+
+// Stop ends the run of a call that was not sent, and returns how far it is then.
+func (a *Answerer) Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	if err := a.d.Runs.Stop(ctx, in.Run); err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	at, err := a.d.Runs.Seen(ctx, in.Run)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	if !at.Step.Done && !in.Look {
+		return a.GoOn(ctx, in)
+	}
+	end := endOfRun(at)
+	end.HandedOver = in.Look
+	return end, nil
+}
+
+// Look returns what others want of a message.
+func (a *Answerer) Look(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error) {
+	return a.d.Conversations.News(ctx, ref)
+}
+
+// Resume asks for the session again.
+func (a *Answerer) Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error) {
+	return a.d.Conversations.Resume(ctx, ref)
+}
+
+// End ends a message without a further answer.
+func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error) {
+	loaded, _, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	if err != nil || loaded.Turn.State == conversation.Ended {
+		return flow.TurnNews{Over: true}, err
+	}
+	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions}}
+	r := w.ending(conversation.StatusCancelled, agentloop.Cancelled)
+	if w.Turn.Replies == 0 {
+		for i, answer := range w.Answers {
+			if answer.Frame != nil {
+				w.from, w.frame = i, *answer.Frame
+			}
+		}
+		r.Entries = w.said()
+	}
+	if err := a.d.Conversations.EndPart(ctx, w.Work, r); err != nil {
+		return flow.TurnNews{}, err
+	}
+	return flow.TurnNews{Over: true}, nil
+}

@@ -1,0 +1,209 @@
+package answering
+
+import (
+	"context"
+	"time"
+
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// replyOf returns the reply that the newest answer is; nil where it asks for calls.
+func (a *Answerer) replyOf(w *work) *conversation.Reply {
+	if w.next.Error != nil {
+		return w.failed(w.next.Error, agentloop.ModelError)
+	}
+	v := agentloop.Judge(w.next.Response)
+	switch {
+	case v.Failed != "":
+		return w.failed(stepmachine.NewError(string(fault.CodeModelError), v.Failed), agentloop.ModelError)
+	case v.Calls != nil:
+		if why, wants := escalation(v.Calls); wants {
+			return w.escalated(why, w.next.Response.Text)
+		}
+		return nil
+	}
+	stop := agentloop.FinalAnswer
+	if w.blocked() {
+		stop = agentloop.Blocked
+	}
+	return w.reply(v.Reply, stop)
+}
+
+// reply ends the part with a text. Where calls wait for people, the message goes on when these have
+// decided.
+func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
+	r := w.ending(conversation.StatusCompleted, stop)
+	if w.in.Open > 0 {
+		r.State, r.Status, r.Governance = conversation.Waiting, conversation.StatusPending, governancePending
+		if stop == agentloop.FinalAnswer || stop == agentloop.Blocked {
+			r.Stop = agentloop.PendingApproval
+		}
+	}
+	r.Text = &text
+	r.Entries = append(w.said(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
+	return &r
+}
+
+// failed ends the message without a reply.
+func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation.Reply {
+	r := w.ending(conversation.StatusFailed, stop)
+	r.Error = why
+	r.FreesKey = w.in.Actions == 0 && w.Turn.Replies == 0 && !w.asked()
+	r.Entries = w.said()
+	return &r
+}
+
+// escalated ends the message because a person is wanted.
+func (w *work) escalated(why, text string) *conversation.Reply {
+	if text == "" {
+		text = agentloop.Apology(agentloop.Escalated)
+	}
+	r := w.ending(conversation.StatusEscalated, agentloop.Escalated)
+	r.Text, r.Escalate = &text, why
+	r.Entries = append(w.said(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
+	return &r
+}
+
+// ending returns what all ends have in common.
+func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversation.Reply {
+	return conversation.Reply{
+		State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
+		Tainted: w.tainted(),
+	}
+}
+
+// The governance statuses of a message.
+const (
+	governanceApproved = "approved"
+	governancePending  = "pending"
+	governanceBlocked  = "blocked"
+	governanceRejected = "rejected"
+)
+
+// ends calls fn with the end of each call of the message that is known.
+func (w *work) ends(fn func(end flow.MapToolEnd)) {
+	for _, answer := range append(w.Answers[:len(w.Answers):len(w.Answers)], w.next) {
+		for _, end := range answer.Ends {
+			fn(end)
+		}
+		for _, late := range answer.Late {
+			fn(late.MapToolEnd)
+		}
+	}
+}
+
+// governance returns the governance status of the call that decided the end.
+func (w *work) governance() string {
+	status := governanceApproved
+	w.ends(func(end flow.MapToolEnd) {
+		switch {
+		case end.Error == nil:
+		case end.Error.Type == stepmachine.TypeRejected:
+			status = governanceRejected
+		case end.Error.Code == string(fault.CodeGovernanceBlocked):
+			status = governanceBlocked
+		}
+	})
+	return status
+}
+
+// blocked reports whether governance has blocked all calls that the reply is about.
+func (w *work) blocked() bool {
+	if len(w.next.Ends) == 0 {
+		return false
+	}
+	for _, end := range w.next.Ends {
+		if end.Error == nil || end.Error.Code != string(fault.CodeGovernanceBlocked) {
+			return false
+		}
+	}
+	return true
+}
+
+// asked reports whether people were asked about a call of the message.
+func (w *work) asked() (yes bool) {
+	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Status == flow.CallPending })
+	return yes
+}
+
+// tainted reports whether the agent has read what others than the tenant wrote.
+func (w *work) tainted() (yes bool) {
+	yes = w.Turn.Tainted
+	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Status == stepmachine.CallExecuted })
+	return yes
+}
+
+// refused ends a message for which no budget has room. Before the first answer it fails.
+func (a *Answerer) refused(ctx context.Context, w *work, f *fault.Error) (flow.TurnNext, error) {
+	stop := agentloop.TokenBudget
+	if len(w.Answers) > 0 {
+		return a.stop(ctx, w, stop)
+	}
+	why := stepmachine.NewError(string(f.Code), f.Message)
+	why.Retryable, why.RetryAfterMS = true, f.RetryAfter.Milliseconds()
+	return a.end(ctx, w, w.failed(why, stop))
+}
+
+// stop ends the part without another answer.
+func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow.TurnNext, error) {
+	return a.end(ctx, w, w.reply(agentloop.Apology(stop), stop))
+}
+
+func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {
+	return flow.TurnNext{Replied: true, Over: r.State == conversation.Ended}, a.d.Conversations.EndPart(ctx, w.Work, *r)
+}
+
+// deadline is when the agent's time for the message ends. The time in which it waits does not count.
+func (w *work) deadline() time.Time {
+	begun := w.Turn.UpdatedAt
+	if w.Turn.BegunAt != nil {
+		begun = *w.Turn.BegunAt
+	}
+	return begun.Add(time.Duration(w.Agent.Definition.Limits.WallClock) - time.Duration(w.Turn.WorkedMS)*time.Millisecond)
+}
+
+// stops returns why the model is not asked again; "" where it is.
+func (a *Answerer) stops(w *work) agentloop.Stop {
+	limits := w.Agent.Definition.Limits
+	switch {
+	case a.d.Now().After(w.deadline()):
+		return agentloop.WallClock
+	case len(w.Answers) >= limits.MaxTurns:
+		return agentloop.MaxTurns
+	case limits.Tokens > 0 && w.Turn.Tokens >= limits.Tokens:
+		return agentloop.TokenBudget
+	case limits.MoneyMicros > 0 && w.Turn.MoneyMicros >= limits.MoneyMicros:
+		return agentloop.MoneyBudget
+	}
+	if _, loops := agentloop.Loops(w.calls()); loops {
+		return agentloop.LoopDetected
+	}
+	return ""
+}
+
+// calls returns the calls of the message with what the model was told of them.
+func (w *work) calls() (list []agentloop.Call) {
+	told := map[string]string{}
+	var asked []model.ToolCall
+	for i, answer := range w.Answers {
+		asked = append(asked, answer.Response.Calls...)
+		after := w.next.Added
+		if i+1 < len(w.Answers) {
+			after = w.Answers[i+1].Added
+		}
+		for n, call := range answer.Response.Calls {
+			for _, m := range after {
+				if m.CallID == call.ID {
+					told[key(i, n)] = m.Text
+				}
+			}
+			list = append(list, agentloop.Call{Name: call.Name, Args: call.Args, Result: []byte(told[key(i, n)])})
+		}
+	}
+	return list
+}

@@ -1,0 +1,117 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// agentCall is a call that an agent has asked for, from its claim to its end.
+type agentCall struct {
+	t      *agentTurn
+	answer int
+	tool   flow.TurnTool
+	at     flow.MapCallEnd
+	// held: people have to decide, and the agent does not wait for them. told: the agent was told so.
+	held, told bool
+	done       bool
+	failed     error
+	// awake: there may be news of the call. stopped: it is to end soon.
+	awake, stopped bool
+}
+
+// stop asks for an early end. What was sent goes on to its end.
+func (c *agentCall) stop() { c.stopped, c.awake = true, true }
+
+// begin makes a call beside the conversation.
+func (t *agentTurn) begin(ctx workflow.Context, tool flow.TurnTool, deadline time.Time) *agentCall {
+	c := &agentCall{t: t, answer: t.answers - 1, tool: tool}
+	t.calls = append(t.calls, c)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		c.failed = c.drive(ctx, deadline)
+		c.done = true
+		if c.at.End.Sent {
+			t.actions++
+		}
+		if c.told {
+			t.late = append(t.late, flow.TurnLate{Answer: c.answer, MapToolEnd: c.end()})
+		}
+		t.forget(c)
+	})
+	return c
+}
+
+func (t *agentTurn) forget(c *agentCall) {
+	for i := range t.calls {
+		if t.calls[i] == c {
+			t.calls = append(t.calls[:i:i], t.calls[i+1:]...)
+			return
+		}
+	}
+}
+
+// drive takes the call to its end. One that waits for people is handed to a workflow of its own.
+func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) {
+	self := workflow.GetInfo(ctx).WorkflowExecution.ID
+	c.at, err = callFromTurn(ctx, flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: c.tool.Number, Workflow: self, Deadline: deadline})
+	pauses := time.Duration(0)
+	for err == nil && !c.at.Step.Done {
+		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver
+		switch {
+		case handOver:
+			c.t.approval = c.at.Step.ApprovalID
+		case c.at.HandedOver:
+			c.held = true
+			pauses = min(max(2*pauses, lookAfter), lookMost)
+			err = c.pause(ctx, pauses)
+		default:
+			err = c.pause(ctx, c.at.Step.After)
+		}
+		if err != nil {
+			return err
+		}
+		next := flow.MapCallRef{MapRef: flow.MapRef{TenantID: c.t.in.TenantID}, Run: c.at.Run, Parent: self, HandOver: handOver, Look: c.at.HandedOver}
+		if c.stopped {
+			c.at, err = stopCallOfMap(ctx, next)
+		} else {
+			c.at, err = goOnWithCall(ctx, next)
+		}
+	}
+	return err
+}
+
+// lookMost is the longest pause between two looks at a run that waits for people. Its workflow
+// signals the end; a look makes up for a signal that is lost.
+const lookMost = time.Hour
+
+// pause returns when there may be news of the call.
+func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
+	if after > 0 {
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })
+		if err != nil {
+			return err
+		}
+	}
+	c.awake = false
+	return nil
+}
+
+// end returns how the call has ended for the agent, or that it waits.
+func (c *agentCall) end() flow.MapToolEnd {
+	end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: c.tool.Number, Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error}
+	if !c.done {
+		c.told, end.Status = true, flow.CallPending
+	}
+	return end
+}
+
+// notMade is the end of a call after one to the same provider that waits for people.
+func notMade(tool flow.TurnTool) flow.MapToolEnd {
+	return flow.MapToolEnd{
+		Private: flow.IsPrivate(), Number: tool.Number, Status: stepmachine.CallFailed,
+		Error: stepmachine.NewError("NOT_MADE", "an earlier call to the same provider waits for the approval of a person"),
+	}
+}

@@ -1,0 +1,261 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"agentruntime/internal/kernel/flow"
+)
+
+// AgentTurn takes one message to an agent to its end: the model answers, the calls that it asks for
+// are made, each a governed run, and the model answers again, until it replies to the customer. Where
+// a call waits for people, the reply says so and the session is free; when they have decided, the
+// message gets its turn in the session again, and another reply. Rows have all that is said; the
+// workflow knows only numbers and ends. A message that fails is a result, not an error.
+func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error) {
+	t := &agentTurn{in: in.TurnRef}
+	// A cancel in the Temporal UI ends the message as one of the API does.
+	stopped := ctx.Done()
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		stopped.Receive(ctx, nil)
+		t.cancel()
+	})
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if err := t.listen(ctx); err != nil {
+		return flow.TurnResult{}, err
+	}
+	for part := 0; ; part++ {
+		over, err := t.work(ctx, part)
+		if err == nil && !over {
+			over, err = t.awaitPeople(ctx)
+		}
+		if err != nil || over {
+			return flow.TurnResult{Answers: t.answers, Actions: t.actions}, err
+		}
+	}
+}
+
+// agentTurn is a message while its workflow is in memory.
+type agentTurn struct {
+	in flow.TurnRef
+	// answers counts those of the model, actions the calls that were sent.
+	answers, actions int
+	// calls are those that have not ended; late are the ends of those that had waited for people.
+	calls []*agentCall
+	late  []flow.TurnLate
+	// approval is that of the last call that waits for people.
+	approval string
+	// nudged: the row has news. cancelled: the message is to end.
+	nudged, cancelled bool
+	// asking ends the answer that is under way; nil where none is.
+	asking workflow.CancelFunc
+}
+
+// listen registers what comes from outside.
+func (t *agentTurn) listen(ctx workflow.Context) error {
+	recheck, ended := workflow.GetSignalChannel(ctx, flow.SignalRecheck), workflow.GetSignalChannel(ctx, flow.SignalRunEnded)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			recheck.Receive(ctx, nil)
+			t.nudged = true
+		}
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			var run flow.RunRef
+			ended.Receive(ctx, &run)
+			for _, c := range t.calls {
+				c.awake = c.awake || c.at.Run.RunID == run.RunID
+			}
+		}
+	})
+	return workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil })
+}
+
+// cancel has the message end soon. Calls that were sent go on to their end.
+func (t *agentTurn) cancel() {
+	t.cancelled = true
+	for _, c := range t.calls {
+		c.stop()
+	}
+	if t.asking != nil {
+		t.asking()
+	}
+}
+
+// work has the model answer, and makes the calls that it asks for, until there is a reply. over: the
+// message has ended.
+func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) {
+	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: part, Late: t.late}
+	t.late = nil
+	for {
+		if err := t.look(ctx); err != nil {
+			return false, err
+		}
+		if t.cancelled {
+			return true, t.end(ctx)
+		}
+		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
+		next, err := t.answer(ctx, step)
+		switch {
+		case t.cancelled && (err != nil || !next.Replied):
+			return true, t.end(ctx)
+		case err != nil:
+			return false, err
+		}
+		t.answers++
+		if next.Replied {
+			return next.Over, nil
+		}
+		if step.Ends, err = t.call(ctx, next); err != nil {
+			return false, err
+		}
+		step.Late, t.late = t.late, nil
+	}
+}
+
+// answer has the model answer once. It can be cancelled.
+func (t *agentTurn) answer(ctx workflow.Context, step flow.TurnStep) (flow.TurnNext, error) {
+	asking, stop := workflow.WithCancel(ctx)
+	t.asking = stop
+	answered := answerTurn(asking, step)
+	for {
+		err := workflow.Await(ctx, func() bool { return answered.IsReady() || t.nudged })
+		if err == nil && !answered.IsReady() {
+			err = t.look(ctx)
+		}
+		if err != nil {
+			return flow.TurnNext{}, err
+		}
+		if answered.IsReady() {
+			break
+		}
+	}
+	t.asking = nil
+	stop()
+	var next flow.TurnNext
+	err := answered.Get(ctx, &next)
+	return next, err
+}
+
+// look reads what others want of the message, where there is news of it.
+func (t *agentTurn) look(ctx workflow.Context) error {
+	if !t.nudged {
+		return nil
+	}
+	t.nudged = false
+	news, err := lookAtTurn(ctx, t.in)
+	if err == nil && news.Cancel {
+		t.cancel()
+	}
+	return err
+}
+
+// end ends the message without a further answer.
+func (t *agentTurn) end(ctx workflow.Context) error {
+	t.cancel()
+	if err := workflow.Await(ctx, func() bool { return len(t.calls) == 0 }); err != nil {
+		return err
+	}
+	_, err := endTurn(ctx, flow.TurnEnd{TurnRef: t.in, Reason: flow.TurnCancelled, Actions: t.actions})
+	return err
+}
+
+// awaitPeople waits until all calls that wait for people have ended, and then until it is the
+// message's turn in its session. over: it has ended meanwhile.
+func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
+	workflow.SetCurrentDetails(ctx, "The message waits for people to approve a call. Others of its session are answered meanwhile.")
+	defer workflow.SetCurrentDetails(ctx, "")
+	for len(t.calls) > 0 && !t.cancelled {
+		if err := workflow.Await(ctx, func() bool { return t.nudged || t.cancelled || len(t.calls) == 0 }); err != nil {
+			return false, err
+		}
+		if err := t.look(ctx); err != nil {
+			return false, err
+		}
+	}
+	if t.cancelled {
+		return true, t.end(ctx)
+	}
+	news, err := resumeTurn(ctx, t.in)
+	for err == nil && !news.Over && !news.Working && !news.Cancel {
+		if _, err = workflow.AwaitWithTimeout(ctx, lookAfter, func() bool { return t.nudged || t.cancelled }); err == nil {
+			t.nudged = false
+			news, err = lookAtTurn(ctx, t.in)
+		}
+		if t.cancelled {
+			break
+		}
+	}
+	if err == nil && (news.Cancel || t.cancelled) {
+		return true, t.end(ctx)
+	}
+	return news.Over, err
+}
+
+// call makes the calls that an answer asks for: those that change nothing at once, those that write
+// to one provider one after the other. It returns when each has ended or waits for people.
+func (t *agentTurn) call(ctx workflow.Context, next flow.TurnNext) ([]flow.MapToolEnd, error) {
+	places := workflow.NewSemaphore(ctx, int64(max(1, next.Parallel)))
+	ends := make([]flow.MapToolEnd, 0, len(next.Calls))
+	var failed error
+	open := 0
+	for _, lane := range lanes(next.Calls) {
+		open++
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer func() { open-- }()
+			waits := false
+			for _, tool := range lane {
+				if waits {
+					ends = append(ends, notMade(tool))
+					continue
+				}
+				if failed = places.Acquire(ctx, 1); failed != nil {
+					return
+				}
+				c := t.begin(ctx, tool, next.Deadline)
+				err := workflow.Await(ctx, func() bool { return c.done || c.held })
+				places.Release(1)
+				if err != nil || c.failed != nil {
+					failed = err
+					return
+				}
+				waits = !c.done
+				ends = append(ends, c.end())
+			}
+		})
+	}
+	in, err := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), func() bool { return open == 0 || t.nudged })
+	for err == nil && open > 0 {
+		if !in { // the time is over: what was not sent is not sent any more
+			for _, c := range t.calls {
+				if !c.held {
+					c.stop()
+				}
+			}
+		}
+		if err = t.look(ctx); err == nil {
+			err = workflow.Await(ctx, func() bool { return open == 0 || t.nudged })
+		}
+	}
+	if err == nil {
+		err = failed
+	}
+	return ends, err
+}
+
+// lanes divides calls into those that are made one after the other.
+func lanes(calls []flow.TurnTool) (list [][]flow.TurnTool) {
+	at := map[string]int{}
+	for _, c := range calls {
+		i, known := at[c.Lane]
+		if c.Lane == "" || !known {
+			i = len(list)
+			list = append(list, nil)
+			at[c.Lane] = i
+		}
+		list[i] = append(list[i], c)
+	}
+	return list
+}
