@@ -78,7 +78,7 @@ func modelScript(tb testing.TB) string {
 		require.NoError(tb, json.Unmarshal(raw, &c))
 		all = append(all, c.Models...)
 	}
-	for _, one := range scripted {
+	for _, one := range append(scripted[:len(scripted):len(scripted)], replies...) {
 		all = append(all, json.RawMessage(one))
 	}
 	raw, err := json.Marshal(all)

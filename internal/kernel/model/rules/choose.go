@@ -38,9 +38,13 @@ func (p property) is(kind string) bool {
 	return p.Type == kind
 }
 
+// verbOf returns the name of a tool without its provider: shop:get_order and shop__get_order are
+// get_order.
 func verbOf(name string) string {
-	if _, verb, cut := strings.Cut(name, ":"); cut {
-		return verb
+	for _, mark := range []string{":", "__"} {
+		if _, verb, cut := strings.Cut(name, mark); cut {
+			return verb
+		}
 	}
 	return name
 }
@@ -108,6 +112,20 @@ func (c candidate) lists(text string) bool {
 
 var question = regexp.MustCompile(`(?i)^\W*(where|what|which|who|when|how|is|are|has|have|did|does|show|list|find|get|look|check|status|tell me)\b|\?\s*$`)
 
+// escalate is the tool that hands over to a person. It is called where the customer asks for one, and
+// never because of a word that its description has too.
+const escalate = "escalate"
+
+var wantsPerson = regexp.MustCompile(`(?i)\b(speak|talk|chat) (to|with) (a|an|some|your)?\s*(human|person|someone|somebody|agent|manager|colleague)\b|\breal (human|person)\b|\bhuman being\b`)
+
+// handOver returns the call of escalate where the wish is for a person and there is the tool.
+func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
+	if !wantsPerson.MatchString(w.text) || !slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == escalate }) {
+		return model.ToolCall{}, false
+	}
+	return model.ToolCall{ID: "call_escalate", Name: escalate, Args: json.RawMessage(`{"reason":"The customer asks for a person."}`)}, true
+}
+
 // choose returns the tool that the wish is for with its arguments, and which required ones are missing;
 // nil where none fits.
 func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
@@ -121,6 +139,9 @@ func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
 	var missing []string
 	top := 0.0
 	for _, hit := range wordrank.New(docs).Rank(w.text, ranked) {
+		if tools[hit.Doc].Name == escalate {
+			continue
+		}
 		c := candidateOf(tools[hit.Doc])
 		filled, lacks := c.fill(w)
 		score := hit.Score + perFilled*float64(len(filled)) - perMissing*float64(len(lacks))

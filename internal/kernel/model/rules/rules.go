@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/model"
 )
 
@@ -72,9 +73,15 @@ func reply(req model.Request) (string, []model.ToolCall) {
 	if messages[len(messages)-1].Role == model.Result {
 		return tell(messages), nil
 	}
+	if text, is := news(messages[len(messages)-1]); is {
+		return text, nil
+	}
 	w := wishOf(messages)
 	if w.denied {
 		return "All right, I do nothing.", nil
+	}
+	if call, wanted := handOver(req.Tools, w); wanted {
+		return "", []model.ToolCall{call}
 	}
 	tool, args, missing := choose(req.Tools, w)
 	switch {
@@ -142,8 +149,12 @@ func wishOf(messages []model.Message) wish {
 
 var element = regexp.MustCompile(`(?s)^\s*<data[^>]*>(.*)</data>\s*$`)
 
-// plain returns a text without the element in which the service shows data.
+// plain returns a text without the element in which the service shows what customers have written,
+// and data.
 func plain(text string) string {
+	if written, is := agentloop.CustomerText(model.Message{Role: model.User, Text: text}); is {
+		return written
+	}
 	if inside := element.FindStringSubmatch(text); inside != nil {
 		text = inside[1]
 		var decoded string
@@ -159,6 +170,7 @@ const mostOffered = 6
 
 // offer says what the model can do.
 func offer(tools []model.Tool) string {
+	tools = slices.DeleteFunc(slices.Clone(tools), func(t model.Tool) bool { return t.Name == escalate })
 	var b strings.Builder
 	b.WriteString("I work by rules and am no language model.")
 	if len(tools) == 0 {

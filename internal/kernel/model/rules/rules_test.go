@@ -6,16 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/model/rules"
 )
 
 func tool(name, description, schema string) model.Tool {
-	return model.Tool{Name: "shop:" + name, Description: description, Schema: json.RawMessage(schema)}
+	return model.Tool{Name: "shop__" + name, Description: description, Schema: json.RawMessage(schema)}
 }
 
 func shop() []model.Tool {
 	return []model.Tool{
+		{Name: "escalate", Description: "Hand over to a person about an order or a refund", Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)},
 		tool("list_orders", "List orders", `{"type":"object","properties":{"status":{"type":"string","enum":["paid","shipped"]},"customer_id":{"type":"string"},"limit":{"type":"integer"}}}`),
 		tool("create_order", "Create an order", `{"type":"object","required":["customer_id","amount","currency"],"properties":{"customer_id":{"type":"string"},"amount":{"type":"integer","description":"In the smallest unit of the currency."},"currency":{"type":"string","enum":["eur","usd"]}}}`),
 		tool("get_order", "Get an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string"}}}`),
@@ -33,7 +35,11 @@ func talk(t *testing.T, texts ...string) model.Response {
 	t.Helper()
 	req := model.Request{Purpose: model.Reply, Tools: shop()}
 	for i, text := range texts {
-		req.Messages = append(req.Messages, model.Message{Role: []model.Role{model.User, model.Assistant}[i%2], Text: text})
+		m := model.Message{Role: model.Assistant, Text: text}
+		if i%2 == 0 {
+			m = agentloop.Customer(text)
+		}
+		req.Messages = append(req.Messages, m)
 	}
 	var streamed string
 	got, err := rules.Model{}.Generate(t.Context(), req, func(delta string) { streamed += delta })
@@ -49,17 +55,18 @@ func talk(t *testing.T, texts ...string) model.Response {
 func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 	t.Parallel()
 	for message, c := range map[string]struct{ verb, args, text string }{
-		"Where is order ord_1001?":                   {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
-		"What is the status of my order ord_1001?":   {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
-		"Show me customer cus_1001":                  {"shop:get_customer", `{"customer_id":"cus_1001"}`, ""},
-		"List the refunds of ord_1001":               {"shop:list_refunds", `{"order_id":"ord_1001"}`, ""},
-		"List all orders that are shipped":           {"shop:list_orders", `{"status":"shipped"}`, ""},
+		"Where is order ord_1001?":                   {"shop__get_order", `{"order_id":"ord_1001"}`, ""},
+		"What is the status of my order ord_1001?":   {"shop__get_order", `{"order_id":"ord_1001"}`, ""},
+		"Show me customer cus_1001":                  {"shop__get_customer", `{"customer_id":"cus_1001"}`, ""},
+		"List the refunds of ord_1001":               {"shop__list_refunds", `{"order_id":"ord_1001"}`, ""},
+		"List all orders that are shipped":           {"shop__list_orders", `{"status":"shipped"}`, ""},
 		"Refund ord_1001, 12 dollars":                {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
 		"Please refund $12.50 of order ord_1001":     {"", "", "Shall I create refund with order id ord_1001, amount 1250? Answer yes."},
 		"Cancel order ord_1002":                      {"", "", "Shall I cancel order with order id ord_1002? Answer yes."},
 		"Where is my order?":                         {"", "", "Please tell me the order id. I need it to get order."},
 		"Refund ord_1001":                            {"", "", "Please tell me the amount. I need it to create refund."},
 		`Create a customer "Ada L" with a@b.example`: {"", "", "Shall I create customer with name Ada L, email a@b.example? Answer yes."},
+		"I want to talk to a human":                  {"escalate", `{"reason":"The customer asks for a person."}`, ""},
 		"Good morning":                               {"", "", "I work by rules and am no language model. I have not understood what to do. I can: list orders, create order, get order, cancel order, list refunds, get refund. Please name one, with the ids that it needs."},
 	} {
 		t.Run(message, func(t *testing.T) {
@@ -85,7 +92,7 @@ func TestRulesCallAWriteOnlyAfterAYes(t *testing.T) {
 	require.Equal(t, asked, talk(t, wish).Text)
 	got := talk(t, wish, asked, "Yes, please.")
 	require.Len(t, got.Calls, 1)
-	require.Equal(t, "shop:create_refund", got.Calls[0].Name)
+	require.Equal(t, "shop__create_refund", got.Calls[0].Name)
 	require.JSONEq(t, `{"order_id":"ord_1001","amount":1200}`, string(got.Calls[0].Args))
 	require.Equal(t, "All right, I do nothing.", talk(t, wish, asked, "no").Text)
 	require.Empty(t, talk(t, wish, asked, "yes, but not this one").Calls)
@@ -106,7 +113,7 @@ func TestRulesTellResultsInWords(t *testing.T) {
 	} {
 		got, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Reply, Tools: shop(), Messages: []model.Message{
 			{Role: model.User, Text: "Where is ord_1001?"},
-			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop:get_order", Args: json.RawMessage(`{}`)}}},
+			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop__get_order", Args: json.RawMessage(`{}`)}}},
 			{Role: model.Result, CallID: "1", Text: text},
 		}}, nil)
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,18 @@ const (
 	mostItems = 5
 	mostValue = 120
 )
+
+var lateEnd = regexp.MustCompile(`(?s)^People have decided about the call (\S+),.*?(<data[^>]*>.*</data>)\s*$`)
+
+// news says in words what came of a call that had waited for people; is is false for any other
+// message.
+func news(m model.Message) (text string, is bool) {
+	found := lateEnd.FindStringSubmatch(m.Text)
+	if m.Role != model.User || found == nil {
+		return "", false
+	}
+	return sentence(inWords(verbOf(found[1])), found[2]), true
+}
 
 // tell says in words how the last calls have ended.
 func tell(messages []model.Message) string {
