@@ -57,7 +57,12 @@ var replies = []string{
 	`{"purpose":"reply","turn":1,"contains":["the kiwi"],"text":"Here is the kiwi."}`,
 	`{"purpose":"reply","turn":0,"contains":["the kiwi"],"text":"I look.",` + toolCalls(toolCall("1", "gate__get_thing", `{"id":"kiwi"}`), toolCall("2", "gate__create_thing", `{"id":"kiwi"}`)) + `}`,
 
+	`{"purpose":"reply","turn":0,"contains":["the lime"],` + toolCalls(toolCall("1", "gate__get_thing", `{"id":"lime"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["the lime"],` + toolCalls(toolCall("2", "gate__create_thing", `{"id":"lime"}`)) + `}`,
+	`{"purpose":"reply","turn":2,"contains":["the lime","pending_approval"],"text":"A person looks at the lime."}`,
+
 	`{"purpose":"reply","contains":["the loop"],` + toolCalls(toolCall("1", "gate__get_thing", `{"id":"loop"}`)) + `}`,
+	`{"purpose":"reply","contains":["the circle"],` + toolCalls(toolCall("1", "gate__nothing", `{}`)) + `}`,
 	`{"purpose":"reply","contains":["ask a person"],` + toolCalls(toolCall("1", "escalate", `{"reason":"It is delicate."}`)) + `}`,
 	`{"purpose":"reply","contains":["Are you there"],"text":"Good day."}`,
 	`{"purpose":"reply","contains":["think long"],"text":"So it is.","delay_ms":3000}`,
@@ -223,8 +228,11 @@ func TestAgentStops(t *testing.T) {
 		"slug": "delicate", "title": "Delicate things", "when": "Somebody wants to ask a person", "action": "Hand over.", "keywords": []string{"person"}, "enabled": true,
 	}}})
 	loop := saidOf(t, key.Do(http.MethodPost, path, write("Do the loop", "")), http.StatusOK)
-	require.Equal(t, "loop_detected", *loop.Metadata.StopReason)
-	require.Len(t, g.of("loop"), 3)
+	require.Equal(t, "max_turns", *loop.Metadata.StopReason)
+	require.Len(t, g.of("loop"), 9) // the tenth answer was to be the last
+	circle := saidOf(t, key.Do(http.MethodPost, path, write("Do the circle", "")), http.StatusOK)
+	require.Equal(t, "loop_detected", *circle.Metadata.StopReason)
+	require.Zero(t, circle.ActionsExecuted)
 
 	person := saidOf(t, key.Do(http.MethodPost, path, write("I want to ask a person", "s1")), http.StatusOK)
 	require.Equal(t, "escalated", person.Status)
@@ -235,4 +243,23 @@ func TestAgentStops(t *testing.T) {
 	require.Contains(t, string(a.Body), "MODEL_ERROR")
 	a = key.Do(http.MethodPost, path, write("Hello", ""), "Idempotency-Key: broken") // the key is free again
 	require.Equal(t, "Good day.", *saidOf(t, a, http.StatusOK).Message)
+}
+
+// What an agent does after it has read what others wrote can be held by a policy.
+func TestPolicyHoldsWritesOfTaintedSessions(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	g, tenant := connected(t, s)
+	tenant.User.NewPolicy(t, map[string]any{
+		"name": "Tainted", "verbMatchers": []any{map[string]any{"type": "provider", "value": "gate"}},
+		"conditions": []any{map[string]any{"field": "session.tainted", "operator": "equals", "value": true}},
+		"action":     map[string]any{"type": "require_approval"},
+	})
+	path, key := agentOf(t, tenant, nil)
+	clean := saidOf(t, key.Do(http.MethodPost, path, write("Make the kiwi", "s1")), http.StatusOK)
+	require.Equal(t, 2, clean.ActionsExecuted)
+	tainted := saidOf(t, key.Do(http.MethodPost, path, write("Taste the lime", "s2")), http.StatusOK)
+	require.Equal(t, "pending_approval", tainted.Status)
+	require.Equal(t, "A person looks at the lime.", *tainted.Message)
+	require.Len(t, g.of("lime"), 1)
 }

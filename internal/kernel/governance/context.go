@@ -12,6 +12,16 @@ func ContextOf(metadata json.RawMessage) Context {
 	return Context{AgentID: textOf(m["agent_id"]), CustomerID: textOf(m["customer_id"])}
 }
 
+// TaintedOf returns session.tainted of a call that an agent of ours makes, by the metadata that the
+// service has written; nil where it does not say.
+func TaintedOf(metadata json.RawMessage) *bool {
+	var m struct{ Tainted *bool }
+	if json.Unmarshal(metadata, &m) != nil {
+		return nil
+	}
+	return m.Tainted
+}
+
 func textOf(raw json.RawMessage) *string {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil {

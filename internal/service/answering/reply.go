@@ -25,6 +25,9 @@ func (a *Answerer) replyOf(w *work) *conversation.Reply {
 		if why, wants := escalation(v.Calls); wants {
 			return w.escalated(why, w.next.Response.Text)
 		}
+		if len(w.Answers)+1 >= w.Agent.Definition.Limits.MaxTurns {
+			return w.reply(agentloop.Apology(agentloop.MaxTurns), agentloop.MaxTurns) // it was told that this is its last answer
+		}
 		return nil
 	}
 	stop := agentloop.FinalAnswer
