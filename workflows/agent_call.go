@@ -56,7 +56,7 @@ func (t *agentTurn) forget(c *agentCall) {
 // drive takes the call to its end. One that waits for people is handed to a workflow of its own.
 func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) {
 	self := workflow.GetInfo(ctx).WorkflowExecution.ID
-	c.at, err = callFromTurn(ctx, flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: c.tool.Number, Workflow: self, Deadline: deadline})
+	c.at, err = callFromTurn(ctx, flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: self, Deadline: deadline})
 	pauses := time.Duration(0)
 	for err == nil && !c.at.Step.Done {
 		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver
@@ -101,7 +101,7 @@ func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
 
 // end returns how the call has ended for the agent, or that it waits.
 func (c *agentCall) end() flow.MapToolEnd {
-	end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: c.tool.Number, Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error}
+	end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: int(c.tool.Number), Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error}
 	if !c.done {
 		c.told, end.Status = true, flow.CallPending
 	}
@@ -111,7 +111,7 @@ func (c *agentCall) end() flow.MapToolEnd {
 // notMade is the end of a call after one to the same provider that waits for people.
 func notMade(tool flow.TurnTool) flow.MapToolEnd {
 	return flow.MapToolEnd{
-		Private: flow.IsPrivate(), Number: tool.Number, Status: stepmachine.CallFailed,
+		Private: flow.IsPrivate(), Number: int(tool.Number), Status: stepmachine.CallFailed,
 		Error: stepmachine.NewError("NOT_MADE", "an earlier call to the same provider waits for the approval of a person"),
 	}
 }

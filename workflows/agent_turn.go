@@ -31,7 +31,7 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 			over, err = t.awaitPeople(ctx)
 		}
 		if err != nil || over {
-			return flow.TurnResult{Answers: t.answers, Actions: t.actions}, err
+			return flow.TurnResult{Answers: int32(t.answers), Actions: int32(t.actions)}, err
 		}
 	}
 }

@@ -70,6 +70,7 @@ type TurnLate struct {
 
 // TurnNext is what follows from an answer.
 type TurnNext struct {
+	Private
 	// Replied: the message has a reply, or ended without one. Over: nothing follows by itself.
 	Replied bool `json:"replied,omitempty"`
 	Over    bool `json:"over,omitempty"`
@@ -83,7 +84,7 @@ type TurnNext struct {
 
 // TurnTool is a call that an answer asks for.
 type TurnTool struct {
-	Number int    `json:"number"`
+	Number int32  `json:"number"`
 	Verb   string `json:"verb"`
 	// Lane is "" for a call that changes nothing. Those of one lane are made one after the other.
 	Lane string `json:"lane,omitempty"`
@@ -123,8 +124,8 @@ type TurnEnd struct {
 // TurnResult is the result of the workflow.
 type TurnResult struct {
 	// Answers counts those of the model, Actions the calls that were sent.
-	Answers int `json:"answers"`
-	Actions int `json:"actions"`
+	Answers int32 `json:"answers"`
+	Actions int32 `json:"actions"`
 }
 
 // TurnWorkflowID returns the id of the workflow of a message.

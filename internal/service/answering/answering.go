@@ -125,7 +125,7 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 		return flow.TurnNext{}, err
 	}
 	if over {
-		return flow.TurnNext{Replied: true, Over: loaded.Turn.State != conversation.Waiting}, nil
+		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting}, nil
 	}
 	w := &work{Work: loaded, in: in}
 	switch {
@@ -270,7 +270,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	case !stored:
 		return a.Answer(ctx, w.in) // another attempt was first
 	case reply != nil:
-		return flow.TurnNext{Replied: true, Over: reply.State == conversation.Ended}, nil
+		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended}, nil
 	}
 	w.Answers = append(w.Answers, w.next)
 	return a.follow(ctx, w, w.next.Response.Calls)

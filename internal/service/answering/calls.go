@@ -37,7 +37,7 @@ func escalation(calls []model.ToolCall) (why string, wants bool) {
 
 // follow returns the calls that the workflow has to make for an answer.
 func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) (flow.TurnNext, error) {
-	next := flow.TurnNext{Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
+	next := flow.TurnNext{Private: flow.IsPrivate(), Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
 	left := w.Agent.Definition.Tools.MaxPerTurn - w.made()
 	for i, call := range calls {
 		means, err := a.resolve(ctx, w, call)
@@ -47,7 +47,7 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 		if means.Verb == (verb.Name{}) || len(next.Calls) >= left {
 			continue
 		}
-		tool := flow.TurnTool{Number: i, Verb: means.Verb.String()}
+		tool := flow.TurnTool{Number: int32(i), Verb: means.Verb.String()}
 		if means.Writes {
 			tool.Lane = means.Verb.Provider
 		}

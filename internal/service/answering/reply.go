@@ -158,7 +158,7 @@ func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow
 }
 
 func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {
-	return flow.TurnNext{Replied: true, Over: r.State == conversation.Ended}, a.d.Conversations.EndPart(ctx, w.Work, *r)
+	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended}, a.d.Conversations.EndPart(ctx, w.Work, *r)
 }
 
 // deadline is when the agent's time for the message ends. The time in which it waits does not count.
