@@ -110,6 +110,8 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"map_change_sets.sweep_select":     "a job starts the workflows that apply them, where the start was lost",
 		"map_places.sweep_select":          "a job looks which executions wait although a place is free",
 		"map_waits.sweep_select":           "a job looks which tenants have events that executions wait for",
+		"conversations.sweep_select":       "a job deletes those without a message for long",
+		"turns.sweep_select":               "a job starts those whose start was lost; the one above looks which are open",
 		"maps.sweep_select":                "a job forgets those that were deleted long ago",
 		"map_watches.sweep_select":         "a job looks which tenants have events that executions wait for",
 		"tenants.tenants_seal":             "the sealer reads which tenants there are",

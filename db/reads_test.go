@@ -43,7 +43,7 @@ func (v values) of(name, typ string) string {
 	case "Call":
 		literal = fmt.Sprintf(`{"id": %q, "execution_id": %q, "provider": "x", "verb": "x", "dry_run": false, "request_id": "", "source_addr": "",
 			"give_up_at": "2099-01-01Z", "expires_at": "2099-01-01Z", "origin": "key", "workflow_id": "x",
-			"map_id": %[1]q, "version": 1, "machine": 1, "map_type": "x", "depth": 0}`, v.id, v.text)
+			"agent_id": %[1]q, "conversation": %[1]q, "streamed": false, "map_id": %[1]q, "version": 1, "machine": 1, "map_type": "x", "depth": 0}`, v.id, v.text)
 	case "Steps":
 		literal = "[]"
 	case "Ask": // for what a call needs too
@@ -148,7 +148,7 @@ var special = map[string]string{
 // indexes: a tenant has few of their value by its quota, or by the nature of the thing.
 var differs = map[string][]string{
 	"customer_identifiers": {"customer_id"}, "credentials": {"provider"}, "grants": {"verb"}, "approvals": {"subject_id"}, "approval_decisions": {"approval_id"},
-	"map_keys": {"execution"}, "webhooks": {"tenant_id"}, "credential_digests": {"credential_id"}, "policy_versions": {"policy_id"}, "sessions": {"user_id"}, "refresh_tokens": {"session_id"}, "policy_matches": {"run_id"},
+	"map_keys": {"execution"}, "turn_keys": {"turn"}, "conversations": {"customer"}, "turns": {"conversation"}, "webhooks": {"tenant_id"}, "credential_digests": {"credential_id"}, "policy_versions": {"policy_id"}, "sessions": {"user_id"}, "refresh_tokens": {"session_id"}, "policy_matches": {"run_id"},
 }
 
 // alike are columns of unique indexes that do not differ from row to row: a tenant has many rows of
@@ -212,9 +212,9 @@ var readsMany = map[string][]string{
 	"what the step machine has under way: waits for events": {"ListMapWaits"},
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
-		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListMaps", "ListMapVersions", "ListAgents", "ListAgentVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
+		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListTurns", "ListModelProviders", "ListMaps", "ListMapVersions", "ListAgents", "ListAgentVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps", "LockConversationsOfCustomer", "HasConversationOfCustomer", "DeleteConversations", "LockOldConversations"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},
@@ -226,7 +226,7 @@ var readsMany = map[string][]string{
 	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},
 	"a batch of a job that forgets a deleted Map: it reads all names of its triggers": {"ForgetMapKeys"},
 	"a worker that goes over all tenants, or over what was written since": {
-		"KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
+		"OldConversations", "KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
 	},
 }
 

@@ -36,7 +36,7 @@ SELECT e.seq, e.id, e.turn, e.kind, e.body, e.at
 SELECT entries, tainted, held_by FROM conversations WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- name: AppendEntries :exec
--- Entries after those that are there, in the order of the arrays. The caller holds the lock of the row.
+-- Entries after those that are there, in the order of the arrays. The caller has locked the row.
 WITH more AS (
     UPDATE conversations AS c SET entries = c.entries + cardinality(@ids::uuid[]), bytes = c.bytes + @bytes::bigint, updated_at = @now
      WHERE c.tenant_id = @tenant_id AND c.id = @conversation
@@ -122,3 +122,33 @@ SELECT t.id, t.execution_id, t.agent_id, t.version, t.state, t.status, t.replies
    AND (sqlc.narg('high')::uuid IS NULL OR t.id < sqlc.narg('high'))
    AND (sqlc.narg('before')::uuid IS NULL OR t.id < sqlc.narg('before'))
  ORDER BY t.id DESC LIMIT @most;
+
+-- name: OldConversations :many
+-- Sessions of all tenants without a message since, and without one that is not answered.
+SELECT c.tenant_id, c.id FROM conversations c
+ WHERE c.updated_at < @before
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+ ORDER BY c.updated_at LIMIT @most;
+
+-- name: LockOldConversations :many
+-- Those of the sessions that are still without a message since. A session that is written in now is
+-- left alone.
+SELECT id FROM conversations WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND updated_at < @before ORDER BY id FOR UPDATE SKIP LOCKED;
+
+-- name: LockConversationsOfCustomer :many
+-- Sessions of a customer without a message that is not answered. A session that is written in now is
+-- left alone.
+SELECT c.id FROM conversations c
+ WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[]) AND c.created_at < @before
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+ LIMIT @most FOR UPDATE OF c SKIP LOCKED;
+
+-- name: HasConversationOfCustomer :one
+SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[]) AND c.created_at < @before);
+
+-- name: DeleteConversations :execrows
+-- Sessions with all their rows. The caller has locked them; a message that came before the lock keeps
+-- its session.
+DELETE FROM conversations c
+ WHERE c.tenant_id = @tenant_id AND c.id = ANY (@ids::uuid[])
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL);

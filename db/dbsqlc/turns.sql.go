@@ -34,7 +34,7 @@ type AppendEntriesParams struct {
 	Bytes        int64
 }
 
-// Entries after those that are there, in the order of the arrays. The caller holds the lock of the row.
+// Entries after those that are there, in the order of the arrays. The caller has locked the row.
 func (q *Queries) AppendEntries(ctx context.Context, db DBTX, arg AppendEntriesParams) error {
 	_, err := db.Exec(ctx, AppendEntries,
 		arg.TenantID,
@@ -179,6 +179,27 @@ func (q *Queries) CountTurnAnswer(ctx context.Context, db DBTX, arg CountTurnAns
 		arg.ID,
 	)
 	return err
+}
+
+const DeleteConversations = `-- name: DeleteConversations :execrows
+DELETE FROM conversations c
+ WHERE c.tenant_id = $1 AND c.id = ANY ($2::uuid[])
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+`
+
+type DeleteConversationsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+// Sessions with all their rows. The caller has locked them; a message that came before the lock keeps
+// its session.
+func (q *Queries) DeleteConversations(ctx context.Context, db DBTX, arg DeleteConversationsParams) (int64, error) {
+	result, err := db.Exec(ctx, DeleteConversations, arg.TenantID, arg.Ids)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const EndTurnAnswer = `-- name: EndTurnAnswer :many
@@ -449,6 +470,23 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 	return i, err
 }
 
+const HasConversationOfCustomer = `-- name: HasConversationOfCustomer :one
+SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[]) AND c.created_at < $3)
+`
+
+type HasConversationOfCustomerParams struct {
+	TenantID  uuid.UUID
+	Customers []uuid.UUID
+	Before    time.Time
+}
+
+func (q *Queries) HasConversationOfCustomer(ctx context.Context, db DBTX, arg HasConversationOfCustomerParams) (bool, error) {
+	row := db.QueryRow(ctx, HasConversationOfCustomer, arg.TenantID, arg.Customers, arg.Before)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ListTurnAnswers = `-- name: ListTurnAnswers :many
 SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number LIMIT $3
@@ -644,6 +682,79 @@ func (q *Queries) LockConversation(ctx context.Context, db DBTX, arg LockConvers
 	return i, err
 }
 
+const LockConversationsOfCustomer = `-- name: LockConversationsOfCustomer :many
+SELECT c.id FROM conversations c
+ WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[]) AND c.created_at < $3
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+ LIMIT $4 FOR UPDATE OF c SKIP LOCKED
+`
+
+type LockConversationsOfCustomerParams struct {
+	TenantID  uuid.UUID
+	Customers []uuid.UUID
+	Before    time.Time
+	Most      int32
+}
+
+// Sessions of a customer without a message that is not answered. A session that is written in now is
+// left alone.
+func (q *Queries) LockConversationsOfCustomer(ctx context.Context, db DBTX, arg LockConversationsOfCustomerParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, LockConversationsOfCustomer,
+		arg.TenantID,
+		arg.Customers,
+		arg.Before,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockOldConversations = `-- name: LockOldConversations :many
+SELECT id FROM conversations WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND updated_at < $3 ORDER BY id FOR UPDATE SKIP LOCKED
+`
+
+type LockOldConversationsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+	Before   time.Time
+}
+
+// Those of the sessions that are still without a message since. A session that is written in now is
+// left alone.
+func (q *Queries) LockOldConversations(ctx context.Context, db DBTX, arg LockOldConversationsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, LockOldConversations, arg.TenantID, arg.Ids, arg.Before)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const NoteTurnRun = `-- name: NoteTurnRun :exec
 UPDATE turn_answers SET runs = runs || jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text))
  WHERE tenant_id = $4 AND turn = $5 AND number = $6
@@ -669,6 +780,44 @@ func (q *Queries) NoteTurnRun(ctx context.Context, db DBTX, arg NoteTurnRunParam
 		arg.Answer,
 	)
 	return err
+}
+
+const OldConversations = `-- name: OldConversations :many
+SELECT c.tenant_id, c.id FROM conversations c
+ WHERE c.updated_at < $1
+   AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+ ORDER BY c.updated_at LIMIT $2
+`
+
+type OldConversationsParams struct {
+	Before time.Time
+	Most   int32
+}
+
+type OldConversationsRow struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Sessions of all tenants without a message since, and without one that is not answered.
+func (q *Queries) OldConversations(ctx context.Context, db DBTX, arg OldConversationsParams) ([]OldConversationsRow, error) {
+	rows, err := db.Query(ctx, OldConversations, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OldConversationsRow{}
+	for rows.Next() {
+		var i OldConversationsRow
+		if err := rows.Scan(&i.TenantID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const PromoteTurn = `-- name: PromoteTurn :many

@@ -1,5 +1,5 @@
--- promote_turn lets the next message of a session be answered, where none is. The caller holds the
--- lock of the session's row. A message that goes on after a wait is older than those that came
+-- promote_turn lets the next message of a session be answered, where none is. The caller
+-- has locked the session's row. A message that goes on after a wait is older than those that came
 -- meanwhile, so it is first.
 CREATE OR REPLACE FUNCTION promote_turn(p_tenant uuid, p_conversation uuid, p_now timestamptz) RETURNS SETOF turns
 LANGUAGE sql AS $$

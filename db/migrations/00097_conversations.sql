@@ -64,7 +64,7 @@ CREATE TABLE turns (
     request_id    text NOT NULL,
     source_addr   text NOT NULL,
     workflow_id   text NOT NULL,
-    streamed      boolean NOT NULL DEFAULT false, -- somebody reads the reply while it is written
+    streamed      boolean NOT NULL DEFAULT false, -- a caller reads the reply while it is written
     reply         text, -- sealed
     replies       integer NOT NULL DEFAULT 0,
     error         text, -- sealed
@@ -90,6 +90,7 @@ CREATE UNIQUE INDEX turns_execution ON turns (tenant_id, execution_id);
 CREATE UNIQUE INDEX turns_working ON turns (tenant_id, conversation) WHERE state = 'working';
 CREATE INDEX turns_open ON turns (tenant_id, conversation, id) WHERE finished_at IS NULL;
 CREATE INDEX turns_unfinished ON turns (updated_at, id) WHERE finished_at IS NULL;
+CREATE INDEX turns_conversation ON turns (tenant_id, conversation); -- for the end of a session
 CREATE INDEX turns_listed ON turns (tenant_id, id DESC);
 ALTER TABLE turns ENABLE ROW LEVEL SECURITY;
 ALTER TABLE turns FORCE ROW LEVEL SECURITY;
@@ -154,6 +155,8 @@ CREATE POLICY tenant ON turn_stream USING (tenant_id = app_tenant()) WITH CHECK 
 GRANT SELECT, INSERT, UPDATE, DELETE ON turn_stream TO agentruntime_app;
 
 -- +goose Down
+DROP FUNCTION IF EXISTS promote_turn(uuid, uuid, timestamptz);
+DROP FUNCTION IF EXISTS claim_turn(uuid, text, jsonb, text, bytea, json, text, integer, boolean, timestamptz);
 DROP TABLE turn_stream;
 DROP TABLE turn_answers;
 DROP TABLE turn_keys;

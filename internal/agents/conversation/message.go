@@ -36,7 +36,7 @@ type Request struct {
 	Identity   json.RawMessage
 	Mode       string
 	Metadata   json.RawMessage // an object
-	// Streamed: somebody reads the reply while it is written.
+	// Streamed: a caller reads the reply while it is written.
 	Streamed bool
 	// Wait is how long to wait for the reply, at most Config.MaxWait; nil means Config.DefaultWait.
 	Wait *time.Duration

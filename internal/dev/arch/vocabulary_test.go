@@ -118,7 +118,7 @@ func vocabularies() []struct {
 			[]string{"internal/record/audit.Subject", "internal/kernel/mapdef.Type"},
 		},
 		// The states of a run and of a delivery end in the same words.
-		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State", "internal/kernel/flow.DeliveryState"}},
+		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State", "internal/kernel/flow.DeliveryState", "internal/kernel/agentloop.Stop"}},
 		{"approval kinds", "internal/kernel/governance", text(governance.ApprovalKinds()), nil},
 		{
 			"credential kinds", "internal/kernel/credential",

@@ -96,9 +96,9 @@ func escape(raw string) string {
 	return strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(raw)
 }
 
-// LastAnswer is what the model is told when it may ask for no more calls.
+// LastAnswer is what the model is told when it may ask for no further calls.
 func LastAnswer() model.Message {
-	return Note("You can make no more calls for this message. Answer the customer now, by what you know.", nil)
+	return Note("You can make no further calls for this message. Answer the customer now, by what you know.", nil)
 }
 
 // Verdict is what an answer means. One of its fields is set.

@@ -163,7 +163,6 @@ func Table() []Spec {
 		{CodeProviderNotConnected, http.StatusFailedDependency, "The provider has no active credential.", "Store one with `POST /v1/credentials`, then repeat the call."},
 		{CodeModelNotConnected, http.StatusFailedDependency, "No model of the agent has an active credential.", "Store one with `POST /v1/credentials`, with the provider `model:` and the name of the model provider. Then repeat the call."},
 		{CodeCredentialExpired, http.StatusFailedDependency, "The provider's credential has expired.", "Replace or rotate it, then repeat the call."},
-		{CodeModelNotConnected, http.StatusFailedDependency, "The model is not connected.", "No active credential for the model's provider."},
 		{CodeRateLimited, http.StatusTooManyRequests, "Too many requests. Try again later.", "A window of the tenant, of its people, of the key or of the caller's address is full; see `Retry-After` and the `RateLimit` header. The request was not counted and did nothing."},
 		{CodeBudgetExceeded, http.StatusTooManyRequests, "A monthly budget is used up.", "A budget of the tenant or of the key has no room for the call; see `Retry-After`. Nothing was sent, and the id may be used again."},
 		{CodeLoginThrottled, http.StatusTooManyRequests, "Too many attempts. Try again later.", "Too many failed logins or bad invitations, or too many that wait, from the address; see `Retry-After`."},

@@ -270,6 +270,7 @@ func (a *App) buildCustomers() (err error) {
 		Holders: []customer.Held{
 			{Kind: "executions", Holder: a.runs},
 			{Kind: "maps", Holder: a.executions},
+			{Kind: "sessions", Holder: a.conversations},
 			{Kind: "credentials", Holder: a.vault},
 			{Kind: "grants", Holder: desk.GrantEraser{}},
 			{Kind: "events", Holder: event.Eraser{}},

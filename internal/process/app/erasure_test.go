@@ -12,23 +12,29 @@ import (
 // erased has the tables from which an erasure takes what is personal, and the condition that finds
 // what it must not leave there.
 var erased = map[string]string{
-	"runs":               "args <> '' OR edited_args <> '' OR result IS NOT NULL OR metadata::text LIKE '%canary%' OR error_details IS NOT NULL OR resolve_reason <> '' OR credential_label <> ''",
-	"approvals":          "args LIKE '%canary%' OR explanation::text LIKE '%canary%' OR request IS NOT NULL",
-	"approval_decisions": "edited_args IS NOT NULL OR response IS NOT NULL",
-	"credentials":        "true",
-	"credential_digests": "true",
-	"grants":             "customer_id LIKE '%canary%' OR conditions::text LIKE '%canary%' OR reason LIKE '%canary%' OR revoked_at IS NULL",
-	"events":             "type <> 'customer.erased'",
-	"webhook_deliveries": "true",
-	"webhook_attempts":   "true",
-	"map_executions":     "payload <> '' OR output IS NOT NULL OR error IS NOT NULL OR state IS NOT NULL OR metadata::text LIKE '%canary%' OR customer IS NOT NULL",
-	"map_steps":          "true",
-	"map_values":         "true",
-	"map_signals":        "true",
-	"map_waits":          "true",
-	"model_calls":        "true",
-	"map_changes":        "true",
-	"customer_erasures":  "names <> '{}'",
+	"runs":                 "args <> '' OR edited_args <> '' OR result IS NOT NULL OR metadata::text LIKE '%canary%' OR error_details IS NOT NULL OR resolve_reason <> '' OR credential_label <> ''",
+	"approvals":            "args LIKE '%canary%' OR explanation::text LIKE '%canary%' OR request IS NOT NULL",
+	"approval_decisions":   "edited_args IS NOT NULL OR response IS NOT NULL",
+	"credentials":          "true",
+	"credential_digests":   "true",
+	"grants":               "customer_id LIKE '%canary%' OR conditions::text LIKE '%canary%' OR reason LIKE '%canary%' OR revoked_at IS NULL",
+	"events":               "type <> 'customer.erased'",
+	"webhook_deliveries":   "true",
+	"webhook_attempts":     "true",
+	"map_executions":       "payload <> '' OR output IS NOT NULL OR error IS NOT NULL OR state IS NOT NULL OR metadata::text LIKE '%canary%' OR customer IS NOT NULL",
+	"map_steps":            "true",
+	"map_values":           "true",
+	"map_signals":          "true",
+	"map_waits":            "true",
+	"model_calls":          "true",
+	"map_changes":          "true",
+	"conversations":        "true",
+	"conversation_entries": "true",
+	"turns":                "true",
+	"turn_keys":            "true",
+	"turn_answers":         "true",
+	"turn_stream":          "true",
+	"customer_erasures":    "names <> '{}'",
 }
 
 // impersonal says why an erasure need not look at a table.
@@ -95,7 +101,7 @@ func TestErasureReachesEveryTableThatHasSomethingPersonal(t *testing.T) {
 	t.Parallel()
 	w := filled(t, map[string]string{
 		"text": "canary", "text[]": "{canary}", "json": `{"customer_id":"canary"}`, "jsonb": `{"customer_id":"canary"}`,
-		"customer_erasures.completed_at": "NULL", "customer_erasures.requested_at": "2026-01-02Z", "customer_erasures.erased": "{}",
+		"customer_erasures.names": "{canary," + literals["uuid"] + "}", "customer_erasures.completed_at": "NULL", "customer_erasures.requested_at": "2026-01-02Z", "customer_erasures.erased": "{}",
 		"grants.revoked_at": "NULL",
 	})
 	a := aWorker(t, w.db)

@@ -45,6 +45,7 @@ func (a *App) workerJobs() []job {
 			return a.agents.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
 		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
+		{"erase old sessions of agents", conversation.EraseEvery, a.conversations.EraseOld},
 		{"start messages to agents", conversation.SweepEvery, a.conversations.Sweep},
 		{"apply changes of dry runs", execution.SweepEvery, a.executions.SweepApplies},
 		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},

@@ -133,7 +133,7 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 		}
 		return modelstep.ToolEnd{Status: string(stepmachine.CallExecuted), Result: means.Answer}, nil
 	default:
-		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError("NOT_MADE", "the agent may make no more calls for this message")}, nil
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError("NOT_MADE", "the agent may make no further calls for this message")}, nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 )
@@ -82,10 +83,10 @@ func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversat
 
 // The governance statuses of a message.
 const (
-	governanceApproved = "approved"
-	governancePending  = "pending"
-	governanceBlocked  = "blocked"
-	governanceRejected = "rejected"
+	governanceApproved = string(governance.ApprovalApproved)
+	governancePending  = string(governance.ApprovalPending)
+	governanceBlocked  = string(governance.ApprovalBlocked)
+	governanceRejected = string(governance.ApprovalRejected)
 )
 
 // ends calls fn with the end of each call of the message that is known.

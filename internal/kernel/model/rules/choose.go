@@ -116,7 +116,7 @@ var question = regexp.MustCompile(`(?i)^\W*(where|what|which|who|when|how|is|are
 // never because of a word that its description has too.
 const escalate = "escalate"
 
-var wantsPerson = regexp.MustCompile(`(?i)\b(speak|talk|chat) (to|with) (a|an|some|your)?\s*(human|person|someone|somebody|agent|manager|colleague)\b|\breal (human|person)\b|\bhuman being\b`)
+var wantsPerson = regexp.MustCompile(`(?i)\b(speak|talk|chat) (to|with) (a|an|some|your)?\s*(human|person|some(one|body)|agent|manager|colleague)\b|\breal (human|person)\b|\bhuman being\b`)
 
 // handOver returns the call of escalate where the wish is for a person and there is the tool.
 func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
