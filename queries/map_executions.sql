@@ -65,17 +65,22 @@ UPDATE map_executions SET wants_cancel = wants_cancel OR @cancel::boolean, wants
 RETURNING *;
 
 -- name: WriteMapSteps :exec
--- Rows of steps, given as arrays. A step that a repeat writes again gets the later values. The end of a
--- step counts in any case: a workflow task that was lost may have numbered its records higher, in
--- which the step went on.
+-- Rows of steps, given as arrays. A step that a repeat writes again gets the later values. A workflow
+-- task that was lost and its repeat may write in any order, and one of them may end the execution
+-- first. So nothing is written once the attempt is over. And the end of a step counts in any case:
+-- it is taken back only by a higher attempt of the step, by an outcome that nobody knows, or by a
+-- later attempt of the execution, which numbers its records above those of the one before.
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
-SELECT @tenant_id, @execution, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
-  FROM json_populate_recordset(NULL::map_steps, @steps::json) AS s
+SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+  FROM map_executions e CROSS JOIN json_populate_recordset(NULL::map_steps, @steps::json) AS s
+ WHERE e.tenant_id = @tenant_id AND e.id = @execution AND e.attempt = @attempt AND e.finished_at IS NULL
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
        output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
  WHERE excluded.rev > map_steps.rev
+       AND (map_steps.ended_at IS NULL OR excluded.ended_at IS NOT NULL OR excluded.attempts > map_steps.attempts OR excluded.status = 'outcome_unknown'
+            OR map_steps.rev <= (SELECT e.records FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution))
     OR excluded.ended_at IS NOT NULL AND map_steps.ended_at IS NULL AND excluded.attempts >= map_steps.attempts;
 
 -- name: WriteMapValue :exec

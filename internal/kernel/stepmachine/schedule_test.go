@@ -89,6 +89,7 @@ type execution struct {
 	ended    map[string]stepmachine.CallStatus
 	timers   map[string]bool
 	over     []stepmachine.Ref // steps that have failed, whatever is in them
+	closed   map[string]int    // steps that are written as ended, with the attempt; the one of an Again may begin anew
 	kept     []int
 	undone   []int
 	broken   int // compensations whose arguments could not be made
@@ -101,7 +102,7 @@ func (w *watch) see(id string, e stepmachine.Event, commands []stepmachine.Comma
 	}
 	x, ok := w.runs[id]
 	if !ok {
-		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}}
+		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}, closed: map[string]int{}}
 	}
 	x.event(e)
 	for _, c := range commands {
@@ -123,6 +124,7 @@ func (x *execution) event(e stepmachine.Event) {
 		delete(x.timers, e.Ref.String()+string(e.Timer))
 	case stepmachine.Again:
 		x.finished, x.over = false, nil
+		clear(x.closed)
 	}
 }
 
@@ -146,6 +148,7 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 		if c.Status == stepmachine.StepFailed {
 			x.over = append(x.over, c.Ref)
 		}
+		w.records(x, c)
 	case stepmachine.StartModel:
 		w.begins(x, c.Ref)
 	case stepmachine.StartMap:
@@ -175,6 +178,18 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 		x.finished = true
 		w.ends(x, c)
 	}
+}
+
+// records notes what is written of a step. Its end is taken back only by its next attempt, or by an
+// outcome that is not known: those who write the records count on that.
+func (w *watch) records(x *execution, c stepmachine.RecordStep) {
+	path := stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()
+	if c.Ended.IsZero() {
+		attempt, ended := x.closed[path]
+		require.True(w.t, !ended || c.Ref.Attempt > attempt || c.Status == stepmachine.StepUnknown, "seed %d: %s is %s after its end", w.seed, c.Ref, c.Status)
+		return
+	}
+	x.closed[path] = c.Ref.Attempt
 }
 
 // within reports whether a step is in the blocks of another one, apart from its catch.

@@ -31,6 +31,101 @@ func TestRepeatedEndIsRecordedOnce(t *testing.T) {
 	require.Equal(t, 1, r.number("SELECT count(*) FROM events WHERE type = 'map.completed'"))
 }
 
+// written writes that a step is in a status, as the record with the number.
+func (r *rig) written(ref flow.MapRef, number, attempt int, status stepmachine.StepStatus) {
+	r.t.Helper()
+	_, err := r.Write(r.t.Context(), flow.MapWrites{MapRef: ref, Seq: number - 1, Commands: []stepmachine.Command{stepIs(attempt, status)}})
+	require.NoError(r.t, err)
+}
+
+// ended ends the execution, whose last record has the number 20.
+func (r *rig) ended(ref flow.MapRef, status stepmachine.Status, last ...stepmachine.Command) {
+	r.t.Helper()
+	_, err := r.Finish(r.t.Context(), flow.MapFinish{
+		MapWrites: flow.MapWrites{MapRef: ref, Seq: 20 - len(last), Commands: last}, Finish: stepmachine.Finish{Status: status},
+	})
+	require.NoError(r.t, err)
+}
+
+func stepIs(attempt int, status stepmachine.StepStatus) stepmachine.RecordStep {
+	step := stepmachine.RecordStep{Ref: stepmachine.Ref{Path: "/steps/0", Attempt: attempt}, ID: "s", Type: mapdef.TypeVerb, Status: status}
+	if status != stepmachine.StepRunning && status != stepmachine.StepWaiting && status != stepmachine.StepUnknown {
+		step.Ended = time.Now()
+	}
+	return step
+}
+
+func (r *rig) requireStep(status stepmachine.StepStatus) {
+	r.t.Helper()
+	var is string
+	require.NoError(r.t, r.admin.QueryRow(r.t.Context(), "SELECT status FROM map_steps").Scan(&is))
+	require.Equal(r.t, string(status), is)
+}
+
+// Which records may follow the end of a step. A task that was lost and its repeat write beside each
+// other, each with its own numbers.
+func TestEndOfAStepIsTakenBackOnlyByWhatComesAfterIt(t *testing.T) {
+	t.Parallel()
+	again := func(r *rig, ref flow.MapRef) flow.MapRef {
+		r.exec("UPDATE map_executions SET attempt = attempt + 1, status = 'running', finished_at = NULL") // as a retry does
+		ref.Attempt++
+		return ref
+	}
+	for name, c := range map[string]struct {
+		then func(r *rig, ref flow.MapRef)
+		want stepmachine.StepStatus
+	}{
+		"the repeat of the task that saw the end": {func(r *rig, ref flow.MapRef) { r.written(ref, 30, 1, stepmachine.StepWaiting) }, stepmachine.StepCompleted},
+		"a repeat beside the end of the execution": {func(r *rig, ref flow.MapRef) {
+			r.written(ref, 30, 1, stepmachine.StepRunning)
+			r.written(ref, 31, 1, stepmachine.StepWaiting)
+			r.ended(ref, stepmachine.StatusCompleted)
+		}, stepmachine.StepCompleted},
+		"a retry of the step":          {func(r *rig, ref flow.MapRef) { r.written(ref, 30, 2, stepmachine.StepRunning) }, stepmachine.StepRunning},
+		"an outcome that is not known": {func(r *rig, ref flow.MapRef) { r.written(ref, 30, 1, stepmachine.StepUnknown) }, stepmachine.StepUnknown},
+		"another end":                  {func(r *rig, ref flow.MapRef) { r.written(ref, 30, 1, stepmachine.StepFailed) }, stepmachine.StepFailed},
+		"an end of before":             {func(r *rig, ref flow.MapRef) { r.written(ref, 5, 1, stepmachine.StepFailed) }, stepmachine.StepCompleted},
+		"a retry of the execution from the step": {func(r *rig, ref flow.MapRef) {
+			r.ended(ref, stepmachine.StatusFailed)
+			r.written(again(r, ref), 30, 1, stepmachine.StepWaiting)
+		}, stepmachine.StepWaiting},
+		"a task of the attempt before": {func(r *rig, ref flow.MapRef) {
+			r.ended(ref, stepmachine.StatusFailed)
+			again(r, ref)
+			r.written(ref, 30, 2, stepmachine.StepWaiting)
+		}, stepmachine.StepCompleted},
+		"the repeat of a task that ended the execution": {func(r *rig, ref flow.MapRef) {
+			r.ended(ref, stepmachine.StatusCompleted)
+			r.written(ref, 30, 2, stepmachine.StepFailed)
+		}, stepmachine.StepCompleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.maps.program = r.program(`{"schema_version":"1","name":"Ends","steps":[]}`)
+			ref := r.triggered("ends")
+			r.written(ref, 9, 1, stepmachine.StepWaiting)
+			r.written(ref, 10, 1, stepmachine.StepCompleted)
+			c.then(r, ref)
+			r.requireStep(c.want)
+		})
+	}
+}
+
+// The end of an execution has the last records of its steps with it, also where the repeat of its
+// task has written before with higher numbers.
+func TestEndOfAnExecutionHasTheEndsOfItsSteps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.maps.program = r.program(`{"schema_version":"1","name":"Ends","steps":[]}`)
+	ref := r.triggered("ends")
+	r.written(ref, 30, 1, stepmachine.StepWaiting)
+	r.ended(ref, stepmachine.StatusCompleted, stepIs(1, stepmachine.StepCompleted))
+	r.requireStep(stepmachine.StepCompleted)
+	r.written(ref, 40, 1, stepmachine.StepWaiting)
+	r.requireStep(stepmachine.StepCompleted)
+}
+
 // A workflow task that was lost has written that a step waits, under a higher number than the repeat
 // of the task gives to its end.
 func TestEndOfAStepCountsAfterALostTask(t *testing.T) {

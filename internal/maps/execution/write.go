@@ -103,7 +103,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 		}
 	}
 	if len(steps) > 0 {
-		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Steps: mustJSON(steps)})
+		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps)})
 	}
 	return nil
 }
