@@ -130,10 +130,10 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 // answerMessage answers with a turn as it is.
 func (s *Server) answerMessage(out conversation.Outcome) (wire.Reply, error) {
 	t := out.Turn
-	switch {
-	case t.Status == conversation.StatusFailed:
+	switch t.Status {
+	case conversation.StatusFailed:
 		return wire.Reply{}, messageFailed(t)
-	case t.Status == conversation.StatusRunning:
+	case conversation.StatusRunning:
 		return wire.Reply{Status: http.StatusAccepted, Data: s.viewAnswer(out), Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
 	default:
 		return wire.OK(s.viewAnswer(out)), nil

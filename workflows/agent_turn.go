@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -197,52 +198,72 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 // call makes the calls that an answer asks for: those that change nothing at once, those that write
 // to one provider one after the other. It returns when each has ended or waits for people.
 func (t *agentTurn) call(ctx workflow.Context, next flow.TurnNext) ([]flow.MapToolEnd, error) {
-	places := workflow.NewSemaphore(ctx, int64(max(1, next.Parallel)))
-	ends := make([]flow.MapToolEnd, 0, len(next.Calls))
-	var failed error
-	open := 0
+	c := &agentCalls{t: t, deadline: next.Deadline, places: workflow.NewSemaphore(ctx, int64(max(1, next.Parallel)))}
 	for _, lane := range lanes(next.Calls) {
-		open++
+		c.open++
 		workflow.Go(ctx, func(ctx workflow.Context) {
-			defer func() { open-- }()
-			waits := false
-			for _, tool := range lane {
-				if waits {
-					ends = append(ends, notMade(tool))
-					continue
-				}
-				if failed = places.Acquire(ctx, 1); failed != nil {
-					return
-				}
-				c := t.begin(ctx, tool, next.Deadline)
-				err := workflow.Await(ctx, func() bool { return c.done || c.held })
-				places.Release(1)
-				if err != nil || c.failed != nil {
-					failed = err
-					return
-				}
-				waits = !c.done
-				ends = append(ends, c.end())
-			}
+			c.makeLane(ctx, lane)
+			c.open--
 		})
 	}
-	in, err := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), func() bool { return open == 0 || t.nudged })
-	for err == nil && open > 0 {
-		if !in { // the time is over: what was not sent is not sent any more
-			for _, c := range t.calls {
-				if !c.held {
-					c.stop()
-				}
-			}
+	ended := func() bool { return c.open == 0 || t.nudged }
+	inTime, err := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), ended)
+	for err == nil && c.open > 0 {
+		if !inTime {
+			t.stopCalls() // what was not sent is not sent any more
 		}
 		if err = t.look(ctx); err == nil {
-			err = workflow.Await(ctx, func() bool { return open == 0 || t.nudged })
+			err = workflow.Await(ctx, ended)
 		}
 	}
 	if err == nil {
-		err = failed
+		err = c.failed
 	}
-	return ends, err
+	return c.ends, err
+}
+
+// stopCalls asks the calls that do not wait for people for an early end.
+func (t *agentTurn) stopCalls() {
+	for _, c := range t.calls {
+		if !c.held {
+			c.stop()
+		}
+	}
+}
+
+// agentCalls are the calls of one answer.
+type agentCalls struct {
+	t        *agentTurn
+	deadline time.Time
+	places   workflow.Semaphore
+	ends     []flow.MapToolEnd
+	// open counts the lanes that are under way. failed is why the workflow ends.
+	open   int
+	failed error
+}
+
+// makeLane makes calls one after the other. Those after one that waits for people are not made.
+func (c *agentCalls) makeLane(ctx workflow.Context, lane []flow.TurnTool) {
+	waits := false
+	for _, tool := range lane {
+		if waits {
+			c.ends = append(c.ends, notMade(tool))
+			continue
+		}
+		if err := c.places.Acquire(ctx, 1); err != nil {
+			c.failed = err
+			return
+		}
+		one := c.t.begin(ctx, tool, c.deadline)
+		err := workflow.Await(ctx, func() bool { return one.done || one.held })
+		c.places.Release(1)
+		if err != nil || one.failed != nil {
+			c.failed = cmp.Or(err, one.failed)
+			return
+		}
+		waits = !one.done
+		c.ends = append(c.ends, one.end())
+	}
 }
 
 // lanes divides calls into those that are made one after the other.

@@ -31,7 +31,10 @@ func (j *journey) agents() {
 	one := j.post(j.user, 201, agentsPath, advises("Advises")).Header.Get("Location")
 	j.post(j.user, 201, agentsPath, object{"name": "Defaults"})
 	for _, wrong := range []object{
-		{}, {"name": "x", "executionMode": "goal"}, {"name": "x", "colour": "red"}, {"name": "x", "tools": object{"allow": []string{"*"}}},
+		{},
+		{"name": "x", "executionMode": "goal"},
+		{"name": "x", "colour": "red"},
+		{"name": "x", "tools": object{"allow": []string{"*"}}},
 		{"name": "x", "maps": []string{nobodys}},
 	} {
 		j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, agentsPath, wrong)

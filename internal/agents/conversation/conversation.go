@@ -100,8 +100,6 @@ type Service struct {
 	d   Deps
 	q   *dbsqlc.Queries
 	hub *ended.Hub[Turn]
-	// live are the followers of replies in this process.
-	live *live
 	// swept is where the last pass of Sweep stopped.
 	swept sweptTo
 }
@@ -124,7 +122,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.Keep = 30 * 24 * time.Hour
 	}
 	d.Now = db.Clock(d.Now)
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), live: newLive()}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn]()}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }
@@ -280,7 +278,6 @@ func (s *Service) read(ctx context.Context, ref flow.TurnRef) (Turn, error) {
 
 // hear hands a turn that another process has answered to those that wait for it in this one.
 func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
-	s.live.wake(id)
 	if !s.hub.Awaited(id) {
 		return
 	}
@@ -291,7 +288,6 @@ func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
 
 // tell tells those who wait that the turn has a reply, or has ended.
 func (s *Service) tell(t Turn) {
-	s.live.wake(t.ID)
 	s.hub.Deliver(t.ID, max(t.Replies, 1), t)
 	s.d.Notices.Tell(t.TenantID, t.ID)
 }

@@ -202,7 +202,7 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 	}
 	first := &db.Batch{}
 	kept := db.Queue(first, s.q.EndTurnAnswer, p)
-	var after func()
+	var after func(context.Context)
 	err = s.d.DB.ReadAndWrite(ctx, w.Turn.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
 		stored = len(kept.Value) > 0
@@ -222,7 +222,7 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 		return false, fmt.Errorf("conversation: end an answer: %w", err)
 	}
 	if after != nil {
-		after()
+		after(ctx)
 	}
 	return stored, nil
 }
@@ -241,13 +241,13 @@ func (s *Service) EndPart(ctx context.Context, w Work, reply Reply) error {
 	case err != nil:
 		return fmt.Errorf("conversation: end: %w", err)
 	}
-	after()
+	after(ctx)
 	return nil
 }
 
 // queueReply queues the end of a part: the reply, what was said, the next one of the session, the
 // audit record and the event. What it returns is to be done when the transaction is committed.
-func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func()) {
+func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.Context)) {
 	t, now := w.Turn, s.d.Now()
 	t.State, t.Status, t.Reply, t.Error, t.Stop = r.State, r.Status, r.Text, r.Error, r.Stop
 	t.Replies++
@@ -286,10 +286,10 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func()) {
 	audit.Queue(b, rec)
 	s.emit(b, w.key, t, r)
 	failpoint.Hit("before_turn_reply", t.ID)
-	return func() {
+	return func(ctx context.Context) {
 		failpoint.Hit("after_turn_reply", t.ID)
 		s.tell(t)
-		s.startPromoted(t.TenantID, promoted.Value)
+		s.startPromoted(ctx, t.TenantID, promoted.Value)
 	}
 }
 
@@ -311,12 +311,13 @@ func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
 
 // startPromoted starts the workflow of the next turn of a session, or wakes it. The sweeper makes up
 // for a start that is lost. It is not waited for.
-func (s *Service) startPromoted(tenant uuid.UUID, rows []dbsqlc.PromoteTurnRow) {
+func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.PromoteTurnRow) {
+	ctx = context.WithoutCancel(ctx)
 	for _, row := range rows {
 		t := Turn{TenantID: tenant, ID: row.ID, WorkflowID: row.WorkflowID, Replies: row.Replies, ExecutionID: row.ExecutionID, AgentID: row.AgentID}
 		go func() {
-			if err := s.start(context.Background(), t); err != nil {
-				s.d.Log.Warn("turn not started", "execution_id", t.ExecutionID, "error", err)
+			if err := s.start(ctx, t); err != nil {
+				s.d.Log.WarnContext(ctx, "turn not started", "execution_id", t.ExecutionID, "error", err)
 			}
 		}()
 	}
@@ -365,6 +366,6 @@ func (s *Service) Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, 
 			others = append(others, row)
 		}
 	}
-	s.startPromoted(t.TenantID, others)
+	s.startPromoted(ctx, t.TenantID, others)
 	return news, nil
 }

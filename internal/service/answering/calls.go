@@ -140,8 +140,6 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 // stepOf is the place of a call in its message.
 func stepOf(answer, number int) string { return fmt.Sprintf("answers/%d/calls/%d", answer, number) }
 
-func key(answer, number int) string { return stepOf(answer, number) }
-
 // Call claims the run of a call that the agent has asked for, and takes it as far as it goes without
 // waiting. It can be repeated: the call always gets the same run.
 func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error) {

@@ -2,6 +2,7 @@ package answering
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"agentruntime/internal/agents/conversation"
@@ -91,7 +92,7 @@ const (
 
 // ends calls fn with the end of each call of the message that is known.
 func (w *work) ends(fn func(end flow.MapToolEnd)) {
-	for _, answer := range append(w.Answers[:len(w.Answers):len(w.Answers)], w.next) {
+	for _, answer := range append(slices.Clip(w.Answers), w.next) {
 		for _, end := range answer.Ends {
 			fn(end)
 		}
@@ -192,21 +193,19 @@ func (a *Answerer) stops(w *work) agentloop.Stop {
 
 // calls returns the calls of the message with what the model was told of them.
 func (w *work) calls() (list []agentloop.Call) {
-	told := map[string]string{}
-	var asked []model.ToolCall
 	for i, answer := range w.Answers {
-		asked = append(asked, answer.Response.Calls...)
 		after := w.next.Added
 		if i+1 < len(w.Answers) {
 			after = w.Answers[i+1].Added
 		}
-		for n, call := range answer.Response.Calls {
+		for _, call := range answer.Response.Calls {
+			made := agentloop.Call{Name: call.Name, Args: call.Args}
 			for _, m := range after {
 				if m.CallID == call.ID {
-					told[key(i, n)] = m.Text
+					made.Result = []byte(m.Text)
 				}
 			}
-			list = append(list, agentloop.Call{Name: call.Name, Args: call.Args, Result: []byte(told[key(i, n)])})
+			list = append(list, made)
 		}
 	}
 	return list
