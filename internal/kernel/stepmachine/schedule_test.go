@@ -89,7 +89,7 @@ type execution struct {
 	ended    map[string]stepmachine.CallStatus
 	timers   map[string]bool
 	over     []stepmachine.Ref // steps that have failed, whatever is in them
-	closed   map[string]int    // steps that are written as ended, with the attempt; the one of an Again may begin anew
+	closed   map[string]int    // steps that are written as ended, with the attempt, since the last Again
 	kept     []int
 	undone   []int
 	broken   int // compensations whose arguments could not be made
