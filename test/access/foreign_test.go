@@ -134,6 +134,13 @@ func probes() []probe {
 		{"POST", "/v1/agents/{}/versions/1/publish", "", false, "agent"},
 		{"POST", "/v1/agents/{}/versions/1/publish", "", true, "agent"},
 		{"GET", "/v1/agents/{}/versions/1/diff?against=1", "", false, "agent"},
+		{"POST", "/v1/agents/{}/message", `{"message":"Hello"}`, true, "agent"},
+		{"GET", "/v1/executions/{}", "", false, "message"},
+		{"GET", "/v1/executions/{}", "", true, "message"},
+		{"POST", "/v1/executions/{}/cancel", "", false, "message"},
+		{"GET", "/v1/executions?kind=message&session_id={}", "", false, "session"},
+		{"GET", "/v1/executions?kind=message&agent_id={}", "", false, "agent"},
+		{"GET", "/v1/executions?kind=message&customer_id={}", "", false, "ownCustomer"},
 		{"POST", "/v1/agents", `{"name":"x","maps":["{}"]}`, false, "map"},
 		{"POST", "/v1/api-keys", `{"name":"x","agent_id":"{}"}`, false, "agent"},
 		{"GET", "/v1/executions/{}", "", false, "mapExecution"},
@@ -251,6 +258,10 @@ func (own *tenant) ids(kind string) []string {
 		return []string{own.agent}
 	case "mapExecution":
 		return []string{own.mapExecution}
+	case "message":
+		return []string{own.message}
+	case "ownCustomer":
+		return []string{own.customer}
 	case "event":
 		return []string{own.event}
 	case "webhook":
@@ -279,11 +290,11 @@ func unknown(kind string) string {
 	switch kind {
 	case "approval":
 		return "appr_" + uuid.Must(uuid.NewV7()).String()
-	case "mapExecution":
+	case "mapExecution", "message":
 		return "exec_" + uuid.Must(uuid.NewV7()).String()
 	case "delivery":
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
-	case "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "modelProvider", "map", "agent":
+	case "ownCustomer", "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "modelProvider", "map", "agent":
 		return uuid.Must(uuid.NewV7()).String()
 	case "verb":
 		return "beta-none:list_orders"
@@ -298,7 +309,7 @@ func (w *world) keys(t *testing.T) (calls, manages http.Header) {
 		secret, _ := w.a.newKey(t, map[string]any{"name": "everything", "permissions": permissions})
 		return headers("X-API-Key", secret)
 	}
-	return add("actions:run", "actions:catalog", "approvals:manage", "maps:manage", "agents:manage"),
+	return add("actions:run", "actions:catalog", "approvals:manage", "maps:manage", "agents:manage", "agents:message"),
 		add("actions:catalog", "approvals:manage", "policies:manage", "providers:manage", "credentials:manage", "customers:manage", "events:read", "webhooks:manage")
 }
 
@@ -333,7 +344,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 			return a
 		}
 		want := send(unknown(p.of))
-		othersRuns := p.key && (p.of == "execution" || p.of == "mapExecution") // another key made them
+		othersRuns := p.key && (p.of == "execution" || p.of == "mapExecution" || p.of == "message") // another key made them
 		if p.method == http.MethodGet && !othersRuns {
 			for _, id := range w.a.ids(p.of) {
 				own := send(id)

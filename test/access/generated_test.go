@@ -75,6 +75,9 @@ func (own *tenant) credentialFor(op operation) http.Header {
 	if strings.HasPrefix(op.path, "/v1/runtime/") {
 		return headers("X-API-Key", own.Runtime.Key)
 	}
+	if strings.HasSuffix(op.path, "/message") {
+		return headers("X-API-Key", own.talker)
+	}
 	if op.method == http.MethodPost && op.path == "/v1/events" {
 		return headers("X-API-Key", own.sender)
 	}

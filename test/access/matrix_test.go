@@ -21,6 +21,7 @@ const (
 	fromServers                // as either, but no key with agent_id or allowed_origins
 	userOnly                   // a genuine key is 403
 	triggers                   // as either, but a key needs one of several permissions
+	messages                   // as keyOnly, and a key of another agent is refused
 )
 
 // roles are those of the users who may, "" where none may.
@@ -86,6 +87,7 @@ func decided() map[string]endpoint {
 		"GET /v1/agents":                                  {either, anyRole, "agents:manage", "/v1/agents", "", "200 "},
 		"GET /v1/agents/{id}":                             {either, anyRole, "agents:manage", "/v1/agents/" + someID, "", noAgent},
 		"PATCH /v1/agents/{id}":                           {either, admins, "agents:manage", "/v1/agents/" + someID, `{"name":"a"}`, noAgent},
+		"POST /v1/agents/{id}/message":                    {messages, noUser, "agents:message", "/v1/agents/" + someID + "/message", "{}", badBody},
 		"DELETE /v1/agents/{id}":                          {either, admins, "agents:manage", "/v1/agents/" + someID, "", noAgent},
 		"GET /v1/agents/{id}/versions":                    {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions", "", noAgent},
 		"GET /v1/agents/{id}/versions/{version}":          {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions/1", "", noAgent},
@@ -232,6 +234,7 @@ type caller struct {
 	permissions []string
 	origins     []string
 	narrow      bool // the key has agent_id or allowed_origins
+	locked      bool // the key has agent_id
 
 	// token is false where no JWT is sent; tokenError is "" for a genuine one.
 	token      bool
@@ -252,6 +255,12 @@ func (e endpoint) want(c caller) string {
 		e.accepts = either
 		if c.mayTrigger() {
 			e.permission = ""
+		}
+	}
+	if e.accepts == messages {
+		e.accepts = keyOnly
+		if c.locked {
+			e.admitted = "403 AGENT_LOCKED"
 		}
 	}
 	origin := c.header.Get("Origin")
@@ -357,7 +366,8 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 			c.permissions = []string{"agents:message"} // what a key has that asks for none
 		}
 		c.origins, _ = body["allowed_origins"].([]string)
-		c.narrow = body["agent_id"] != nil || len(c.origins) > 0
+		c.locked = body["agent_id"] != nil
+		c.narrow = c.locked || len(c.origins) > 0
 		out[name] = c
 	}
 	add("agent key", map[string]any{})
@@ -449,7 +459,7 @@ func TestEndpointWithEachCredentialAnswersAsDecided(t *testing.T) {
 					require.Contains(t, message(t, got), missing, "%s with %s does not name what is missing", id, name)
 				}
 			}
-			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either || e.accepts == fromServers || e.accepts == triggers) && slices.Contains(c.origins, origin) {
+			if origin := c.header.Get("Origin"); c.key && c.keyError == "" && (e.accepts == keyOnly || e.accepts == either || e.accepts == fromServers || e.accepts == triggers || e.accepts == messages) && slices.Contains(c.origins, origin) {
 				require.Equal(t, origin, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)
 			} else {
 				require.Empty(t, got.Header.Get("Access-Control-Allow-Origin"), "%s with %s", id, name)

@@ -64,6 +64,8 @@ type tenant struct {
 	mapExecution                                              string // of an execution of that Map
 	webhook, delivery                                         string // the id of one, and of its test, which has ended
 	sender                                                    string // a key that sends events
+	talker                                                    string // a key that writes to agents
+	message                                                   string // of an execution of a message
 	// people by role, and "removed" and "invited"; none where hire was not called.
 	people map[string]person
 }
@@ -113,6 +115,7 @@ func (w *world) age(tb testing.TB, own *tenant) {
 		`INSERT INTO circuits (tenant_id, provider) VALUES ($1, $2 || '-shop')`,
 		`INSERT INTO run_erasures (tenant_id, look_at) SELECT $1, now() + interval '1 day' WHERE $2 <> ''`,
 		`INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT $1, $1, now() + interval '1 day' WHERE $2 <> ''`,
+		`INSERT INTO turn_stream (tenant_id, turn, seq, event, body) SELECT tenant_id, id, 1, 'message.delta', '' FROM turns WHERE tenant_id = $1 AND $2 <> ''`,
 		`INSERT INTO budgets (tenant_id, id, measure, subject, most, since) SELECT $1, $1, 'model_tokens', $1, 5000000, now() WHERE $2 <> ''`,
 		`INSERT INTO budget_counters (tenant_id, budget_id, month, stripe, share, level) SELECT $1, $1, 209912, 0, 5000000, 0 WHERE $2 <> ''`,
 		`INSERT INTO budget_reservations (tenant_id, id, month, charged, tokens, money, state, until)
@@ -197,6 +200,7 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	var key struct{ Key string }
 	own.User.Do(http.MethodPost, "/v1/api-keys", map[string]any{"name": name + " sender", "permissions": []string{"events:send"}}).Data(tb, &key)
 	own.sender = key.Key
+	own.aMessage(tb)
 	own.apiKey, own.id, own.ownerID = own.RuntimeKeyID, own.ID, own.OwnerID
 	own.seal(tb)
 	return own
@@ -381,6 +385,21 @@ func (own *tenant) aModelCall(tb testing.TB) {
 	}).Data(tb, &made)
 	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{}, "Prefer: wait=60")
 	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+}
+
+// aMessage writes to the tenant's agent.
+func (own *tenant) aMessage(tb testing.TB) {
+	tb.Helper()
+	own.talker, _ = own.newKey(tb, map[string]any{"name": own.name + " talker", "permissions": []string{"agents:message"}})
+	writer := own.Runtime.With(own.talker, "")
+	body := map[string]any{"message": own.name + " message", "session_id": own.name + "-session", "customer_id": own.name + "-customer"}
+	a := writer.Do(http.MethodPost, "/v1/agents/"+own.agent+"/message", body, "Idempotency-Key: "+own.name+"-message")
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+	var said struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	a.Data(tb, &said)
+	own.message = said.ExecutionID
 }
 
 // aWait has an execution wait for an event that never comes, with a signal that no step uses.

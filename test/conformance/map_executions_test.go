@@ -224,10 +224,10 @@ func (j *journey) changes() {
 	j.post(j.second, 200, executionsPath+dry.ExecutionID+"/changes/decide", object{"reject": "all"})
 }
 
-// modelOfMap triggers a Map whose model step has no model.
+// modelOfMap triggers a Map whose model does not answer.
 func (j *journey) modelOfMap() {
 	asks := j.published("Asks a model", object{"id": "kind", "type": "classify", "input": "Money back!", "labels": []string{"refund", "question"}})
 	failed := j.refused(j.key, 422, "MAP_FAILED", http.MethodPost, asks, object{})
-	require.Contains(j.t, string(failed.Error.Details), `"MODEL_NOT_CONNECTED"`)
+	require.Contains(j.t, string(failed.Error.Details), `"MODEL_ERROR"`)
 	j.get(j.user, 200, executionsPath+failed.Error.ExecutionID)
 }

@@ -51,7 +51,7 @@ const (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	s := rig.Dev(t, "PROVIDER_TIMEOUT=1s", "TRUSTED_PROXIES=127.0.0.1", "ADDRESS_RATE_LIMIT=3")
+	s := rig.Dev(t, "PROVIDER_TIMEOUT=1s", "TRUSTED_PROXIES=127.0.0.1", "ADDRESS_RATE_LIMIT=3", modelScript(t))
 	document := fetchDocument(t, s.APIURL)
 	testProxy(t, document)
 	w := &watcher{t: t, base: rig.NewHTTP().Transport, ops: readOperations(t, document), seen: map[string]int{}}
@@ -74,6 +74,7 @@ func TestConformance(t *testing.T) {
 	j.maps()
 	j.mapExecutions()
 	j.agents()
+	j.messages()
 	j.grants()
 	j.killSwitches()
 	j.modelProviders()
