@@ -35,7 +35,8 @@ func (j *journey) talks(provider, name string, more object) (agent, messages str
 
 // messages writes to agents, and reads and cancels what becomes of it.
 func (j *journey) messages() {
-	writer, _ := j.newKey(object{"name": "writes", "permissions": []string{"agents:message"}})
+	j.writer, _ = j.newKey(object{"name": "writes", "permissions": []string{"agents:message"}})
+	writer := j.writer
 	agent, path := j.talks("builtin", "scripted", object{"concurrency": "reject"})
 	hello := object{"message": "Hello", "session_id": "m-1", "customer_id": "m-customer", "metadata": object{"why": "test"}}
 	var said struct {

@@ -38,8 +38,9 @@ type journey struct {
 	member     *rig.Client
 	server     *rig.Client // manages customers and sends events, from servers only
 	credential string
-	delivered  string // the path of a delivery
-	erasure    string // of a customer who was erased
+	writer     *rig.Client // a key that writes to agents
+	delivered  string      // the path of a delivery
+	erasure    string      // of a customer who was erased
 }
 
 const (
@@ -237,7 +238,7 @@ func (j *journey) keys() {
 		"actions:catalog", "approvals:manage", "audit:manage", "credentials:manage", "events:read", "policies:manage", "providers:manage", "webhooks:manage",
 	}})
 	j.server, _ = j.newKey(object{"name": "server", "permissions": []string{"customers:manage", "events:send"}})
-	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "agents:manage", "maps:manage", "maps:trigger"}})
+	j.pageRuns, _ = j.newKey(object{"name": "page that runs", "allowed_origins": []string{page}, "permissions": []string{"actions:run", "agents:manage", "agents:message", "maps:manage", "maps:trigger"}})
 	var id string
 	j.revoked, id = j.newKey(object{"name": "revoked", "permissions": []string{"actions:run"}})
 	j.call(j.user, 200, http.MethodDelete, "/v1/api-keys/"+id, nil)
@@ -507,6 +508,9 @@ func (j *journey) refusals() {
 		}
 		if op.path == "/v1/events" {
 			c = j.server
+		}
+		if strings.HasSuffix(op.path, "/message") {
+			c = j.writer
 		}
 		j.bodies(op, c, path, large)
 	}
