@@ -2,8 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
+	"maps"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -77,9 +78,7 @@ func agentOf(t *testing.T, tenant *rig.Tenant, more map[string]any) (path string
 		"name": "Helper", "instructions": "Help.", "tools": map[string]any{"allow": []string{"gate:*"}},
 		"models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "scripted"}},
 	}
-	for name, value := range more {
-		body[name] = value
-	}
+	maps.Copy(body, more)
 	a := tenant.User.Do(http.MethodPost, "/v1/agents", body)
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	var made struct{ ID string }
@@ -180,7 +179,7 @@ func TestMessagesOfASessionTakeTurns(t *testing.T) {
 	ids := make([]string, 8)
 	for i := range ids {
 		wg.Go(func() {
-			a := key.Do(http.MethodPost, path, write("Hello", "s1"), "Idempotency-Key: k"+fmt.Sprint(i%2))
+			a := key.Do(http.MethodPost, path, write("Hello", "s1"), "Idempotency-Key: k"+strconv.Itoa(i%2))
 			if a.Status == http.StatusOK || a.Status == http.StatusAccepted {
 				var one struct {
 					Data said

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func modelScript(tb testing.TB) string {
 		require.NoError(tb, json.Unmarshal(raw, &c))
 		all = append(all, c.Models...)
 	}
-	for _, one := range append(scripted[:len(scripted):len(scripted)], replies...) {
+	for _, one := range append(slices.Clip(scripted), replies...) {
 		all = append(all, json.RawMessage(one))
 	}
 	raw, err := json.Marshal(all)
