@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,9 +27,7 @@ func modelScript(t *testing.T) string {
 func (j *journey) talks(provider, name string, more object) (agent, messages string) {
 	j.t.Helper()
 	body := object{"name": "Talks", "models": object{"worker": object{"provider": provider, "model": name}}}
-	for member, value := range more {
-		body[member] = value
-	}
+	maps.Copy(body, more)
 	agent = j.post(j.user, 201, agentsPath, body).Header.Get("Location")
 	return agent, agent + "/message"
 }
