@@ -66,6 +66,7 @@ func TestReadNamesAllFaults(t *testing.T) {
 		`"executionMode":"goal"`:                          {"/executionMode not_available"},
 		`"executionMode":"workflow_only"`:                 {"/executionMode not_available", "/map_id required"},
 		`"map_id":"0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"`: {"/map_id mode"},
+
 		`"completion_criteria":[{"id":"a","description":"d"}]`:  {"/completion_criteria mode"},
 		`"concurrency":"both"`:                                  {"/concurrency enum"},
 		`"models":{"worker":{"provider":"builtin"}}`:            {"/models/worker/model required"},
