@@ -18,7 +18,7 @@ func TestWorkersRegisterEverything(t *testing.T) {
 	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
 	require.NoError(t, err)
 	defer c.Close()
-	workers, err := worker.New(worker.Deps{Client: c, Action: &activities.Action{}, Delivery: &activities.Delivery{}, Customers: &activities.Customers{}, Maps: &activities.Maps{}, DrainTimeout: time.Second})
+	workers, err := worker.New(worker.Deps{Client: c, Action: &activities.Action{}, Delivery: &activities.Delivery{}, Customers: &activities.Customers{}, Maps: &activities.Maps{}, Turns: &activities.Turns{}, DrainTimeout: time.Second})
 	require.NoError(t, err)
 	require.NotNil(t, workers)
 }
