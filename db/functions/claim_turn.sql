@@ -6,8 +6,9 @@
 --   existing  the message of the key answers this call
 --   busy      another one is answered, and the agent lets none wait, or p_most wait
 --   customer  the session belongs to another customer
--- Nothing is written in the last three. p_session is NULL where the message is in no session, p_key
--- where it has no Idempotency-Key. All that changes who works in a session has locked its row.
+-- No message is stored in the last three; of the session only the time of its last message changes.
+-- p_session is NULL where the message is in no session, p_key where it has no Idempotency-Key. All
+-- that changes who works in a session has locked its row.
 CREATE OR REPLACE FUNCTION claim_turn(
     p_tenant uuid, p_key text, p_call jsonb, p_message text, p_fingerprint bytea, p_metadata json, p_session text, p_most integer, p_reject boolean, p_now timestamptz
 ) RETURNS TABLE (outcome text, turn uuid, customer uuid, conversation uuid)

@@ -316,8 +316,7 @@ func (e *estimate) branch(i *gojq.If, times, dot float64) yield {
 	return yield{cond.count * math.Max(out.count, rest.count), math.Max(out.size, rest.size)}
 }
 
-// call estimates roots, variables and the functions of jq that do no more than read what
-// they get, once.
+// call estimates roots, variables and the functions of jq that only read what they get, once.
 func (e *estimate) call(f *gojq.Func, times, dot float64) yield {
 	if len(f.Args) == 0 && f.Name[0] == '$' {
 		for _, v := range slices.Backward(e.vars) {
