@@ -176,7 +176,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	}
 	now := s.d.Now()
 	t = Turn{
-		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, AgentID: row.AgentID, Version: row.Version, SessionID: req.SessionID,
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, AgentID: row.AgentID, Version: row.Version, Conversation: row.Conversation, SessionID: req.SessionID,
 		State: Working, Status: StatusRunning, Message: req.Message, Metadata: req.Metadata, Identity: row.Identity, CustomerName: req.CustomerID,
 		KeyID: row.KeyID, RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Governance: governanceApproved,
 		Streamed: req.Streamed, BegunAt: &now, UpdatedAt: now, fingerprint: key.Digest(canonical),
@@ -245,7 +245,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 		default:
 			return b, nil
 		}
-		s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)
+		if claimed.Value.Conversation == t.Conversation { // only a new session can be one too many
+			s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)
+		}
 		s.d.Quotas.Queue(b, who.TenantID, quota.OpenTurns)
 		rec := audit.Change(who, audit.AgentMessaged, audit.SubjectAgent, t.AgentID.String()).With(map[string]any{"version": t.Version, "metadata": t.Metadata})
 		rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
