@@ -52,6 +52,10 @@ func NewMaps(steps MapSteps) (*Maps, error) {
 // turn is about who is first, and the time of the activity is bounded.
 const turnWait = 5 * time.Second
 
+// turnHeld is how long an activity keeps its turn. What lasts longer waits for something, and then
+// costs no CPU: it does not hold up the other steps of its tenant.
+const turnHeld = time.Second
+
 // mapTurns says how many activities of Maps a process runs at once. A tenant gets half of them. While
 // other tenants are active, it gets as many as they ask for together, at least one for two CPUs: with
 // more, it would take the CPU from them, that of Postgres and of Temporal too.
@@ -75,6 +79,7 @@ func inTurn[I, O any](ctx context.Context, m *Maps, tenant uuid.UUID, in I, do f
 	if free, err := m.turns.Take(ctx, tenant.String()); err == nil {
 		held, release := turns.Holding(ctx, free)
 		defer release()
+		defer time.AfterFunc(turnHeld, release).Stop()
 		ctx = held
 	}
 	out, err := do(ctx, in)

@@ -94,10 +94,36 @@ func TestMapStepsOfACrowdGiveWayToAnActiveTenant(t *testing.T) {
 		synctest.Wait()
 		few := max(1, runtime.GOMAXPROCS(0)/2)
 		require.Len(t, b.begun, few)
-		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+		time.Sleep(time.Second / 2) //nolint:forbidigo // the bubble's clock
 		b.goOn <- struct{}{}
 		synctest.Wait()
 		require.Len(t, b.begun, 1+2*runtime.GOMAXPROCS(0), "the crowd is alone again")
+		close(b.goOn)
+		for range crowd {
+			require.NoError(t, <-ended)
+		}
+	})
+}
+
+// Steps that hang, as on a lock, keep their turns for a second only.
+func TestMapStepsThatHangLoseTheirTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{quick: uuid.New(), begun: make(chan struct{}, crowd), goOn: make(chan struct{})}
+		maps, err := activities.NewMaps(b)
+		require.NoError(t, err)
+		tenant, ended := uuid.New(), make(chan error, crowd)
+		for range crowd {
+			go func() {
+				_, err := maps.BeginMap(t.Context(), flow.MapRef{TenantID: tenant})
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, b.begun, 2*runtime.GOMAXPROCS(0))
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		require.Len(t, b.begun, 4*runtime.GOMAXPROCS(0))
 		close(b.goOn)
 		for range crowd {
 			require.NoError(t, <-ended)
