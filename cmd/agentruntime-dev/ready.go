@@ -42,7 +42,8 @@ func (r ready) MarshalJSON() ([]byte, error) {
 		RuntimeKey string `json:"runtime_key,omitempty"`
 		AgentKey   string `json:"agent_key,omitempty"`
 		MapID      string `json:"map_id,omitempty"`
-	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey, r.tenant.MapID})
+		AgentID    string `json:"agent_id,omitempty"`
+	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey, r.tenant.MapID, r.tenant.AgentID})
 }
 
 // writeReady writes the ready file, whole or not at all.
@@ -81,6 +82,7 @@ func (s *stack) writeEnv() error {
 		{"EMAIL", s.ready.tenant.Email},
 		{"PASSWORD", s.ready.tenant.Password},
 		{"MAP", s.ready.tenant.MapID},
+		{"AGENT", s.ready.tenant.AgentID},
 	} {
 		fmt.Fprintf(&text, "%s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
 	}
@@ -149,9 +151,12 @@ curl -s {{.Ready.APIURL}}/v1/executions/hello-1 -H 'X-API-Key: {{.Tenant.Runtime
 # a Map: it reads the order, gives a credit and writes to the customer; once for a session_id
 curl -s {{.Ready.APIURL}}/v1/maps/{{.Tenant.MapID}}/trigger -H 'X-API-Key: {{.Tenant.RuntimeKey}}' -H 'Content-Type: application/json' -d '{"session_id":"return-1","payload":{"order_id":"ord_1001"}}'
 
+# an agent, which answers offline by rules: it reads the order
+curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.AgentID}}/message -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"message":"Where is order 1001?","session_id":"first"}'
+
 README.md shows how a refund goes from blocked to approved. For a second shell:
 
-. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP
+. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP, AGENT
 
 Ctrl-C ends everything.
 `))

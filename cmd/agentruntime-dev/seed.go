@@ -31,6 +31,8 @@ type tenant struct {
 	AgentKey   string `json:"agent_key"`
 	// MapID is that of the demo Map of the shop.
 	MapID string `json:"map_id"`
+	// AgentID is that of the demo agent of the shop.
+	AgentID string `json:"agent_id"`
 	// ShopKey is the shop's key that the vault has.
 	ShopKey string `json:"shop_key"`
 }
@@ -63,6 +65,9 @@ func (s *stack) seed(ctx context.Context, shopURL string) error {
 		}
 		if err := c.makeMap(ctx, &t); err != nil {
 			return fmt.Errorf("make the demo Map: %w", err)
+		}
+		if err := c.makeAgent(ctx, &t); err != nil {
+			return fmt.Errorf("make the demo agent: %w", err)
 		}
 	}
 	s.ready.tenant = t
@@ -198,7 +203,7 @@ func (c *client) makeMap(ctx context.Context, t *tenant) error {
 		return err
 	}
 	err = c.post(ctx, "/v1/grants", map[string]any{
-		"verb": verb, "conditions": large, "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
+		"verb": verb, "conditions": append(large, map[string]any{"field": "agent_id", "operator": "not_exists"}), "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
 		"reason": "The demo Map asks a person before it refunds.",
 	}, nil)
 	if err != nil {
@@ -212,6 +217,36 @@ func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	}
 	t.MapID = made.ID
 	return nil
+}
+
+// makeAgent makes the demo agent unless it is there, and a policy by which people approve the refunds
+// that agents ask for.
+func (c *client) makeAgent(ctx context.Context, t *tenant) error {
+	if t.AgentID != "" {
+		return nil
+	}
+	verb := shopProvider + ":create_refund"
+	err := c.post(ctx, "/v1/policies", map[string]any{
+		"name": "Refunds of agents are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}},
+		"conditions": []any{map[string]any{"field": "agent_id", "operator": "exists"}}, "action": map[string]any{"type": "require_approval"},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	err = c.post(ctx, "/v1/agents", map[string]any{
+		"name":         "Shop assistant",
+		"instructions": "You help the customers of a shop with their orders. Be brief.",
+		"tools":        map[string]any{"allow": []string{shopProvider + ":*", "tool:*"}, "deny": []string{shopProvider + ":delete_*"}},
+		"sops": []any{map[string]any{
+			"slug": "refund", "title": "Refunds", "when": "The customer wants money back.", "keywords": []string{"refund", "money back"},
+			"action": "Read the order first. Refund only what was paid. A person approves it.",
+		}},
+	}, &made)
+	t.AgentID = made.ID
+	return err
 }
 
 // refusal is an answer of 400 or above.

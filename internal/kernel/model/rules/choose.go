@@ -96,21 +96,32 @@ const (
 	againstWrite = 6.0
 	forWrite     = 1.0
 	againstList  = 6.0
+	forList      = 4.0
 )
 
 var manyOf = regexp.MustCompile(`(?i)\b(list|all|every|which)\b`)
 
-// lists reports whether the tool reads many where the text is about one. A customer who asks for their
-// order must not get those of others.
-func (c candidate) lists(text string) bool {
+// ofMany returns what the score of a tool that reads many gets: less where the text is about one, more
+// where it asks for many of them. A customer who asks for their order must not get those of others.
+func (c candidate) ofMany(text string) float64 {
 	words := strings.Fields(inWords(c.verb()))
-	if len(words) == 0 || words[0] != "list" && words[0] != "search" || manyOf.MatchString(text) {
-		return false
+	if len(words) == 0 || words[0] != "list" && words[0] != "search" {
+		return 0
 	}
-	return !strings.Contains(strings.ToLower(text), words[len(words)-1])
+	asked, said := manyOf.MatchString(text), strings.Contains(strings.ToLower(text), words[len(words)-1])
+	switch {
+	case asked && said:
+		return forList
+	case asked || said:
+		return 0
+	}
+	return -againstList
 }
 
 var question = regexp.MustCompile(`(?i)^\W*(where|what|which|who|when|how|is|are|has|have|did|does|show|list|find|get|look|check|status|tell me)\b|\?\s*$`)
+
+// request is the begin of a question that asks for something to be done.
+var request = regexp.MustCompile(`(?i)^\W*(please\W+)?(can|could|would|will) (you|i|we)\b`)
 
 // escalate is the tool that hands over to a person. It is called where the customer asks for one, and
 // never because of a word that its description has too.
@@ -133,23 +144,22 @@ func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
 	for i, tool := range tools {
 		docs[i] = wordrank.Doc{Name: inWords(verbOf(tool.Name)), Text: tool.Description}
 	}
-	asks := question.MatchString(strings.TrimSpace(w.text))
+	text := meant(tools, w.text)
+	asks := question.MatchString(strings.TrimSpace(w.text)) && !request.MatchString(w.text)
 	var best *candidate
 	var args []argument
 	var missing []string
 	top := 0.0
-	for _, hit := range wordrank.New(docs).Rank(w.text, ranked) {
-		if tools[hit.Doc].Name == escalate {
+	for _, hit := range wordrank.New(docs).Rank(text, ranked) {
+		if slices.Contains(own, tools[hit.Doc].Name) {
 			continue
 		}
 		c := candidateOf(tools[hit.Doc])
 		filled, lacks := c.fill(w)
 		score := hit.Score + perFilled*float64(len(filled)) - perMissing*float64(len(lacks))
-		if c.lists(w.text) {
-			score -= againstList
-		}
+		score += c.ofMany(w.text)
 		switch {
-		case c.writes && asks:
+		case c.writes && (asks || !c.named(text)):
 			score -= againstWrite
 		case c.writes:
 			score += forWrite
@@ -158,16 +168,24 @@ func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
 			best, args, missing, top = &c, filled, lacks, score
 		}
 	}
-	if best != nil && best.writes && asks && !mentions(w.text, best.verb()) {
+	if best != nil && best.writes && !best.named(text) {
 		return nil, nil, nil
 	}
 	return best, args, missing
 }
 
-// mentions reports whether the text has a word of the name.
-func mentions(text, name string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(strings.Fields(inWords(name)), func(word string) bool { return strings.Contains(text, word) })
+// creators are first words of names of verbs that make what their last word says. "Refund ord_1001" is
+// for create_refund.
+var creators = regexp.MustCompile(`^(create|add|make|open|send|post|start|new|issue|place)\b`)
+
+// named reports whether the text says what the tool does: its first word, or what it makes.
+func (c candidate) named(text string) bool {
+	text, verb := strings.ToLower(text), inWords(c.verb())
+	words := strings.Fields(verb)
+	if len(words) == 0 {
+		return false
+	}
+	return strings.Contains(text, words[0]) || creators.MatchString(verb) && strings.Contains(text, words[len(words)-1])
 }
 
 // argument is one argument of a call.
@@ -209,11 +227,20 @@ func (c candidate) fill(w wish) (args []argument, missing []string) {
 	ids := idLike.FindAllString(text, -1)
 	quotes := quoted.FindAllStringSubmatch(text, -1)
 	rest := email.ReplaceAllString(idLike.ReplaceAllString(text, " "), " ")
+	bare := map[string]string{}
+	for _, name := range c.order {
+		if id, left, found := c.bareID(name, c.props[name], rest); found && isID(name) {
+			bare[name], rest = id, left
+		}
+	}
 	numbers := number.FindAllStringSubmatch(rest, -1)
 	for _, name := range c.order {
 		p := c.props[name]
 		required := slices.Contains(c.required, name)
 		value, ok := c.value(name, p, w, &ids, &numbers, &quotes, required)
+		if id := bare[name]; !ok && id != "" {
+			value, ok = id, true
+		}
 		if ok {
 			args = append(args, argument{name, value})
 		} else if required {
@@ -239,13 +266,16 @@ func (c candidate) value(name string, p property, w wish, ids *[]string, numbers
 	if i := slices.IndexFunc(*ids, func(id string) bool { return c.isFor(name, id) }); i >= 0 {
 		id := (*ids)[i]
 		*ids = slices.Delete(*ids, i, i+1)
-		return strings.TrimPrefix(id, "#"), true
+		return p.asID(id), true
 	}
 	if named := regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(inWords(name)) + `\s*(?:is|:|=)\s*([^\n,;]+)`).FindStringSubmatch(w.text); named != nil {
 		return strings.Trim(strings.TrimSpace(named[1]), `"`), true
 	}
 	switch {
 	case told != "":
+		if isID(name) {
+			told = p.asID(told)
+		}
 		return told, true
 	case required && !isID(name) && len(*quotes) > 0:
 		text := (*quotes)[0][1] + (*quotes)[0][2]

@@ -68,7 +68,7 @@ var (
 func reply(req model.Request) (string, []model.ToolCall) {
 	messages := req.Messages
 	if len(messages) == 0 {
-		return offer(req.Tools), nil
+		return iAm + abilities(req.Tools), nil
 	}
 	if messages[len(messages)-1].Role == model.Result {
 		return tell(messages), nil
@@ -83,10 +83,13 @@ func reply(req model.Request) (string, []model.ToolCall) {
 	if call, wanted := handOver(req.Tools, w); wanted {
 		return "", []model.ToolCall{call}
 	}
+	if text, is := smallTalk(req.Tools, w.text); is {
+		return text, nil
+	}
 	tool, args, missing := choose(req.Tools, w)
 	switch {
 	case tool == nil:
-		return offer(req.Tools), nil
+		return notUnderstood(req.Tools), nil
 	case len(missing) > 0:
 		return pleaseTell + "the " + inWords(missing[0]) + ". I need it to " + inWords(tool.verb()) + ".", nil
 	case tool.writes && !w.confirmed:
@@ -94,7 +97,7 @@ func reply(req model.Request) (string, []model.ToolCall) {
 	}
 	raw, err := json.Marshal(values(args))
 	if err != nil {
-		return offer(req.Tools), nil
+		return notUnderstood(req.Tools), nil
 	}
 	return "", []model.ToolCall{{ID: fmt.Sprintf("call_%d", len(messages)), Name: tool.Name, Args: raw}}
 }
@@ -127,6 +130,9 @@ func wishOf(messages []model.Message) wish {
 			}
 			asked = ""
 		case strings.HasPrefix(asked, pleaseTell):
+			if yes.MatchString(text) {
+				break // it tells nothing
+			}
 			name, _, _ := strings.Cut(strings.TrimPrefix(asked, pleaseTell+"the "), ".")
 			if _, later := w.told[name]; !later {
 				w.told[name] = text
@@ -163,29 +169,6 @@ func plain(text string) string {
 		}
 	}
 	return text
-}
-
-// mostOffered is how many tools an answer names.
-const mostOffered = 6
-
-// offer says what the model can do.
-func offer(tools []model.Tool) string {
-	tools = slices.DeleteFunc(slices.Clone(tools), func(t model.Tool) bool { return t.Name == escalate })
-	var b strings.Builder
-	b.WriteString("I work by rules and am no language model.")
-	if len(tools) == 0 {
-		b.WriteString(" I have no tools here, so I can do nothing for this.")
-		return b.String()
-	}
-	b.WriteString(" I have not understood what to do. I can: ")
-	for i, tool := range tools[:min(len(tools), mostOffered)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(inWords(verbOf(tool.Name)))
-	}
-	b.WriteString(". Please name one, with the ids that it needs.")
-	return b.String()
 }
 
 // mostSummary is how many bytes of a message a summary has.

@@ -20,11 +20,11 @@ func shop() []model.Tool {
 		{Name: "escalate", Description: "Hand over to a person about an order or a refund", Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)},
 		tool("list_orders", "List orders", `{"type":"object","properties":{"status":{"type":"string","enum":["paid","shipped"]},"customer_id":{"type":"string"},"limit":{"type":"integer"}}}`),
 		tool("create_order", "Create an order", `{"type":"object","required":["customer_id","amount","currency"],"properties":{"customer_id":{"type":"string"},"amount":{"type":"integer","description":"In the smallest unit of the currency."},"currency":{"type":"string","enum":["eur","usd"]}}}`),
-		tool("get_order", "Get an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string"}}}`),
-		tool("cancel_order", "Cancel an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string"},"reason":{"type":"string"}}}`),
+		tool("get_order", "Get an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string","description":"Id of the order, such as ord_1001."}}}`),
+		tool("cancel_order", "Cancel an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string","description":"Such as ord_1001"},"reason":{"type":"string"}}}`),
 		tool("list_refunds", "List refunds", `{"type":"object","properties":{"order_id":{"type":"string"}}}`),
 		tool("get_refund", "Get a refund", `{"type":"object","required":["refund_id"],"properties":{"refund_id":{"type":"string"}}}`),
-		tool("create_refund", "Refund an order", `{"type":"object","required":["order_id","amount"],"properties":{"order_id":{"type":"string"},"amount":{"type":"integer","description":"Amount in cents."},"reason":{"type":"string"}}}`),
+		tool("create_refund", "Refund an order", `{"type":"object","required":["order_id","amount"],"properties":{"order_id":{"type":"string","description":"Such as ord_1001"},"amount":{"type":"integer","description":"Amount in cents."},"reason":{"type":"string"}}}`),
 		tool("get_customer", "Get a customer", `{"type":"object","required":["customer_id"],"properties":{"customer_id":{"type":"string"}}}`),
 		tool("create_customer", "Create a customer", `{"type":"object","required":["name","email"],"properties":{"name":{"type":"string"},"email":{"type":"string","format":"email"}}}`),
 	}
@@ -52,6 +52,9 @@ func talk(t *testing.T, texts ...string) model.Response {
 	return got
 }
 
+// abilities is what the model says of the tools of shop.
+const abilities = "I can: list orders, get order, list refunds, get refund, create order, cancel order, create refund, create customer, and 1 more. For example, write: Get order ord_1001"
+
 func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 	t.Parallel()
 	for message, c := range map[string]struct{ verb, args, text string }{
@@ -67,7 +70,20 @@ func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 		"Refund ord_1001":                            {"", "", "Please tell me the amount. I need it to create refund."},
 		`Create a customer "Ada L" with a@b.example`: {"", "", "Shall I create customer with name Ada L, email a@b.example? Answer yes."},
 		"I want to talk to a human":                  {"escalate", `{"reason":"The customer asks for a person."}`, ""},
-		"Good morning":                               {"", "", "I work by rules and am no language model. I have not understood what to do. I can: list orders, create order, get order, cancel order, list refunds, get refund. Please name one, with the ids that it needs."},
+		"Where is order 1001?":                       {"shop__get_order", `{"order_id":"ord_1001"}`, ""},
+		"Where is ord_1001?":                         {"shop__get_order", `{"order_id":"ord_1001"}`, ""},
+		"Can you look up order no. 1002, please?":    {"shop__get_order", `{"order_id":"ord_1002"}`, ""},
+		"order #1002":                                {"shop__get_order", `{"order_id":"ord_1002"}`, ""},
+		"Which orders does customer 1001 have?":      {"shop__list_orders", `{"customer_id":"1001"}`, ""},
+		"Refund order 1001":                          {"", "", "Please tell me the amount. I need it to create refund."},
+		"Can you refund order 1001, 12 dollars?":     {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
+		"I want 12 dollars of ord_1001 money back":   {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
+		"Would you cancel order 1002?":               {"", "", "Shall I cancel order with order id ord_1002? Answer yes."},
+		"Hello!":                                     {"", "", "Hello. I work by rules and am no language model. " + abilities},
+		"Good morning":                               {"", "", "Hello. I work by rules and am no language model. " + abilities},
+		"What can you do?":                           {"", "", "I work by rules and am no language model. " + abilities},
+		"Thanks a lot!":                              {"", "", "You are welcome."},
+		"What is the capital of France?":             {"", "", "I have not understood what to do. I work by rules and am no language model. " + abilities},
 	} {
 		t.Run(message, func(t *testing.T) {
 			t.Parallel()
@@ -101,15 +117,19 @@ func TestRulesCallAWriteOnlyAfterAYes(t *testing.T) {
 	const first = "Please tell me the amount. I need it to create refund."
 	require.Equal(t, asked, talk(t, "Refund ord_1001", first, "12 dollars").Text)
 	require.Len(t, talk(t, "Refund ord_1001", first, "12 dollars", asked, "yes").Calls, 1)
+	// A yes tells nothing, and digits are the id that was asked for.
+	const which = "Please tell me the order id. I need it to get order."
+	require.Equal(t, which, talk(t, "Where is my order?", which, "yes").Text)
+	require.JSONEq(t, `{"order_id":"ord_1002"}`, string(talk(t, "Where is my order?", which, "1002").Calls[0].Args))
 }
 
 func TestRulesTellResultsInWords(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`<data name="result">{"status":"executed","result":{"amount":4999,"id":"ord_1001","status":"shipped"}}</data>`: "Done: get order. The id is ord_1001. The status is shipped. The amount is 4999.",
+		`<data name="result">{"status":"executed","result":{"amount":4999,"id":"ord_1001","status":"shipped"}}</data>`: "This is the order: id ord_1001, status shipped, amount 4999.",
 		`{"status":"failed","error":{"code":"GOVERNANCE_BLOCKED","detail":"A policy blocks refunds."}}`:                "I could not get order: A policy blocks refunds.",
 		`{"status":"pending_approval"}`: "A person has to approve this first: get order.",
-		`{"result":{"data":[{"id":"a","status":"paid"},{"id":"b"}]},"status":"executed"}`: "Done: get order. There are 2; id a, status paid; id b.",
+		`{"result":{"data":[{"id":"a","status":"paid"},{"id":"b"}]},"status":"executed"}`: "I found 2 order: id a, status paid; id b.",
 	} {
 		got, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Reply, Tools: shop(), Messages: []model.Message{
 			{Role: model.User, Text: "Where is ord_1001?"},

@@ -84,21 +84,53 @@ func sentence(name, text string) string {
 	case end.Result == nil:
 		end.Result = json.RawMessage(raw)
 	}
-	facts := factsOf(end.Result)
-	if facts == "" {
-		return fmt.Sprintf("Done: %s.", name)
-	}
-	return fmt.Sprintf("Done: %s. %s.", name, facts)
+	return found(name, end.Result)
 }
 
-// factsOf says a result in words: its plain members, or the plain members of its first items.
+// found says a result in words.
+func found(name string, raw json.RawMessage) string {
+	_, of, _ := strings.Cut(name, " ")
+	reads := readers.MatchString(name) && of != ""
+	list, isList := listOf(raw)
+	facts := factsOf(raw)
+	switch {
+	case reads && isList && len(list) == 0:
+		return fmt.Sprintf("I found no %s.", of)
+	case reads && isList && len(list) == 1:
+		return fmt.Sprintf("I found one of the %s: %s.", of, items(list))
+	case reads && isList:
+		return fmt.Sprintf("I found %d %s: %s.", len(list), of, items(list))
+	case reads && facts != "":
+		return fmt.Sprintf("This is the %s: %s.", of, facts)
+	case facts != "":
+		return fmt.Sprintf("Done: %s. %s.", name, strings.ToUpper(facts[:1])+facts[1:])
+	default:
+		return fmt.Sprintf("Done: %s.", name)
+	}
+}
+
+// listOf returns the items of a result that is a list, or an object with one.
+func listOf(raw json.RawMessage) (list []json.RawMessage, is bool) {
+	if json.Unmarshal(raw, &list) == nil && list != nil {
+		return list, true
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil {
+		return nil, false
+	}
+	for _, name := range []string{"data", "items", "results"} {
+		// An order has items, and is one thing all the same.
+		if json.Unmarshal(object[name], &list) == nil && list != nil && object["id"] == nil {
+			return list, true
+		}
+	}
+	return nil, false
+}
+
+// factsOf says the plain members of an object in words; "" where it has none.
 func factsOf(raw json.RawMessage) string {
 	var object map[string]json.RawMessage
-	var list []json.RawMessage
-	switch {
-	case json.Unmarshal(raw, &list) == nil && list != nil:
-		return items(list)
-	case json.Unmarshal(raw, &object) != nil || object == nil:
+	if json.Unmarshal(raw, &object) != nil {
 		return ""
 	}
 	var facts []string
@@ -108,24 +140,20 @@ func factsOf(raw json.RawMessage) string {
 			continue
 		}
 		switch value := value.(type) {
-		case map[string]any:
-		case []any:
-			if json.Unmarshal(object[name], &list) == nil && (name == "data" || name == "items" || name == "results") {
-				facts = append(facts, items(list))
-			}
+		case map[string]any, []any:
 		case string:
-			facts = append(facts, "The "+inWords(name)+" is "+short(value))
+			facts = append(facts, inWords(name)+" "+short(value))
 		default:
-			facts = append(facts, "The "+inWords(name)+" is "+string(object[name]))
+			facts = append(facts, inWords(name)+" "+string(object[name]))
 		}
 		if len(facts) == mostFacts {
 			break
 		}
 	}
-	return strings.Join(facts, ". ")
+	return strings.Join(facts, ", ")
 }
 
-// ordered returns the names of members: id and status first.
+// ordered returns the names of members: id and status first, times last.
 func ordered(object map[string]json.RawMessage) []string {
 	names := slices.Sorted(maps.Keys(object))
 	slices.SortStableFunc(names, func(a, b string) int { return place(a) - place(b) })
@@ -133,14 +161,19 @@ func ordered(object map[string]json.RawMessage) []string {
 }
 
 func place(name string) int {
-	if i := slices.Index([]string{"id", "status"}, name); i >= 0 {
-		return i
+	switch {
+	case name == "id":
+		return 0
+	case name == "status":
+		return 1
+	case strings.HasSuffix(name, "_at"):
+		return 3
 	}
 	return 2
 }
 
 func items(list []json.RawMessage) string {
-	said := []string{fmt.Sprintf("There are %d", len(list))}
+	var said []string
 	for _, item := range list[:min(len(list), mostItems)] {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(item, &object) != nil {
@@ -154,6 +187,9 @@ func items(list []json.RawMessage) string {
 			}
 		}
 		said = append(said, strings.Join(parts, ", "))
+	}
+	if len(list) > mostItems {
+		said = append(said, fmt.Sprintf("and %d more", len(list)-mostItems))
 	}
 	return strings.Join(said, "; ")
 }

@@ -1,0 +1,95 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/model"
+)
+
+// iAm is what every answer says that names no tool of its own.
+const iAm = "I work by rules and am no language model."
+
+var (
+	hello  = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|hallo|good (morning|day|afternoon|evening)|bonjour|hola|ciao|moin|servus)( there| again)?\W*$`)
+	thanks = regexp.MustCompile(`(?i)^\W*((many )?thanks|thank you|thx|danke|merci|gracias|great|perfect)( (very|so) much| a lot| again)?\W*$`)
+	bye    = regexp.MustCompile(`(?i)^\W*(good ?bye|bye( bye)?|see you( later)?|tsch[uü]ss|ciao ciao)\W*$`)
+	able   = regexp.MustCompile(`(?i)^\W*(help( me)?|what can (you|i) do( here| for me)?|(what|how) (do|can) you (do|help)( me)?|who are you|what are you|how does this work|menu|options)\W*$`)
+)
+
+// smallTalk returns the answer to a text that wants no call; is is false for any other.
+func smallTalk(tools []model.Tool, text string) (answer string, is bool) {
+	text = strings.TrimSpace(text)
+	switch {
+	case hello.MatchString(text):
+		return "Hello. " + iAm + abilities(tools), true
+	case able.MatchString(text):
+		return iAm + abilities(tools), true
+	case thanks.MatchString(text):
+		return "You are welcome.", true
+	case bye.MatchString(text):
+		return "Goodbye.", true
+	}
+	return "", false
+}
+
+// notUnderstood is the answer where no tool fits.
+func notUnderstood(tools []model.Tool) string {
+	return "I have not understood what to do. " + iAm + abilities(tools)
+}
+
+// mostOffered is how many tools an answer names.
+const mostOffered = 8
+
+// abilities says what the model can do: what reads first, then what writes, with an example.
+func abilities(tools []model.Tool) string {
+	var reads, writes []string
+	example := ""
+	for _, tool := range tools {
+		if slices.Contains(own, tool.Name) {
+			continue
+		}
+		c := candidateOf(tool)
+		if c.writes {
+			writes = append(writes, inWords(c.verb()))
+			continue
+		}
+		reads = append(reads, inWords(c.verb()))
+		if example == "" {
+			example = c.example()
+		}
+	}
+	most := max(mostOffered/2, mostOffered-len(writes))
+	names := slices.Concat(reads[:min(len(reads), most)], writes)
+	if len(names) == 0 {
+		return " I have no tools here, so I can do nothing."
+	}
+	all := len(reads) + len(writes)
+	names = names[:min(len(names), mostOffered)]
+	said := " I can: " + strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
+		said += fmt.Sprintf(", and %d more", more)
+	}
+	if example != "" {
+		return said + ". For example, write: " + example
+	}
+	return said + ". Please name one, with the ids that it needs."
+}
+
+// own are the service's own tools, which no customer names. A call of escalate has a rule of its own.
+var own = []string{escalate, "search_verbs", "describe_verb"}
+
+// example returns a message that calls the tool, where it needs one id and its schema shows one.
+func (c candidate) example() string {
+	if len(c.required) != 1 || !isID(c.required[0]) {
+		return ""
+	}
+	id := idLike.FindString(c.props[c.required[0]].Description)
+	if id == "" {
+		return ""
+	}
+	words := inWords(c.verb())
+	return strings.ToUpper(words[:1]) + words[1:] + " " + id
+}
