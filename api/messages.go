@@ -37,7 +37,7 @@ type messageBody struct {
 }
 
 // maxMessage is how many bytes a message may have.
-const maxMessage = 64 << 10
+const maxMessage = 32 << 10
 
 // answered is the answer to a message. It joins the two shapes that the specification shows.
 type answered struct {
@@ -110,6 +110,12 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 	}
 	if len(b.Identity) > 0 {
 		req.Identity = v.Object("/identity", b.Identity, false)
+	}
+	if len(req.Message) > maxMessage {
+		v.Add("/message", "maxLength", "message may have at most 32768 bytes.")
+	}
+	if dryRunFlag(&v, req.Metadata, nil, nil) {
+		v.Add("/metadata", "dry_run", "A message has no dry run: the agent's calls would be made. Hold them with a policy instead.")
 	}
 	if len(req.Metadata) > maxMetadata {
 		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")

@@ -11,6 +11,9 @@ SELECT t.*, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenan
 SELECT t.*, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.execution_id = @execution_id;
 
+-- name: TurnOfKey :one
+SELECT turn FROM turn_keys WHERE tenant_id = @tenant_id AND agent_id = @agent_id AND key = @key;
+
 -- name: AwaitedTurn :one
 -- What those who wait for a reply look at again and again.
 SELECT state, replies FROM turns WHERE tenant_id = @tenant_id AND id = @id;

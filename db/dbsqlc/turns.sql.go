@@ -1130,6 +1130,23 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 	return i, err
 }
 
+const TurnOfKey = `-- name: TurnOfKey :one
+SELECT turn FROM turn_keys WHERE tenant_id = $1 AND agent_id = $2 AND key = $3
+`
+
+type TurnOfKeyParams struct {
+	TenantID uuid.UUID
+	AgentID  uuid.UUID
+	Key      string
+}
+
+func (q *Queries) TurnOfKey(ctx context.Context, db DBTX, arg TurnOfKeyParams) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, TurnOfKey, arg.TenantID, arg.AgentID, arg.Key)
+	var turn uuid.UUID
+	err := row.Scan(&turn)
+	return turn, err
+}
+
 const UnbegunTurns = `-- name: UnbegunTurns :many
 SELECT t.tenant_id, t.id, t.updated_at FROM turns t
  WHERE t.finished_at IS NULL AND t.state IN ('working', 'waiting') AND t.updated_at < $1 AND (t.updated_at, t.id) > ($2::timestamptz, $3::uuid)

@@ -6,7 +6,7 @@
 --   existing  the message of the key answers this call
 --   busy      another one is answered, and the agent lets none wait, or p_most wait
 --   customer  the session belongs to another customer
--- No message is stored in the last three; of the session only the time of its last message changes.
+-- In the last three nothing is to be stored: the caller undoes the transaction.
 -- p_session is NULL where the message is in no session, p_key where it has no Idempotency-Key. All
 -- that changes who works in a session has locked its row.
 CREATE OR REPLACE FUNCTION claim_turn(

@@ -42,6 +42,9 @@ type Agents interface {
 
 // Customers finds the customers that write.
 type Customers interface {
+	// Check refuses a message with IDENTITY_REQUIRED, and with an identity of the wrong form. It reads
+	// nothing.
+	Check(req Request) error
 	// Writer returns the customer of a message, and what of its identity was not used; nil where the
 	// message has none.
 	Writer(ctx context.Context, who actor.Actor, req Request) (*Writer, error)

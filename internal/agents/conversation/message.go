@@ -73,7 +73,11 @@ const (
 	claimHeld     = "held"
 	claimBusy     = "busy"
 	claimCustomer = "customer"
+	claimExisting = "existing"
 )
+
+// identityAnonymous is the identity_mode of keys whose messages have no customer.
+const identityAnonymous = "anonymous"
 
 const (
 	// claimTries is how often a claim is made that lost a race for its key.
@@ -87,12 +91,15 @@ const (
 // Begin claims a turn and starts its workflow, where it is its turn in the session. One that an
 // earlier message of the same key claimed is returned as it is. A fault refuses the message.
 func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	if err := s.d.Customers.Check(req); err != nil {
+		return Outcome{}, err
+	}
 	agent, err := s.d.Agents.Agent(ctx, who.TenantID, req.AgentID, 0)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if agent.Paused {
-		return Outcome{}, fault.New(fault.CodeConflict, "The agent is paused, so it takes no messages.")
+		return s.repeated(ctx, who, req)
 	}
 	writer, err := s.d.Customers.Writer(ctx, who, req)
 	if err != nil {
@@ -112,6 +119,47 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 		return Outcome{Turn: t, Cached: true}, nil
 	}
 	return Outcome{Turn: t}, nil
+}
+
+// repeated returns the turn that an earlier message of the same key has claimed of a paused agent, which
+// takes no other messages.
+func (s *Service) repeated(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+	paused := fault.New(fault.CodeConflict, "The agent is paused, so it takes no messages.")
+	if req.Key == "" {
+		return Outcome{}, paused
+	}
+	id, err := s.q.TurnOfKey(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.TurnOfKeyParams{TenantID: who.TenantID, AgentID: req.AgentID, Key: req.Key})
+	switch {
+	case db.IsNoRows(err):
+		return Outcome{}, paused
+	case err != nil:
+		return Outcome{}, fmt.Errorf("conversation: the message of a key: %w", err)
+	}
+	t, err := s.sameAs(ctx, who.TenantID, id, req)
+	return Outcome{Turn: t, Cached: true}, err
+}
+
+// sameAs returns the turn of a key. The error is IDEMPOTENCY_KEY_REUSED where its message had another
+// body.
+func (s *Service) sameAs(ctx context.Context, tenant, id uuid.UUID, req Request) (Turn, error) {
+	t, err := s.read(ctx, flow.TurnRef{TenantID: tenant, ID: id})
+	if err != nil {
+		return t, err
+	}
+	key, err := s.d.Keys.Key(ctx, tenant)
+	if err != nil {
+		return t, fmt.Errorf("conversation: %w", err)
+	}
+	canonical, err := fingerprint(req)
+	if err != nil {
+		return t, fault.New(fault.CodeInvalidJSON, err.Error())
+	}
+	if !hmac.Equal(t.fingerprint, key.Digest(canonical)) {
+		f := fault.New(fault.CodeIdempotencyKeyReused, "The message of this Idempotency-Key has another body.")
+		f.ExecutionID = t.ExecutionID
+		return t, f
+	}
+	return t, nil
 }
 
 // Message is Begin, and waits for the reply, at most req.Wait.
@@ -188,7 +236,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	}
 	var claimed dbsqlc.ClaimTurnRow
 	for range claimTries {
-		if claimed, err = s.claimOnce(ctx, who, key, p, t); !db.IsRaced(err) {
+		if claimed, err = s.claimOnce(ctx, who, key, p, t, req.Mode); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -219,31 +267,27 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	case claimCustomer:
 		return t, "", fault.New(fault.CodeConflict, "The session belongs to another customer. Another customer takes another session_id.")
 	}
-	if t, err = s.read(ctx, flow.TurnRef{TenantID: who.TenantID, ID: claimed.Turn}); err != nil {
-		return t, "", err
-	}
-	if !hmac.Equal(t.fingerprint, p.Fingerprint) {
-		f := fault.New(fault.CodeIdempotencyKeyReused, "The message of this Idempotency-Key has another body.")
-		f.ExecutionID = t.ExecutionID
-		return t, "", f
-	}
-	return t, claimed.Outcome, nil
+	t, err = s.sameAs(ctx, who.TenantID, claimed.Turn, req)
+	return t, claimed.Outcome, err
 }
 
 // claimOnce is one try of a claim. A new turn has an audit record, and counts in its quotas. One in a
 // session that a person has taken over is only noted.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn) (dbsqlc.ClaimTurnRow, error) {
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn, mode string) (dbsqlc.ClaimTurnRow, error) {
 	first := &db.Batch{}
 	claimed := db.Queue(first, s.q.ClaimTurn, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
+		if mode == identityAnonymous && claimed.Value.Customer != uuid.Nil && claimed.Value.Outcome != claimExisting {
+			claimed.Value.Outcome = claimCustomer // nobody without a name goes on with what a customer has said
+		}
 		switch claimed.Value.Outcome {
 		case claimHeld:
 			t.Conversation = claimed.Value.Conversation
 			s.queueEntries(b, key, t, Entry{Kind: KindCustomer, Message: agentloop.Customer(t.Message)})
 		case claimWorking, claimQueued:
 		default:
-			return b, nil
+			return nil, nil //nolint:nilnil // a refused message changes nothing, and neither does a repeat
 		}
 		if claimed.Value.Conversation == t.Conversation { // only a new session can be one too many
 			s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)

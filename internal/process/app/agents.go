@@ -45,9 +45,16 @@ func (r roll) Agent(ctx context.Context, tenant, id uuid.UUID, version int32) (c
 // with them.
 type writers struct{ a *App }
 
+func presented(req conversation.Request) customer.Presented {
+	return customer.Presented{Mode: customer.Mode(req.Mode), CustomerID: req.CustomerID, Identity: req.Identity}
+}
+
+// Check implements conversation.Customers.
+func (writers) Check(req conversation.Request) error { return presented(req).Check() }
+
 // Writer implements conversation.Customers.
 func (w writers) Writer(ctx context.Context, who actor.Actor, req conversation.Request) (*conversation.Writer, error) {
-	found, err := w.a.customers.Identify(ctx, who, customer.Presented{Mode: customer.Mode(req.Mode), CustomerID: req.CustomerID, Identity: req.Identity})
+	found, err := w.a.customers.Identify(ctx, who, presented(req))
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -36,6 +36,19 @@ type Presented struct {
 	Identity json.RawMessage
 }
 
+// Check returns VALIDATION_ERROR where the identity has a wrong form, and IDENTITY_REQUIRED where there
+// must be one and is none.
+func (p Presented) Check() error {
+	if p.Mode == Anonymous {
+		return nil
+	}
+	in, err := identityOf(p.Identity)
+	if err == nil && p.Mode == Required && p.CustomerID == "" && len(in.identifiers()) == 0 {
+		return fault.New(fault.CodeIdentityRequired, "")
+	}
+	return err
+}
+
 // Recognized is the customer of a message.
 type Recognized struct {
 	Customer Customer
