@@ -112,6 +112,6 @@ func (c *agentCall) end() flow.MapToolEnd {
 func notMade(tool flow.TurnTool) flow.MapToolEnd {
 	return flow.MapToolEnd{
 		Private: flow.IsPrivate(), Number: int(tool.Number), Status: stepmachine.CallFailed,
-		Error: stepmachine.NewError("NOT_MADE", "an earlier call to the same provider waits for the approval of a person"),
+		Error: stepmachine.NewError(flow.CodeNotMade, "an earlier call to the same provider waits for the approval of a person"),
 	}
 }

@@ -94,18 +94,18 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 		if err := t.look(ctx); err != nil {
 			return false, err
 		}
-		if t.cancelled {
-			return true, t.end(ctx)
-		}
 		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
+		if t.cancelled {
+			return true, t.end(ctx, step)
+		}
 		next, err := t.answer(ctx, step)
 		switch {
 		case t.cancelled && (err != nil || !next.Replied):
-			return true, t.end(ctx)
+			return true, t.end(ctx, step)
 		case err != nil:
 			return false, err
 		}
-		t.answers++
+		t.answers = next.Answers
 		if next.Replied {
 			return next.Over, nil
 		}
@@ -153,13 +153,16 @@ func (t *agentTurn) look(ctx workflow.Context) error {
 	return err
 }
 
-// end ends the message without a further answer.
-func (t *agentTurn) end(ctx workflow.Context) error {
+// end ends the message without a further answer. unheard has what the model was to hear before it.
+func (t *agentTurn) end(ctx workflow.Context, unheard flow.TurnStep) error {
 	t.cancel()
 	if err := workflow.Await(ctx, func() bool { return len(t.calls) == 0 }); err != nil {
 		return err
 	}
-	_, err := endTurn(ctx, flow.TurnEnd{TurnRef: t.in, Reason: flow.TurnCancelled, Actions: t.actions})
+	_, err := endTurn(ctx, flow.TurnEnd{
+		Private: flow.IsPrivate(), TurnRef: t.in, Reason: flow.TurnCancelled, Actions: t.actions,
+		Answer: unheard.Answer, Ends: unheard.Ends, Late: append(unheard.Late, t.late...),
+	})
 	return err
 }
 
@@ -177,7 +180,7 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 		}
 	}
 	if t.cancelled {
-		return true, t.end(ctx)
+		return true, t.end(ctx, flow.TurnStep{})
 	}
 	news, err := resumeTurn(ctx, t.in)
 	for err == nil && !news.Over && !news.Working && !news.Cancel {
@@ -190,7 +193,7 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 		}
 	}
 	if err == nil && (news.Cancel || t.cancelled) {
-		return true, t.end(ctx)
+		return true, t.end(ctx, flow.TurnStep{})
 	}
 	return news.Over, err
 }
@@ -207,13 +210,19 @@ func (t *agentTurn) call(ctx workflow.Context, next flow.TurnNext) ([]flow.MapTo
 		})
 	}
 	ended := func() bool { return c.open == 0 || t.nudged }
-	inTime, err := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), ended)
+	stopped := false
+	err := t.look(ctx)
 	for err == nil && c.open > 0 {
-		if !inTime {
+		if stopped {
+			err = workflow.Await(ctx, ended)
+		} else if inTime, failed := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), ended); failed != nil {
+			err = failed
+		} else if !inTime {
+			stopped = true
 			t.stopCalls() // what was not sent is not sent any more
 		}
-		if err = t.look(ctx); err == nil {
-			err = workflow.Await(ctx, ended)
+		if err == nil {
+			err = t.look(ctx)
 		}
 	}
 	if err == nil {

@@ -83,8 +83,9 @@ func answerOptions() workflow.ActivityOptions {
 	return workflow.ActivityOptions{StartToCloseTimeout: answerTimeout, HeartbeatTimeout: heartbeatTimeout, RetryPolicy: faultRetry()}
 }
 
-// answerTimeout is more than an answer with all retries and fallbacks of its model may take.
-const answerTimeout = 15 * time.Minute
+// answerTimeout is more than an answer with all retries and fallbacks of its model may take: the wall
+// clock of the message, which is at most an hour, bounds it.
+const answerTimeout = 70 * time.Minute
 
 const (
 	modelTimeout     = 3 * time.Minute

@@ -46,18 +46,28 @@ func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) 
 // Cancel asks a turn to end. Calls that were sent go on to their end. The error is CONFLICT where it
 // has ended.
 func (s *Service) Cancel(ctx context.Context, who actor.Actor, t Turn) (Turn, error) {
-	b := &db.Batch{}
 	now := s.d.Now()
-	db.Queue(b, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
-	rows := db.Queue(b, s.q.CancelTurn, dbsqlc.CancelTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
-	unbegun := db.Queue(b, s.q.EndUnbegunTurn, dbsqlc.EndUnbegunTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
-	rec := audit.Change(who, audit.AgentCancelled, audit.SubjectAgent, t.AgentID.String())
-	rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
-	audit.Queue(b, rec)
-	if err := s.d.DB.Send(ctx, t.TenantID, b); err != nil {
+	first := &db.Batch{}
+	db.Queue(first, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
+	rows := db.Queue(first, s.q.CancelTurn, dbsqlc.CancelTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
+	unbegun := db.Queue(first, s.q.EndUnbegunTurn, dbsqlc.EndUnbegunTurnParams{TenantID: t.TenantID, ID: t.ID, Now: &now})
+	err := s.d.DB.ReadAndWrite(ctx, t.TenantID, first, func() (*db.Batch, error) {
+		if len(rows.Value) == 0 {
+			return nil, nil //nolint:nilnil // a refused cancel changes nothing
+		}
+		b := &db.Batch{}
+		rec := audit.Change(who, audit.AgentCancelled, audit.SubjectAgent, t.AgentID.String())
+		rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
+		audit.Queue(b, rec)
+		return b, nil
+	})
+	if err != nil {
 		return t, fmt.Errorf("conversation: cancel: %w", err)
 	}
 	if len(rows.Value) == 0 {
+		if now, err := s.read(ctx, t.Ref()); err == nil {
+			t = now
+		}
 		return t, fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", t.Status)
 	}
 	after, err := s.read(ctx, t.Ref())
@@ -135,10 +145,11 @@ func (s *Service) abandon(ctx context.Context, t Turn) error {
 	if err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	return s.EndPart(ctx, Work{Turn: t, key: key}, Reply{
-		State: Ended, Status: StatusCancelled, Stop: agentloop.Cancelled, Actions: int(t.Actions), Governance: t.Governance,
-		Entries: []Entry{{Kind: KindCustomer, Message: agentloop.Customer(t.Message)}},
-	})
+	r := Reply{State: Ended, Status: StatusCancelled, Stop: agentloop.Cancelled, Actions: int(t.Actions), Governance: t.Governance}
+	if t.Replies == 0 { // otherwise it was written with the first reply
+		r.Entries = []Entry{{Kind: KindCustomer, Message: agentloop.Customer(t.Message)}}
+	}
+	return s.EndPart(ctx, Work{Turn: t, key: key}, r)
 }
 
 // Filter narrows a list. A field with its zero value does not narrow it.

@@ -78,6 +78,9 @@ func (s *Service) history(ctx context.Context, key *datakey.Key, t Turn, before 
 		if err != nil {
 			return nil, fmt.Errorf("conversation: entry %d of %s: %w", row.Seq, t.Conversation, err)
 		}
+		if e.Kind == KindResult && len(list) == 0 {
+			continue // its call is older than what is read
+		}
 		list = append(list, e)
 	}
 	return list, nil

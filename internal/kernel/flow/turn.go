@@ -74,6 +74,9 @@ type TurnNext struct {
 	// Replied: the message has a reply, or ended without one. Over: nothing follows by itself.
 	Replied bool `json:"replied,omitempty"`
 	Over    bool `json:"over,omitempty"`
+	// Answers is how many answers of the model the message has then. A message can stop without a
+	// further one.
+	Answers int `json:"answers,omitempty"`
 	// Calls are those to make, where there is no reply yet.
 	Calls []TurnTool `json:"calls,omitempty"`
 	// Parallel is how many of them may be under way at once.
@@ -110,15 +113,24 @@ type TurnNews struct {
 // CallPending is the status of a call that waits for people, as the agent is told.
 const CallPending stepmachine.CallStatus = "pending_approval"
 
+// CodeNotMade is the code of a call that was not made, although the agent has asked for it.
+const CodeNotMade = "NOT_MADE"
+
 // TurnCancelled is the reason of an end that was asked for.
 const TurnCancelled = "cancelled"
 
 // TurnEnd ends a message.
 type TurnEnd struct {
+	Private
 	TurnRef
 	// Reason is the stop reason.
 	Reason  string `json:"reason"`
 	Actions int    `json:"actions,omitempty"`
+	// Ends are the ends of the calls that the answer before Answer has asked for, and Late those of calls
+	// that had waited for people: what the model has not heard.
+	Answer int          `json:"answer,omitempty"`
+	Ends   []MapToolEnd `json:"ends,omitempty"`
+	Late   []TurnLate   `json:"late,omitempty"`
 }
 
 // TurnResult is the result of the workflow.

@@ -125,7 +125,7 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 		return flow.TurnNext{}, err
 	}
 	if over {
-		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting}, nil
+		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting, Answers: len(loaded.Answers)}, nil
 	}
 	w := &work{Work: loaded, in: in}
 	switch {
@@ -161,7 +161,7 @@ func (a *Answerer) prepare(ctx context.Context, w *work) (err error) {
 	if err != nil {
 		return err
 	}
-	w.next.Added, err = a.told(ctx, w)
+	w.next.Added, err = a.told(ctx, w, decided)
 	return err
 }
 
@@ -210,7 +210,7 @@ func (w *work) request() model.Request {
 		req.Messages = append(req.Messages, e.Message)
 	}
 	if len(w.Answers)+1 >= d.Limits.MaxTurns {
-		req.Tools = nil
+		req.NoCalls = true
 		req.Messages = append(req.Messages, agentloop.LastAnswer())
 	}
 	return req
@@ -254,7 +254,13 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
-	given, err := a.d.Models.Generate(ctx, ask, a.stream(ctx, w))
+	inTime, stop := context.WithDeadline(ctx, w.deadline())
+	defer stop()
+	given, err := a.d.Models.Generate(inTime, ask, a.stream(ctx, w))
+	late := err != nil && ctx.Err() == nil && inTime.Err() != nil
+	if late {
+		err = &model.Error{Reason: "the model has not answered within limits.wall_clock"}
+	}
 	failed, err := a.failure(ctx, err)
 	if err != nil {
 		return flow.TurnNext{}, err // the lease of what was reserved ends
@@ -263,6 +269,9 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	used.Tokens, used.Money = given.Used()
 	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
 	reply := a.replyOf(w)
+	if late {
+		reply = w.reply(agentloop.Apology(agentloop.WallClock), agentloop.WallClock)
+	}
 	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
 	switch {
 	case err != nil:
@@ -270,7 +279,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	case !stored:
 		return a.Answer(ctx, w.in) // another attempt was first
 	case reply != nil:
-		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended}, nil
+		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended, Answers: len(w.Answers) + 1}, nil
 	}
 	w.Answers = append(w.Answers, w.next)
 	return a.follow(ctx, w, w.next.Response.Calls)
@@ -302,8 +311,8 @@ func unique(r model.Response) model.Response {
 	seen := map[string]bool{}
 	for i := range r.Calls {
 		call := &r.Calls[i]
-		if call.ID == "" || seen[call.ID] {
-			call.ID = fmt.Sprintf("call_%d", i)
+		for n := i; call.ID == "" || seen[call.ID]; n++ {
+			call.ID = fmt.Sprintf("call_%d", n)
 		}
 		seen[call.ID] = true
 		switch {

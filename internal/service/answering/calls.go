@@ -37,7 +37,7 @@ func escalation(calls []model.ToolCall) (why string, wants bool) {
 
 // follow returns the calls that the workflow has to make for an answer.
 func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) (flow.TurnNext, error) {
-	next := flow.TurnNext{Private: flow.IsPrivate(), Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
+	next := flow.TurnNext{Private: flow.IsPrivate(), Answers: len(w.Answers), Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
 	left := w.Agent.Definition.Tools.MaxPerTurn - w.made()
 	for i, call := range calls {
 		means, err := a.resolve(ctx, w, call)
@@ -56,13 +56,16 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 	return next, nil
 }
 
-// made counts the calls that the message has made, besides those of its newest answer.
+// made counts the calls that the message has made, besides those of its newest answer. Those that wait
+// for people, or have waited, count once.
 func (w *work) made() (n int) {
-	w.ends(func(end flow.MapToolEnd) {
-		if end.Status != flow.CallPending {
-			n++
+	for _, answer := range w.Answers {
+		for _, end := range answer.Ends {
+			if end.Error == nil || end.Error.Code != flow.CodeNotMade {
+				n++
+			}
 		}
-	})
+	}
 	return n
 }
 
@@ -78,9 +81,15 @@ func (a *Answerer) resolve(ctx context.Context, w *work, call model.ToolCall) (R
 	return a.d.Tools.Resolve(ctx, w.offer(), w.tools, call)
 }
 
+// What the model is told with the end of a call that had waited for people.
+const (
+	decided   = "People have decided about the call %s, which had waited for them. Tell the customer what came of it, and go on where that is needed."
+	cancelled = "The message was cancelled. Its call %s, which had waited for people, has ended with it."
+)
+
 // told returns what the model hears before its next answer: how the calls that it has asked for last
-// have ended, and those that had waited for people.
-func (a *Answerer) told(ctx context.Context, w *work) (messages []model.Message, err error) {
+// have ended, and those that had waited for people, each with the words.
+func (a *Answerer) told(ctx context.Context, w *work, words string) (messages []model.Message, err error) {
 	if last := len(w.Answers) - 1; last >= w.from && w.next.Frame == nil {
 		for i, call := range w.Answers[last].Response.Calls {
 			end, err := a.endOf(ctx, w, call, i, w.in.Ends)
@@ -101,7 +110,7 @@ func (a *Answerer) told(ctx context.Context, w *work) (messages []model.Message,
 		}
 		said := modelstep.Told(call.ID, end)
 		messages = append(messages, model.Message{
-			Role: model.User, Text: "People have decided about the call " + call.Name + ", which had waited for them. Tell the customer what came of it, and go on where that is needed.\n" + said.Text,
+			Role: model.User, Text: fmt.Sprintf(words, call.Name) + "\n" + said.Text,
 		})
 	}
 	return messages, nil
@@ -133,7 +142,7 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 		}
 		return modelstep.ToolEnd{Status: string(stepmachine.CallExecuted), Result: means.Answer}, nil
 	default:
-		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError("NOT_MADE", "the agent may make no further calls for this message")}, nil
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError(flow.CodeNotMade, "the agent may make no further calls for this message")}, nil
 	}
 }
 
@@ -294,14 +303,21 @@ func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, err
 	if err != nil || loaded.Turn.State == conversation.Ended {
 		return flow.TurnNews{Over: true}, err
 	}
-	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions}}
+	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions, Late: in.Late}}
+	w.find(len(w.Answers))
+	if len(w.Answers) == in.Answer { // otherwise the model has answered once more, and heard of them
+		w.in.Ends = in.Ends
+	}
+	written := w.frame.Part != int(w.Turn.Replies) // all was written with the last reply
+	if written {
+		w.from = len(w.Answers)
+	}
+	w.next.Ends, w.next.Late = w.in.Ends, w.in.Late
+	if w.next.Added, err = a.told(ctx, w, cancelled); err != nil {
+		return flow.TurnNews{}, err
+	}
 	r := w.ending(conversation.StatusCancelled, agentloop.Cancelled)
-	if w.Turn.Replies == 0 {
-		for i, answer := range w.Answers {
-			if answer.Frame != nil {
-				w.from, w.frame = i, *answer.Frame
-			}
-		}
+	if r.Entries = added(w.next.Added); !written {
 		r.Entries = w.said()
 	}
 	if err := a.d.Conversations.EndPart(ctx, w.Work, r); err != nil {

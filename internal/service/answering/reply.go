@@ -160,7 +160,7 @@ func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow
 }
 
 func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {
-	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended}, a.d.Conversations.EndPart(ctx, w.Work, *r)
+	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended, Answers: len(w.Answers)}, a.d.Conversations.EndPart(ctx, w.Work, *r)
 }
 
 // deadline is when the agent's time for the message ends. The time in which it waits does not count.
@@ -178,7 +178,7 @@ func (a *Answerer) stops(w *work) agentloop.Stop {
 	switch {
 	case a.d.Now().After(w.deadline()):
 		return agentloop.WallClock
-	case len(w.Answers) >= limits.MaxTurns:
+	case len(w.Answers) >= limits.MaxTurns && (w.next.Frame == nil || len(w.in.Late) == 0): // what people have decided gets an answer
 		return agentloop.MaxTurns
 	case limits.Tokens > 0 && w.Turn.Tokens >= limits.Tokens:
 		return agentloop.TokenBudget
@@ -191,12 +191,13 @@ func (a *Answerer) stops(w *work) agentloop.Stop {
 	return ""
 }
 
-// calls returns the calls of the message with what the model was told of them.
+// calls returns the calls since the part began with what the model
+// was told of them.
 func (w *work) calls() (list []agentloop.Call) {
-	for i, answer := range w.Answers {
+	for i, answer := range w.Answers[w.from:] {
 		after := w.next.Added
-		if i+1 < len(w.Answers) {
-			after = w.Answers[i+1].Added
+		if next := w.from + i + 1; next < len(w.Answers) {
+			after = w.Answers[next].Added
 		}
 		for _, call := range answer.Response.Calls {
 			made := agentloop.Call{Name: call.Name, Args: call.Args}
