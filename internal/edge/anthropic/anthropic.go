@@ -116,6 +116,9 @@ func params(req model.Request, tools chat.Tools) sdk.MessageNewParams {
 			InputSchema: sdk.ToolInputSchemaParam{Properties: schema.Properties, Required: schema.Required, ExtraFields: all},
 		}})
 	}
+	if none := sdk.NewToolChoiceNoneParam(); req.NoCalls && len(p.Tools) > 0 {
+		p.ToolChoice.OfNone = &none
+	}
 	// What comes first is the same in each request of a conversation: it is read from the cache.
 	if req.Instructions != "" {
 		p.System = append(p.System, sdk.TextBlockParam{Text: req.Instructions, CacheControl: sdk.NewCacheControlEphemeralParam()})

@@ -97,6 +97,9 @@ func params(req model.Request, tools chat.Tools) sdk.ChatCompletionNewParams {
 			Name: tool.Name, Description: sdk.String(tool.Description), Parameters: object(tool.Schema),
 		}))
 	}
+	if req.NoCalls && len(p.Tools) > 0 {
+		p.ToolChoice.OfAuto = sdk.String("none")
+	}
 	return p
 }
 

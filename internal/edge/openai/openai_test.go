@@ -44,6 +44,7 @@ func generate(t *testing.T, status int, header, body string) (got model.Response
 			{Role: model.Result, CallID: "c0", Text: "{}"},
 		},
 		Tools: []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","properties":{"order id":{"type":"string"}}}`)}},
+		NoCalls: true,
 	}, func(delta string) { streamed += delta })
 	return got, streamed, asked, err
 }
@@ -62,6 +63,8 @@ func TestAnswerIsGatheredFromItsPieces(t *testing.T) {
 	require.Equal(t, "Hello", streamed)
 	require.Equal(t, "m-1", asked["model"])
 	require.Len(t, asked["messages"], 5)
+	require.Len(t, asked["tools"], 1)
+	require.Equal(t, "none", asked["tool_choice"])
 	raw, err := json.Marshal(asked)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `"name":"shop__get_order"`)

@@ -50,6 +50,9 @@ type Request struct {
 	Messages []Message `json:"messages"`
 	// Tools are what the model may call; none for most purposes.
 	Tools []Tool `json:"tools,omitempty"`
+	// NoCalls: the model answers without a call. Tools are there all the same: some vendors want them
+	// where the conversation has calls, and all can keep what they have read of them.
+	NoCalls bool `json:"no_calls,omitempty"`
 	// OutputSchema is the JSON Schema of the text, which is JSON then; nil for any text. A model may
 	// not keep to it: the caller checks.
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`

@@ -67,6 +67,9 @@ var (
 // reply returns the next answer of a conversation.
 func reply(req model.Request) (string, []model.ToolCall) {
 	messages := req.Messages
+	if req.NoCalls {
+		req.Tools = nil
+	}
 	if len(messages) == 0 {
 		return iAm + abilities(req.Tools), nil
 	}
