@@ -151,7 +151,7 @@ func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
 	var missing []string
 	top := 0.0
 	for _, hit := range wordrank.New(docs).Rank(text, ranked) {
-		if slices.Contains(own, tools[hit.Doc].Name) {
+		if own(tools[hit.Doc].Name) {
 			continue
 		}
 		c := candidateOf(tools[hit.Doc])

@@ -57,7 +57,7 @@ func (p property) asID(text string) string {
 // meant returns the text of a wish with the words that it means without saying them: what its ids are
 // of, so that "Where is ord_1001?" is about an order, and one word for others of the same meaning.
 func meant(tools []model.Tool, text string) string {
-	more := ""
+	more := []string{text}
 	for _, id := range idLike.FindAllString(text, -1) {
 		letters := lettersOf(id)
 		if len(letters) < 2 {
@@ -68,15 +68,15 @@ func meant(tools []model.Tool, text string) string {
 			c := candidateOf(tool)
 			i := slices.IndexFunc(c.order, func(name string) bool { return isID(name) && strings.HasPrefix(inWords(name), stem) })
 			if i >= 0 {
-				more += " " + strings.Join(c.things(c.order[i]), " ")
+				more = append(more, c.things(c.order[i])...)
 				break
 			}
 		}
 	}
 	if moneyBack.MatchString(text) {
-		more += " refund"
+		more = append(more, "refund")
 	}
-	return text + more
+	return strings.Join(more, " ")
 }
 
 var moneyBack = regexp.MustCompile(`(?i)\bmoney back\b|\breimburs`)

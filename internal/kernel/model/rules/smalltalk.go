@@ -48,7 +48,7 @@ func abilities(tools []model.Tool) string {
 	var reads, writes []string
 	example := ""
 	for _, tool := range tools {
-		if slices.Contains(own, tool.Name) {
+		if own(tool.Name) {
 			continue
 		}
 		c := candidateOf(tool)
@@ -78,8 +78,11 @@ func abilities(tools []model.Tool) string {
 	return said + ". Please name one, with the ids that it needs."
 }
 
-// own are the service's own tools, which no customer names. A call of escalate has a rule of its own.
-var own = []string{escalate, "search_verbs", "describe_verb"}
+// own reports whether a tool is one of the service's own, which no customer names. A call of escalate
+// has a rule of its own.
+func own(name string) bool {
+	return name == escalate || name == "search_verbs" || name == "describe_verb"
+}
 
 // example returns a message that calls the tool, where it needs one id and its schema shows one.
 func (c candidate) example() string {
