@@ -76,6 +76,7 @@ func TestConformance(t *testing.T) {
 	j.mapExecutions()
 	j.agents()
 	j.messages()
+	j.modelServer(startAimock(t))
 	j.grants()
 	j.killSwitches()
 	j.modelProviders()
