@@ -19,21 +19,32 @@ SELECT turn FROM turn_keys WHERE tenant_id = @tenant_id AND agent_id = @agent_id
 SELECT state, replies FROM turns WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: TurnAnswers :many
-SELECT * FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER BY number;
+SELECT * FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER BY number, began_at;
 
 -- name: ListTurnAnswers :many
 -- Without what was asked and answered.
 SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
-  FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER BY number LIMIT @most;
+  FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER BY number, began_at LIMIT @most;
 
 -- name: EntriesBefore :many
--- The newest entries of a session, the newest first, as many as have @bytes.
+-- The newest entries of a session after those that are summarised, the newest first, as many as have
+-- @bytes.
 SELECT e.seq, e.id, e.turn, e.kind, e.body, e.at
   FROM (SELECT n.*, sum(octet_length(n.body)) OVER (ORDER BY n.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
           FROM (SELECT * FROM conversation_entries o WHERE o.tenant_id = @tenant_id AND o.conversation = @conversation AND o.seq < @before
+                   AND o.seq > coalesce(sqlc.narg('after')::integer, (SELECT m.upto FROM conversation_summaries m WHERE m.tenant_id = @tenant_id AND m.conversation = @conversation), 0)
                  ORDER BY o.seq DESC LIMIT @most) n) e
  WHERE coalesce(e.above, 0) < @bytes::bigint
  ORDER BY e.seq DESC;
+
+-- name: SummaryOf :one
+SELECT upto, body FROM conversation_summaries WHERE tenant_id = @tenant_id AND conversation = @conversation;
+
+-- name: KeepSummary :exec
+INSERT INTO conversation_summaries AS m (tenant_id, conversation, upto, body, tainted, model, at)
+VALUES (@tenant_id, @conversation, @upto, @body, @tainted, @model, @now)
+ON CONFLICT (tenant_id, conversation) DO UPDATE SET upto = EXCLUDED.upto, body = EXCLUDED.body, tainted = EXCLUDED.tainted, model = EXCLUDED.model, at = EXCLUDED.at
+ WHERE m.upto < EXCLUDED.upto;
 
 -- name: LockConversation :one
 SELECT entries, tainted, held_by FROM conversations WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
@@ -60,13 +71,13 @@ ON CONFLICT DO NOTHING
 RETURNING number;
 
 -- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = @model, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, sops = CASE WHEN @sop = '' THEN sops ELSE @sops::jsonb END, updated_at = @now
+UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: NoteTurnRun :exec
 -- The run of a call that an answer asks for.
 UPDATE turn_answers SET runs = runs || jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text))
- WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer;
+ WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer AND purpose = 'reply';
 
 -- name: ReplyTurn :many
 -- The reply of a message that is being worked on: its end, or where it begins to wait.

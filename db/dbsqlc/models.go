@@ -249,6 +249,16 @@ type ConversationEntry struct {
 	At           time.Time
 }
 
+type ConversationSummary struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+	Upto         int32
+	Body         string
+	Tainted      bool
+	Model        string
+	At           time.Time
+}
+
 type Credential struct {
 	ID           uuid.UUID
 	TenantID     uuid.UUID
@@ -939,7 +949,6 @@ type Turn struct {
 	StopReason   string
 	Model        string
 	Sop          string
-	Sops         []byte
 	TokensUsed   int64
 	MoneyMicros  int64
 	Actions      int32
@@ -951,6 +960,7 @@ type Turn struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	Hits         *string
 }
 
 type TurnAnswer struct {

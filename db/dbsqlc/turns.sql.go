@@ -152,7 +152,7 @@ func (q *Queries) ClaimTurn(ctx context.Context, db DBTX, arg ClaimTurnParams) (
 }
 
 const CountTurnAnswer = `-- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = $3, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, sops = CASE WHEN $4 = '' THEN sops ELSE $5::jsonb END, updated_at = $6
+UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = CASE WHEN $3::text = '' THEN model ELSE $3 END, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, hits = coalesce($5, hits), updated_at = $6
  WHERE tenant_id = $7 AND id = $8
 `
 
@@ -161,7 +161,7 @@ type CountTurnAnswerParams struct {
 	Money    int64
 	Model    string
 	Sop      string
-	Sops     []byte
+	Hits     *string
 	Now      time.Time
 	TenantID uuid.UUID
 	ID       uuid.UUID
@@ -173,7 +173,7 @@ func (q *Queries) CountTurnAnswer(ctx context.Context, db DBTX, arg CountTurnAns
 		arg.Money,
 		arg.Model,
 		arg.Sop,
-		arg.Sops,
+		arg.Hits,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -301,8 +301,9 @@ const EntriesBefore = `-- name: EntriesBefore :many
 SELECT e.seq, e.id, e.turn, e.kind, e.body, e.at
   FROM (SELECT n.tenant_id, n.conversation, n.seq, n.id, n.turn, n.kind, n.body, n.at, sum(octet_length(n.body)) OVER (ORDER BY n.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
           FROM (SELECT tenant_id, conversation, seq, id, turn, kind, body, at FROM conversation_entries o WHERE o.tenant_id = $1 AND o.conversation = $2 AND o.seq < $3
-                 ORDER BY o.seq DESC LIMIT $4) n) e
- WHERE coalesce(e.above, 0) < $5::bigint
+                   AND o.seq > coalesce($4::integer, (SELECT m.upto FROM conversation_summaries m WHERE m.tenant_id = $1 AND m.conversation = $2), 0)
+                 ORDER BY o.seq DESC LIMIT $5) n) e
+ WHERE coalesce(e.above, 0) < $6::bigint
  ORDER BY e.seq DESC
 `
 
@@ -310,6 +311,7 @@ type EntriesBeforeParams struct {
 	TenantID     uuid.UUID
 	Conversation uuid.UUID
 	Before       int32
+	After        *int32
 	Most         int32
 	Bytes        int64
 }
@@ -323,12 +325,14 @@ type EntriesBeforeRow struct {
 	At   time.Time
 }
 
-// The newest entries of a session, the newest first, as many as have @bytes.
+// The newest entries of a session after those that are summarised, the newest first, as many as have
+// @bytes.
 func (q *Queries) EntriesBefore(ctx context.Context, db DBTX, arg EntriesBeforeParams) ([]EntriesBeforeRow, error) {
 	rows, err := db.Query(ctx, EntriesBefore,
 		arg.TenantID,
 		arg.Conversation,
 		arg.Before,
+		arg.After,
 		arg.Most,
 		arg.Bytes,
 	)
@@ -372,7 +376,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.sops, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -407,7 +411,6 @@ type GetTurnRow struct {
 	StopReason   string
 	Model        string
 	Sop          string
-	Sops         []byte
 	TokensUsed   int64
 	MoneyMicros  int64
 	Actions      int32
@@ -419,6 +422,7 @@ type GetTurnRow struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	Hits         *string
 	SessionID    *string
 	Tainted      bool
 }
@@ -452,7 +456,6 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.StopReason,
 		&i.Model,
 		&i.Sop,
-		&i.Sops,
 		&i.TokensUsed,
 		&i.MoneyMicros,
 		&i.Actions,
@@ -464,6 +467,7 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.Hits,
 		&i.SessionID,
 		&i.Tainted,
 	)
@@ -487,9 +491,39 @@ func (q *Queries) HasConversationOfCustomer(ctx context.Context, db DBTX, arg Ha
 	return exists, err
 }
 
+const KeepSummary = `-- name: KeepSummary :exec
+INSERT INTO conversation_summaries AS m (tenant_id, conversation, upto, body, tainted, model, at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant_id, conversation) DO UPDATE SET upto = EXCLUDED.upto, body = EXCLUDED.body, tainted = EXCLUDED.tainted, model = EXCLUDED.model, at = EXCLUDED.at
+ WHERE m.upto < EXCLUDED.upto
+`
+
+type KeepSummaryParams struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+	Upto         int32
+	Body         string
+	Tainted      bool
+	Model        string
+	Now          time.Time
+}
+
+func (q *Queries) KeepSummary(ctx context.Context, db DBTX, arg KeepSummaryParams) error {
+	_, err := db.Exec(ctx, KeepSummary,
+		arg.TenantID,
+		arg.Conversation,
+		arg.Upto,
+		arg.Body,
+		arg.Tainted,
+		arg.Model,
+		arg.Now,
+	)
+	return err
+}
+
 const ListTurnAnswers = `-- name: ListTurnAnswers :many
 SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
-  FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number LIMIT $3
+  FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number, began_at LIMIT $3
 `
 
 type ListTurnAnswersParams struct {
@@ -757,7 +791,7 @@ func (q *Queries) LockOldConversations(ctx context.Context, db DBTX, arg LockOld
 
 const NoteTurnRun = `-- name: NoteTurnRun :exec
 UPDATE turn_answers SET runs = runs || jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text))
- WHERE tenant_id = $4 AND turn = $5 AND number = $6
+ WHERE tenant_id = $4 AND turn = $5 AND number = $6 AND purpose = 'reply'
 `
 
 type NoteTurnRunParams struct {
@@ -971,6 +1005,27 @@ func (q *Queries) RequireTurnReplied(ctx context.Context, db DBTX, arg RequireTu
 	return replied, err
 }
 
+const SummaryOf = `-- name: SummaryOf :one
+SELECT upto, body FROM conversation_summaries WHERE tenant_id = $1 AND conversation = $2
+`
+
+type SummaryOfParams struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+}
+
+type SummaryOfRow struct {
+	Upto int32
+	Body string
+}
+
+func (q *Queries) SummaryOf(ctx context.Context, db DBTX, arg SummaryOfParams) (SummaryOfRow, error) {
+	row := db.QueryRow(ctx, SummaryOf, arg.TenantID, arg.Conversation)
+	var i SummaryOfRow
+	err := row.Scan(&i.Upto, &i.Body)
+	return i, err
+}
+
 const Taint = `-- name: Taint :exec
 UPDATE conversations SET tainted = true WHERE tenant_id = $1 AND id = $2 AND NOT tainted
 `
@@ -986,7 +1041,7 @@ func (q *Queries) Taint(ctx context.Context, db DBTX, arg TaintParams) error {
 }
 
 const TurnAnswers = `-- name: TurnAnswers :many
-SELECT tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, runs, began_at, ended_at FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number
+SELECT tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, runs, began_at, ended_at FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number, began_at
 `
 
 type TurnAnswersParams struct {
@@ -1032,7 +1087,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.sops, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1067,7 +1122,6 @@ type TurnByNameRow struct {
 	StopReason   string
 	Model        string
 	Sop          string
-	Sops         []byte
 	TokensUsed   int64
 	MoneyMicros  int64
 	Actions      int32
@@ -1079,6 +1133,7 @@ type TurnByNameRow struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	Hits         *string
 	SessionID    *string
 	Tainted      bool
 }
@@ -1112,7 +1167,6 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.StopReason,
 		&i.Model,
 		&i.Sop,
-		&i.Sops,
 		&i.TokensUsed,
 		&i.MoneyMicros,
 		&i.Actions,
@@ -1124,6 +1178,7 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.Hits,
 		&i.SessionID,
 		&i.Tainted,
 	)

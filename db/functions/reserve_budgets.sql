@@ -1,7 +1,7 @@
 -- reserve_budgets takes tokens and money of the budgets of a tenant and of a key, all or nothing, and
 -- writes the reservation p_id, unless there is no budget. It returns
 --   {charged, month}              what was taken, charged is empty where there is no budget
---   {refused, retry_after_ms}     the message for the caller
+--   {refused, measure, retry_after_ms}   the message for the caller, and which budget has no room
 -- A call that could not fit even if all reservations were given back marks the budget as used up:
 -- what is used only grows. One that could fit then may try again soon.
 CREATE OR REPLACE FUNCTION reserve_budgets(
@@ -37,7 +37,7 @@ BEGIN
           WHERE NOT EXISTS (SELECT FROM budget_counters x WHERE x.tenant_id = p_tenant AND x.budget_id = b.id AND x.month = here AND x.stripe = 0);
         UPDATE budget_counters x SET level = 2
          WHERE x.tenant_id = p_tenant AND x.budget_id = b.id AND x.month = here AND x.stripe = 0 AND x.used + n > x.share;
-        RETURN json_build_object('refused', over_budget_message(b.measure, b.of_key, here),
+        RETURN json_build_object('refused', over_budget_message(b.measure, b.of_key, here), 'measure', b.measure,
                                  'retry_after_ms', CASE WHEN FOUND THEN over_budget_wait(here) ELSE 10000 END);
     END;
     IF ids <> '{}' THEN

@@ -116,6 +116,7 @@ func (w *world) age(tb testing.TB, own *tenant) {
 		`INSERT INTO run_erasures (tenant_id, look_at) SELECT $1, now() + interval '1 day' WHERE $2 <> ''`,
 		`INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT $1, $1, now() + interval '1 day' WHERE $2 <> ''`,
 		`INSERT INTO turn_stream (tenant_id, turn, seq, event, body) SELECT tenant_id, id, 1, 'message.delta', '' FROM turns WHERE tenant_id = $1 AND $2 <> ''`,
+		`INSERT INTO conversation_summaries (tenant_id, conversation, upto, body, tainted, model, at) SELECT tenant_id, id, 0, '', false, '', now() FROM conversations WHERE tenant_id = $1 AND $2 <> ''`,
 		`INSERT INTO budgets (tenant_id, id, measure, subject, most, since) SELECT $1, $1, 'model_tokens', $1, 5000000, now() WHERE $2 <> ''`,
 		`INSERT INTO budget_counters (tenant_id, budget_id, month, stripe, share, level) SELECT $1, $1, 209912, 0, 5000000, 0 WHERE $2 <> ''`,
 		`INSERT INTO budget_reservations (tenant_id, id, month, charged, tokens, money, state, until)

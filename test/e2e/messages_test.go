@@ -32,7 +32,8 @@ type said struct {
 		StopReason *string `json:"stop_reason"`
 	}
 	ModelCalls []struct {
-		Finish *string
+		Purpose, Status string
+		Finish          *string
 		Calls  []struct {
 			Verb        string
 			ExecutionID string `json:"execution_id"`

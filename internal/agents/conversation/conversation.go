@@ -183,19 +183,20 @@ type Turn struct {
 	Stop         agentloop.Stop
 	Model        string
 	SOP          string
-	SOPs         json.RawMessage
-	Tokens       int64
-	MoneyMicros  int64
-	Actions      int32
-	Governance   string
-	ApprovalID   string
-	WantsCancel  bool
-	Tainted      bool
-	Streamed     bool
-	WorkedMS     int64
-	BegunAt      *time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
+	// SOPs are the procedures that fit the message, with the reasons.
+	SOPs        []agentloop.Hit
+	Tokens      int64
+	MoneyMicros int64
+	Actions     int32
+	Governance  string
+	ApprovalID  string
+	WantsCancel bool
+	Tainted     bool
+	Streamed    bool
+	WorkedMS    int64
+	BegunAt     *time.Time
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
 
 	fingerprint []byte
 }
@@ -239,7 +240,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, Conversation: r.Conversation,
 		SessionID: db.Text(r.SessionID), State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Identity: r.Identity,
 		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
-		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, SOPs: r.Sops, Tokens: r.TokensUsed,
+		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		Tainted: r.Tainted, Streamed: r.Streamed, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		fingerprint: r.Fingerprint,
@@ -265,6 +266,14 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		}
 		if err != nil {
 			return t, fmt.Errorf("conversation: error of %s: %w", t.ID, err)
+		}
+	}
+	if r.Hits != nil {
+		if text, err = key.Open(t.place(datakey.TurnHits), *r.Hits); err == nil {
+			err = json.Unmarshal(text, &t.SOPs)
+		}
+		if err != nil {
+			return t, fmt.Errorf("conversation: procedures of %s: %w", t.ID, err)
 		}
 	}
 	return t, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -61,27 +62,40 @@ const (
 	historyBytes = 256 << 10
 )
 
-// history returns the newest entries of a session before the given one, in their order.
-func (s *Service) history(ctx context.Context, key *datakey.Key, t Turn, before int32) (list []Entry, err error) {
-	rows, err := s.q.EntriesBefore(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.EntriesBeforeParams{
-		TenantID: t.TenantID, Conversation: t.Conversation, Before: before, Most: historyMost, Bytes: historyBytes,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("conversation: history: %w", err)
+// history reads the newest entries of a session, in their order, and the summary before them.
+func (s *Service) history(ctx context.Context, w *Work, frame *Frame) error {
+	t := w.Turn
+	p := dbsqlc.EntriesBeforeParams{TenantID: t.TenantID, Conversation: t.Conversation, Before: math.MaxInt32, Most: historyMost, Bytes: historyBytes}
+	if frame != nil {
+		p.Before, p.After = frame.Before, &frame.After
 	}
-	for _, row := range slices.Backward(rows) {
+	b := &db.Batch{}
+	summary := db.QueueOptional(b, s.q.SummaryOf, dbsqlc.SummaryOfParams{TenantID: t.TenantID, Conversation: t.Conversation})
+	rows := db.Queue(b, s.q.EntriesBefore, p)
+	if err := s.d.DB.Send(ctx, t.TenantID, b); err != nil {
+		return fmt.Errorf("conversation: history: %w", err)
+	}
+	if row := summary.Value; row != nil {
+		text, err := w.key.Open(t.summaryPlace(), row.Body)
+		if err != nil {
+			return fmt.Errorf("conversation: summary of %s: %w", t.Conversation, err)
+		}
+		w.Summary = Summary{Upto: row.Upto, Text: string(text)}
+	}
+	w.History = nil
+	for _, row := range slices.Backward(rows.Value) {
 		e := Entry{Seq: row.Seq, Turn: row.Turn, Kind: Kind(row.Kind), At: row.At}
-		text, err := key.Open(datakey.Place{Tenant: t.TenantID, Row: row.ID, Field: datakey.ConversationEntry}, row.Body)
+		text, err := w.key.Open(datakey.Place{Tenant: t.TenantID, Row: row.ID, Field: datakey.ConversationEntry}, row.Body)
 		if err == nil {
 			err = json.Unmarshal(text, &e.Message)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("conversation: entry %d of %s: %w", row.Seq, t.Conversation, err)
+			return fmt.Errorf("conversation: entry %d of %s: %w", row.Seq, t.Conversation, err)
 		}
-		if e.Kind == KindResult && len(list) == 0 {
+		if e.Kind == KindResult && len(w.History) == 0 {
 			continue // its call is older than what is read
 		}
-		list = append(list, e)
+		w.History = append(w.History, e)
 	}
-	return list, nil
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -36,8 +35,10 @@ type Answer struct {
 	Late  []flow.TurnLate   `json:"late,omitempty"`
 	// Tools describes those that the model is offered from this answer on; nil where they are as before.
 	Tools json.RawMessage `json:"tools,omitempty"`
-	// SOPs are the procedures that fit the message, in the first answer.
-	SOPs []agentloop.Hit `json:"-"`
+	// SOPs are the procedures that fit the message, in the first answer. Keeps, where it is not nil, is
+	// the summary of the session from then on.
+	SOPs  []agentloop.Hit `json:"-"`
+	Keeps *Summary        `json:"-"`
 
 	Response model.Response     `json:"-"`
 	Error    *stepmachine.Error `json:"-"`
@@ -51,8 +52,11 @@ type Answer struct {
 type Frame struct {
 	// Part counts how often the message had waited when the frame was made.
 	Part int `json:"part,omitempty"`
-	// Before is the number of the first entry of the session that the part does not read.
-	Before int32 `json:"before"`
+	// Before is the number of the first entry of the session that the part does not read, After that of
+	// the last one that it reads only in Summary.
+	Before  int32  `json:"before"`
+	After   int32  `json:"after,omitempty"`
+	Summary string `json:"summary,omitempty"`
 	// Matched are the slugs of the procedures that fit, Advice what the model reads of them.
 	Matched []string `json:"matched,omitempty"`
 	Advice  string   `json:"advice,omitempty"`
@@ -69,16 +73,23 @@ type Work struct {
 	Turn    Turn
 	Agent   Agent
 	Answers []Answer
-	// History are the entries of the session before the turn's part, in their order. Entries is how
-	// many the session has.
+	// Asides are the other answers of models for the turn.
+	Asides []Aside
+	// History are the entries of the session before the turn's part and after Summary, in their order.
+	// Entries is how many the session has.
 	History []Entry
 	Entries int32
+	Summary Summary
 
 	key *datakey.Key
 }
 
-func answerPlace(t Turn, number int, f datakey.Field) datakey.Place {
-	return datakey.Place{Tenant: t.TenantID, Row: uuid.NewSHA1(t.ID, strconv.AppendInt(nil, int64(number), 10)), Field: f}
+func answerPlace(t Turn, number int, purpose model.Purpose, f datakey.Field) datakey.Place {
+	row := strconv.AppendInt(nil, int64(number), 10)
+	if isAside(purpose) {
+		row = append(row, purpose...)
+	}
+	return datakey.Place{Tenant: t.TenantID, Row: uuid.NewSHA1(t.ID, row), Field: f}
 }
 
 // Load returns a turn that is being worked on. over: it is not, so there is nothing to do.
@@ -98,12 +109,10 @@ func (s *Service) Load(ctx context.Context, ref flow.TurnRef) (w Work, over bool
 	if w.key, err = s.d.Keys.Key(ctx, ref.TenantID); err != nil {
 		return w, false, fmt.Errorf("conversation: load: %w", err)
 	}
-	for i, r := range rows.Value {
-		a, err := w.answerOf(i, r)
-		if err != nil {
-			return w, false, fmt.Errorf("conversation: answer %d of %s: %w", i, ref.ID, err)
+	for _, r := range rows.Value {
+		if err := w.add(r); err != nil {
+			return w, false, fmt.Errorf("conversation: answer %d of %s: %w", r.Number, ref.ID, err)
 		}
-		w.Answers = append(w.Answers, a)
 	}
 	if w.Turn.State != Working {
 		return w, true, nil
@@ -114,16 +123,14 @@ func (s *Service) Load(ctx context.Context, ref flow.TurnRef) (w Work, over bool
 	return w, false, nil
 }
 
-// ReadHistory reads what was said in the session before the entry with the number; 0 stands for all.
-// A message that is in no session has no history before its first wait, so nothing is read then.
-func (s *Service) ReadHistory(ctx context.Context, w *Work, before int32) (err error) {
+// ReadHistory reads what was said in the session, and the summary of what was before. frame, where it
+// is not nil, says which part of it: that of answers that were given already. A message that is in no
+// session has no history before its first wait, so nothing is read then.
+func (s *Service) ReadHistory(ctx context.Context, w *Work, frame *Frame) (err error) {
 	if w.Turn.SessionID == "" && w.Turn.Replies == 0 {
 		return nil
 	}
-	if before == 0 {
-		before = math.MaxInt32
-	}
-	if w.History, err = s.history(ctx, w.key, w.Turn, before); err != nil {
+	if err := s.history(ctx, w, frame); err != nil {
 		return err
 	}
 	if n := len(w.History); n > 0 {
@@ -132,28 +139,42 @@ func (s *Service) ReadHistory(ctx context.Context, w *Work, before int32) (err e
 	return nil
 }
 
-func (w *Work) answerOf(number int, r dbsqlc.TurnAnswer) (a Answer, err error) {
-	if int(r.Number) != number {
-		return a, fmt.Errorf("there is none; the next is %d", r.Number)
+// add adds an answer that is stored.
+func (w *Work) add(r dbsqlc.TurnAnswer) error {
+	a, err := w.answerOf(int(r.Number), r)
+	switch {
+	case err != nil:
+		return err
+	case isAside(a.Purpose):
+		w.Asides = append(w.Asides, Aside{Number: int(r.Number), Purpose: a.Purpose, Response: a.Response, Error: a.Error})
+	case int(r.Number) != len(w.Answers):
+		return fmt.Errorf("there is none with the number %d", len(w.Answers))
+	default:
+		w.Answers = append(w.Answers, a)
 	}
-	text, err := w.key.Open(answerPlace(w.Turn, number, datakey.TurnAsked), r.Asked)
+	return nil
+}
+
+func (w *Work) answerOf(number int, r dbsqlc.TurnAnswer) (a Answer, err error) {
+	purpose := model.Purpose(r.Purpose)
+	text, err := w.key.Open(answerPlace(w.Turn, number, purpose, datakey.TurnAsked), r.Asked)
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
 	if err == nil && r.Answer != nil {
-		if text, err = w.key.Open(answerPlace(w.Turn, number, datakey.TurnAnswer), *r.Answer); err == nil {
+		if text, err = w.key.Open(answerPlace(w.Turn, number, purpose, datakey.TurnAnswer), *r.Answer); err == nil {
 			err = json.Unmarshal(text, &a.Response)
 		}
 	}
 	if err == nil && r.Error != nil {
-		if text, err = w.key.Open(answerPlace(w.Turn, number, datakey.TurnAnswerError), *r.Error); err == nil {
+		if text, err = w.key.Open(answerPlace(w.Turn, number, purpose, datakey.TurnAnswerError), *r.Error); err == nil {
 			err = json.Unmarshal(text, &a.Error)
 		}
 	}
 	if err == nil {
 		err = json.Unmarshal(r.Runs, &a.Runs)
 	}
-	a.Purpose, a.Money, a.BeganAt = model.Purpose(r.Purpose), r.MoneyMicros, r.BeganAt
+	a.Purpose, a.Money, a.BeganAt = purpose, r.MoneyMicros, r.BeganAt
 	return a, err
 }
 
@@ -174,31 +195,20 @@ type Reply struct {
 	FreesKey bool
 	// Tainted: the agent has read what others than the tenant wrote.
 	Tainted bool
-	// Escalate is why people are asked to look; "" where they are not.
+	// Escalate is why people are asked to look; "" where they are not. Summary is what they must know.
 	Escalate string
+	Summary  string
 }
 
 // EndAnswer stores an answer, and counts its tokens; reply, where it is not nil, ends the part of the
 // turn in the same transaction. settle adds to it; it hears whether this is the answer that counts,
 // because another one was not there before. stored is false where it was.
 func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply, settle func(b *db.Batch, counts bool)) (stored bool, err error) {
-	number, now := len(w.Answers), s.d.Now()
 	failpoint.Hit("turn_answered", w.Turn.ID)
-	p := dbsqlc.EndTurnAnswerParams{
-		TenantID: w.Turn.TenantID, Turn: w.Turn.ID, Number: int32(number), Purpose: string(a.Purpose), BeganAt: a.BeganAt, EndedAt: now,
-		Asked: w.key.Seal(answerPlace(w.Turn, number, datakey.TurnAsked), mustJSON(a)),
-	}
-	count := dbsqlc.CountTurnAnswerParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Now: now, Model: a.Response.Model, Sops: []byte("[]")}
+	p, count := s.stored(w, len(w.Answers), a)
 	if len(a.SOPs) > 0 {
-		count.Sop, count.Sops = a.SOPs[0].ID, mustJSON(a.SOPs)
-	}
-	if a.Error != nil {
-		p.Error = sealOptional(w.key, answerPlace(w.Turn, number, datakey.TurnAnswerError), mustJSON(a.Error))
-	} else {
-		u := a.Response.Usage
-		p.Answer = sealOptional(w.key, answerPlace(w.Turn, number, datakey.TurnAnswer), mustJSON(a.Response))
-		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut, p.MoneyMicros = a.Response.Model, string(a.Response.Finish), u.In, u.Cached, u.Out, a.Money
-		count.Tokens, count.Money = u.Total(), a.Money
+		count.Sop = a.SOPs[0].ID
+		count.Hits = sealOptional(w.key, w.Turn.place(datakey.TurnHits), mustJSON(a.SOPs))
 	}
 	first := &db.Batch{}
 	kept := db.Queue(first, s.q.EndTurnAnswer, p)
@@ -211,6 +221,9 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 			return b, nil
 		}
 		db.QueueExec(b, s.q.CountTurnAnswer, count)
+		if a.Keeps != nil {
+			s.queueSummary(b, w, *a.Keeps)
+		}
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
@@ -225,6 +238,26 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 		after(ctx)
 	}
 	return stored, nil
+}
+
+// stored returns the row of an answer, and what it adds to its turn.
+func (s *Service) stored(w Work, number int, a Answer) (p dbsqlc.EndTurnAnswerParams, count dbsqlc.CountTurnAnswerParams) {
+	now := s.d.Now()
+	place := func(f datakey.Field) datakey.Place { return answerPlace(w.Turn, number, a.Purpose, f) }
+	p = dbsqlc.EndTurnAnswerParams{
+		TenantID: w.Turn.TenantID, Turn: w.Turn.ID, Number: int32(number), Purpose: string(a.Purpose), BeganAt: a.BeganAt, EndedAt: now,
+		Asked: w.key.Seal(place(datakey.TurnAsked), mustJSON(a)),
+	}
+	count = dbsqlc.CountTurnAnswerParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Now: now, Model: a.Response.Model}
+	u := a.Response.Usage
+	p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut, p.MoneyMicros = a.Response.Model, string(a.Response.Finish), u.In, u.Cached, u.Out, a.Money
+	count.Tokens, count.Money = u.Total(), a.Money
+	if a.Error != nil {
+		p.Error = sealOptional(w.key, place(datakey.TurnAnswerError), mustJSON(a.Error))
+	} else {
+		p.Answer = sealOptional(w.key, place(datakey.TurnAnswer), mustJSON(a.Response))
+	}
+	return p, count
 }
 
 // EndPart ends a part of a turn, without a further answer. It changes nothing where the turn is not
@@ -305,7 +338,7 @@ func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
 	}
 	event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: body, Key: key})
 	if r.Escalate != "" {
-		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: event.Escalated{Kind: "session", Reason: r.Escalate}, Key: key})
+		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: event.Escalated{Kind: "session", Reason: r.Escalate, Summary: r.Summary}, Key: key})
 	}
 }
 

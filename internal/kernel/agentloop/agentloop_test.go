@@ -119,10 +119,10 @@ func TestMapsMatchLikeProcedures(t *testing.T) {
 
 func TestModelIsAskedOnlyWhereItCanJudge(t *testing.T) {
 	t.Parallel()
-	require.False(t, agentloop.NeedsCheck(nil))
-	require.False(t, agentloop.NeedsCheck(&agentdef.Model{Provider: agentdef.BuiltIn, Model: agentdef.Rules}))
-	require.True(t, agentloop.NeedsCheck(&agentdef.Model{Provider: "openai", Model: "gpt"}))
-	require.True(t, agentloop.NeedsCheck(&agentdef.Model{Provider: agentdef.BuiltIn, Model: "scripted"}))
+	require.False(t, agentloop.IsLanguageModel(nil))
+	require.False(t, agentloop.IsLanguageModel(&agentdef.Model{Provider: agentdef.BuiltIn, Model: agentdef.Rules}))
+	require.True(t, agentloop.IsLanguageModel(&agentdef.Model{Provider: "openai", Model: "gpt"}))
+	require.True(t, agentloop.IsLanguageModel(&agentdef.Model{Provider: agentdef.BuiltIn, Model: "scripted"}))
 }
 
 func TestCheckRequestShowsDataOnly(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCheckRequestShowsDataOnly(t *testing.T) {
 	subjects := agentloop.SOPs(procedures())
 	hits := agentloop.Match("refund", subjects, agentloop.ForAdvice)
 	r := agentloop.CheckRequest(subjects, hits, message)
-	require.Equal(t, agentloop.Matching, r.Purpose)
+	require.Equal(t, model.SOP, r.Purpose)
 	require.Empty(t, r.Tools)
 	require.Len(t, r.Messages, 1)
 	text := r.Messages[0].Text
@@ -255,85 +255,58 @@ func talk(letters string) (list []model.Message) {
 	return list
 }
 
-func TestWindowKeepsTheNewest(t *testing.T) {
+func TestWindowCutsOffTheOldest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		talk   string
-		budget int
-		kept   string
-		summed string
+		talk           string
+		tokens, number int
+		cut            string
 	}{
-		"all fit":                  {"uaua", 80, "uaua", ""},
-		"empty":                    {"", 0, "", ""},
-		"one too many":             {"uauau", 80, "au", "uau"},
-		"calls stay together":      {"uacuc", 100, "uc", "uac"},
-		"calls in the middle":      {"ucau", 80, "au", "uc"},
-		"the user's message stays": {"uauccc", 120, "uc", "uacc"},
-		"the last calls stay":      {"uauc", 10, "uc", "ua"},
-		"only an assistant":        {"aaaa", 40, "a", "aaa"},
-		"a question that is large": {"au", 10, "u", "a"},
+		"all fit":                  {"uaua", 80, 4, ""},
+		"empty":                    {"", 0, 0, ""},
+		"too many tokens":          {"uauau", 80, 99, "uau"},
+		"too many messages":        {"uauau", 1000, 4, "uau"},
+		"calls stay together":      {"uacuc", 100, 99, "uacu"},
+		"calls in the middle":      {"ucau", 80, 99, "uc"},
+		"calls count as messages":  {"ucau", 1000, 5, "uc"},
+		"the last calls stay":      {"uauc", 10, 1, "uau"},
+		"only an assistant":        {"aaaa", 40, 99, "aaa"},
+		"a question that is large": {"au", 10, 99, "a"},
+		"one that is large":        {"u", 1, 1, ""},
 	} {
-		got := agentloop.Window(talk(c.talk), c.budget)
-		require.Equal(t, roles(talk(c.kept)), roles(got.Kept), name)
-		require.Equal(t, roles(talk(c.summed)), roles(got.Summarised), name)
+		got := agentloop.Window{Tokens: c.tokens, Messages: c.number}.Cut(talk(c.talk))
+		require.Equal(t, len(talk(c.cut)), got, name)
 	}
-}
-
-func roles(messages []model.Message) (list []model.Role) {
-	for _, m := range messages {
-		list = append(list, m.Role)
-	}
-	return list
 }
 
 func TestWindowNeverPartsCallsFromResults(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		letters := rapid.StringMatching(`u?[uac]{0,30}`).Draw(t, "talk")
-		messages := talk(letters)
+		messages := talk(rapid.StringMatching(`u?[uac]{0,30}`).Draw(t, "talk"))
 		for i := range messages {
-			messages[i].Text += strings.Repeat("ä", rapid.IntRange(0, 40).Draw(t, "longer")) + strconv.Itoa(i)
+			messages[i].Text += strings.Repeat("ä", rapid.IntRange(0, 40).Draw(t, "longer"))
 		}
-		budget := rapid.IntRange(0, 2000).Draw(t, "budget")
+		w := agentloop.Window{Tokens: rapid.IntRange(0, 2000).Draw(t, "tokens"), Messages: rapid.IntRange(2, 40).Draw(t, "messages")}
 		before := slices.Clone(messages)
-		w := agentloop.Window(messages, budget)
+		cut := w.Cut(messages)
 		require.Equal(t, before, messages, "it changes nothing")
-		require.Len(t, messages, len(w.Kept)+len(w.Summarised))
-		for _, part := range [][]model.Message{w.Kept, w.Summarised} {
-			open := map[string]bool{}
-			at := -1
-			for _, m := range part {
-				i := slices.IndexFunc(messages, func(one model.Message) bool { return one.Text == m.Text })
-				require.Greater(t, i, at, "the order stays")
-				at = i
-				if m.Role == model.Result {
-					require.True(t, open[m.CallID], "a result stands after its call")
-					delete(open, m.CallID)
-					continue
-				}
-				require.Empty(t, open, "the results stand after their calls")
-				for _, c := range m.Calls {
-					open[c.ID] = true
-				}
-			}
-			require.Empty(t, open)
+		if cut < len(messages) {
+			require.NotEqual(t, model.Result, messages[cut].Role, "results stay with their calls")
+		} else {
+			require.Empty(t, messages, "the newest stays")
 		}
-		total := 0
-		for _, m := range messages {
-			total += agentloop.Tokens(m)
-		}
-		if total <= budget {
-			require.Empty(t, w.Summarised)
-		} else if len(messages) > 0 {
-			require.NotEmpty(t, w.Kept)
-		}
-		for _, m := range slices.Backward(messages) {
-			if m.Role == model.User {
-				require.Contains(t, w.Kept, m, "the newest question stays")
-				break
-			}
+		if cut > 0 {
+			require.Zero(t, w.Cut(messages[cut:])*boolean(len(messages)-cut > 3), "it cuts in steps")
 		}
 	})
+}
+
+// boolean is 1 where a rest is more than one group, which may be larger than the window by itself.
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func TestSummaryRequestShowsTheConversation(t *testing.T) {
@@ -344,7 +317,7 @@ func TestSummaryRequestShowsTheConversation(t *testing.T) {
 		{Role: model.Result, CallID: "c1", Text: `{"total":"12.50"}`},
 	}
 	r := agentloop.SummaryRequest("before <b>", messages)
-	require.Equal(t, model.Summarize, r.Purpose)
+	require.Equal(t, model.Summary, r.Purpose)
 	text := r.Messages[0].Text
 	require.Equal(t, 2, strings.Count(text, "</data>"))
 	for _, part := range []string{"ord_1", "12.50", "shop__get_order", "the end", "before"} {
@@ -364,21 +337,14 @@ func TestSummaryRequestShowsTheConversation(t *testing.T) {
 	}
 }
 
-func TestPlainSummaryKeepsWhatWasSaid(t *testing.T) {
+func TestSummaryMessageIsData(t *testing.T) {
 	t.Parallel()
-	messages := []model.Message{
-		{Role: model.User, Text: "Where is\nord_1?"},
-		{Role: model.Assistant, Calls: []model.ToolCall{{ID: "c1", Name: "shop__get_order", Args: json.RawMessage(`{"id":"ord_1"}`)}}},
-		{Role: model.Result, CallID: "c1", Text: `{"total":"12.50"}`},
-	}
-	got := agentloop.PlainSummary("Earlier.", messages)
-	require.Equal(t, "Earlier.\nCustomer: Where is ord_1?\nAgent: [c1 shop__get_order {\"id\":\"ord_1\"}]\nResult of c1: {\"total\":\"12.50\"}", got)
-	long := agentloop.PlainSummary(strings.Repeat("y", 100<<10), slices.Repeat([]model.Message{{Role: model.User, Text: strings.Repeat("x", 9000)}}, 200))
-	require.Less(t, len(long), 10<<10)
-	require.Empty(t, agentloop.PlainSummary("", nil))
 	m := agentloop.SummaryMessage("a </data> b")
 	require.Equal(t, model.User, m.Role)
 	require.Equal(t, 1, strings.Count(m.Text, "</data>"))
+	long, ok := agentloop.Summarised(model.Response{Text: strings.Repeat("x", 100<<10)})
+	require.True(t, ok)
+	require.LessOrEqual(t, len(long), 8<<10)
 }
 
 // BenchmarkMatchOf200 is what a message costs an agent with as many procedures as there may be.

@@ -81,9 +81,11 @@ const (
 	WebhookAnswer Field = "webhook_attempts.answer"
 
 	ConversationEntry Field = "conversation_entries.body"
+	SummaryBody       Field = "conversation_summaries.body"
 	TurnMessage       Field = "turns.message"
 	TurnReply         Field = "turns.reply"
 	TurnError         Field = "turns.error"
+	TurnHits          Field = "turns.hits"
 	TurnAsked         Field = "turn_answers.asked"
 	TurnAnswer        Field = "turn_answers.answer"
 	TurnAnswerError   Field = "turn_answers.error"

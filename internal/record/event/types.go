@@ -169,6 +169,7 @@ func (Decided) Type() Type { return ApprovalDecided }
 type Escalated struct {
 	Kind       string    `json:"kind" about:"Why people are asked: a call or a step waits for approval, the first approvers did not decide in time, a step of a Map hands over to people, or an agent does." enum:"approval,approval_timeout,step,session"`
 	Reason     string    `json:"reason" about:"Why people are asked, in words."`
+	Summary    string    `json:"summary,omitempty" about:"What an agent hands over: what the customer wants, what was done, what is open. Customers and providers have written parts of it."`
 	ApprovalID string    `json:"approval_id,omitempty" about:"The approval that people decide about."`
 	Verb       string    `json:"verb,omitempty" about:"The verb that waits, as provider:verb_name."`
 	MapID      string    `json:"map_id,omitempty" about:"The Map whose step hands over."`

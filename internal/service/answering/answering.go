@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -138,6 +139,9 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 	if err := a.prepare(ctx, w); err != nil {
 		return flow.TurnNext{}, err
 	}
+	if w.wantsPerson() {
+		return a.end(ctx, w, w.escalated("The customer asks for a person.", "", agentloop.Escalated))
+	}
 	if w.tools.Tools == nil {
 		if w.tools, err = a.d.Tools.Read(w.tools.Stored); err != nil {
 			return flow.TurnNext{}, err
@@ -156,7 +160,7 @@ func (a *Answerer) prepare(ctx context.Context, w *work) (err error) {
 	if len(w.Answers) == 0 || w.frame.Part != w.in.Part {
 		err = a.begin(ctx, w)
 	} else {
-		err = a.d.Conversations.ReadHistory(ctx, &w.Work, w.frame.Before)
+		err = a.d.Conversations.ReadHistory(ctx, &w.Work, &w.frame)
 	}
 	if err != nil {
 		return err
@@ -179,34 +183,37 @@ func (w *work) find(number int) {
 
 // begin makes the frame of a part.
 func (a *Answerer) begin(ctx context.Context, w *work) error {
-	if err := a.d.Conversations.ReadHistory(ctx, &w.Work, 0); err != nil {
+	if err := a.d.Conversations.ReadHistory(ctx, &w.Work, nil); err != nil {
 		return err
 	}
-	w.from, w.frame = len(w.Answers), conversation.Frame{Part: w.in.Part, Before: w.Entries + 1}
-	sops := w.Agent.Definition.SOPs
-	w.next.SOPs = agentloop.Match(w.Turn.Message, agentloop.SOPs(sops), agentloop.ForAdvice)
-	w.frame.Advice = agentloop.Advice(sops, w.next.SOPs)
-	for _, hit := range w.next.SOPs {
-		w.frame.Matched = append(w.frame.Matched, hit.ID)
+	w.from, w.frame = len(w.Answers), conversation.Frame{Part: w.in.Part, Before: max(w.Entries, w.Summary.Upto) + 1}
+	if w.wantsPerson() {
+		w.frame.Summary = w.Summary.Text
+		return nil // no model is asked
+	}
+	if err := a.recall(ctx, w); err != nil {
+		return err
+	}
+	if err := a.match(ctx, w); err != nil {
+		return err
 	}
 	set, err := a.d.Tools.Offer(ctx, w.offer())
 	w.tools, w.next.Frame, w.next.Tools = set, &w.frame, set.Stored
 	return err
 }
 
-// request returns what the model is asked.
+// request returns what the model is asked: what is the same for all messages first, then what changes
+// rarely, so that makers of models can cache it.
 func (w *work) request() model.Request {
 	d := w.Agent.Definition
 	req := model.Request{
 		Purpose: model.Reply, Instructions: agentloop.Instructions(d.Instructions), Advice: w.frame.Advice, Tools: w.tools.Tools,
 		Limits: model.Limits{OutputTokens: agentloop.OutputTokens},
 	}
-	var before []model.Message
-	for _, e := range w.History {
-		before = append(before, e.Message)
+	if w.frame.Summary != "" {
+		req.Messages = append(req.Messages, agentloop.SummaryMessage(w.frame.Summary))
 	}
-	req.Messages = append(req.Messages, agentloop.Window(before, historyTokens).Kept...)
-	for _, e := range w.said() {
+	for _, e := range slices.Concat(w.History, w.said()) {
 		req.Messages = append(req.Messages, e.Message)
 	}
 	if len(w.Answers)+1 >= d.Limits.MaxTurns {
@@ -215,9 +222,6 @@ func (w *work) request() model.Request {
 	}
 	return req
 }
-
-// historyTokens is about how many tokens of what was said before a model reads.
-const historyTokens = 24_000
 
 // said returns what was said since the part began, without the answer that follows.
 func (w *work) said() (list []conversation.Entry) {
@@ -254,14 +258,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
-	inTime, stop := context.WithDeadline(ctx, w.deadline())
-	defer stop()
-	given, err := a.d.Models.Generate(inTime, ask, a.stream(ctx, w))
-	late := err != nil && ctx.Err() == nil && inTime.Err() != nil
-	if late {
-		err = &model.Error{Reason: "the model has not answered within limits.wall_clock"}
-	}
-	failed, err := a.failure(ctx, err)
+	given, failed, late, err := a.generate(ctx, ask, a.stream(ctx, w), w.deadline())
 	if err != nil {
 		return flow.TurnNext{}, err // the lease of what was reserved ends
 	}
@@ -270,7 +267,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
 	reply := a.replyOf(w)
 	if late {
-		reply = w.reply(agentloop.Apology(agentloop.WallClock), agentloop.WallClock)
+		reply = w.stopped(agentloop.WallClock)
 	}
 	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
 	switch {
@@ -283,6 +280,19 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	}
 	w.Answers = append(w.Answers, w.next)
 	return a.follow(ctx, w, w.next.Response.Calls)
+}
+
+// generate asks a model, at most until the given time. failed is why it has not answered; late: because
+// the time was over.
+func (a *Answerer) generate(ctx context.Context, ask model.Ask, stream model.Stream, until time.Time) (given model.Answer, failed *stepmachine.Error, late bool, err error) {
+	within, stop := context.WithTimeout(ctx, until.Sub(a.d.Now()))
+	defer stop()
+	given, err = a.d.Models.Generate(within, ask, stream)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return given, stepmachine.NewError(string(fault.CodeModelError), "the model has not answered within limits.wall_clock"), true, nil
+	}
+	failed, err = a.failure(ctx, err)
+	return given, failed, false, err
 }
 
 // failure returns why a model has not answered, as callers see it. The error is a fault of ours.

@@ -23,16 +23,17 @@ import (
 // The tool by which an agent hands over to a person.
 const toolEscalate = "escalate"
 
-// escalation returns why the model wants a person; wants is false where it does not.
-func escalation(calls []model.ToolCall) (why string, wants bool) {
+// escalation returns why the model wants a person, and what people must know; wants is false where it
+// does not.
+func escalation(calls []model.ToolCall) (why, summary string, wants bool) {
 	for _, call := range calls {
 		if call.Name == toolEscalate {
-			var args struct{ Reason string }
+			var args struct{ Reason, Summary string }
 			_ = json.Unmarshal(call.Args, &args) // without a reason it is one all the same
-			return strings.TrimSpace("The agent asks for a person. " + args.Reason), true
+			return strings.TrimSpace("The agent asks for a person. " + args.Reason), strings.TrimSpace(args.Summary), true
 		}
 	}
-	return "", false
+	return "", "", false
 }
 
 // follow returns the calls that the workflow has to make for an answer.

@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/tenant/budget"
 )
 
 // replyOf returns the reply that the newest answer is; nil where it asks for calls.
@@ -24,11 +25,11 @@ func (a *Answerer) replyOf(w *work) *conversation.Reply {
 	case v.Failed != "":
 		return w.failed(stepmachine.NewError(string(fault.CodeModelError), v.Failed), agentloop.ModelError)
 	case v.Calls != nil:
-		if why, wants := escalation(v.Calls); wants {
-			return w.escalated(why, w.next.Response.Text)
+		if why, summary, wants := escalation(v.Calls); wants {
+			return w.escalatedBy(why, summary, w.next.Response.Text)
 		}
 		if len(w.Answers)+1 >= w.Agent.Definition.Limits.MaxTurns {
-			return w.reply(agentloop.Apology(agentloop.MaxTurns), agentloop.MaxTurns) // it was told that this is its last answer
+			return w.stopped(agentloop.MaxTurns) // it was told that this is its last answer
 		}
 		return nil
 	}
@@ -54,8 +55,22 @@ func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 	return &r
 }
 
-// failed ends the message without a reply.
+// stopped ends the part without a reply of the model. Where the agent wants it, people are asked.
+func (w *work) stopped(stop agentloop.Stop) *conversation.Reply {
+	r := w.reply(agentloop.Apology(stop), stop)
+	if !w.Agent.Definition.Escalation.OnLimit || r.State == conversation.Waiting {
+		return r // those who wait for people have some
+	}
+	return w.escalated("A limit has ended a message: "+string(stop)+".", agentloop.Apology(stop)+" "+agentloop.Apology(agentloop.Escalated), stop)
+}
+
+// failed ends the message without a reply. Where the agent wants it, people are asked.
 func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation.Reply {
+	if stop == agentloop.ModelError && w.Agent.Definition.Escalation.OnFailure {
+		r := w.escalated("The model has failed.", "", stop)
+		r.Error = why
+		return r
+	}
 	r := w.ending(conversation.StatusFailed, stop)
 	r.Error = why
 	r.FreesKey = w.in.Actions == 0 && w.Turn.Replies == 0 && !w.asked()
@@ -63,15 +78,22 @@ func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation
 	return &r
 }
 
-// escalated ends the message because a person is wanted.
-func (w *work) escalated(why, text string) *conversation.Reply {
+// escalated ends the message because a person is wanted. The text is the reply; "" for the usual one.
+func (w *work) escalated(why, text string, stop agentloop.Stop) *conversation.Reply {
 	if text == "" {
 		text = agentloop.Apology(agentloop.Escalated)
 	}
-	r := w.ending(conversation.StatusEscalated, agentloop.Escalated)
-	r.Text, r.Escalate = &text, why
+	r := w.ending(conversation.StatusEscalated, stop)
+	r.Text, r.Escalate, r.Summary = &text, why, w.summary("")
 	r.Entries = append(w.said(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
 	return &r
+}
+
+// escalatedBy ends the message because the model wants a person.
+func (w *work) escalatedBy(why, summary, text string) *conversation.Reply {
+	r := w.escalated(why, text, agentloop.Escalated)
+	r.Summary = w.summary(summary)
+	return r
 }
 
 // ending returns what all ends have in common.
@@ -146,6 +168,9 @@ func (w *work) tainted() (yes bool) {
 // refused ends a message for which no budget has room. Before the first answer it fails.
 func (a *Answerer) refused(ctx context.Context, w *work, f *fault.Error) (flow.TurnNext, error) {
 	stop := agentloop.TokenBudget
+	if budget.OfMoney(f) {
+		stop = agentloop.MoneyBudget
+	}
 	if len(w.Answers) > 0 {
 		return a.stop(ctx, w, stop)
 	}
@@ -156,7 +181,7 @@ func (a *Answerer) refused(ctx context.Context, w *work, f *fault.Error) (flow.T
 
 // stop ends the part without another answer.
 func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow.TurnNext, error) {
-	return a.end(ctx, w, w.reply(agentloop.Apology(stop), stop))
+	return a.end(ctx, w, w.stopped(stop))
 }
 
 func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {

@@ -37,6 +37,7 @@ type Reservation struct {
 type reserved struct {
 	Charged      []uuid.UUID `json:"charged"`
 	Refused      string      `json:"refused"`
+	Measure      string      `json:"measure"`
 	RetryAfterMS int64       `json:"retry_after_ms"`
 }
 
@@ -62,6 +63,9 @@ func (s *Service) Reserve(ctx context.Context, tenant uuid.UUID, key *uuid.UUID,
 	}
 	if out.Refused != "" {
 		f := fault.New(fault.CodeBudgetExceeded, out.Refused)
+		if out.Measure == string(MoneyMicros) {
+			f = f.Because(errMoney)
+		}
 		f.Retryable, f.RetryAfter = true, time.Duration(out.RetryAfterMS)*time.Millisecond
 		return Reservation{}, f
 	}
@@ -70,6 +74,11 @@ func (s *Service) Reserve(ctx context.Context, tenant uuid.UUID, key *uuid.UUID,
 	}
 	return r, nil
 }
+
+var errMoney = errors.New("budget: of money")
+
+// OfMoney reports whether a refusal of Reserve is because of a budget of money, and not of tokens.
+func OfMoney(refused error) bool { return errors.Is(refused, errMoney) }
 
 // Settle ends the reservation and counts what the call has used, in the month in which it was
 // reserved. It counts also what is more than was reserved, and what is reported after the lease: it

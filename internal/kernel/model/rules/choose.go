@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/wordrank"
 )
@@ -127,11 +128,9 @@ var request = regexp.MustCompile(`(?i)^\W*(please\W+)?(can|could|would|will) (yo
 // never because of a word that its description has too.
 const escalate = "escalate"
 
-var wantsPerson = regexp.MustCompile(`(?i)\b(speak|talk|chat) (to|with) (a|an|some|your)?\s*(human|person|some(one|body)|agent|manager|colleague)\b|\breal (human|person)\b|\bhuman being\b`)
-
 // handOver returns the call of escalate where the wish is for a person and there is the tool.
 func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
-	if !wantsPerson.MatchString(w.text) || !slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == escalate }) {
+	if !agentloop.WantsPerson(w.text) || !slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == escalate }) {
 		return model.ToolCall{}, false
 	}
 	return model.ToolCall{ID: "call_escalate", Name: escalate, Args: json.RawMessage(`{"reason":"The customer asks for a person."}`)}, true

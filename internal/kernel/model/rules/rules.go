@@ -24,16 +24,14 @@ const Name = "builtin:rules (no language model)"
 // Model answers by rules. The zero value is ready.
 type Model struct{}
 
-// Generate implements model.Model. It uses no tokens. It replies in conversations and sums them up;
-// for other purposes it is a *model.Error.
+// Generate implements model.Model. It uses no tokens. It replies in conversations; for other
+// purposes it is a *model.Error, and internal/service/answering goes by words.
 func (Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
 	}
 	answer := model.Response{Model: Name, Finish: model.Stopped}
 	switch {
-	case req.Purpose == model.Summary:
-		answer.Text = summary(req.Messages)
 	case req.Purpose == model.Reply && req.OutputSchema == nil:
 		answer.Text, answer.Calls = reply(req)
 	default:
@@ -172,23 +170,4 @@ func plain(text string) string {
 		}
 	}
 	return text
-}
-
-// mostSummary is how many bytes of a message a summary has.
-const mostSummary = 300
-
-// summary returns the begin of each message.
-func summary(messages []model.Message) string {
-	var b strings.Builder
-	for _, m := range messages {
-		text := strings.Join(strings.Fields(plain(m.Text)), " ")
-		if text == "" {
-			continue
-		}
-		if len(text) > mostSummary {
-			text = strings.ToValidUTF8(text[:mostSummary], "") + "…"
-		}
-		fmt.Fprintf(&b, "%s: %s\n", m.Role, text)
-	}
-	return strings.TrimSpace(b.String())
 }
