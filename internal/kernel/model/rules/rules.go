@@ -30,13 +30,11 @@ func (Model) Generate(ctx context.Context, req model.Request, stream func(delta 
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
 	}
-	answer := model.Response{Model: Name, Finish: model.Stopped}
-	switch {
-	case req.Purpose == model.Reply && req.OutputSchema == nil:
-		answer.Text, answer.Calls = reply(req)
-	default:
+	if req.Purpose != model.Reply || req.OutputSchema != nil {
 		return model.Response{}, &model.Error{Reason: "builtin:rules is no language model and cannot do this"}
 	}
+	answer := model.Response{Model: Name, Finish: model.Stopped}
+	answer.Text, answer.Calls = reply(req)
 	if len(answer.Calls) > 0 {
 		answer.Finish = model.Calling
 	}
