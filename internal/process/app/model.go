@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,6 +11,7 @@ import (
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/model/chat"
+	"agentruntime/internal/kernel/model/replay"
 	"agentruntime/internal/kernel/model/rules"
 	"agentruntime/internal/kernel/model/scripted"
 	"agentruntime/internal/provider/modelprovider"
@@ -28,8 +30,7 @@ func (a *App) buildModels() error {
 	}
 	public := egress.Bounded(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), chat.MaxAnswer, chat.ErrTooLong)
 	private := egress.Bounded(egress.NewUnguarded(), chat.MaxAnswer, chat.ErrTooLong)
-	var err error
-	a.models, err = models.New(models.Deps{
+	deps := models.Deps{
 		DB: a.pool, Vault: a.vault, Providers: a.modelProviders, BuiltIn: builtIn, Log: a.log,
 		Connect: func(c models.Connection) (model.Model, error) {
 			client := public
@@ -41,8 +42,51 @@ func (a *App) buildModels() error {
 			}
 			return openai.New(openai.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
 		},
-	})
+	}
+	if err := a.cassettes(&deps); err != nil {
+		return err
+	}
+	var err error
+	a.models, err = models.New(deps)
 	return err
+}
+
+// cassettes has the models of providers recorded, or answered by what was recorded, as the configuration
+// says.
+func (a *App) cassettes(deps *models.Deps) error {
+	if file := a.cfg.ModelReplay; file != "" {
+		cassette, err := os.ReadFile(file) //nolint:gosec // the operator of a development server names it
+		if err != nil {
+			return fmt.Errorf("app: MODEL_REPLAY: %w", err)
+		}
+		if deps.Replay, err = replay.New(cassette); err != nil {
+			return fmt.Errorf("app: MODEL_REPLAY: %w", err)
+		}
+	}
+	if file := a.cfg.ModelRecord; file != "" {
+		cassette, err := os.ReadFile(file) //nolint:gosec // the operator of a development server names it
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("app: MODEL_RECORD: %w", err)
+		}
+		to, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // as above
+		if err != nil {
+			return fmt.Errorf("app: MODEL_RECORD: %w", err)
+		}
+		recorder, err := replay.NewRecorder(cassette, to)
+		if err != nil {
+			return fmt.Errorf("app: MODEL_RECORD: %w", errors.Join(err, to.Close()))
+		}
+		a.onClose(func() { _ = to.Close() }) // each line is written at once
+		connect := deps.Connect
+		deps.Connect = func(c models.Connection) (model.Model, error) {
+			m, err := connect(c)
+			if err != nil {
+				return nil, err
+			}
+			return recorder.Of(m), nil
+		}
+	}
+	return nil
 }
 
 // scriptedModel returns the model that answers from the fixtures of a file.

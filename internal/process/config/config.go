@@ -84,6 +84,10 @@ type Config struct {
 	// ModelScript is a file of fixtures from which a scripted model answers the model steps of Maps.
 	// Development only.
 	ModelScript string `env:"MODEL_SCRIPT"`
+	// ModelRecord is a file to which what models of providers answer is added, ModelReplay one from
+	// which they answer. Development only.
+	ModelRecord string `env:"MODEL_RECORD"`
+	ModelReplay string `env:"MODEL_REPLAY"`
 	// ModelServers are addresses of models that tenants may choose by name and that need not be
 	// public: local=http://10.0.0.5:8000/v1.
 	ModelServers map[string]string `env:"MODEL_SERVERS" envKeyValSeparator:"="`
@@ -171,6 +175,7 @@ func (c Config) Check(need ...Need) error {
 	if c.ProviderTimeout < time.Second || c.ProviderTimeout > time.Minute {
 		bad("PROVIDER_TIMEOUT must be between 1s and 60s")
 	}
+	c.checkModels(bad)
 	if c.Env == "production" {
 		c.checkProduction(bad)
 	}
@@ -236,9 +241,6 @@ func (c Config) checkAudit(bad func(string, ...any)) {
 func (c Config) checkProduction(bad func(string, ...any)) {
 	if c.AllowLoopback {
 		bad("EGRESS_ALLOW_LOOPBACK must not be set when ENV=production")
-	}
-	if c.ModelScript != "" {
-		bad("MODEL_SCRIPT must not be set when ENV=production: a scripted model is for tests")
 	}
 	for name, key := range map[string]string{"API_KEY_PEPPER": c.KeyPepper, "JWT_SIGNING_SEED": c.JWTSeed, "TEMPORAL_CODEC_KEY": c.CodecKey, "AUDIT_SIGNING_KEY": c.AuditSeed} {
 		if raw, err := Key(key); err == nil && weak(raw) {

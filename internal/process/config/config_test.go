@@ -100,6 +100,16 @@ func TestConfigurationUnsafeIsRefused(t *testing.T) {
 		"codec for any group":    {func(c *config.Config) { c.CodecClaim = "groups=" }, "CODEC_CLAIM must be name=value"},
 
 		"a scripted model": {func(c *config.Config) { c.ModelScript = "answers.json" }, "MODEL_SCRIPT must not be set when ENV=production"},
+		"a recorder":       {func(c *config.Config) { c.ModelRecord = "tape.jsonl" }, "MODEL_RECORD must not be set when ENV=production"},
+		"a cassette":       {func(c *config.Config) { c.ModelReplay = "tape.jsonl" }, "MODEL_REPLAY must not be set when ENV=production"},
+		"both of a tape": {func(c *config.Config) {
+			c.Env, c.ModelRecord, c.ModelReplay = "development", "tape.jsonl", "tape.jsonl"
+		}, "MODEL_RECORD and MODEL_REPLAY exclude each other"},
+		"a model's name":   {func(c *config.Config) { c.ModelServers = map[string]string{"My GPU": "http://10.0.0.5"} }, `MODEL_SERVERS: the name "My GPU" must have`},
+		"no model's host":  {func(c *config.Config) { c.ModelServers = map[string]string{"local": "10.0.0.5:8000"} }, "MODEL_SERVERS: the address of local must be like http"},
+		"a model's file":   {func(c *config.Config) { c.ModelServers = map[string]string{"local": "file:///etc/passwd"} }, "MODEL_SERVERS: the address of local must be like http"},
+		"a model's secret": {func(c *config.Config) { c.ModelServers = map[string]string{"local": "http://a:b@10.0.0.5"} }, "MODEL_SERVERS: the address of local must have no credentials"},
+		"a model's query":  {func(c *config.Config) { c.ModelServers = map[string]string{"local": "http://10.0.0.5/v1?key=1"} }, "MODEL_SERVERS: the address of local must have no credentials"},
 		"few connections":  {func(c *config.Config) { c.MaxConnections = 15 }, "MAX_CONNECTIONS must be at least 16"},
 		"a name as proxy":  {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1", "proxy"} }, `TRUSTED_PROXIES: "proxy" is not a network`},
 		"a range as proxy": {func(c *config.Config) { c.TrustedProxies = []string{"10.0.0.1-9"} }, `TRUSTED_PROXIES: "10.0.0.1-9" is not a network`},

@@ -118,6 +118,9 @@ func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 		}
 		return nil, uuid.Nil, fault.Newf(fault.CodeModelNotConnected, "There is no model builtin:%s here.", choice.Model)
 	}
+	if s.d.Replay != nil {
+		return s.d.Replay, uuid.Nil, nil
+	}
 	b := &db.Batch{}
 	find := s.d.Providers.QueueFind(b, tenant, choice.Provider)
 	newest := vault.QueueNewest(b, tenant, modelprovider.CredentialsOf(choice.Provider), "", nil)

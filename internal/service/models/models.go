@@ -28,7 +28,7 @@ type Connection struct {
 	Private bool
 }
 
-// Deps are the collaborators; all are required but Now and Wait.
+// Deps are the collaborators; all are required but Replay, Now and Wait.
 type Deps struct {
 	DB        *db.Pool
 	Vault     *vault.Vault
@@ -37,8 +37,10 @@ type Deps struct {
 	Connect func(Connection) (model.Model, error)
 	// BuiltIn are the models of the provider builtin, by name.
 	BuiltIn map[string]model.Model
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Replay answers in the place of all models that are not built in; nil outside development.
+	Replay model.Model
+	Log    *slog.Logger
+	Now    func() time.Time
 	// Wait waits for a time, or until the context ends; nil is a timer.
 	Wait func(context.Context, time.Duration) error
 }
