@@ -43,7 +43,7 @@ func generate(t *testing.T, status int, header, body string) (got model.Response
 			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "c0", Name: "shop:get_order", Args: json.RawMessage(`{"a":1}`)}}},
 			{Role: model.Result, CallID: "c0", Text: "{}"},
 		},
-		Tools: []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","properties":{"order id":{"type":"string"}}}`)}},
+		Tools:   []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","properties":{"order id":{"type":"string"}}}`)}},
 		NoCalls: true,
 	}, func(delta string) { streamed += delta })
 	return got, streamed, asked, err

@@ -6,6 +6,7 @@ package agentloop
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -57,14 +58,19 @@ func Instructions(company string) string {
 const (
 	customerOpen  = "<customer_message>\n"
 	customerClose = "\n</customer_message>"
-	// A mark without width keeps a text from ending its element.
-	closes  = "</customer_message"
-	defused = "<\u200b/customer_message"
+	// noWidth is a mark that nobody sees. It keeps a text from ending its element.
+	noWidth = "\u200b"
+)
+
+// A model may take these for an element of a customer's message, whatever their case and spaces.
+var (
+	elements = regexp.MustCompile(`(?i)<(\s*/?\s*customer_message)`)
+	defused  = regexp.MustCompile(`(?i)<` + noWidth + `(\s*/?\s*customer_message)`)
 )
 
 // Customer returns a message of a customer as models read it. No text can end its element.
 func Customer(text string) model.Message {
-	return model.Message{Role: model.User, Text: customerOpen + strings.ReplaceAll(text, closes, defused) + customerClose}
+	return model.Message{Role: model.User, Text: customerOpen + elements.ReplaceAllString(text, "<"+noWidth+"$1") + customerClose}
 }
 
 // CustomerText returns what a customer has written; ok is false for any other message.
@@ -74,7 +80,7 @@ func CustomerText(m model.Message) (text string, ok bool) {
 	if m.Role != model.User || !begins || !ends {
 		return "", false
 	}
-	return strings.ReplaceAll(text, defused, closes), true
+	return defused.ReplaceAllString(text, "<$1"), true
 }
 
 // Note returns what the service tells the model: words of its own, and data.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
@@ -122,12 +124,17 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 	i := slices.IndexFunc(ends, func(e flow.MapToolEnd) bool { return e.Number == number })
 	if i >= 0 {
 		end = modelstep.ToolEnd{Status: string(ends[i].Status), Error: ends[i].Error}
-		if ends[i].Status == stepmachine.CallExecuted {
-			at, err := a.d.Runs.Seen(ctx, flow.RunRef{TenantID: w.Turn.TenantID, RunID: ends[i].Run})
-			if err != nil {
-				return end, err
-			}
+		if ends[i].Run == uuid.Nil || end.Error == nil && ends[i].Status != stepmachine.CallExecuted {
+			return end, nil
+		}
+		at, err := a.d.Runs.Seen(ctx, flow.RunRef{TenantID: w.Turn.TenantID, RunID: ends[i].Run})
+		if err != nil {
+			return end, err
+		}
+		if end.Error == nil {
 			end.Result = at.Run.Result
+		} else if f := at.Run.Fault(); f != nil { // the row has the words, the history only the code
+			end.Error = errorOf(f)
 		}
 		return end, nil
 	}
@@ -239,6 +246,7 @@ func endOfRun(at run.Progress) flow.MapCallEnd {
 	}
 	if f := r.Fault(); f != nil {
 		out.End.Error = errorOf(f)
+		out.End.Error.Detail = "" // people's words are in the row
 		if r.State == run.StateRejected {
 			out.End.Error.Type = stepmachine.TypeRejected
 		}
