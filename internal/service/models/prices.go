@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
 
 	"agentruntime/internal/kernel/model"
@@ -23,13 +24,16 @@ type Price struct {
 	CachedInput json.Number `json:"cached_input,omitempty"`
 	CacheWrite  json.Number `json:"cache_write,omitempty"`
 	Output      json.Number `json:"output"`
+	// Source is the name of where the price is from.
+	Source string `json:"source"`
+	Note   string `json:"note,omitempty"`
 }
 
-// Prices is the table of prices, with where it is from.
+// Prices is the table of prices, with where each is from and when that was read.
 type Prices struct {
-	Source string           `json:"source"`
-	Date   string           `json:"date"`
-	Models map[string]Price `json:"models"`
+	Date    string            `json:"date"`
+	Sources map[string]string `json:"sources"`
+	Models  map[string]Price  `json:"models"`
 
 	rates map[string]rates
 }
@@ -43,6 +47,9 @@ func readPrices(raw []byte) (Prices, error) {
 		return p, fmt.Errorf("models: the table of prices: %w", err)
 	}
 	for name, price := range p.Models {
+		if p.Sources[price.Source] == "" {
+			return p, fmt.Errorf("models: the table of prices: %s has no source", name)
+		}
 		var r rates
 		for _, of := range []struct {
 			to              **big.Rat
@@ -61,8 +68,7 @@ func readPrices(raw []byte) (Prices, error) {
 }
 
 // Cost returns what the usage costs in millionths of a dollar, rounded up; 0 where the table does not
-// have the model. A model has the price of the longest name in the table that its own begins with,
-// followed by a dash: a maker adds dates to the names.
+// have the model. A name that ends with a date, or with latest, has the price of the name without.
 func (p Prices) Cost(name string, u model.Usage) int64 {
 	r, known := p.of(name)
 	if !known {
@@ -87,16 +93,14 @@ func (p Prices) Cost(name string, u model.Usage) int64 {
 	return whole.Int64()
 }
 
+// dated is what makers add to the name of a model: 20251001, 2024-08-06, 0613, latest.
+var dated = regexp.MustCompile(`-([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}|latest)$`)
+
 func (p Prices) of(name string) (rates, bool) {
 	name = strings.ToLower(name)
-	for {
-		if r, ok := p.rates[name]; ok {
-			return r, true
-		}
-		dash := strings.LastIndexByte(name, '-')
-		if dash < 0 || strings.Trim(name[dash+1:], "0123456789") != "" && name[dash+1:] != "latest" {
-			return rates{}, false
-		}
-		name = name[:dash]
+	if r, known := p.rates[name]; known {
+		return r, true
 	}
+	r, known := p.rates[dated.ReplaceAllString(name, "")]
+	return r, known
 }
