@@ -41,6 +41,12 @@ gen: bin/sqlc ## generate db/dbsqlc from queries/, the OpenAPI document, and wha
 	bin/sqlc generate
 	$(GO) generate ./...
 
+.PHONY: record-turns
+record-turns: ## record the histories of messages to agents again, as long as their workflow is not released
+	rm -f workflows/testdata/*_turn_*.json
+	$(GO) test -vet=off -count=1 ./test/e2e -run '^TestTemporalTurnsShowSummariesOnly$$' -record
+	$(GO) test -vet=off -count=1 ./workflows -run RecordedHistor
+
 .PHONY: fmt
 fmt: bin/golangci-lint ## format the Go code the way lint wants it
 	bin/golangci-lint fmt

@@ -21,7 +21,8 @@ import (
 
 // TestReplayRecordedHistories replays histories of real workflows, of both start lanes, against the
 // present code. A history that fails means that open workflows would break: version the
-// change. `go test ./test/e2e -run TestTemporal -record` writes new ones.
+// change. `go test ./test/e2e -run TestTemporal -record` writes new ones. Those of messages to agents
+// are not released: `make record-turns` records them again.
 func TestReplayRecordedHistories(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
@@ -48,6 +49,7 @@ func TestReplayRecordedHistories(t *testing.T) {
 			replayer.RegisterWorkflowWithOptions(workflows.Delivery, workflow.RegisterOptions{Name: flow.WorkflowDelivery})
 			replayer.RegisterWorkflowWithOptions(workflows.EraseCustomer, workflow.RegisterOptions{Name: flow.WorkflowEraseCustomer})
 			replayer.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+			replayer.RegisterWorkflowWithOptions(workflows.AgentTurn, workflow.RegisterOptions{Name: flow.WorkflowAgentTurn})
 			replayer.RegisterWorkflowWithOptions(workflows.ApplyChanges, workflow.RegisterOptions{Name: flow.WorkflowApplyChanges})
 			history, err := client.HistoryFromJSON(bytes.NewReader(recorded.History), client.HistoryJSONOptions{})
 			require.NoError(t, err)
@@ -66,6 +68,8 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued", "map_models", "map_changes",
 			"map_asked_approved", "map_asked_edited", "map_asked_answered", "map_asked_rejected", "map_asked_expired", "map_event_met", "map_event_timed_out",
 			"map_sub_started", "map_sub_waited", "map_sub_cancelled",
+			"turn_answered", "turn_parallel", "turn_held_approved", "turn_held_rejected", "turn_held_cancelled", "turn_stopped", "turn_escalated", "turn_cancelled",
+			"turn_model_failed",
 		} {
 			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
 		}
