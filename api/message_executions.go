@@ -44,6 +44,7 @@ type messageExecution struct {
 	Reply            *string             `json:"reply,omitempty"`
 	Error            *stepmachine.Error  `json:"error"`
 	ModelCalls       []turnModelCall     `json:"model_calls,omitempty"`
+	Feedback         []feedbackView      `json:"feedback,omitempty"`
 	APIKeyID         *uuid.UUID          `json:"api_key_id"`
 	Requester        *string             `json:"requester"`
 	RequestID        string              `json:"request_id"`
@@ -103,6 +104,11 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn) (wire.Repl
 		}
 		v.ModelCalls = append(v.ModelCalls, call)
 	}
+	ratings, err := s.deps.AgentSessions.Ratings(ctx, t)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	v.Feedback = viewFeedback(ratings...)
 	rep := wire.OK(v)
 	if t.FinishedAt == nil {
 		v.DurationMS = 0

@@ -228,10 +228,21 @@ func (s *Server) killSwitchRoutes() []route {
 	}
 }
 
-// messageRoutes are the messages to agents. Only keys write them.
+// messageRoutes are the messages to agents and their sessions. Only keys write messages, and only
+// people take over.
 func (s *Server) messageRoutes() []route {
+	const session = "/v1/agents/{id}/sessions/{sid}"
 	return []route{
 		{http.MethodPost, "/v1/agents/{id}/message", takesKey, noUser(), bodyRun, s.sendMessage, auth.PermAgentsMessage},
+		{http.MethodPut, "/v1/executions/{id}/feedback", takesKeyOrJWT, deciders(), bodyManagement, s.rateReply, ""},
+
+		{http.MethodGet, "/v1/agents/{id}/sessions", takesKeyOrJWT, anyRole(), 0, s.listAgentSessions, auth.PermAgentsManage},
+		{http.MethodGet, session, takesKeyOrJWT, anyRole(), 0, s.getAgentSession, auth.PermAgentsManage},
+		{http.MethodDelete, session, takesKeyOrJWT, admins(), 0, s.deleteAgentSession, auth.PermAgentsManage},
+		{http.MethodGet, session + "/messages", takesKeyOrJWT, anyRole(), 0, s.listSessionMessages, auth.PermAgentsManage},
+		{http.MethodPost, session + "/takeover", takesUser, deciders(), 0, s.takeOverSession, ""},
+		{http.MethodPost, session + "/reply", takesUser, deciders(), bodyManagement, repeatable[agentSession](s, s.replyInSession, s.getAgentSession, "sid"), ""},
+		{http.MethodPost, session + "/handback", takesUser, deciders(), 0, s.handBackSession, ""},
 	}
 }
 

@@ -106,6 +106,9 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 			return false, err
 		}
 		t.answers = next.Answers
+		if next.Over && !next.Replied {
+			return true, t.end(ctx, step) // a person has taken over
+		}
 		if next.Replied {
 			return next.Over, nil
 		}
@@ -147,7 +150,7 @@ func (t *agentTurn) look(ctx workflow.Context) error {
 	}
 	t.nudged = false
 	news, err := lookAtTurn(ctx, t.in)
-	if err == nil && news.Cancel {
+	if err == nil && (news.Cancel || news.Over) {
 		t.cancel()
 	}
 	return err
@@ -183,8 +186,9 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 		return true, t.end(ctx, flow.TurnStep{})
 	}
 	news, err := resumeTurn(ctx, t.in)
-	for err == nil && !news.Over && !news.Working && !news.Cancel {
-		if _, err = workflow.AwaitWithTimeout(ctx, lookAfter, func() bool { return t.nudged || t.cancelled }); err == nil {
+	// A person who has taken over may keep the session for days.
+	for pause := lookAfter; err == nil && !news.Over && !news.Working && !news.Cancel; pause = min(2*pause, lookMost) {
+		if _, err = workflow.AwaitWithTimeout(ctx, pause, func() bool { return t.nudged || t.cancelled }); err == nil {
 			t.nudged = false
 			news, err = lookAtTurn(ctx, t.in)
 		}

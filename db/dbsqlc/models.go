@@ -224,18 +224,21 @@ type Circuit struct {
 }
 
 type Conversation struct {
-	TenantID  uuid.UUID
-	ID        uuid.UUID
-	AgentID   uuid.UUID
-	SessionID *string
-	Customer  *uuid.UUID
-	Tainted   bool
-	HeldBy    *uuid.UUID
-	HeldAt    *time.Time
-	Entries   int32
-	Bytes     int64
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	TenantID    uuid.UUID
+	ID          uuid.UUID
+	AgentID     uuid.UUID
+	SessionID   *string
+	Customer    *uuid.UUID
+	Tainted     bool
+	HeldBy      *uuid.UUID
+	HeldAt      *time.Time
+	Entries     int32
+	Bytes       int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	Turns       int32
+	Version     int32
+	EscalatedAt *time.Time
 }
 
 type ConversationEntry struct {
@@ -247,6 +250,7 @@ type ConversationEntry struct {
 	Kind         string
 	Body         string
 	At           time.Time
+	Author       *uuid.UUID
 }
 
 type ConversationSummary struct {
@@ -980,6 +984,16 @@ type TurnAnswer struct {
 	Runs         []byte
 	BeganAt      time.Time
 	EndedAt      time.Time
+}
+
+type TurnFeedback struct {
+	TenantID  uuid.UUID
+	Turn      uuid.UUID
+	Actor     string
+	Rating    string
+	Comment   *string
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 type TurnKey struct {

@@ -299,8 +299,8 @@ func (q *Queries) EndUnbegunTurn(ctx context.Context, db DBTX, arg EndUnbegunTur
 
 const EntriesBefore = `-- name: EntriesBefore :many
 SELECT e.seq, e.id, e.turn, e.kind, e.body, e.at
-  FROM (SELECT n.tenant_id, n.conversation, n.seq, n.id, n.turn, n.kind, n.body, n.at, sum(octet_length(n.body)) OVER (ORDER BY n.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
-          FROM (SELECT tenant_id, conversation, seq, id, turn, kind, body, at FROM conversation_entries o WHERE o.tenant_id = $1 AND o.conversation = $2 AND o.seq < $3
+  FROM (SELECT n.tenant_id, n.conversation, n.seq, n.id, n.turn, n.kind, n.body, n.at, n.author, sum(octet_length(n.body)) OVER (ORDER BY n.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT tenant_id, conversation, seq, id, turn, kind, body, at, author FROM conversation_entries o WHERE o.tenant_id = $1 AND o.conversation = $2 AND o.seq < $3
                    AND o.seq > coalesce($4::integer, (SELECT m.upto FROM conversation_summaries m WHERE m.tenant_id = $1 AND m.conversation = $2), 0)
                  ORDER BY o.seq DESC LIMIT $5) n) e
  WHERE coalesce(e.above, 0) < $6::bigint

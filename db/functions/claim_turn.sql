@@ -28,9 +28,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    INSERT INTO conversations AS o (tenant_id, id, agent_id, session_id, customer, created_at, updated_at)
-        VALUES (p_tenant, c.conversation, c.agent_id, p_session, c.customer, p_now, p_now)
-        ON CONFLICT (tenant_id, agent_id, session_id) DO UPDATE SET updated_at = p_now
+    INSERT INTO conversations AS o (tenant_id, id, agent_id, session_id, customer, turns, version, created_at, updated_at)
+        VALUES (p_tenant, c.conversation, c.agent_id, p_session, c.customer, 1, c.version, p_now, p_now)
+        ON CONFLICT (tenant_id, agent_id, session_id) DO UPDATE SET updated_at = p_now, turns = o.turns + 1, version = c.version
         RETURNING * INTO s;
     IF c.customer IS NOT NULL AND s.customer IS NULL THEN
         UPDATE conversations o SET customer = c.customer WHERE o.tenant_id = p_tenant AND o.id = s.id;
@@ -54,11 +54,11 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, identity,
-                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, begun_at, updated_at, finished_at)
+                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, stop_reason, begun_at, updated_at, finished_at)
         VALUES (p_tenant, c.id, c.execution_id, c.agent_id, c.version, s.id, CASE how WHEN 'held' THEN 'ended' ELSE how END,
                 CASE how WHEN 'held' THEN 'escalated' ELSE 'running' END, p_fingerprint, p_message, p_metadata, c.identity,
                 s.customer, c.customer_name, c.key_id, c.request_id, c.source_addr, c.workflow_id, c.streamed,
-                CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
+                CASE how WHEN 'held' THEN 'escalated' ELSE '' END, CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
     IF p_key IS NOT NULL THEN
         INSERT INTO turn_keys (tenant_id, agent_id, key, turn) VALUES (p_tenant, c.agent_id, p_key, c.id)
             ON CONFLICT ON CONSTRAINT turn_keys_pkey DO NOTHING;

@@ -401,6 +401,8 @@ func (own *tenant) aMessage(tb testing.TB) {
 	}
 	a.Data(tb, &said)
 	own.message = said.ExecutionID
+	a = writer.Do(http.MethodPut, "/v1/executions/"+own.message+"/feedback", map[string]any{"rating": "up", "comment": own.name + " comment"})
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
 }
 
 // aWait has an execution wait for an event that never comes, with a signal that no step uses.

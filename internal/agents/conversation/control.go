@@ -2,10 +2,7 @@ package conversation
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -224,12 +221,8 @@ func (s *Service) Answers(ctx context.Context, t Turn) (list []Asked, err error)
 			Number: r.Number, Purpose: r.Purpose, Model: r.Model, Usage: model.Usage{In: r.TokensIn, Cached: r.TokensCached, Out: r.TokensOut},
 			Money: r.MoneyMicros, Finish: r.Finish, Failed: r.Failed, BeganAt: r.BeganAt, EndedAt: r.EndedAt,
 		}
-		var runs map[int]Run
-		if err := json.Unmarshal(r.Runs, &runs); err != nil {
+		if a.Runs, err = runsOf(r.Runs); err != nil {
 			return nil, fmt.Errorf("conversation: runs of answer %d of %s: %w", r.Number, t.ID, err)
-		}
-		for _, n := range slices.Sorted(maps.Keys(runs)) {
-			a.Runs = append(a.Runs, runs[n])
 		}
 		list = append(list, a)
 	}

@@ -191,12 +191,15 @@ type Turn struct {
 	Governance  string
 	ApprovalID  string
 	WantsCancel bool
-	Tainted     bool
-	Streamed    bool
-	WorkedMS    int64
-	BegunAt     *time.Time
-	UpdatedAt   time.Time
-	FinishedAt  *time.Time
+	// TakenOver: a person took over while the agent worked on it, and nothing says yet what came of its
+	// calls.
+	TakenOver  bool
+	Tainted    bool
+	Streamed   bool
+	WorkedMS   int64
+	BegunAt    *time.Time
+	UpdatedAt  time.Time
+	FinishedAt *time.Time
 
 	fingerprint []byte
 }
@@ -243,7 +246,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		Tainted: r.Tainted, Streamed: r.Streamed, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
-		fingerprint: r.Fingerprint,
+		TakenOver: r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated, fingerprint: r.Fingerprint,
 	}
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
 	if err != nil {
@@ -254,6 +257,9 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		return t, fmt.Errorf("conversation: message of %s: %w", t.ID, err)
 	}
 	t.Message = string(text)
+	if t.Status == StatusEscalated && r.Replies == 0 {
+		t.Reply = new(agentloop.TakenOver) // the agent has said nothing
+	}
 	if r.Reply != nil {
 		if text, err = key.Open(t.place(datakey.TurnReply), *r.Reply); err != nil {
 			return t, fmt.Errorf("conversation: reply of %s: %w", t.ID, err)

@@ -56,6 +56,15 @@ func (s *Service) queueEntries(b *db.Batch, key *datakey.Key, t Turn, entries ..
 	db.QueueExec(b, s.q.AppendEntries, p)
 }
 
+// openEntry reads the message of an entry.
+func openEntry(key *datakey.Key, tenant, id uuid.UUID, body string) (m model.Message, err error) {
+	text, err := key.Open(datakey.Place{Tenant: tenant, Row: id, Field: datakey.ConversationEntry}, body)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	return m, err
+}
+
 // Bounds of what is read of a session for one answer.
 const (
 	historyMost  = 400
@@ -85,11 +94,8 @@ func (s *Service) history(ctx context.Context, w *Work, frame *Frame) error {
 	w.History = nil
 	for _, row := range slices.Backward(rows.Value) {
 		e := Entry{Seq: row.Seq, Turn: row.Turn, Kind: Kind(row.Kind), At: row.At}
-		text, err := w.key.Open(datakey.Place{Tenant: t.TenantID, Row: row.ID, Field: datakey.ConversationEntry}, row.Body)
-		if err == nil {
-			err = json.Unmarshal(text, &e.Message)
-		}
-		if err != nil {
+		var err error
+		if e.Message, err = openEntry(w.key, t.TenantID, row.ID, row.Body); err != nil {
 			return fmt.Errorf("conversation: entry %d of %s: %w", row.Seq, t.Conversation, err)
 		}
 		if e.Kind == KindResult && len(w.History) == 0 {

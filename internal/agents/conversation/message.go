@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/quota"
 )
 
@@ -285,6 +286,12 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 		case claimHeld:
 			t.Conversation = claimed.Value.Conversation
 			s.queueEntries(b, key, t, Entry{Kind: KindCustomer, Message: agentloop.Customer(t.Message)})
+			if t.Customer = nil; claimed.Value.Customer != uuid.Nil {
+				t.Customer = &claimed.Value.Customer
+			}
+			event.Queue(b, event.Event{TenantID: t.TenantID, About: aboutTurn(t), Key: key, Body: event.SessionSaid{
+				MessageID: t.ID.String(), From: string(KindCustomer), Message: t.Message,
+			}})
 		case claimWorking, claimQueued:
 		default:
 			return nil, nil //nolint:nilnil // a refused message changes nothing, and neither does a repeat

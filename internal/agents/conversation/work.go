@@ -309,6 +309,9 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	if r.Tainted && !t.Tainted {
 		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
 	}
+	if r.Escalate != "" && t.SessionID != "" {
+		db.QueueExec(b, s.q.EscalateConversation, dbsqlc.EscalateConversationParams{TenantID: t.TenantID, ID: t.Conversation, Now: now})
+	}
 	if r.FreesKey {
 		db.QueueExec(b, s.q.FreeTurnKeys, dbsqlc.FreeTurnKeysParams{TenantID: t.TenantID, Turn: t.ID})
 	}
@@ -328,10 +331,7 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 
 // emit queues the events of a reply.
 func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
-	about := event.About{ExecutionID: t.ExecutionID, SessionID: t.SessionID, AgentID: t.AgentID.String()}
-	if t.Customer != nil {
-		about.CustomerID = t.Customer.String()
-	}
+	about := aboutTurn(t)
 	body := event.Conversation{Status: string(t.Status), StopReason: string(t.Stop), ActionsExecuted: int(t.Actions), TokensUsed: t.Tokens}
 	if t.Reply != nil {
 		body.Message = *t.Reply
@@ -340,6 +340,13 @@ func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
 	if r.Escalate != "" {
 		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: event.Escalated{Kind: "session", Reason: r.Escalate, Summary: r.Summary}, Key: key})
 	}
+}
+
+// aboutTurn says which message an event is about.
+func aboutTurn(t Turn) event.About {
+	about := aboutSession(Session{SessionID: t.SessionID, AgentID: t.AgentID, Customer: t.Customer})
+	about.ExecutionID = t.ExecutionID
+	return about
 }
 
 // startPromoted starts the workflow of the next turn of a session, or wakes it. The sweeper makes up

@@ -83,6 +83,37 @@ func CustomerText(m model.Message) (text string, ok bool) {
 	return defused.ReplaceAllString(text, "<$1"), true
 }
 
+const (
+	personOpen    = "A person of the company has taken over, and said this to the customer:\n<staff_message>\n"
+	personClose   = "\n</staff_message>"
+	personCloses  = "</staff_message"
+	personDefused = "<\u200b/staff_message"
+)
+
+// Person returns what a person who has taken over has said to the customer, as models read it. No text
+// can end its element.
+func Person(text string) model.Message {
+	return model.Message{Role: model.User, Text: personOpen + strings.ReplaceAll(text, personCloses, personDefused) + personClose}
+}
+
+// PersonText returns what a person has said; ok is false for any other message.
+func PersonText(m model.Message) (text string, ok bool) {
+	text, begins := strings.CutPrefix(m.Text, personOpen)
+	text, ends := strings.CutSuffix(text, personClose)
+	if m.Role != model.User || !begins || !ends {
+		return "", false
+	}
+	return strings.ReplaceAll(text, personDefused, personCloses), true
+}
+
+// HandedBack is what the model is told when a person has handed the conversation back.
+func HandedBack() model.Message {
+	return Note("The person has handed the conversation back to you. You answer the customer again.", nil)
+}
+
+// TakenOver is what the customer is told of a message that a person answers.
+const TakenOver = "A person has taken over this conversation and will answer you here."
+
 // Note returns what the service tells the model: words of its own, and data.
 func Note(words string, data any) model.Message {
 	m := model.Message{Role: model.User, Text: words}

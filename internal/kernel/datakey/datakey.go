@@ -89,6 +89,7 @@ const (
 	TurnAsked         Field = "turn_answers.asked"
 	TurnAnswer        Field = "turn_answers.answer"
 	TurnAnswerError   Field = "turn_answers.error"
+	TurnFeedback      Field = "turn_feedback.comment"
 	TurnStream        Field = "turn_stream.body"
 )
 

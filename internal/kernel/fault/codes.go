@@ -141,7 +141,7 @@ func Table() []Spec {
 		{CodePolicyNotFound, http.StatusNotFound, "No such policy.", "The id is unknown to the tenant, or the policy is deleted."},
 		{CodeAPIKeyNotFound, http.StatusNotFound, "No such API key.", "The id is unknown to the tenant, or the key is revoked already."},
 		{CodeUserNotFound, http.StatusNotFound, "No such user.", "The id is unknown to the tenant, or the user to be changed is removed already."},
-		{CodeSessionNotFound, http.StatusNotFound, "No such session.", "The id is unknown to the user, or the session has ended."},
+		{CodeSessionNotFound, http.StatusNotFound, "No such session.", "The id is unknown to the user, or the session has ended; or the agent has no such session."},
 		{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", "See the `Allow` header."},
 		{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", "64 KiB for management calls, 256 KiB for Maps and agents, 1 MiB for runs, 25 MiB for imports."},
 		{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The request body must be application/json.", "The body has another `Content-Type`, or a content encoding."},

@@ -71,7 +71,8 @@ type TurnLate struct {
 // TurnNext is what follows from an answer.
 type TurnNext struct {
 	Private
-	// Replied: the message has a reply, or ended without one. Over: nothing follows by itself.
+	// Replied: the message has a reply, or ended without one. Over: nothing follows by itself. Over
+	// alone: a person has taken over.
 	Replied bool `json:"replied,omitempty"`
 	Over    bool `json:"over,omitempty"`
 	// Answers is how many answers of the model the message has then. A message can stop without a

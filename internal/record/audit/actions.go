@@ -89,6 +89,12 @@ const (
 	AgentMessaged  Action = "agent.messaged"
 	AgentReplied   Action = "agent.replied"
 	AgentCancelled Action = "agent.cancelled"
+	AgentRated     Action = "agent.rated"
+
+	AgentSessionTaken    Action = "agent.session_taken_over"
+	AgentSessionReplied  Action = "agent.session_replied"
+	AgentSessionReturned Action = "agent.session_handed_back"
+	AgentSessionDeleted  Action = "agent.session_deleted"
 
 	ProviderImported Action = "provider.imported"
 	ProviderUpdated  Action = "provider.updated"
@@ -240,6 +246,11 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{AgentMessaged, SubjectAgent, "A message was written to an agent. The details have the version that answers and the caller's metadata.", ""},
 		{AgentReplied, SubjectAgent, "An agent has ended its work on a message, or waits for people. The details say why it stopped, and count the calls that were sent.", ""},
 		{AgentCancelled, SubjectAgent, "The work of an agent on a message was cancelled.", ""},
+		{AgentRated, SubjectAgent, "A key or a user rated the reply to a message. The details have the rating, and whether there is a comment.", ""},
+		{AgentSessionTaken, SubjectAgent, "A person took over a session with an agent. The details count the messages whose answer ended by it.", ""},
+		{AgentSessionReplied, SubjectAgent, "A person replied in a session that they took over. The details have the id of what they said.", ""},
+		{AgentSessionReturned, SubjectAgent, "A session was handed back to its agent. The details have who had taken over.", ""},
+		{AgentSessionDeleted, SubjectAgent, "A session with an agent was deleted, with all that was said in it. The details count its messages.", ""},
 		{MapDeleted, SubjectMap, "A Map was deleted; its versions stay for the executions that run them.", ""},
 
 		{AgentCreated, SubjectAgent, "An agent was created, and its first version published. The details have its name.", ""},

@@ -60,6 +60,22 @@ func Types() []Spec {
 			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a24", SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
 			Body:  Conversation{Message: "Your order ord_77 was sent today.", Status: "completed", StopReason: "final_answer", ActionsExecuted: 1, TokensUsed: 412},
 		}},
+		{SessionTakenOver, "A person took over a session with an agent. No model is asked until it is handed back.", Event{
+			About: About{SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body:  TakenOver{By: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"},
+		}},
+		{SessionMessage, "Something was said in a session that a person has taken over: by the customer, or by the person.", Event{
+			About: About{SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body:  SessionSaid{MessageID: "0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a25", From: "person", By: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90", Message: "I have looked at your order. It leaves today."},
+		}},
+		{SessionHandedBack, "A session was handed back to its agent, which answers again.", Event{
+			About: About{SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body:  HandedBack{By: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"},
+		}},
+		{FeedbackGiven, "A key or a user rated the reply to a message, or changed the rating.", Event{
+			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a24", SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body:  Rated{Rating: "down", Comment: "It did not answer the question.", By: "key:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91"},
+		}},
 		{KillSwitchSet, "A user set a kill switch: no call that it covers begins from then on.", Event{Body: SwitchedOff{Switch{
 			KillSwitchID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a94", Scope: "provider", Target: "shop", Reason: "The shop charges twice.",
 		}, "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}}},

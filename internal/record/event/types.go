@@ -22,6 +22,10 @@ const (
 	EscalationCreated    Type = "escalation.created"
 	// ConversationCompleted is the reply of an agent.
 	ConversationCompleted Type = "conversation.completed"
+	SessionTakenOver      Type = "session.taken_over"
+	SessionMessage        Type = "session.message"
+	SessionHandedBack     Type = "session.handed_back"
+	FeedbackGiven         Type = "feedback.given"
 	KeyRevoked            Type = "key.revoked"
 	LimitExceeded         Type = "limit.exceeded"
 	WebhookDisabled       Type = "webhook.disabled"
@@ -192,6 +196,43 @@ type Conversation struct {
 
 // Type implements Body.
 func (Conversation) Type() Type { return ConversationCompleted }
+
+// TakenOver is the body of session.taken_over.
+type TakenOver struct {
+	By string `json:"by" about:"The user who answers in the session from now on, as user:<id>."`
+}
+
+// Type implements Body.
+func (TakenOver) Type() Type { return SessionTakenOver }
+
+// HandedBack is the body of session.handed_back.
+type HandedBack struct {
+	By string `json:"by" about:"The user who handed the session back, as user:<id>."`
+}
+
+// Type implements Body.
+func (HandedBack) Type() Type { return SessionHandedBack }
+
+// SessionSaid is the body of session.message.
+type SessionSaid struct {
+	MessageID string `json:"message_id" about:"What was said, as GET /v1/agents/{id}/sessions/{sid}/messages names it; of a customer's message the execution has the same id."`
+	From      string `json:"from" about:"Who has said it." enum:"customer,person"`
+	By        string `json:"by,omitempty" about:"The user, where a person has said it, as user:<id>."`
+	Message   string `json:"message" about:"What was said."`
+}
+
+// Type implements Body.
+func (SessionSaid) Type() Type { return SessionMessage }
+
+// Rated is the body of feedback.given.
+type Rated struct {
+	Rating  string `json:"rating" about:"What the rating is." enum:"up,down"`
+	Comment string `json:"comment,omitempty" about:"Why, in words."`
+	By      string `json:"by" about:"The key or user who rated, as key:<id> or user:<id>."`
+}
+
+// Type implements Body.
+func (Rated) Type() Type { return FeedbackGiven }
 
 // Revoked is the body of key.revoked.
 type Revoked struct {

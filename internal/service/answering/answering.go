@@ -125,6 +125,9 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
+	if over && loaded.Turn.TakenOver {
+		return flow.TurnNext{Private: flow.IsPrivate(), Over: true, Answers: len(loaded.Answers)}, nil
+	}
 	if over {
 		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting, Answers: len(loaded.Answers)}, nil
 	}
@@ -229,22 +232,11 @@ func (w *work) said() (list []conversation.Entry) {
 		list = append(list, conversation.Entry{Kind: conversation.KindCustomer, Message: agentloop.Customer(w.Turn.Message)})
 	}
 	for _, answer := range w.Answers[w.from:] {
-		list = append(list, added(answer.Added)...)
+		list = append(list, conversation.Added(answer.Added)...)
 		r := answer.Response
 		list = append(list, conversation.Entry{Kind: conversation.KindCalls, Message: model.Message{Role: model.Assistant, Text: r.Text, Calls: r.Calls}})
 	}
-	return append(list, added(w.next.Added)...)
-}
-
-func added(messages []model.Message) (list []conversation.Entry) {
-	for _, m := range messages {
-		kind := conversation.KindNote
-		if m.Role == model.Result {
-			kind = conversation.KindResult
-		}
-		list = append(list, conversation.Entry{Kind: kind, Message: m})
-	}
-	return list
+	return append(list, conversation.Added(w.next.Added)...)
 }
 
 // ask has the model answer, and stores the answer. The budgets are asked before, and settled with the
@@ -269,7 +261,13 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if late {
 		reply = w.stopped(agentloop.WallClock)
 	}
-	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
+	settle := func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) }
+	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, settle)
+	if db.IsNotChanged(err) {
+		// The message has ended meanwhile, because a person took over. What the model used still counts.
+		_, err = a.d.Conversations.EndAnswer(ctx, w.Work, w.next, nil, settle)
+		return flow.TurnNext{Private: flow.IsPrivate(), Over: true, Answers: len(w.Answers) + 1}, err
+	}
 	switch {
 	case err != nil:
 		return flow.TurnNext{}, err

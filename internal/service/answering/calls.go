@@ -160,9 +160,12 @@ func stepOf(answer, number int) string { return fmt.Sprintf("answers/%d/calls/%d
 // Call claims the run of a call that the agent has asked for, and takes it as far as it goes without
 // waiting. It can be repeated: the call always gets the same run.
 func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
-	loaded, _, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef)
 	if err != nil {
 		return flow.MapCallEnd{}, err
+	}
+	if over && loaded.Turn.State == conversation.Ended {
+		return refused(stepmachine.NewError("NOT_MADE", "the message has ended")), nil
 	}
 	w := &work{Work: loaded}
 	if in.Answer >= len(w.Answers) || in.Number >= len(w.Answers[in.Answer].Response.Calls) {
@@ -309,10 +312,13 @@ func (a *Answerer) Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews,
 // End ends a message without a further answer.
 func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error) {
 	loaded, _, err := a.d.Conversations.Load(ctx, in.TurnRef)
-	if err != nil || loaded.Turn.State == conversation.Ended {
-		return flow.TurnNews{Over: true}, err
+	if err != nil {
+		return flow.TurnNews{}, err
 	}
 	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions, Late: in.Late}}
+	if w.Turn.State == conversation.Ended {
+		return flow.TurnNews{Over: true}, a.afterTakeOver(ctx, w, in)
+	}
 	w.find(len(w.Answers))
 	if len(w.Answers) == in.Answer { // otherwise the model has answered once more, and heard of them
 		w.in.Ends = in.Ends
@@ -326,7 +332,7 @@ func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, err
 		return flow.TurnNews{}, err
 	}
 	r := w.ending(conversation.StatusCancelled, agentloop.Cancelled)
-	if r.Entries = added(w.next.Added); !written {
+	if r.Entries = conversation.Added(w.next.Added); !written {
 		r.Entries = w.said()
 	}
 	if err := a.d.Conversations.EndPart(ctx, w.Work, r); err != nil {

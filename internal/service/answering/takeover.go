@@ -1,0 +1,53 @@
+package answering
+
+import (
+	"context"
+	"encoding/json"
+
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+)
+
+// afterTakeOver notes what came of the calls that were under way when a person took over. A message
+// that has ended in any other way stays as it is.
+func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) error {
+	if !w.Turn.TakenOver {
+		return nil
+	}
+	w.find(len(w.Answers))
+	unheard := in.Late
+	for _, end := range in.Ends {
+		if end.Status != flow.CallPending {
+			unheard = append(unheard, flow.TurnLate{Answer: in.Answer - 1, MapToolEnd: end})
+		}
+	}
+	var notes []model.Message
+	for _, late := range unheard {
+		if late.Answer < 0 || late.Answer >= len(w.Answers) || late.Number >= len(w.Answers[late.Answer].Response.Calls) {
+			continue
+		}
+		if _, made := w.Answers[late.Answer].Runs[late.Number]; !made {
+			continue
+		}
+		call := w.Answers[late.Answer].Response.Calls[late.Number]
+		ended, err := a.endOf(ctx, w, call, late.Number, []flow.MapToolEnd{late.MapToolEnd})
+		if err != nil {
+			return err
+		}
+		notes = append(notes, noteOf(call.Name, ended.Status, ended.Result, late.MapToolEnd))
+	}
+	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, notes)
+}
+
+// noteOf tells the model how a call has ended that was under way when a person took over.
+func noteOf(name, status string, result json.RawMessage, end flow.MapToolEnd) model.Message {
+	about := map[string]any{"call": name, "status": status}
+	if len(result) > 0 {
+		about["result"] = result
+	}
+	if end.Error != nil {
+		about["error"] = end.Error
+	}
+	return agentloop.Note("A call was under way when the person took over. This came of it:", about)
+}
