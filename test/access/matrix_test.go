@@ -68,7 +68,7 @@ const (
 // decided lists the whole surface. It is written from what was decided, not from
 // the code: a route that is missing here fails the test.
 func decided() map[string]endpoint {
-	return map[string]endpoint{
+	all := map[string]endpoint{
 		"POST /v1/policies/{id}/versions/{version}/restore": {either, admins, "policies:manage", "/v1/policies/" + someID + "/versions/1/restore", "", noPolicy},
 
 		"POST /v1/maps":                        {either, admins, "maps:manage", "/v1/maps", "{}", "422 INVALID_MAP"},
@@ -83,23 +83,7 @@ func decided() map[string]endpoint {
 		"POST /v1/maps/{id}/trigger":           {triggers, anyRole, "maps:trigger", "/v1/maps/" + someID + "/trigger", "{}", noMap},
 		"GET /v1/maps/{id}/graph":              {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/graph", "", noMap},
 
-		"POST /v1/agents":                                 {either, admins, "agents:manage", "/v1/agents", "{}", badBody},
-		"GET /v1/agents":                                  {either, anyRole, "agents:manage", "/v1/agents", "", "200 "},
-		"GET /v1/agents/{id}":                             {either, anyRole, "agents:manage", "/v1/agents/" + someID, "", noAgent},
-		"PATCH /v1/agents/{id}":                           {either, admins, "agents:manage", "/v1/agents/" + someID, `{"name":"a"}`, noAgent},
-		"POST /v1/agents/{id}/message":                    {messages, noUser, "agents:message", "/v1/agents/" + someID + "/message", "{}", badBody},
-		"GET /v1/agents/{id}/sessions":                    {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/sessions", "", noAgent},
-		"GET /v1/agents/{id}/sessions/{sid}":              {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/sessions/none", "", noAgent},
-		"DELETE /v1/agents/{id}/sessions/{sid}":           {either, admins, "agents:manage", "/v1/agents/" + someID + "/sessions/none", "", noAgent},
-		"GET /v1/agents/{id}/sessions/{sid}/messages":     {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/sessions/none/messages", "", noAgent},
-		"POST /v1/agents/{id}/sessions/{sid}/takeover":    {userOnly, deciders, "", "/v1/agents/" + someID + "/sessions/none/takeover", "", noAgent},
-		"POST /v1/agents/{id}/sessions/{sid}/reply":       {userOnly, deciders, "", "/v1/agents/" + someID + "/sessions/none/reply", `{"message":"Hello"}`, noAgent},
-		"POST /v1/agents/{id}/sessions/{sid}/handback":    {userOnly, deciders, "", "/v1/agents/" + someID + "/sessions/none/handback", "", noAgent},
-		"DELETE /v1/agents/{id}":                          {either, admins, "agents:manage", "/v1/agents/" + someID, "", noAgent},
-		"GET /v1/agents/{id}/versions":                    {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions", "", noAgent},
-		"GET /v1/agents/{id}/versions/{version}":          {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions/1", "", noAgent},
-		"POST /v1/agents/{id}/versions/{version}/publish": {either, admins, "agents:manage", "/v1/agents/" + someID + "/versions/1/publish", "", noAgent},
-		"GET /v1/agents/{id}/versions/{version}/diff":     {either, anyRole, "agents:manage", "/v1/agents/" + someID + "/versions/1/diff", "", noAgent},
+		"POST /v1/agents/{id}/message": {messages, noUser, "agents:message", "/v1/agents/" + someID + "/message", "{}", badBody},
 
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
 		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},
@@ -126,7 +110,6 @@ func decided() map[string]endpoint {
 		"GET /v1/executions/{id}/graph":               {either, anyRole, "", "/v1/executions/none/graph", "", noExecution},
 		"GET /v1/executions/{id}/changes":             {either, anyRole, "", "/v1/executions/none/changes", "", noExecution},
 		"POST /v1/executions/{id}/changes/decide":     {userOnly, deciders, "", "/v1/executions/none/changes/decide", `{"approve":"all"}`, noExecution},
-		"PUT /v1/executions/{id}/feedback":            {either, deciders, "", "/v1/executions/none/feedback", `{"rating":"up"}`, noExecution},
 		"POST /v1/executions/{id}/cancel":             {either, deciders, "", "/v1/executions/none/cancel", "", noExecution},
 		"POST /v1/executions/{id}/pause":              {userOnly, deciders, "", "/v1/executions/none/pause", "", noExecution},
 		"POST /v1/executions/{id}/resume":             {userOnly, deciders, "", "/v1/executions/none/resume", "", noExecution},
@@ -230,6 +213,8 @@ func decided() map[string]endpoint {
 		"POST /v1/auth/change-password": {userOnly, anyRole, "", "/v1/auth/change-password", "{}", badBody},
 		"POST /v1/auth/logout":          {userOnly, anyRole, "", "/v1/auth/logout", "", "200 "},
 	}
+	maps.Copy(all, decidedOfAgents())
+	return all
 }
 
 // caller is one kind of credential, as it is sent and as what it is.

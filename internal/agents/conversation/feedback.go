@@ -16,7 +16,7 @@ import (
 	"agentruntime/internal/record/event"
 )
 
-// Rating is what somebody thinks of a reply.
+// Rating is what a key or a user thinks of a reply.
 type Rating string
 
 // The ratings.

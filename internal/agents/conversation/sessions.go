@@ -191,7 +191,7 @@ func (s *Service) DeleteSession(ctx context.Context, who actor.Actor, ref Sessio
 	return err
 }
 
-// recordOf returns the audit record of what somebody does with a session.
+// recordOf returns the audit record of what a caller does with a session.
 func (s *Service) recordOf(who actor.Actor, action audit.Action, of Session) audit.Record {
 	rec := audit.Change(who, action, audit.SubjectAgent, of.AgentID.String())
 	rec.SessionID = db.Optional(of.SessionID)
