@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.temporal.io/sdk/activity"
+
 	"agentruntime/internal/kernel/flow"
 )
 
@@ -35,6 +37,7 @@ func (t *Turns) AnswerTurn(ctx context.Context, in flow.TurnStep) (flow.TurnNext
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go beat(ctx)
+	in.Attempt = activity.GetInfo(ctx).Attempt
 	out, err := t.steps.Answer(ctx, in)
 	return out, applicationError(err)
 }

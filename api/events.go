@@ -19,6 +19,8 @@ type Events interface {
 	Get(ctx context.Context, tenant uuid.UUID, id string) (event.Stored, error)
 	Send(ctx context.Context, who actor.Actor, sent event.Sent) (out event.Stored, fresh bool, err error)
 	Stream(ctx context.Context, tenant uuid.UUID, f event.Filter, after *event.Place) (*event.Stream, error)
+	// Seat returns the place of a stream that tells something else than events.
+	Seat(tenant uuid.UUID) (*event.Stream, error)
 }
 
 // unreadableEvent is what is shown of an event whose stored body does not open.

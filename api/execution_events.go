@@ -60,6 +60,12 @@ func (s *Server) streamExecution(ctx context.Context, c *wire.Call) (wire.Reply,
 		}
 		since = &n
 	}
+	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		return wire.Reply{}, s.streamTurn(ctx, c, t)
+	}
 	e, found, err := s.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err

@@ -18,6 +18,10 @@ import (
 type Conversations interface {
 	// Message has an agent answer, and waits for the reply. A fault refuses the message.
 	Message(ctx context.Context, who actor.Actor, req conversation.Request) (conversation.Outcome, error)
+	// Begin is Message, and does not wait.
+	Begin(ctx context.Context, who actor.Actor, req conversation.Request) (conversation.Outcome, error)
+	// Follow begins to follow the first reply to a turn, after a row of its stream.
+	Follow(ctx context.Context, t conversation.Turn, after int32, awake func()) (*conversation.Follower, error)
 	Get(ctx context.Context, who actor.Actor, executionID string) (conversation.Turn, error)
 	// Await waits until the turn has a reply or has ended, at most until the given time.
 	Await(ctx context.Context, t conversation.Turn, until time.Time) (conversation.Turn, error)
@@ -90,6 +94,9 @@ func (s *Server) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, err
 	req, err := messageRequest(c)
 	if err != nil {
 		return wire.Reply{}, err
+	}
+	if wantsStream(c.Request.Header.Values("Accept")) {
+		return wire.Reply{}, s.streamMessage(ctx, c, req)
 	}
 	out, err := s.deps.Conversations.Message(ctx, c.Actor, req)
 	if err != nil {

@@ -56,7 +56,8 @@ func (t *agentTurn) forget(c *agentCall) {
 // drive takes the call to its end. One that waits for people is handed to a workflow of its own.
 func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) {
 	self := workflow.GetInfo(ctx).WorkflowExecution.ID
-	c.at, err = callFromTurn(ctx, flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: self, Deadline: deadline})
+	call := flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: self, Deadline: deadline}
+	c.at, err = callFromTurn(ctx, call)
 	pauses := time.Duration(0)
 	for err == nil && !c.at.Step.Done {
 		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver
@@ -74,6 +75,9 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 			return err
 		}
 		next := flow.MapCallRef{MapRef: flow.MapRef{TenantID: c.t.in.TenantID}, Run: c.at.Run, Parent: self, HandOver: handOver, Look: c.at.HandedOver}
+		if c.at.Followed {
+			next.Followed = &call
+		}
 		if c.stopped {
 			c.at, err = stopCallOfMap(ctx, next)
 		} else {

@@ -109,7 +109,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Prefer, X-API-Key, X-Request-Id")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-API-Key, X-Request-Id")
 	h.Set("Access-Control-Max-Age", "600") // seconds
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	w.WriteHeader(http.StatusNoContent)

@@ -128,6 +128,20 @@ func (c *Call) Fault(err error) *fault.Error {
 func (c *Call) fail(err error) {
 	f := c.Fault(err)
 	spec := f.Code.Spec()
+	body := c.ErrorBody(f)
+	if f.RetryAfter > 0 {
+		// Retry-After has whole seconds. Rounding down would invite a call that is too early.
+		seconds := int64((f.RetryAfter + 999_999_999) / 1_000_000_000)
+		c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	if spec.Status == http.StatusUnauthorized {
+		c.w.Header().Set("WWW-Authenticate", `Bearer realm="agentruntime", ApiKey realm="agentruntime"`)
+	}
+	c.write(spec.Status, envelope{Error: body})
+}
+
+// ErrorBody returns the error object of a fault.
+func (c *Call) ErrorBody(f *fault.Error) *ErrorBody {
 	body := &ErrorBody{
 		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details, Suggestions: f.Suggestions,
 		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,
@@ -144,15 +158,7 @@ func (c *Call) fail(err error) {
 	if f.Retryable || f.Code == fault.CodeProviderRejected {
 		body.Retryable = &f.Retryable
 	}
-	if f.RetryAfter > 0 {
-		// Retry-After has whole seconds. Rounding down would invite a call that is too early.
-		seconds := int64((f.RetryAfter + 999_999_999) / 1_000_000_000)
-		c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-	}
-	if spec.Status == http.StatusUnauthorized {
-		c.w.Header().Set("WWW-Authenticate", `Bearer realm="agentruntime", ApiKey realm="agentruntime"`)
-	}
-	c.write(spec.Status, envelope{Error: body})
+	return body
 }
 
 // succeed writes a reply. One object gets its ETag, and a GET that the caller made for another

@@ -964,6 +964,11 @@ type Turn struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	StreamedTo   int32
+	StreamBytes  int32
+	StreamResets int32
+	StreamOpen   bool
+	StreamWriter int32
 	Hits         *string
 }
 
@@ -1009,6 +1014,7 @@ type TurnStream struct {
 	Seq      int32
 	Event    string
 	Body     string
+	About    *string
 }
 
 type User struct {

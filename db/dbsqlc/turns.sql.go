@@ -376,7 +376,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -422,6 +422,11 @@ type GetTurnRow struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	StreamedTo   int32
+	StreamBytes  int32
+	StreamResets int32
+	StreamOpen   bool
+	StreamWriter int32
 	Hits         *string
 	SessionID    *string
 	Tainted      bool
@@ -467,6 +472,11 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.StreamedTo,
+		&i.StreamBytes,
+		&i.StreamResets,
+		&i.StreamOpen,
+		&i.StreamWriter,
 		&i.Hits,
 		&i.SessionID,
 		&i.Tainted,
@@ -1087,7 +1097,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1133,6 +1143,11 @@ type TurnByNameRow struct {
 	BegunAt      *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	StreamedTo   int32
+	StreamBytes  int32
+	StreamResets int32
+	StreamOpen   bool
+	StreamWriter int32
 	Hits         *string
 	SessionID    *string
 	Tainted      bool
@@ -1178,6 +1193,11 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.BegunAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
+		&i.StreamedTo,
+		&i.StreamBytes,
+		&i.StreamResets,
+		&i.StreamOpen,
+		&i.StreamWriter,
 		&i.Hits,
 		&i.SessionID,
 		&i.Tainted,

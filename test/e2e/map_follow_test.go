@@ -22,6 +22,8 @@ type followed struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	stop  context.CancelFunc
+	// location is that of a message's execution.
+	location string
 }
 
 func follow(t *testing.T, c *rig.Client, path, last string) *followed {
@@ -45,7 +47,7 @@ func follow(t *testing.T, c *rig.Client, path, last string) *followed {
 	require.Equal(t, "text/event-stream", rep.Header.Get("Content-Type"))
 	lines := bufio.NewScanner(rep.Body)
 	lines.Buffer(nil, 8<<20)
-	return &followed{t, lines, stop}
+	return &followed{t, lines, stop, ""}
 }
 
 // next returns the next message; false at the end of the stream.

@@ -68,6 +68,10 @@ var replies = []string{
 	`{"purpose":"reply","contains":["ask a person"],` + toolCalls(toolCall("1", "escalate", `{"reason":"It is delicate."}`)) + `}`,
 	`{"purpose":"reply","contains":["Are you there"],"text":"Good day."}`,
 	`{"purpose":"reply","contains":["think long"],"text":"So it is.","delay_ms":3000}`,
+	`{"purpose":"reply","contains":["word by word"],"text":"One two three four five six seven eight nine ten.","pause_ms":150}`,
+	`{"purpose":"reply","contains":["begin and fail"],"text":"It begins and then","pause_ms":120,"error":"the connection broke"}`,
+	`{"purpose":"reply","turn":0,"contains":["the plum"],"text":"I look at it first, for you.","pause_ms":60,` + toolCalls(toolCall("1", "gate__get_thing", `{"id":"plum"}`), toolCall("2", "gate__create_thing", `{"id":"plum"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["the plum"],"text":"Here is the plum."}`,
 	`{"purpose":"reply","contains":["break down"],"error":"the model is away"}`,
 	`{"purpose":"reply","text":"Good day."}`,
 }

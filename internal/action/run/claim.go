@@ -51,6 +51,8 @@ type Request struct {
 	// ExpiresIn is how long the run may be sent, in whole seconds, at most MaxExpiresIn; nil
 	// means 15 minutes.
 	ExpiresIn *time.Duration
+	// Claimed is called when the run of a step is claimed; nil where nobody asks.
+	Claimed func()
 }
 
 // Outcome is the answer to a request: the run, and how this call relates to it.

@@ -34,6 +34,9 @@ func (s *Service) Step(ctx context.Context, who actor.Actor, req Request, also f
 	if err != nil {
 		return Progress{}, err
 	}
+	if req.Claimed != nil {
+		req.Claimed()
+	}
 	if c.Run.State.Ended() || c.Run.State == StateIntercepted {
 		return s.progress(c.Run, flow.Step{State: c.Run.State, Done: true}), nil
 	}

@@ -103,6 +103,8 @@ type Service struct {
 	d   Deps
 	q   *dbsqlc.Queries
 	hub *ended.Hub[Turn]
+	// followed are the turns of which callers in this process read the reply while it is written.
+	followed followers
 	// swept is where the last pass of Sweep stopped.
 	swept sweptTo
 }
@@ -125,7 +127,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.Keep = 30 * 24 * time.Hour
 	}
 	d.Now = db.Clock(d.Now)
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn]()}
+	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), followed: followers{of: map[uuid.UUID]map[*Follower]struct{}{}}}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }
@@ -193,9 +195,11 @@ type Turn struct {
 	WantsCancel bool
 	// TakenOver: a person took over while the agent worked on it, and nothing says yet what came of its
 	// calls.
-	TakenOver  bool
-	Tainted    bool
-	Streamed   bool
+	TakenOver bool
+	Tainted   bool
+	Streamed  bool
+	// StreamOpen: text was streamed that is neither void nor the reply.
+	StreamOpen bool
 	WorkedMS   int64
 	BegunAt    *time.Time
 	UpdatedAt  time.Time
@@ -245,7 +249,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
 		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
-		Tainted: r.Tainted, Streamed: r.Streamed, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Tainted: r.Tainted, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		TakenOver: r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated, fingerprint: r.Fingerprint,
 	}
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
@@ -296,6 +300,7 @@ func (s *Service) read(ctx context.Context, ref flow.TurnRef) (Turn, error) {
 
 // hear hands a turn that another process has answered to those that wait for it in this one.
 func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
+	s.followed.wake(id)
 	if !s.hub.Awaited(id) {
 		return
 	}
@@ -307,6 +312,7 @@ func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
 // tell tells those who wait that the turn has a reply, or has ended.
 func (s *Service) tell(t Turn) {
 	s.hub.Deliver(t.ID, max(t.Replies, 1), t)
+	s.followed.end(t)
 	s.d.Notices.Tell(t.TenantID, t.ID)
 }
 

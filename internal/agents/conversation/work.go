@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -44,7 +45,10 @@ type Answer struct {
 	Error    *stepmachine.Error `json:"-"`
 	Money    int64              `json:"-"`
 	BeganAt  time.Time          `json:"-"`
-	Runs     map[int]Run        `json:"-"`
+	// Tellings are streamed with the answer, by the Writer.
+	Tellings []Telling   `json:"-"`
+	Writer   int         `json:"-"`
+	Runs     map[int]Run `json:"-"`
 }
 
 // Frame is what the answers of one part have in common. It is stored once, so that a repeat after a
@@ -195,6 +199,8 @@ type Reply struct {
 	FreesKey bool
 	// Tainted: the agent has read what others than the tenant wrote.
 	Tainted bool
+	// Tellings are streamed before the end. Those of an answer of a model are in the Answer.
+	Tellings []Telling
 	// Escalate is why people are asked to look; "" where they are not. Summary is what they must know.
 	Escalate string
 	Summary  string
@@ -224,6 +230,7 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 		if a.Keeps != nil {
 			s.queueSummary(b, w, *a.Keeps)
 		}
+		s.QueueTellings(b, w, a.Writer, a.Tellings...)
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
@@ -234,8 +241,11 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 	if err != nil {
 		return false, fmt.Errorf("conversation: end an answer: %w", err)
 	}
-	if after != nil {
+	switch {
+	case after != nil:
 		after(ctx)
+	case stored && len(a.Tellings) > 0:
+		s.Wake(w.Turn)
 	}
 	return stored, nil
 }
@@ -293,6 +303,7 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	}
 	// The lock of the session first, as in all that changes who works in it.
 	db.Queue(b, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: t.TenantID, ID: t.Conversation})
+	s.QueueTellings(b, w, math.MaxInt32, r.Tellings...)
 	p := dbsqlc.ReplyTurnParams{
 		TenantID: t.TenantID, ID: t.ID, State: string(r.State), Status: string(r.Status), StopReason: string(r.Stop), Actions: int32(r.Actions),
 		Governance: r.Governance, ApprovalID: db.Optional(r.ApprovalID), Now: now,

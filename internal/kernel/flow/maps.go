@@ -174,6 +174,8 @@ type MapCallRef struct {
 	HandOver bool   `json:"hand_over,omitempty"`
 	// Look: the run is another workflow's, and only read.
 	Look bool `json:"look,omitempty"`
+	// Followed is the call of a message whose reply is followed; nil for all others.
+	Followed *TurnCall `json:"followed,omitempty"`
 }
 
 // MapCallEnd is how far the call of a step is.
@@ -185,6 +187,8 @@ type MapCallEnd struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// HandedOver: another workflow drives the run.
 	HandedOver bool `json:"handed_over,omitempty"`
+	// Followed: the call is one of a message whose reply is followed.
+	Followed bool `json:"followed,omitempty"`
 }
 
 // MapTool names a call that a model has asked for, by where it is in the conversation of its step.

@@ -51,6 +51,8 @@ type TurnStep struct {
 	// Answer is its number, from 0. Part counts how often the message waited before.
 	Answer int `json:"answer"`
 	Part   int `json:"part,omitempty"`
+	// Attempt is that of the activity, which sets it itself.
+	Attempt int32 `json:"-"`
 	// Ends are the ends of the calls that the answer before has asked for, so far.
 	Ends []MapToolEnd `json:"ends,omitempty"`
 	// Late are those of the calls that had waited for people when the part before ended.

@@ -49,9 +49,12 @@ func newStreams() *streams {
 	return &streams{open: map[uuid.UUID]map[*Stream]struct{}{}, opened: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-// Stream follows the events of a tenant. It is used by one goroutine.
+// Stream follows the events of a tenant, or is only the place of another stream. It is used by one
+// goroutine.
 type Stream struct {
-	s      *Events
+	s *Events
+	// counts is the quota in which it counts.
+	counts quota.Resource
 	tenant uuid.UUID
 	filter Filter
 	at     Place
@@ -65,10 +68,11 @@ type Stream struct {
 // as it may, and SERVICE_UNAVAILABLE where all tenants together have. But a tenant that has fewer than
 // another gets the place of one of the other's, which ends. Close must be called.
 func (s *Events) Stream(ctx context.Context, tenant uuid.UUID, f Filter, after *Place) (*Stream, error) {
-	st := &Stream{s: s, tenant: tenant, filter: f, wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	if err := s.streams.enter(st, s.d.Quotas.Most(quota.Streams)); err != nil {
+	st, err := s.enter(quota.Streams, tenant)
+	if err != nil {
 		return nil, err
 	}
+	st.filter = f
 	if after != nil {
 		st.at = *after
 		return st, nil
@@ -82,6 +86,15 @@ func (s *Events) Stream(ctx context.Context, tenant uuid.UUID, f Filter, after *
 	return st, nil
 }
 
+// Seat returns the place of a stream that tells something else than events: the reply to a message.
+// It counts in a quota of its own, and is woken by Wake. The errors are those of Stream.
+func (s *Events) Seat(tenant uuid.UUID) (*Stream, error) { return s.enter(quota.ReplyStreams, tenant) }
+
+func (s *Events) enter(counts quota.Resource, tenant uuid.UUID) (*Stream, error) {
+	st := &Stream{s: s, counts: counts, tenant: tenant, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	return st, s.streams.enter(st, s.d.Quotas.Most(counts))
+}
+
 func (h *streams) enter(st *Stream, most int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,10 +105,10 @@ func (h *streams) enter(st *Stream, most int64) error {
 	}
 	of := h.open[st.tenant]
 	switch {
-	case int64(len(of)) >= most:
-		return fault.Newf(fault.CodeQuotaExceeded, "The tenant has reached its quota %s: at most %d event streams at once in one process. Close one, or read GET /v1/events.", quota.Streams, most)
+	case alike(of, st.counts) >= most:
+		return fault.Newf(fault.CodeQuotaExceeded, "The tenant has reached its quota %s: at most %d at once in one process. Close one, or ask without a stream.", st.counts, most)
 	case h.n >= mostStreams && !h.yield(len(of)):
-		f := fault.New(fault.CodeServiceUnavailable, "This process has as many event streams as it takes. Try again, or read GET /v1/events.")
+		f := fault.New(fault.CodeServiceUnavailable, "This process has as many streams as it takes. Try again, or ask without a stream.")
 		f.Retryable, f.RetryAfter = true, time.Second
 		return f
 	case of == nil:
@@ -104,11 +117,24 @@ func (h *streams) enter(st *Stream, most int64) error {
 	}
 	of[st] = struct{}{}
 	h.n++
+	if st.counts != quota.Streams {
+		return nil
+	}
 	select {
 	case h.opened <- struct{}{}:
 	default:
 	}
 	return nil
+}
+
+// alike counts the streams of one quota.
+func alike(of map[*Stream]struct{}, counts quota.Resource) (n int64) {
+	for st := range of {
+		if st.counts == counts {
+			n++
+		}
+	}
+	return n
 }
 
 // yield ends a stream of the tenant with the most streams, for one that has so many. It returns false
@@ -218,26 +244,35 @@ func (h *streams) seen() uint64 {
 	return h.frontier
 }
 
-// tenants returns those that have streams.
+// tenants returns those that have streams of events.
 func (h *streams) tenants() []uuid.UUID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]uuid.UUID, 0, len(h.open))
-	for tenant := range h.open {
-		out = append(out, tenant)
+	for tenant, of := range h.open {
+		if alike(of, quota.Streams) > 0 {
+			out = append(out, tenant)
+		}
 	}
 	return out
 }
 
-// tell wakes the streams of a tenant.
+// tell wakes the streams of a tenant's events.
 func (h *streams) tell(tenant uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for st := range h.open[tenant] {
-		select {
-		case st.wake <- struct{}{}:
-		default: // is awake already
+		if st.counts == quota.Streams {
+			st.Wake()
 		}
+	}
+}
+
+// Wake ends a Wait, or the next one where none is under way. Any goroutine may call it.
+func (st *Stream) Wake() {
+	select {
+	case st.wake <- struct{}{}:
+	default: // is awake already
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 
 	CustomEvents Resource = "custom_events"
 	Streams      Resource = "streams"
+	ReplyStreams Resource = "reply_streams"
 
 	Mails Resource = "mails"
 )
@@ -227,6 +228,10 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			// Package event counts them in the process.
 			Streams, 50, "event streams that are open at once, in each process", "", "", "",
+		},
+		{
+			// As above.
+			ReplyStreams, 500, "replies of agents that are followed at once, in each process", "", "", "",
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,7 +91,11 @@ type Deps struct {
 }
 
 // Answerer answers messages.
-type Answerer struct{ d Deps }
+type Answerer struct {
+	d Deps
+	// tellers counts the answers that are streamed.
+	tellers atomic.Int64
+}
 
 // New checks the collaborators.
 func New(d Deps) (*Answerer, error) {
@@ -138,6 +143,9 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 		return a.follow(ctx, w, w.Answers[in.Answer].Response.Calls)
 	case in.Answer > len(w.Answers):
 		return flow.TurnNext{}, fmt.Errorf("answering: answer %d of a model, and there are %d", in.Answer, len(w.Answers))
+	}
+	if err := a.restart(ctx, w); err != nil {
+		return flow.TurnNext{}, err
 	}
 	if err := a.prepare(ctx, w); err != nil {
 		return flow.TurnNext{}, err
@@ -250,8 +258,10 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
-	given, failed, late, err := a.generate(ctx, ask, a.stream(ctx, w), w.deadline())
+	told := a.teller(w)
+	given, failed, late, err := a.generate(ctx, ask, told.stream(ctx), w.deadline())
 	if err != nil {
+		told.end(w.next, nil)
 		return flow.TurnNext{}, err // the lease of what was reserved ends
 	}
 	var used budget.Amount
@@ -261,6 +271,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if late {
 		reply = w.stopped(agentloop.WallClock)
 	}
+	w.next.Writer, w.next.Tellings = writer(len(w.Answers), writersOfAnswer), told.end(w.next, reply)
 	settle := func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) }
 	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, settle)
 	if db.IsNotChanged(err) {

@@ -184,6 +184,7 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
+	tells := a.tellsOf(w, in, means.Verb.String())
 	step, who := stepOf(in.Answer, in.Number), t.Starter()
 	req := run.Request{
 		Verb: means.Verb.String(), Args: means.Args, SessionID: t.SessionID, Metadata: metadata,
@@ -191,18 +192,23 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow,
 		},
 		StepKey:   run.StepKey(t.ExecutionID, step, 0, 0),
-		ExpiresIn: run.StepDeadline(in.Deadline, a.d.Now()),
+		ExpiresIn: run.StepDeadline(in.Deadline, a.d.Now()), Claimed: tells.claimed,
 	}
 	at, err := a.d.Runs.Step(ctx, who, req, func(b *db.Batch, execution string) {
 		a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{Verb: req.Verb, ExecutionID: execution})
+		tells.queueBegin(b)
 	})
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		tells.refused(ctx, f)
 		return refused(errorOf(f)), nil
 	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	return endOfRun(at), nil
+	tells.seen(ctx, at)
+	end := endOfRun(at)
+	end.Followed = tells != nil
+	return end, nil
 }
 
 // metadata is what policies and people see of a call besides its arguments.
@@ -277,9 +283,17 @@ func (a *Answerer) GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEn
 		look = a.d.Runs.Seen
 	}
 	at, err := look(ctx, in.Run)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	tells, err := a.tellsAgain(ctx, in.Followed)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	tells.seen(ctx, at)
 	end := endOfRun(at)
-	end.HandedOver = handedOver
-	return end, err
+	end.HandedOver, end.Followed = handedOver, in.Followed != nil
+	return end, nil
 }
 
 // Stop ends the run of a call that was not sent, and returns how far it is then.
@@ -294,8 +308,13 @@ func (a *Answerer) Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEn
 	if !at.Step.Done && !in.Look {
 		return a.GoOn(ctx, in)
 	}
+	tells, err := a.tellsAgain(ctx, in.Followed)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	tells.seen(ctx, at)
 	end := endOfRun(at)
-	end.HandedOver = in.Look
+	end.HandedOver, end.Followed = in.Look, in.Followed != nil
 	return end, nil
 }
 

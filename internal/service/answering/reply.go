@@ -185,6 +185,7 @@ func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow
 }
 
 func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {
+	w.replaced(r)
 	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended, Answers: len(w.Answers)}, a.d.Conversations.EndPart(ctx, w.Work, *r)
 }
 

@@ -35,11 +35,13 @@ type Fixture struct {
 	Calls  []model.ToolCall `json:"calls,omitempty"`
 	Finish model.Finish     `json:"finish,omitempty"`
 	Usage  *model.Usage     `json:"usage,omitempty"`
-	// Error is why there is no answer; "" where there is one.
+	// Error is why there is no answer; "" where there is one. Text is streamed before it.
 	Error     string `json:"error,omitempty"`
 	Retryable bool   `json:"retryable,omitempty"`
 	// DelayMS is how many milliseconds the answer takes.
 	DelayMS int `json:"delay_ms,omitempty"`
+	// PauseMS is how many milliseconds are between two words of the text.
+	PauseMS int `json:"pause_ms,omitempty"`
 }
 
 // Model answers from fixtures. It is immutable and safe for concurrent use.
@@ -66,25 +68,37 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 		return model.Response{}, &model.Error{Reason: fmt.Sprintf("no fixture of the script matches this request for %s, turn %d", req.Purpose, turn(req))}
 	}
 	f := m.fixtures[i]
-	if f.DelayMS > 0 {
-		timer := time.NewTimer(time.Duration(f.DelayMS) * time.Millisecond)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return model.Response{}, ctx.Err()
-		case <-timer.C:
+	if err := pause(ctx, f.DelayMS); err != nil {
+		return model.Response{}, err
+	}
+	answer := f.answer(req)
+	for piece := range strings.SplitAfterSeq(answer.Text, " ") {
+		if stream != nil {
+			stream(piece)
+		}
+		if err := pause(ctx, f.PauseMS); err != nil {
+			return model.Response{}, err
 		}
 	}
 	if f.Error != "" {
 		return model.Response{}, &model.Error{Reason: f.Error, Retryable: f.Retryable}
 	}
-	answer := f.answer(req)
-	if stream != nil {
-		for piece := range strings.SplitAfterSeq(answer.Text, " ") {
-			stream(piece)
-		}
-	}
 	return answer, nil
+}
+
+// pause returns after so many milliseconds, or with the error of ctx.
+func pause(ctx context.Context, ms int) error {
+	if ms == 0 {
+		return nil
+	}
+	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // turn returns how many answers of the model the conversation has.
