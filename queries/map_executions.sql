@@ -25,10 +25,11 @@ UPDATE map_executions SET begun_at = coalesce(begun_at, @now), updated_at = @now
 RETURNING *;
 
 -- name: ShowMap :one
--- What the execution waits for, or that it goes on. Found is false where the attempt is over.
+-- What the execution waits for, or that it goes on. Found is false where the attempt is over, or
+-- something later is shown: the repeat of a lost task may write before that task does.
 UPDATE map_executions SET status = @status, waiting_for = sqlc.narg('waiting_for'), asked = asked OR @asked::boolean,
-       governance = @governance, updated_at = @now
- WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
+       governance = @governance, updated_at = @now, shown = @shown
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL AND shown <= @shown
 RETURNING id;
 
 -- name: FinishMap :many

@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown
 `
 
 type BeginMapParams struct {
@@ -108,6 +108,7 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
+		&i.Shown,
 	)
 	return i, err
 }
@@ -196,7 +197,7 @@ const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
        asked = asked OR $7::boolean, wrote = wrote OR $8::boolean, output_invented = $9, governance = $10, updated_at = $11, finished_at = $11, again = NULL
  WHERE tenant_id = $12 AND id = $13 AND attempt = $14 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown
 `
 
 type FinishMapParams struct {
@@ -296,6 +297,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.TokensUsed,
 			&i.ModelsAsked,
 			&i.ModelBytes,
+			&i.Shown,
 		); err != nil {
 			return nil, err
 		}
@@ -332,7 +334,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -399,6 +401,7 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
+		&i.Shown,
 	)
 	return i, err
 }
@@ -543,7 +546,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -610,6 +613,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.TokensUsed,
 		&i.ModelsAsked,
 		&i.ModelBytes,
+		&i.Shown,
 	)
 	return i, err
 }
@@ -835,8 +839,8 @@ func (q *Queries) RequireMapEnded(ctx context.Context, db DBTX, arg RequireMapEn
 
 const ShowMap = `-- name: ShowMap :one
 UPDATE map_executions SET status = $1, waiting_for = $2, asked = asked OR $3::boolean,
-       governance = $4, updated_at = $5
- WHERE tenant_id = $6 AND id = $7 AND attempt = $8 AND finished_at IS NULL
+       governance = $4, updated_at = $5, shown = $6
+ WHERE tenant_id = $7 AND id = $8 AND attempt = $9 AND finished_at IS NULL AND shown <= $6
 RETURNING id
 `
 
@@ -846,12 +850,14 @@ type ShowMapParams struct {
 	Asked      bool
 	Governance string
 	Now        time.Time
+	Shown      int32
 	TenantID   uuid.UUID
 	ID         uuid.UUID
 	Attempt    int32
 }
 
-// What the execution waits for, or that it goes on. Found is false where the attempt is over.
+// What the execution waits for, or that it goes on. Found is false where the attempt is over, or
+// something later is shown: the repeat of a lost task may write before that task does.
 func (q *Queries) ShowMap(ctx context.Context, db DBTX, arg ShowMapParams) (uuid.UUID, error) {
 	row := db.QueryRow(ctx, ShowMap,
 		arg.Status,
@@ -859,6 +865,7 @@ func (q *Queries) ShowMap(ctx context.Context, db DBTX, arg ShowMapParams) (uuid
 		arg.Asked,
 		arg.Governance,
 		arg.Now,
+		arg.Shown,
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
@@ -918,7 +925,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown
 `
 
 type WantOfMapParams struct {
@@ -1001,6 +1008,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.TokensUsed,
 			&i.ModelsAsked,
 			&i.ModelBytes,
+			&i.Shown,
 		); err != nil {
 			return nil, err
 		}

@@ -543,6 +543,7 @@ type MapExecution struct {
 	TokensUsed      int64
 	ModelsAsked     int32
 	ModelBytes      int64
+	Shown           int32
 }
 
 type MapKey struct {

@@ -144,3 +144,21 @@ func TestEndOfAStepCountsAfterALostTask(t *testing.T) {
 	write(15, stepmachine.StepRunning, time.Time{})
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps WHERE status = 'completed' AND rev > 20"))
 }
+
+// A task that was lost shows what it knew, after its repeat has shown what the execution waits for.
+func TestLateShowOfALostTaskChangesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.maps.program = r.program(`{"schema_version":"1","name":"Shows","steps":[]}`)
+	ref := r.triggered("shows")
+	show := func(number int, status stepmachine.Status) {
+		_, err := r.Write(t.Context(), flow.MapWrites{MapRef: ref, Seq: number, Show: &flow.MapShow{Status: status}})
+		require.NoError(t, err)
+		var is string
+		require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT status FROM map_executions").Scan(&is))
+		require.Equal(t, string(stepmachine.StatusPending), is)
+	}
+	show(20, stepmachine.StatusPending)
+	show(10, stepmachine.StatusRunning)
+	show(20, stepmachine.StatusPending)
+}

@@ -237,7 +237,7 @@ func (s *Service) queueAll(ctx context.Context, b *db.Batch, e Execution, w flow
 	if w.Show != nil {
 		db.QueueOptional(b, s.q.ShowMap, dbsqlc.ShowMapParams{
 			Status: string(w.Show.Status), WaitingFor: waitingFor(w.Show), Asked: w.Show.Status == stepmachine.StatusPending,
-			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
+			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), Shown: int32(w.Seq), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
 		})
 		emitWaiting(b, e, w.Show)
 	}
