@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/turns"
 )
@@ -36,8 +37,9 @@ type MapSteps interface {
 
 // Maps contains the activities of an execution of a Map.
 type Maps struct {
-	steps MapSteps
-	turns *turns.Turns
+	steps  MapSteps
+	turns  *turns.Turns
+	places *share.Pool
 }
 
 // NewMaps returns the activities over steps. It returns an error where steps is nil.
@@ -45,7 +47,7 @@ func NewMaps(steps MapSteps) (*Maps, error) {
 	if steps == nil {
 		return nil, errors.New("activities: the steps of Maps are required")
 	}
-	return &Maps{steps: steps, turns: turns.New(mapTurns(runtime.GOMAXPROCS(0)))}, nil
+	return &Maps{steps: steps, turns: turns.New(mapTurns(runtime.GOMAXPROCS(0))), places: share.New(modelPlaces(AskSlots))}, nil
 }
 
 // turnWait is how long an activity waits for the turn of its tenant. It then goes on without: a
@@ -149,8 +151,14 @@ func (m *Maps) CloseAskInMap(ctx context.Context, in flow.MapAskEnd) (flow.MapDe
 }
 
 // AskModel has a model answer one request of a step. It says that it is at work until the answer is
-// there, so that another worker takes over soon where this one dies.
+// there, so that another worker takes over soon where this one dies. Where the tenant has its share of
+// answers already, it fails and is started again later.
 func (m *Maps) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapModelTurn, error) {
+	leave, err := place(ctx, m.places, in.TenantID)
+	if err != nil {
+		return flow.MapModelTurn{}, err
+	}
+	defer leave()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go beat(ctx)

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/share"
 )
 
 // TurnSteps is what the activities of a message to an agent need of the domain.
@@ -21,19 +22,28 @@ type TurnSteps interface {
 }
 
 // Turns contains the activities of a message to an agent.
-type Turns struct{ steps TurnSteps }
+type Turns struct {
+	steps  TurnSteps
+	places *share.Pool
+}
 
 // NewTurns returns the activities over steps. It returns an error where steps is nil.
 func NewTurns(steps TurnSteps) (*Turns, error) {
 	if steps == nil {
 		return nil, errors.New("activities: the steps of messages are required")
 	}
-	return &Turns{steps}, nil
+	return &Turns{steps: steps, places: share.New(modelPlaces(AnswerSlots))}, nil
 }
 
 // AnswerTurn has the agent's model answer once. It says that it is at work until the answer is there,
-// so that another worker takes over soon where this one dies.
+// so that another worker takes over soon where this one dies. Where the tenant has its share of answers
+// already, it fails and is started again later.
 func (t *Turns) AnswerTurn(ctx context.Context, in flow.TurnStep) (flow.TurnNext, error) {
+	leave, err := place(ctx, t.places, in.TenantID)
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	defer leave()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go beat(ctx)

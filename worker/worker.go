@@ -77,7 +77,7 @@ func queues() []queue {
 			name: flow.QueueModels,
 			// An answer of a model takes seconds, and its activity does nothing but wait for it.
 			options: worker.Options{
-				MaxConcurrentActivityExecutionSize: 256,
+				MaxConcurrentActivityExecutionSize: activities.AskSlots,
 				MaxConcurrentActivityTaskPollers:   2,
 				DisableWorkflowWorker:              true,
 			},
@@ -90,7 +90,7 @@ func queues() []queue {
 			options: worker.Options{
 				MaxConcurrentWorkflowTaskExecutionSize:  128,
 				MaxConcurrentLocalActivityExecutionSize: 256,
-				MaxConcurrentActivityExecutionSize:      512,
+				MaxConcurrentActivityExecutionSize:      activities.AnswerSlots,
 				MaxConcurrentEagerActivityExecutionSize: 256,
 				MaxConcurrentWorkflowTaskPollers:        4,
 				MaxConcurrentActivityTaskPollers:        4,
