@@ -39,7 +39,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("anthropic: an address and a client are required")
 	}
 	options := []option.RequestOption{
-		option.WithBaseURL(strings.TrimRight(cfg.BaseURL, "/") + "/"), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0),
+		option.WithBaseURL(strings.TrimRight(cfg.BaseURL, "/") + "/"), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0), option.WithMiddleware(noRedirect),
 	}
 	switch cfg.Credential.Kind() {
 	case credential.APIKey:
@@ -54,6 +54,15 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("anthropic: no credential of this kind")
 	}
 	return &Model{messages: sdk.NewMessageService(options...)}, nil
+}
+
+// noRedirect refuses a redirect, which the SDK takes for an answer.
+func noRedirect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	resp, err := next(req)
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
+		return nil, errors.Join(chat.Status(resp.StatusCode, nil, ""), resp.Body.Close())
+	}
+	return resp, err
 }
 
 // Generate implements model.Model. It always streams: so a connection that breaks shows.

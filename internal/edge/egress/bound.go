@@ -40,8 +40,12 @@ type limited struct {
 
 // Read implements io.Reader.
 func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, l.tooLong
+	if l.left <= 0 { // it may end here
+		n, err := l.ReadCloser.Read(make([]byte, 1))
+		if n > 0 {
+			err = l.tooLong
+		}
+		return 0, err
 	}
 	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
 	l.left -= n

@@ -41,7 +41,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("openai: an address and a client are required")
 	}
 	options := []option.RequestOption{
-		option.WithBaseURL(cfg.BaseURL), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0),
+		option.WithBaseURL(cfg.BaseURL), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0), option.WithMiddleware(noRedirect),
 	}
 	switch cfg.Credential.Kind() {
 	case credential.Bearer:
@@ -58,6 +58,15 @@ func New(cfg Config) (*Model, error) {
 	return &Model{completions: sdk.NewChatCompletionService(options...)}, nil
 }
 
+// noRedirect refuses a redirect, which the SDK takes for an answer.
+func noRedirect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	resp, err := next(req)
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
+		return nil, errors.Join(chat.Status(resp.StatusCode, nil, ""), resp.Body.Close())
+	}
+	return resp, err
+}
+
 // Generate implements model.Model. It always streams: so a connection that breaks shows.
 func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
 	tools := chat.NewTools(req.Tools, tooldef.OpenAI)
@@ -69,7 +78,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 	}
 	if err := events.Err(); err != nil {
 		var refused *sdk.Error
-		if errors.As(err, &refused) && refused.StatusCode >= http.StatusMultipleChoices && ctx.Err() == nil {
+		if errors.As(err, &refused) && ctx.Err() == nil {
 			var header func(string) string
 			if refused.Response != nil {
 				header = refused.Response.Header.Get

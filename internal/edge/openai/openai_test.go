@@ -94,6 +94,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		"ends in between":   {200, "", event(`{"index":0,"delta":{"content":"Hel"}}`), "", model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}},
 		"rate limit":        {429, "7", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: 7 * time.Second}},
 		"no credit":         {429, "7", `{"error":{"code":"insufficient_quota"}}`, "", model.Error{Reason: "the account at the provider has no credit left"}},
+		"a redirect":        {302, "", "", "", model.Error{Reason: "the provider redirects, which is not followed"}},
 		"refused key":       {401, "", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider refused the credential"}},
 		"a fault of theirs": {500, "", "<html>" + canary, "", model.Error{Reason: "the provider answered with the status 500", Retryable: true}},
 	} {

@@ -159,7 +159,10 @@ func Broken(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	var syntax *json.SyntaxError
+	var known *model.Error
 	switch {
+	case errors.As(err, &known):
+		return known
 	case errors.Is(err, ErrTooLong):
 		return &model.Error{Reason: fmt.Sprintf("the answer has more than %d bytes", MaxAnswer)}
 	case errors.As(err, &syntax):
