@@ -39,5 +39,5 @@ DELETE FROM model_calls WHERE tenant_id = @tenant_id AND execution = ANY (@execu
 
 -- name: NoteModelRun :exec
 -- The run of a call that an answer asks for.
-UPDATE model_calls SET runs = runs || jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text))
+UPDATE model_calls SET runs = jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text)) || runs
  WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt AND turn = @turn;

@@ -75,8 +75,9 @@ UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micro
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: NoteTurnRun :exec
--- The run of a call that an answer asks for.
-UPDATE turn_answers SET runs = runs || jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text))
+-- The run of a call that an answer asks for. One that is there stays: a repeat after a crash finds its
+-- run by another name.
+UPDATE turn_answers SET runs = jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text)) || runs
  WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer AND purpose = 'reply';
 
 -- name: ReplyTurn :many

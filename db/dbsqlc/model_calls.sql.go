@@ -273,7 +273,7 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 }
 
 const NoteModelRun = `-- name: NoteModelRun :exec
-UPDATE model_calls SET runs = runs || jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text))
+UPDATE model_calls SET runs = jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text)) || runs
  WHERE tenant_id = $4 AND execution = $5 AND path = $6 AND attempt = $7 AND turn = $8
 `
 

@@ -800,7 +800,7 @@ func (q *Queries) LockOldConversations(ctx context.Context, db DBTX, arg LockOld
 }
 
 const NoteTurnRun = `-- name: NoteTurnRun :exec
-UPDATE turn_answers SET runs = runs || jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text))
+UPDATE turn_answers SET runs = jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text)) || runs
  WHERE tenant_id = $4 AND turn = $5 AND number = $6 AND purpose = 'reply'
 `
 
@@ -813,7 +813,8 @@ type NoteTurnRunParams struct {
 	Answer   int32
 }
 
-// The run of a call that an answer asks for.
+// The run of a call that an answer asks for. One that is there stays: a repeat after a crash finds its
+// run by another name.
 func (q *Queries) NoteTurnRun(ctx context.Context, db DBTX, arg NoteTurnRunParams) error {
 	_, err := db.Exec(ctx, NoteTurnRun,
 		arg.Number,
