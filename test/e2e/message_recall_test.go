@@ -93,4 +93,3 @@ func TestValueOfTheFirstMessageIsKnownInTheSixth(t *testing.T) {
 		})
 	}
 }
-

@@ -34,7 +34,7 @@ type said struct {
 	ModelCalls []struct {
 		Purpose, Status string
 		Finish          *string
-		Calls  []struct {
+		Calls           []struct {
 			Verb        string
 			ExecutionID string `json:"execution_id"`
 		}
