@@ -21,9 +21,9 @@ BEGIN
         RETURN;
     END IF;
     IF p_writer > t.stream_writer AND t.stream_open AND p_events[1] <> 'message.reset' THEN
-        p_events := 'message.reset' || p_events;
-        p_bodies := 'restart' || p_bodies;
-        p_abouts := '' || p_abouts;
+        p_events := 'message.reset'::text || p_events;
+        p_bodies := 'restart'::text || p_bodies;
+        p_abouts := ''::text || p_abouts;
     END IF;
     FOR i IN 1 .. cardinality(p_events) LOOP
         name := p_events[i];

@@ -137,6 +137,8 @@ func probes() []probe {
 		{"POST", "/v1/agents/{}/message", `{"message":"Hello"}`, true, "agent"},
 		{"GET", "/v1/executions/{}", "", false, "message"},
 		{"GET", "/v1/executions/{}", "", true, "message"},
+		{"GET", "/v1/executions/{}/stream", "", false, "message"},
+		{"GET", "/v1/executions/{}/stream", "", true, "message"},
 		{"POST", "/v1/executions/{}/cancel", "", false, "message"},
 		{"PUT", "/v1/executions/{}/feedback", `{"rating":"up"}`, false, "message"},
 		{"PUT", "/v1/executions/{}/feedback", `{"rating":"up"}`, true, "message"},

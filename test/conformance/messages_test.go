@@ -56,6 +56,13 @@ func (j *journey) messages() {
 	j.refused(asks, 422, "IDENTITY_REQUIRED", http.MethodPost, path, object{"message": "Hello"})
 	j.refused(writer, 502, "MODEL_ERROR", http.MethodPost, path, object{"message": "break down"})
 
+	streamed := j.call(writer, 200, http.MethodPost, path, hello, "Accept: text/event-stream", "Idempotency-Key: m-1", "Last-Event-ID: 0")
+	require.Contains(j.t, string(streamed.Body), "event: message.completed")
+	j.refused(writer, 400, "VALIDATION_ERROR", http.MethodPost, path, hello, "Accept: text/event-stream", "Last-Event-ID: none")
+	j.refused(writer, 404, "AGENT_NOT_FOUND", http.MethodPost, agentsPath+"/"+nobodys+"/message", hello, "Accept: text/event-stream")
+	j.get(writer, 200, executionsPath+said.ExecutionID+"/stream")
+	j.get(j.user, 200, executionsPath+said.ExecutionID+"/stream")
+	j.refused(j.key, 404, "EXECUTION_NOT_FOUND", http.MethodGet, executionsPath+said.ExecutionID+"/stream", nil)
 	slow := j.post(writer, 202, path, object{"message": "take your time", "session_id": "m-2"}, "Prefer: wait=0").Header.Get("Location")
 	j.refused(writer, 409, "SESSION_BUSY", http.MethodPost, path, object{"message": "Hello", "session_id": "m-2"})
 	j.get(writer, 200, slow)

@@ -99,7 +99,10 @@ type benchmark struct {
 	stored string
 	// trigger is the path that triggers the Map that is measured.
 	trigger string
-	others  others
+	// agent is the path of messages to the agent that is measured, writer a key for them.
+	agent  string
+	writer credential
+	others others
 }
 
 // Run measures the service under load and prints what a request costs beside the floor.
@@ -152,6 +155,8 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 			{"floor", floor},
 			{"run", b.action},
 			{mapName, b.mapOfFive},
+			{turnName, b.turn},
+			{streamedName, b.streamedTurn},
 			{"fence hit", b.fenceHit},
 			{"evaluate", b.evaluate},
 			{"bare GET", b.bareGet},
@@ -296,6 +301,8 @@ func (b *benchmark) goals(rows []Row) []Goal {
 		{What: "Maps of 5 steps / runs, rate at 16 clients", Ratio: rate(mapName, "run"), AtLeast: 0.6},
 		{What: "SQL trips of a Map at 16 clients", Ratio: at(mapName, 16).SQL, AtMost: 14},
 		{What: "Temporal writes of a Map at 16 clients", Ratio: at(mapName, 16).Writes, AtMost: 4},
+		{What: "messages / runs, p50 at 1 client", Ratio: float64(at(turnName, 1).P50) / float64(at("run", 1).P50), AtMost: 2.5},
+		{What: "streamed messages / runs, p50 at 1 client", Ratio: float64(at(streamedName, 1).P50) / float64(at("run", 1).P50), AtMost: 2.5},
 		{What: "fence hits / runs, rate at 16 clients", Ratio: rate("fence hit", "run"), AtLeast: 4},
 		{What: "evaluations / runs, rate at 16 clients", Ratio: rate("evaluate", "run"), AtLeast: 4},
 		{What: "fence hits / bare GET, rate at 16 clients", Ratio: rate("fence hit", "bare GET"), AtLeast: 0.65},
