@@ -19,6 +19,8 @@ type TurnSteps interface {
 	Look(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error)
 	Resume(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, error)
 	End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error)
+	StartOther(ctx context.Context, in flow.TurnCall) (flow.TurnOther, error)
+	LookAtOther(ctx context.Context, in flow.TurnOtherRef) (flow.TurnOther, error)
 }
 
 // Turns contains the activities of a message to an agent.
@@ -85,5 +87,17 @@ func (t *Turns) ResumeTurn(ctx context.Context, in flow.TurnRef) (flow.TurnNews,
 // EndTurn ends a message without a further answer.
 func (t *Turns) EndTurn(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, error) {
 	out, err := t.steps.End(ctx, in)
+	return out, applicationError(err)
+}
+
+// StartFromTurn starts another execution for a message.
+func (t *Turns) StartFromTurn(ctx context.Context, in flow.TurnCall) (flow.TurnOther, error) {
+	out, err := t.steps.StartOther(ctx, in)
+	return out, applicationError(err)
+}
+
+// LookFromTurn returns how far an execution is that a message has started.
+func (t *Turns) LookFromTurn(ctx context.Context, in flow.TurnOtherRef) (flow.TurnOther, error) {
+	out, err := t.steps.LookAtOther(ctx, in)
 	return out, applicationError(err)
 }

@@ -147,7 +147,7 @@ type sessionMessage struct {
 	Text        string            `json:"text"`
 	ExecutionID *string           `json:"execution_id"`
 	Answered    bool              `json:"answered"`
-	ToolCalls   []toolRun         `json:"tool_calls"`
+	ToolCalls   []started         `json:"tool_calls"`
 	Feedback    []feedbackView    `json:"feedback"`
 	CreatedAt   time.Time         `json:"created_at"`
 }
@@ -172,10 +172,10 @@ func viewFeedback(list ...conversation.Feedback) []feedbackView {
 func viewSaid(one conversation.Said) sessionMessage {
 	v := sessionMessage{
 		ID: one.ID, From: one.From, By: userOrNull(one.Author), Text: redact.Text(one.Text), ExecutionID: textOrNull(one.ExecutionID), Answered: !one.Unanswered,
-		ToolCalls: []toolRun{}, Feedback: viewFeedback(one.Feedback...), CreatedAt: one.At,
+		ToolCalls: []started{}, Feedback: viewFeedback(one.Feedback...), CreatedAt: one.At,
 	}
 	for _, run := range one.Runs {
-		v.ToolCalls = append(v.ToolCalls, toolRun(run))
+		v.ToolCalls = append(v.ToolCalls, viewStarted(run))
 	}
 	return v
 }

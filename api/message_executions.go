@@ -31,6 +31,8 @@ type messageExecution struct {
 	StopReason       *string             `json:"stop_reason"`
 	GovernanceStatus string              `json:"governance_status"`
 	ApprovalID       *string             `json:"approval_id"`
+	MapExecutionID   *string             `json:"map_execution_id"`
+	ParentID         *string             `json:"parent_execution_id"`
 	ActionsExecuted  int32               `json:"actions_executed"`
 	TokensUsed       int64               `json:"tokens_used"`
 	CostMicros       int64               `json:"cost_micros"`
@@ -63,16 +65,37 @@ type turnModelCall struct {
 	Finish     *string     `json:"finish"`
 	Tokens     model.Usage `json:"tokens"`
 	CostMicros int64       `json:"cost_micros"`
-	Calls      []toolRun   `json:"calls"`
+	Calls      []started   `json:"calls"`
 	LatencyMS  float64     `json:"latency_ms"`
 	BeganAt    time.Time   `json:"began_at"`
 	EndedAt    time.Time   `json:"ended_at"`
 }
 
+// started is a call that an answer of a model has asked for: a run, or another execution.
+type started struct {
+	// Kind is that of the execution.
+	Kind        string     `json:"kind"`
+	Verb        string     `json:"verb,omitempty"`
+	MapID       *uuid.UUID `json:"map_id,omitempty"`
+	AgentID     *uuid.UUID `json:"agent_id,omitempty"`
+	ExecutionID string     `json:"execution_id"`
+}
+
+func viewStarted(r conversation.Run) started {
+	kind := kindAction
+	switch {
+	case r.MapID != nil:
+		kind = kindMap
+	case r.AgentID != nil:
+		kind = kindMessage
+	}
+	return started{Kind: kind, Verb: r.Verb, MapID: r.MapID, AgentID: r.AgentID, ExecutionID: r.ExecutionID}
+}
+
 func (s *Server) viewTurn(t conversation.Turn) messageExecution {
 	return messageExecution{
 		ExecutionID: t.ExecutionID, Kind: kindMessage, AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
-		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
+		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
 		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
 		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID,
 		DurationMS: milliseconds(t.Took(s.deps.Now())), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),
@@ -94,13 +117,13 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn) (wire.Repl
 	for _, a := range answers {
 		call := turnModelCall{
 			Number: a.Number, Purpose: a.Purpose, Model: textOrNull(a.Model), Status: string(stepmachine.StepCompleted), Finish: textOrNull(a.Finish),
-			Tokens: a.Usage, CostMicros: a.Money, Calls: []toolRun{}, LatencyMS: milliseconds(a.EndedAt.Sub(a.BeganAt)), BeganAt: a.BeganAt.UTC(), EndedAt: a.EndedAt.UTC(),
+			Tokens: a.Usage, CostMicros: a.Money, Calls: []started{}, LatencyMS: milliseconds(a.EndedAt.Sub(a.BeganAt)), BeganAt: a.BeganAt.UTC(), EndedAt: a.EndedAt.UTC(),
 		}
 		if a.Failed {
 			call.Status = string(stepmachine.StepFailed)
 		}
 		for _, run := range a.Runs {
-			call.Calls = append(call.Calls, toolRun(run))
+			call.Calls = append(call.Calls, viewStarted(run))
 		}
 		v.ModelCalls = append(v.ModelCalls, call)
 	}

@@ -68,6 +68,7 @@ type answeredBy struct {
 	Language        *string `json:"language"`
 	StopReason      *string `json:"stop_reason"`
 	AgentVersion    int32   `json:"agent_version"`
+	MapExecutionID  *string `json:"map_execution_id"`
 }
 
 func (s *Server) viewAnswer(out conversation.Outcome) answered {
@@ -78,6 +79,7 @@ func (s *Server) viewAnswer(out conversation.Outcome) answered {
 		Metadata: answeredBy{
 			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
 			SOPMatched: textOrNull(t.SOP), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
+			MapExecutionID: textOrNull(t.MapExecution),
 		},
 	}
 	if out.Cached {
@@ -143,10 +145,10 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 // answerMessage answers with a turn as it is.
 func (s *Server) answerMessage(out conversation.Outcome) (wire.Reply, error) {
 	t := out.Turn
-	switch t.Status {
-	case conversation.StatusFailed:
+	switch {
+	case t.Status == conversation.StatusFailed:
 		return wire.Reply{}, messageFailed(t)
-	case conversation.StatusRunning:
+	case t.Status == conversation.StatusRunning && t.Replies == 0:
 		return wire.Reply{Status: http.StatusAccepted, Data: s.viewAnswer(out), Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
 	default:
 		return wire.OK(s.viewAnswer(out)), nil

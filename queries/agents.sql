@@ -79,3 +79,15 @@ DELETE FROM agent_versions v WHERE v.tenant_id = @tenant_id AND v.agent_id = @ag
 
 -- name: ForgetAgent :exec
 DELETE FROM agents WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NOT NULL;
+
+-- name: PublishedAgents :many
+-- What agents that call others need of them. The instructions are cut.
+SELECT a.id, a.name, a.status, v.version, left(v.definition->>'instructions', 400)::text AS instructions
+  FROM agents a JOIN agent_versions v ON v.tenant_id = a.tenant_id AND v.agent_id = a.id AND v.version = a.published_version
+ WHERE a.tenant_id = @tenant_id AND a.id = ANY (@ids::uuid[]) AND a.deleted_at IS NULL;
+
+-- name: AgentsCalled :many
+-- Which agents may call others: the patterns of their published versions.
+SELECT a.id, (v.definition->'tools')::jsonb AS tools
+  FROM agents a JOIN agent_versions v ON v.tenant_id = a.tenant_id AND v.agent_id = a.id AND v.version = a.published_version
+ WHERE a.tenant_id = @tenant_id AND a.id = ANY (@ids::uuid[]) AND a.deleted_at IS NULL;

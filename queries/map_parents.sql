@@ -1,8 +1,13 @@
 -- name: SetMapParent :exec
 -- Of an execution that a step has started in this transaction.
-UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented
+UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MapOfStep :many
 -- The execution that a step has started.
 SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND parent_id = @parent_id::text AND step = @step::text LIMIT 1;
+
+-- name: SetMapCaller :exec
+-- Of an execution that a message to an agent has started in this transaction.
+UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow = @workflow::text, tainted = @tainted
+ WHERE tenant_id = @tenant_id AND id = @id;

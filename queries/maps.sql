@@ -72,6 +72,11 @@ SELECT v.version, v.cognitive, v.starts, v.start_versions, m.name, m.published_b
    AND v.version = coalesce(nullif(@version::integer, 0), m.published_version)
  WHERE m.tenant_id = @tenant_id AND m.id = @map_id AND (@version::integer <> 0 OR m.deleted_at IS NULL);
 
+-- Which versions of the Maps triggers run.
+-- name: PublishedMaps :many
+SELECT id, published_version::integer AS version FROM maps
+ WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND published_version IS NOT NULL AND deleted_at IS NULL;
+
 -- name: GetMapDefinition :one
 SELECT definition FROM map_versions WHERE tenant_id = @tenant_id AND map_id = @map_id AND version = @version;
 

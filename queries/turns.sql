@@ -77,8 +77,12 @@ UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micro
 -- name: NoteTurnRun :exec
 -- The run of a call that an answer asks for. One that is there stays: a repeat after a crash finds its
 -- run by another name.
-UPDATE turn_answers SET runs = jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text)) || runs
+UPDATE turn_answers SET runs = jsonb_build_object(@number::text, @run::jsonb) || runs
  WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer AND purpose = 'reply';
+
+-- name: NoteTurnMap :exec
+-- The execution of a Map that a message has started.
+UPDATE turns SET map_execution_id = @map_execution::text WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: ReplyTurn :many
 -- The reply of a message that is being worked on: its end, or where it begins to wait.
@@ -167,3 +171,12 @@ SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = @tenant_id AND c.
 DELETE FROM conversations c
  WHERE c.tenant_id = @tenant_id AND c.id = ANY (@ids::uuid[])
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL);
+
+-- name: CountForCaller :exec
+-- What a message has used counts for the one that has led to it.
+UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: UsedByTurns :many
+-- One look-up for each; see run_owners.
+SELECT t.id::uuid AS id, t.tokens_used::bigint AS tokens_used, t.money_micros::bigint AS money_micros FROM unnest(@ids::uuid[]) AS n (id)
+ CROSS JOIN LATERAL (SELECT o.id, o.tokens_used, o.money_micros FROM turns o WHERE o.tenant_id = @tenant_id AND o.id = n.id LIMIT 1) AS t;

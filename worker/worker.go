@@ -167,6 +167,8 @@ func registerTurns(r worker.Registry, d Deps) {
 	register(r, flow.LookAtTurn, d.Turns.LookAtTurn)
 	register(r, flow.ResumeTurn, d.Turns.ResumeTurn)
 	register(r, flow.EndTurn, d.Turns.EndTurn)
+	register(r, flow.StartFromTurn, d.Turns.StartFromTurn)
+	register(r, flow.LookFromTurn, d.Turns.LookFromTurn)
 }
 
 func registerDeliveries(r worker.Registry, d Deps) {

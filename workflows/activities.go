@@ -154,6 +154,14 @@ func endTurn(ctx workflow.Context, in flow.TurnEnd) (flow.TurnNews, error) {
 	return persist(ctx, flow.EndTurn, in)
 }
 
+func startFromTurn(ctx workflow.Context, in flow.TurnCall) (flow.TurnOther, error) {
+	return persist(ctx, flow.StartFromTurn, in)
+}
+
+func lookFromTurn(ctx workflow.Context, in flow.TurnOtherRef) (flow.TurnOther, error) {
+	return persist(ctx, flow.LookFromTurn, in)
+}
+
 func finishMap(ctx workflow.Context, in flow.MapFinish) (flow.MapResult, error) {
 	return persist(ctx, flow.FinishMap, in)
 }

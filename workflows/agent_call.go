@@ -21,6 +21,10 @@ type agentCall struct {
 	failed     error
 	// awake: there may be news of the call. stopped: it is to end soon.
 	awake, stopped bool
+	// patience is how long the agent waits for an execution that the call has started, tainted what it
+	// is told of that, and people whether it waits for people.
+	patience        time.Duration
+	tainted, people bool
 }
 
 // stop asks for an early end. What was sent goes on to its end.
@@ -31,11 +35,12 @@ func (t *agentTurn) begin(ctx workflow.Context, tool flow.TurnTool, deadline tim
 	c := &agentCall{t: t, answer: t.answers - 1, tool: tool}
 	t.calls = append(t.calls, c)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		c.failed = c.drive(ctx, deadline)
+		c.failed = c.driveAny(ctx, deadline)
 		c.done = true
 		if c.at.End.Sent {
 			t.actions++
 		}
+		t.actions += c.at.End.Actions
 		if c.told {
 			t.late = append(t.late, flow.TurnLate{Answer: c.answer, MapToolEnd: c.end()})
 		}
@@ -105,8 +110,14 @@ func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
 
 // end returns how the call has ended for the agent, or that it waits.
 func (c *agentCall) end() flow.MapToolEnd {
-	end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: int(c.tool.Number), Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error}
-	if !c.done {
+	end := flow.MapToolEnd{
+		Private: flow.IsPrivate(), Number: int(c.tool.Number), Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error, Kind: c.tool.Kind, Tainted: c.tainted,
+	}
+	switch {
+	case c.done:
+	case c.tool.Kind != "" && !c.people:
+		c.told, end.Status = true, flow.CallRunning
+	default:
 		c.told, end.Status = true, flow.CallPending
 	}
 	return end

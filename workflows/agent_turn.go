@@ -28,8 +28,11 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 	}
 	for part := 0; ; part++ {
 		over, err := t.work(ctx, part)
+		t.tellParent(ctx, in.Parent)
 		if err == nil && !over {
-			over, err = t.awaitPeople(ctx)
+			if over, err = t.awaitPeople(ctx); over {
+				t.tellParent(ctx, in.Parent)
+			}
 		}
 		if err != nil || over {
 			return flow.TurnResult{Answers: int32(t.answers), Actions: int32(t.actions)}, err
@@ -56,6 +59,7 @@ type agentTurn struct {
 // listen registers what comes from outside.
 func (t *agentTurn) listen(ctx workflow.Context) error {
 	recheck, ended := workflow.GetSignalChannel(ctx, flow.SignalRecheck), workflow.GetSignalChannel(ctx, flow.SignalRunEnded)
+	t.listenToOthers(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		for {
 			recheck.Receive(ctx, nil)
@@ -95,6 +99,7 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 			return false, err
 		}
 		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
+		step.Running = t.running()
 		if t.cancelled {
 			return true, t.end(ctx, step)
 		}
@@ -238,7 +243,11 @@ func (t *agentTurn) call(ctx workflow.Context, next flow.TurnNext) ([]flow.MapTo
 // stopCalls asks the calls that do not wait for people for an early end.
 func (t *agentTurn) stopCalls() {
 	for _, c := range t.calls {
-		if !c.held {
+		switch {
+		case c.held:
+		case c.tool.Kind == flow.KindMap:
+			c.patience, c.awake = 0, true // it goes on in the background
+		default:
 			c.stop()
 		}
 	}

@@ -58,6 +58,43 @@ func (q *Queries) AddAgentVersion(ctx context.Context, db DBTX, arg AddAgentVers
 	return i, err
 }
 
+const AgentsCalled = `-- name: AgentsCalled :many
+SELECT a.id, (v.definition->'tools')::jsonb AS tools
+  FROM agents a JOIN agent_versions v ON v.tenant_id = a.tenant_id AND v.agent_id = a.id AND v.version = a.published_version
+ WHERE a.tenant_id = $1 AND a.id = ANY ($2::uuid[]) AND a.deleted_at IS NULL
+`
+
+type AgentsCalledParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+type AgentsCalledRow struct {
+	ID    uuid.UUID
+	Tools []byte
+}
+
+// Which agents may call others: the patterns of their published versions.
+func (q *Queries) AgentsCalled(ctx context.Context, db DBTX, arg AgentsCalledParams) ([]AgentsCalledRow, error) {
+	rows, err := db.Query(ctx, AgentsCalled, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AgentsCalledRow{}
+	for rows.Next() {
+		var i AgentsCalledRow
+		if err := rows.Scan(&i.ID, &i.Tools); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DeleteAgent = `-- name: DeleteAgent :exec
 UPDATE agents SET deleted_at = $1::timestamptz, revision = revision + 1, updated_by = $2, updated_at = $1::timestamptz
  WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
@@ -521,6 +558,52 @@ func (q *Queries) PublishAgent(ctx context.Context, db DBTX, arg PublishAgentPar
 		arg.ID,
 	)
 	return err
+}
+
+const PublishedAgents = `-- name: PublishedAgents :many
+SELECT a.id, a.name, a.status, v.version, left(v.definition->>'instructions', 400)::text AS instructions
+  FROM agents a JOIN agent_versions v ON v.tenant_id = a.tenant_id AND v.agent_id = a.id AND v.version = a.published_version
+ WHERE a.tenant_id = $1 AND a.id = ANY ($2::uuid[]) AND a.deleted_at IS NULL
+`
+
+type PublishedAgentsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+type PublishedAgentsRow struct {
+	ID           uuid.UUID
+	Name         string
+	Status       string
+	Version      int32
+	Instructions string
+}
+
+// What agents that call others need of them. The instructions are cut.
+func (q *Queries) PublishedAgents(ctx context.Context, db DBTX, arg PublishedAgentsParams) ([]PublishedAgentsRow, error) {
+	rows, err := db.Query(ctx, PublishedAgents, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PublishedAgentsRow{}
+	for rows.Next() {
+		var i PublishedAgentsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Status,
+			&i.Version,
+			&i.Instructions,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const SetAgentStatus = `-- name: SetAgentStatus :exec

@@ -12,7 +12,7 @@ import (
 )
 
 const MapOfStep = `-- name: MapOfStep :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, shown FROM map_executions WHERE tenant_id = $1 AND parent_id = $2::text AND step = $3::text LIMIT 1
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown FROM map_executions WHERE tenant_id = $1 AND parent_id = $2::text AND step = $3::text LIMIT 1
 `
 
 type MapOfStepParams struct {
@@ -87,6 +87,9 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 			&i.TokensUsed,
 			&i.ModelsAsked,
 			&i.ModelBytes,
+			&i.Chain,
+			&i.CallerWorkflow,
+			&i.Tainted,
 			&i.Shown,
 		); err != nil {
 			return nil, err
@@ -99,14 +102,41 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 	return items, nil
 }
 
+const SetMapCaller = `-- name: SetMapCaller :exec
+UPDATE map_executions SET awaited = true, chain = $1::json, caller_workflow = $2::text, tainted = $3
+ WHERE tenant_id = $4 AND id = $5
+`
+
+type SetMapCallerParams struct {
+	Chain    []byte
+	Workflow string
+	Tainted  bool
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// Of an execution that a message to an agent has started in this transaction.
+func (q *Queries) SetMapCaller(ctx context.Context, db DBTX, arg SetMapCallerParams) error {
+	_, err := db.Exec(ctx, SetMapCaller,
+		arg.Chain,
+		arg.Workflow,
+		arg.Tainted,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
 const SetMapParent = `-- name: SetMapParent :exec
-UPDATE map_executions SET awaited = $1, payload_invented = $2
- WHERE tenant_id = $3 AND id = $4
+UPDATE map_executions SET awaited = $1, payload_invented = $2, chain = $3::json, tainted = $4
+ WHERE tenant_id = $5 AND id = $6
 `
 
 type SetMapParentParams struct {
 	Awaited         bool
 	PayloadInvented []string
+	Chain           []byte
+	Tainted         bool
 	TenantID        uuid.UUID
 	ID              uuid.UUID
 }
@@ -116,6 +146,8 @@ func (q *Queries) SetMapParent(ctx context.Context, db DBTX, arg SetMapParentPar
 	_, err := db.Exec(ctx, SetMapParent,
 		arg.Awaited,
 		arg.PayloadInvented,
+		arg.Chain,
+		arg.Tainted,
 		arg.TenantID,
 		arg.ID,
 	)

@@ -795,6 +795,42 @@ func (q *Queries) PublishMap(ctx context.Context, db DBTX, arg PublishMapParams)
 	return i, err
 }
 
+const PublishedMaps = `-- name: PublishedMaps :many
+SELECT id, published_version::integer AS version FROM maps
+ WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND published_version IS NOT NULL AND deleted_at IS NULL
+`
+
+type PublishedMapsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+type PublishedMapsRow struct {
+	ID      uuid.UUID
+	Version int32
+}
+
+// Which versions of the Maps triggers run.
+func (q *Queries) PublishedMaps(ctx context.Context, db DBTX, arg PublishedMapsParams) ([]PublishedMapsRow, error) {
+	rows, err := db.Query(ctx, PublishedMaps, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PublishedMapsRow{}
+	for rows.Next() {
+		var i PublishedMapsRow
+		if err := rows.Scan(&i.ID, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const StartingMaps = `-- name: StartingMaps :many
 SELECT m.id FROM maps m JOIN map_versions v ON v.tenant_id = m.tenant_id AND v.map_id = m.id AND v.version = m.published_version
  WHERE m.tenant_id = $1 AND m.deleted_at IS NULL AND cardinality(v.starts) > 0

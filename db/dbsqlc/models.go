@@ -543,6 +543,9 @@ type MapExecution struct {
 	TokensUsed      int64
 	ModelsAsked     int32
 	ModelBytes      int64
+	Chain           []byte
+	CallerWorkflow  *string
+	Tainted         bool
 	Shown           int32
 }
 
@@ -929,48 +932,53 @@ type TenantKey struct {
 }
 
 type Turn struct {
-	TenantID     uuid.UUID
-	ID           uuid.UUID
-	ExecutionID  string
-	AgentID      uuid.UUID
-	Version      int32
-	Conversation uuid.UUID
-	State        string
-	Status       string
-	Fingerprint  []byte
-	Message      string
-	Metadata     []byte
-	Identity     []byte
-	Customer     *uuid.UUID
-	CustomerName *string
-	KeyID        *uuid.UUID
-	RequestID    string
-	SourceAddr   string
-	WorkflowID   string
-	Streamed     bool
-	Reply        *string
-	Replies      int32
-	Error        *string
-	StopReason   string
-	Model        string
-	Sop          string
-	TokensUsed   int64
-	MoneyMicros  int64
-	Actions      int32
-	Governance   string
-	ApprovalID   *string
-	WantsCancel  bool
-	NewsAt       *time.Time
-	WorkedMs     int64
-	BegunAt      *time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-	StreamedTo   int32
-	StreamBytes  int32
-	StreamResets int32
-	StreamOpen   bool
-	StreamWriter int32
-	Hits         *string
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+	ExecutionID    string
+	AgentID        uuid.UUID
+	Version        int32
+	Conversation   uuid.UUID
+	State          string
+	Status         string
+	Fingerprint    []byte
+	Message        string
+	Metadata       []byte
+	Identity       []byte
+	Customer       *uuid.UUID
+	CustomerName   *string
+	KeyID          *uuid.UUID
+	RequestID      string
+	SourceAddr     string
+	WorkflowID     string
+	Streamed       bool
+	Reply          *string
+	Replies        int32
+	Error          *string
+	StopReason     string
+	Model          string
+	Sop            string
+	TokensUsed     int64
+	MoneyMicros    int64
+	Actions        int32
+	Governance     string
+	ApprovalID     *string
+	WantsCancel    bool
+	NewsAt         *time.Time
+	WorkedMs       int64
+	BegunAt        *time.Time
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+	StreamedTo     int32
+	StreamBytes    int32
+	StreamResets   int32
+	StreamOpen     bool
+	StreamWriter   int32
+	Hits           *string
+	MapExecutionID *string
+	ParentID       *string
+	Step           *string
+	CallerWorkflow *string
+	Chain          []byte
 }
 
 type TurnAnswer struct {

@@ -151,6 +151,28 @@ func (q *Queries) ClaimTurn(ctx context.Context, db DBTX, arg ClaimTurnParams) (
 	return i, err
 }
 
+const CountForCaller = `-- name: CountForCaller :exec
+UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2 WHERE tenant_id = $3 AND id = $4
+`
+
+type CountForCallerParams struct {
+	Tokens   int64
+	Money    int64
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// What a message has used counts for the one that has led to it.
+func (q *Queries) CountForCaller(ctx context.Context, db DBTX, arg CountForCallerParams) error {
+	_, err := db.Exec(ctx, CountForCaller,
+		arg.Tokens,
+		arg.Money,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
 const CountTurnAnswer = `-- name: CountTurnAnswer :exec
 UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = CASE WHEN $3::text = '' THEN model ELSE $3 END, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, hits = coalesce($5, hits), updated_at = $6
  WHERE tenant_id = $7 AND id = $8
@@ -376,7 +398,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -386,50 +408,55 @@ type GetTurnParams struct {
 }
 
 type GetTurnRow struct {
-	TenantID     uuid.UUID
-	ID           uuid.UUID
-	ExecutionID  string
-	AgentID      uuid.UUID
-	Version      int32
-	Conversation uuid.UUID
-	State        string
-	Status       string
-	Fingerprint  []byte
-	Message      string
-	Metadata     []byte
-	Identity     []byte
-	Customer     *uuid.UUID
-	CustomerName *string
-	KeyID        *uuid.UUID
-	RequestID    string
-	SourceAddr   string
-	WorkflowID   string
-	Streamed     bool
-	Reply        *string
-	Replies      int32
-	Error        *string
-	StopReason   string
-	Model        string
-	Sop          string
-	TokensUsed   int64
-	MoneyMicros  int64
-	Actions      int32
-	Governance   string
-	ApprovalID   *string
-	WantsCancel  bool
-	NewsAt       *time.Time
-	WorkedMs     int64
-	BegunAt      *time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-	StreamedTo   int32
-	StreamBytes  int32
-	StreamResets int32
-	StreamOpen   bool
-	StreamWriter int32
-	Hits         *string
-	SessionID    *string
-	Tainted      bool
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+	ExecutionID    string
+	AgentID        uuid.UUID
+	Version        int32
+	Conversation   uuid.UUID
+	State          string
+	Status         string
+	Fingerprint    []byte
+	Message        string
+	Metadata       []byte
+	Identity       []byte
+	Customer       *uuid.UUID
+	CustomerName   *string
+	KeyID          *uuid.UUID
+	RequestID      string
+	SourceAddr     string
+	WorkflowID     string
+	Streamed       bool
+	Reply          *string
+	Replies        int32
+	Error          *string
+	StopReason     string
+	Model          string
+	Sop            string
+	TokensUsed     int64
+	MoneyMicros    int64
+	Actions        int32
+	Governance     string
+	ApprovalID     *string
+	WantsCancel    bool
+	NewsAt         *time.Time
+	WorkedMs       int64
+	BegunAt        *time.Time
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+	StreamedTo     int32
+	StreamBytes    int32
+	StreamResets   int32
+	StreamOpen     bool
+	StreamWriter   int32
+	Hits           *string
+	MapExecutionID *string
+	ParentID       *string
+	Step           *string
+	CallerWorkflow *string
+	Chain          []byte
+	SessionID      *string
+	Tainted        bool
 }
 
 func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetTurnRow, error) {
@@ -478,6 +505,11 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.StreamOpen,
 		&i.StreamWriter,
 		&i.Hits,
+		&i.MapExecutionID,
+		&i.ParentID,
+		&i.Step,
+		&i.CallerWorkflow,
+		&i.Chain,
 		&i.SessionID,
 		&i.Tainted,
 	)
@@ -799,15 +831,30 @@ func (q *Queries) LockOldConversations(ctx context.Context, db DBTX, arg LockOld
 	return items, nil
 }
 
+const NoteTurnMap = `-- name: NoteTurnMap :exec
+UPDATE turns SET map_execution_id = $1::text WHERE tenant_id = $2 AND id = $3
+`
+
+type NoteTurnMapParams struct {
+	MapExecution string
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+}
+
+// The execution of a Map that a message has started.
+func (q *Queries) NoteTurnMap(ctx context.Context, db DBTX, arg NoteTurnMapParams) error {
+	_, err := db.Exec(ctx, NoteTurnMap, arg.MapExecution, arg.TenantID, arg.ID)
+	return err
+}
+
 const NoteTurnRun = `-- name: NoteTurnRun :exec
-UPDATE turn_answers SET runs = jsonb_build_object($1::text, jsonb_build_object('verb', $2::text, 'execution_id', $3::text)) || runs
- WHERE tenant_id = $4 AND turn = $5 AND number = $6 AND purpose = 'reply'
+UPDATE turn_answers SET runs = jsonb_build_object($1::text, $2::jsonb) || runs
+ WHERE tenant_id = $3 AND turn = $4 AND number = $5 AND purpose = 'reply'
 `
 
 type NoteTurnRunParams struct {
 	Number   string
-	Verb     string
-	Run      string
+	Run      []byte
 	TenantID uuid.UUID
 	Turn     uuid.UUID
 	Answer   int32
@@ -818,7 +865,6 @@ type NoteTurnRunParams struct {
 func (q *Queries) NoteTurnRun(ctx context.Context, db DBTX, arg NoteTurnRunParams) error {
 	_, err := db.Exec(ctx, NoteTurnRun,
 		arg.Number,
-		arg.Verb,
 		arg.Run,
 		arg.TenantID,
 		arg.Turn,
@@ -1098,7 +1144,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1108,50 +1154,55 @@ type TurnByNameParams struct {
 }
 
 type TurnByNameRow struct {
-	TenantID     uuid.UUID
-	ID           uuid.UUID
-	ExecutionID  string
-	AgentID      uuid.UUID
-	Version      int32
-	Conversation uuid.UUID
-	State        string
-	Status       string
-	Fingerprint  []byte
-	Message      string
-	Metadata     []byte
-	Identity     []byte
-	Customer     *uuid.UUID
-	CustomerName *string
-	KeyID        *uuid.UUID
-	RequestID    string
-	SourceAddr   string
-	WorkflowID   string
-	Streamed     bool
-	Reply        *string
-	Replies      int32
-	Error        *string
-	StopReason   string
-	Model        string
-	Sop          string
-	TokensUsed   int64
-	MoneyMicros  int64
-	Actions      int32
-	Governance   string
-	ApprovalID   *string
-	WantsCancel  bool
-	NewsAt       *time.Time
-	WorkedMs     int64
-	BegunAt      *time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-	StreamedTo   int32
-	StreamBytes  int32
-	StreamResets int32
-	StreamOpen   bool
-	StreamWriter int32
-	Hits         *string
-	SessionID    *string
-	Tainted      bool
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+	ExecutionID    string
+	AgentID        uuid.UUID
+	Version        int32
+	Conversation   uuid.UUID
+	State          string
+	Status         string
+	Fingerprint    []byte
+	Message        string
+	Metadata       []byte
+	Identity       []byte
+	Customer       *uuid.UUID
+	CustomerName   *string
+	KeyID          *uuid.UUID
+	RequestID      string
+	SourceAddr     string
+	WorkflowID     string
+	Streamed       bool
+	Reply          *string
+	Replies        int32
+	Error          *string
+	StopReason     string
+	Model          string
+	Sop            string
+	TokensUsed     int64
+	MoneyMicros    int64
+	Actions        int32
+	Governance     string
+	ApprovalID     *string
+	WantsCancel    bool
+	NewsAt         *time.Time
+	WorkedMs       int64
+	BegunAt        *time.Time
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+	StreamedTo     int32
+	StreamBytes    int32
+	StreamResets   int32
+	StreamOpen     bool
+	StreamWriter   int32
+	Hits           *string
+	MapExecutionID *string
+	ParentID       *string
+	Step           *string
+	CallerWorkflow *string
+	Chain          []byte
+	SessionID      *string
+	Tainted        bool
 }
 
 func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams) (TurnByNameRow, error) {
@@ -1200,6 +1251,11 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.StreamOpen,
 		&i.StreamWriter,
 		&i.Hits,
+		&i.MapExecutionID,
+		&i.ParentID,
+		&i.Step,
+		&i.CallerWorkflow,
+		&i.Chain,
 		&i.SessionID,
 		&i.Tainted,
 	)
@@ -1258,6 +1314,43 @@ func (q *Queries) UnbegunTurns(ctx context.Context, db DBTX, arg UnbegunTurnsPar
 	for rows.Next() {
 		var i UnbegunTurnsRow
 		if err := rows.Scan(&i.TenantID, &i.ID, &i.UpdatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UsedByTurns = `-- name: UsedByTurns :many
+SELECT t.id::uuid AS id, t.tokens_used::bigint AS tokens_used, t.money_micros::bigint AS money_micros FROM unnest($1::uuid[]) AS n (id)
+ CROSS JOIN LATERAL (SELECT o.id, o.tokens_used, o.money_micros FROM turns o WHERE o.tenant_id = $2 AND o.id = n.id LIMIT 1) AS t
+`
+
+type UsedByTurnsParams struct {
+	Ids      []uuid.UUID
+	TenantID uuid.UUID
+}
+
+type UsedByTurnsRow struct {
+	ID          uuid.UUID
+	TokensUsed  int64
+	MoneyMicros int64
+}
+
+// One look-up for each; see run_owners.
+func (q *Queries) UsedByTurns(ctx context.Context, db DBTX, arg UsedByTurnsParams) ([]UsedByTurnsRow, error) {
+	rows, err := db.Query(ctx, UsedByTurns, arg.Ids, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []UsedByTurnsRow{}
+	for rows.Next() {
+		var i UsedByTurnsRow
+		if err := rows.Scan(&i.ID, &i.TokensUsed, &i.MoneyMicros); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -54,11 +54,12 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, identity,
-                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, stop_reason, begun_at, updated_at, finished_at)
+                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, stop_reason, parent_id, step, caller_workflow, chain, begun_at, updated_at, finished_at)
         VALUES (p_tenant, c.id, c.execution_id, c.agent_id, c.version, s.id, CASE how WHEN 'held' THEN 'ended' ELSE how END,
                 CASE how WHEN 'held' THEN 'escalated' ELSE 'running' END, p_fingerprint, p_message, p_metadata, c.identity,
                 s.customer, c.customer_name, c.key_id, c.request_id, c.source_addr, c.workflow_id, c.streamed,
-                CASE how WHEN 'held' THEN 'escalated' ELSE '' END, CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
+                CASE how WHEN 'held' THEN 'escalated' ELSE '' END, c.parent_id, c.step, c.caller_workflow, c.chain,
+                CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
     IF p_key IS NOT NULL THEN
         INSERT INTO turn_keys (tenant_id, agent_id, key, turn) VALUES (p_tenant, c.agent_id, p_key, c.id)
             ON CONFLICT ON CONSTRAINT turn_keys_pkey DO NOTHING;

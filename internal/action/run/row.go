@@ -167,9 +167,7 @@ func (r Run) about() governance.Context {
 		return governance.ContextOf(r.Metadata)
 	}
 	c := governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
-	if r.Kind == actor.Agent {
-		c.Tainted = governance.TaintedOf(r.Metadata)
-	}
+	c.Tainted = governance.TaintedOf(r.Metadata)
 	if c.CustomerID == nil {
 		// Their metadata is ours. It has the name by which the trigger's caller knows the customer.
 		c.CustomerID = governance.ContextOf(r.Metadata).CustomerID

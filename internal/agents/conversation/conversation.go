@@ -192,7 +192,13 @@ type Turn struct {
 	Actions     int32
 	Governance  string
 	ApprovalID  string
-	WantsCancel bool
+	// ParentID is the execution that has asked, "" for a message of a caller. Chain has what stands above
+	// the message.
+	ParentID string
+	Chain    agentloop.Chain
+	// MapExecution is the execution_id of the last Map that it has started; "" where there is none.
+	MapExecution string
+	WantsCancel  bool
 	// TakenOver: a person took over while the agent worked on it, and nothing says yet what came of its
 	// calls.
 	TakenOver bool
@@ -205,7 +211,8 @@ type Turn struct {
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
 
-	fingerprint []byte
+	fingerprint    []byte
+	callerWorkflow string
 }
 
 // Ref names the turn for its workflow.
@@ -249,8 +256,13 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
 		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
-		Tainted: r.Tainted, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
-		TakenOver: r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated, fingerprint: r.Fingerprint,
+		MapExecution: db.Text(r.MapExecutionID),
+		Tainted:      r.Tainted, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		TakenOver:   r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated,
+		fingerprint: r.Fingerprint, ParentID: db.Text(r.ParentID), callerWorkflow: db.Text(r.CallerWorkflow),
+	}
+	if r.Chain != nil {
+		_ = json.Unmarshal(r.Chain, &t.Chain) // ours
 	}
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
 	if err != nil {

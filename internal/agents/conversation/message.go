@@ -41,6 +41,8 @@ type Request struct {
 	Streamed bool
 	// Wait is how long to wait for the reply, at most Config.MaxWait; nil means Config.DefaultWait.
 	Wait *time.Duration
+
+	call *Call // of another execution
 }
 
 // Outcome is the answer to a message.
@@ -65,6 +67,11 @@ type claim struct {
 	SourceAddr   string          `json:"source_addr"`
 	WorkflowID   string          `json:"workflow_id"`
 	Streamed     bool            `json:"streamed"`
+
+	ParentID       *string          `json:"parent_id,omitempty"`
+	Step           *string          `json:"step,omitempty"`
+	CallerWorkflow *string          `json:"caller_workflow,omitempty"`
+	Chain          *agentloop.Chain `json:"chain,omitempty"`
 }
 
 // Outcomes of claim_turn.
@@ -217,7 +224,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 		CustomerName: db.Optional(req.CustomerID), KeyID: who.KeyID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 		WorkflowID: flow.TurnWorkflowID(flow.TurnRef{TenantID: who.TenantID, ID: id}), Streamed: req.Streamed,
 	}
-	if writer != nil {
+	if writer != nil && writer.ID != uuid.Nil {
 		row.Customer = &writer.ID
 		if len(writer.Ignored) > 0 {
 			row.Identity = mustJSON(map[string]any{"ignored": writer.Ignored})
@@ -230,6 +237,9 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 		KeyID: row.KeyID, RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Governance: governanceApproved,
 		Streamed: req.Streamed, BegunAt: &now, UpdatedAt: now, fingerprint: key.Digest(canonical),
 	}
+	if req.call != nil {
+		req.call.note(&row, &t)
+	}
 	p := dbsqlc.ClaimTurnParams{
 		TenantID: who.TenantID, Key: db.Optional(req.Key), Call: mustJSON(row), Message: key.Seal(t.place(datakey.TurnMessage), []byte(req.Message)),
 		Fingerprint: t.fingerprint, Metadata: req.Metadata, SessionID: db.Optional(req.SessionID), Most: queuedMost,
@@ -237,7 +247,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	}
 	var claimed dbsqlc.ClaimTurnRow
 	for range claimTries {
-		if claimed, err = s.claimOnce(ctx, who, key, p, t, req.Mode); !db.IsRaced(err) {
+		if claimed, err = s.claimOnce(ctx, who, key, p, t, req); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -274,12 +284,12 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 
 // claimOnce is one try of a claim. A new turn has an audit record, and counts in its quotas. One in a
 // session that a person has taken over is only noted.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn, mode string) (dbsqlc.ClaimTurnRow, error) {
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn, req Request) (dbsqlc.ClaimTurnRow, error) {
 	first := &db.Batch{}
 	claimed := db.Queue(first, s.q.ClaimTurn, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
-		if mode == identityAnonymous && claimed.Value.Customer != uuid.Nil && claimed.Value.Outcome != claimExisting {
+		if req.Mode == identityAnonymous && claimed.Value.Customer != uuid.Nil && claimed.Value.Outcome != claimExisting {
 			claimed.Value.Outcome = claimCustomer // nobody without a name goes on with what a customer has said
 		}
 		switch claimed.Value.Outcome {
@@ -300,6 +310,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 			s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)
 		}
 		s.d.Quotas.Queue(b, who.TenantID, quota.OpenTurns)
+		if by := req.call; by != nil {
+			who = by.queue(b, s, t)
+		}
 		rec := audit.Change(who, audit.AgentMessaged, audit.SubjectAgent, t.AgentID.String()).With(map[string]any{"version": t.Version, "metadata": t.Metadata})
 		rec.ExecutionID, rec.SessionID = t.ExecutionID, db.Optional(t.SessionID)
 		audit.Queue(b, rec)
@@ -320,7 +333,7 @@ func (s *Service) start(ctx context.Context, t Turn) error {
 		_, err := s.d.Engine.Nudge(ctx, t.WorkflowID)
 		return err
 	}
-	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref()}, t.WorkflowID, flow.Listing{
+	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow}, t.WorkflowID, flow.Listing{
 		Kind: flow.KindMessage, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, t.ExecutionID),
 	})

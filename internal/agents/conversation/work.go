@@ -66,10 +66,13 @@ type Frame struct {
 	Advice  string   `json:"advice,omitempty"`
 }
 
-// Run is a run that an answer has asked for.
+// Run is a run that an answer has asked for, or another execution.
 type Run struct {
-	Verb        string `json:"verb"`
+	Verb        string `json:"verb,omitempty"`
 	ExecutionID string `json:"execution_id"`
+	// MapID is set where the execution is one of a Map, AgentID where it is a message to another agent.
+	MapID   *uuid.UUID `json:"map_id,omitempty"`
+	AgentID *uuid.UUID `json:"agent_id,omitempty"`
 }
 
 // Work is a turn with all that its next answer needs.
@@ -231,6 +234,7 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 			s.queueSummary(b, w, *a.Keeps)
 		}
 		s.QueueTellings(b, w, a.Writer, a.Tellings...)
+		s.queueForCallers(b, w.Turn, count.Tokens, count.Money)
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
@@ -323,7 +327,7 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	if r.Escalate != "" && t.SessionID != "" {
 		db.QueueExec(b, s.q.EscalateConversation, dbsqlc.EscalateConversationParams{TenantID: t.TenantID, ID: t.Conversation, Now: now})
 	}
-	if r.FreesKey {
+	if r.FreesKey && t.ParentID == "" { // a call gets the same message again, whatever came of it
 		db.QueueExec(b, s.q.FreeTurnKeys, dbsqlc.FreeTurnKeysParams{TenantID: t.TenantID, Turn: t.ID})
 	}
 	promoted := db.Queue(b, s.q.PromoteTurn, dbsqlc.PromoteTurnParams{TenantID: t.TenantID, Conversation: t.Conversation, Now: now})
@@ -347,7 +351,9 @@ func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
 	if t.Reply != nil {
 		body.Message = *t.Reply
 	}
-	event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: body, Key: key})
+	if t.ParentID == "" { // otherwise it is no conversation with a customer
+		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: body, Key: key})
+	}
 	if r.Escalate != "" {
 		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: event.Escalated{Kind: "session", Reason: r.Escalate, Summary: r.Summary}, Key: key})
 	}
@@ -374,11 +380,14 @@ func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, rows []db
 	}
 }
 
-// QueueRun notes the run of a call that an answer has asked for, with the claim of the run.
+// QueueRun notes the run of a call that an answer has asked for, or another execution, with its claim.
 func (s *Service) QueueRun(b *db.Batch, t Turn, answer, number int, run Run) {
 	db.QueueExec(b, s.q.NoteTurnRun, dbsqlc.NoteTurnRunParams{
-		Number: strconv.Itoa(number), Verb: run.Verb, Run: run.ExecutionID, TenantID: t.TenantID, Turn: t.ID, Answer: int32(answer),
+		Number: strconv.Itoa(number), Run: mustJSON(run), TenantID: t.TenantID, Turn: t.ID, Answer: int32(answer),
 	})
+	if run.MapID != nil {
+		db.QueueExec(b, s.q.NoteTurnMap, dbsqlc.NoteTurnMapParams{TenantID: t.TenantID, ID: t.ID, MapExecution: run.ExecutionID})
+	}
 }
 
 // News returns what others want of a turn.

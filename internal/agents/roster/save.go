@@ -36,6 +36,9 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d *agentdef.Defin
 		if err := c.checkMaps(ctx, d.Maps, nil); err != nil {
 			return err
 		}
+		if err := c.checkAgents(ctx, d, nil); err != nil {
+			return err
+		}
 		by, at := who.String(), s.d.Now()
 		err := s.q.InsertAgent(ctx, tx, dbsqlc.InsertAgentParams{
 			ID: id, TenantID: who.TenantID, Name: d.Name, Bytes: int64(len(source)), ChangedBy: by, ChangedAt: at,
@@ -174,6 +177,9 @@ func (c change) define(ctx context.Context, a dbsqlc.Agent, members json.RawMess
 		return a, nil
 	}
 	if err := c.checkMaps(ctx, after.Maps, before.Maps); err != nil {
+		return a, err
+	}
+	if err := c.checkAgents(ctx, after, before); err != nil {
 		return a, err
 	}
 	a, err = c.s.q.AddAgentVersion(ctx, c.tx, dbsqlc.AddAgentVersionParams{

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -32,6 +34,30 @@ func patternFault(pattern string) string {
 // tool:name: a pattern of Allow has it, and none of Deny.
 func (t Tools) Allows(name string) bool {
 	return Matches(t.Allow, name) && !Matches(t.Deny, name)
+}
+
+// agentPrefix begins the entries of allow that name another agent by its id.
+const agentPrefix = "agent:"
+
+// MaxAgentDepth is how many agents may call each other in a row, the first included.
+const MaxAgentDepth = 3
+
+// Agents returns the agents that the agent may call, each once. A pattern of deny takes them away as it
+// does verbs.
+func (t Tools) Agents() (ids []uuid.UUID) {
+	for _, entry := range t.Allow {
+		if id, named := AgentOf(entry); named && !slices.Contains(ids, id) && !Matches(t.Deny, entry) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// AgentOf returns the agent that an entry of allow names; named is false for a pattern.
+func AgentOf(entry string) (id uuid.UUID, named bool) {
+	name, named := strings.CutPrefix(entry, agentPrefix)
+	id, err := uuid.Parse(name)
+	return id, named && err == nil && id.String() == name
 }
 
 // Matches reports whether one of the patterns has the name of a verb.

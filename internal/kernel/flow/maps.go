@@ -216,6 +216,10 @@ type MapToolEnd struct {
 	// Run is the run of the call, whose row has the result; zero where it has none.
 	Run   uuid.UUID          `json:"run,omitzero"`
 	Error *stepmachine.Error `json:"error,omitempty"`
+	// Kind is that of the execution which the call has started; "" for a run. Run is its id then, and
+	// Tainted: it has texts of others than the tenant.
+	Kind    Kind `json:"kind,omitempty"`
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // MapModelTurn is what follows from the answer of a model.

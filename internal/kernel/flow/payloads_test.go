@@ -33,7 +33,7 @@ func payloads() []reflect.Type {
 		reflect.TypeFor[flow.MapModelCall](), reflect.TypeFor[flow.MapModelTurn](), reflect.TypeFor[flow.MapToolEnd](),
 		reflect.TypeFor[flow.ApplyRef](), reflect.TypeFor[flow.ApplyStep](), reflect.TypeFor[flow.ApplyResult](),
 		reflect.TypeFor[flow.TurnInput](), reflect.TypeFor[flow.TurnRef](), reflect.TypeFor[flow.TurnStep](), reflect.TypeFor[flow.TurnLate](),
-		reflect.TypeFor[flow.TurnNext](), reflect.TypeFor[flow.TurnTool](), reflect.TypeFor[flow.TurnNews](), reflect.TypeFor[flow.TurnResult](),
+		reflect.TypeFor[flow.TurnNext](), reflect.TypeFor[flow.TurnTool](), reflect.TypeFor[flow.TurnNews](), reflect.TypeFor[flow.TurnResult](), reflect.TypeFor[flow.TurnOther](),
 		reflect.TypeFor[flow.Private](),
 	}
 }
@@ -41,7 +41,7 @@ func payloads() []reflect.Type {
 // localInputs are the inputs of local activities of Maps. No history has the input of a local
 // activity.
 func localInputs() []string {
-	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef", "MapTool", "ApplyCall", "TurnCall", "TurnEnd"}
+	return []string{"MapWrites", "MapShow", "MapCall", "MapCallRef", "MapEvaluation", "MapLook", "MapAsk", "MapAskEnd", "MapFinish", "MapSignals", "MapStart", "MapOfMapRef", "MapTool", "ApplyCall", "TurnCall", "TurnEnd", "TurnOtherRef"}
 }
 
 // texts are the members that are free texts, and what makes sure that they have neither
@@ -54,6 +54,8 @@ func texts() map[string]string {
 		"ActionRunInput.Parent": "as HandOver.Parent",
 		"Step.Details":          "HoldDetails, of ids and words of the catalog",
 		"ApplyStep.Change":      "an id that the service makes",
+		"TurnInput.Parent":      "as HandOver.Parent",
+		"TurnTool.Kind":         "the kind of an execution",
 		"TurnTool.Verb":         "a word of the catalog",
 		"TurnTool.Lane":         "the slug of a provider",
 	}

@@ -42,6 +42,8 @@ type TurnInput struct {
 	TurnRef
 	// ShowsState: AttributeState is registered, so the workflow may set it.
 	ShowsState bool `json:"shows_state,omitempty"`
+	// Parent is the workflow that hears of each reply and of the end; "" for none.
+	Parent string `json:"parent,omitempty"`
 }
 
 // TurnStep asks for the next answer.
@@ -57,10 +59,11 @@ type TurnStep struct {
 	Ends []MapToolEnd `json:"ends,omitempty"`
 	// Late are those of the calls that had waited for people when the part before ended.
 	Late []TurnLate `json:"late,omitempty"`
-	// Actions counts the calls that were sent, Open those that still wait for people, and ApprovalID is
-	// that of the last one.
+	// Actions counts the calls that were sent, Open those that have not ended, Running those of them that
+	// wait for no person, and ApprovalID is that of the last one that does.
 	Actions    int    `json:"actions,omitempty"`
 	Open       int    `json:"open,omitempty"`
+	Running    int    `json:"running,omitempty"`
 	ApprovalID string `json:"approval_id,omitempty"`
 }
 
@@ -91,7 +94,9 @@ type TurnNext struct {
 // TurnTool is a call that an answer asks for.
 type TurnTool struct {
 	Number int32  `json:"number"`
-	Verb   string `json:"verb"`
+	Verb   string `json:"verb,omitempty"`
+	// Kind is that of the execution that the call starts; "" for a run.
+	Kind Kind `json:"kind,omitempty"`
 	// Lane is "" for a call that changes nothing. Those of one lane are made one after the other.
 	Lane string `json:"lane,omitempty"`
 }

@@ -12,8 +12,8 @@ func ContextOf(metadata json.RawMessage) Context {
 	return Context{AgentID: textOf(m["agent_id"]), CustomerID: textOf(m["customer_id"])}
 }
 
-// TaintedOf returns session.tainted of a call that an agent of ours makes, by the metadata that the
-// service has written; nil where it does not say.
+// TaintedOf returns session.tainted of a call of an agent of ours, or of a Map that one has started, by
+// the metadata that the service has written; nil where it does not say.
 func TaintedOf(metadata json.RawMessage) *bool {
 	var m struct{ Tainted *bool }
 	if json.Unmarshal(metadata, &m) != nil {

@@ -90,6 +90,9 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 
 // workflowOf returns the workflow of the execution that started this one.
 func (s *Service) workflowOf(ctx context.Context, e Execution) (string, error) {
+	if e.callerWorkflow != "" {
+		return e.callerWorkflow, nil
+	}
 	parent, err := s.q.MapExecutionByName(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.MapExecutionByNameParams{TenantID: e.TenantID, ExecutionID: e.ParentID})
 	switch {
 	case db.IsNoRows(err):

@@ -17,6 +17,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/expression"
@@ -223,7 +224,12 @@ type Execution struct {
 
 	// Awaited: the step that started it waits for its end. Wrote: a call may have changed something.
 	Awaited, Wrote bool
+	// Tainted: an agent has started it that had read what others than the tenant wrote. Chain has the
+	// messages to agents above it.
+	Tainted bool
+	Chain   agentloop.Chain
 
+	callerWorkflow                  string // of the message that has started it
 	payload                         string // sealed
 	payloadInvented, outputInvented []string
 
@@ -291,6 +297,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Awaited: r.Awaited, Wrote: r.Wrote,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
+		Tainted: r.Tainted, Chain: chainOf(r.Chain), callerWorkflow: db.Text(r.CallerWorkflow),
 	}
 }
 

@@ -35,7 +35,7 @@ type Request struct {
 	DryRun         bool
 	// Wait is how long to wait for the end, at most Config.MaxWait; nil means Config.DefaultWait.
 	Wait *time.Duration
-	// Parent is set where a step of another Map starts this one.
+	// Parent is set where a step of another Map starts this one, or an agent.
 	Parent *Parent
 }
 
@@ -48,6 +48,8 @@ type Parent struct {
 	// Invented lists the changes of a dry run from whose results the payload was built.
 	Invented []string
 
+	// turn is the message to an agent that starts it; nil where a step does.
+	turn *TurnStart
 	also func(*db.Batch) // queues what is written with the claim
 	// changesAt is the place of its changes in the list of the dry run, nil where it has a list of
 	// its own.
@@ -224,6 +226,9 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	if p := req.Parent; p != nil {
 		row.ParentID, row.Step, row.Depth = &p.Execution.ExecutionID, &p.Step, p.Execution.Depth+1
 		row.Origin = actor.Map
+		if p.turn != nil {
+			row.Origin, row.Depth = actor.Agent, p.turn.Chain.Maps
+		}
 	}
 	params := dbsqlc.ClaimMapParams{
 		TenantID: who.TenantID, Keys: keysOf(req), Call: mustJSON(row), Fingerprint: key.Digest(canonical),
@@ -270,6 +275,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	if p := req.Parent; p != nil {
 		e.Awaited, e.payloadInvented = p.Awaited, p.Invented
 		e.inListOf(p)
+		e.calledBy(p)
 	}
 	return e, true, nil
 }
@@ -292,9 +298,8 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 		}
 		by := who
 		if parent != nil {
-			by = actor.Actor{Kind: actor.Map, TenantID: p.TenantID, ID: parent.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
-			db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{TenantID: p.TenantID, ID: row.ID, Awaited: parent.Awaited, PayloadInvented: append([]string{}, parent.Invented...)})
-			s.queueInListOf(b, p.TenantID, row.ID, parent)
+			by = parent.actor(who)
+			s.queueParent(b, p.TenantID, row.ID, parent)
 		}
 		got = s.queueTake(b, asked, row.ID)
 		counted = s.room.Queue(b, who.TenantID)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
@@ -17,6 +18,7 @@ import (
 // agentTools are the tools of agents.
 type agentTools struct {
 	box     *tooling.Toolbox
+	starts  *tooling.Starts
 	catalog *catalog.Catalog
 }
 
@@ -26,11 +28,24 @@ func offerOf(o answering.Offer) tooling.Offer {
 
 // Offer implements answering.Tools.
 func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Toolset, error) {
-	set, err := t.box.Offer(ctx, offerOf(o))
+	starts, err := t.starts.Offer(ctx, o.Tenant, o.Definition.Maps, o.Said)
 	if err != nil {
 		return answering.Toolset{}, err
 	}
-	return toolset(set)
+	if o.MayAsk {
+		if starts, err = t.starts.Agents(ctx, o.Tenant, o.Definition.Tools.Agents(), starts); err != nil {
+			return answering.Toolset{}, err
+		}
+	}
+	offer := offerOf(o)
+	offer.Starts = starts
+	set, err := t.box.Offer(ctx, offer)
+	if err != nil {
+		return answering.Toolset{}, err
+	}
+	out, err := toolset(set)
+	out.Advice = starts.Advice
+	return out, err
 }
 
 func toolset(set tooling.Set) (out answering.Toolset, err error) {
@@ -84,6 +99,12 @@ func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answ
 		now, err := toolset(grown)
 		out.Answer, out.Grown = text, now.Stored
 		return out, err
+	case tooling.StartMap:
+		out.Starts, out.Args = &answering.Start{Kind: flow.KindMap, ID: r.Start.ID, Version: r.Start.Version}, r.Args
+		return out, nil
+	case tooling.AskAgent:
+		out.Starts, out.Args = &answering.Start{Kind: flow.KindMessage, ID: r.Start.ID, Version: r.Start.Version}, r.Args
+		return out, nil
 	case tooling.Escalate:
 		out.Escalates = true
 		return out, nil

@@ -26,8 +26,12 @@ func (a *App) buildAgents(targets *dispatch.Dispatcher) (err error) {
 	if err != nil {
 		return err
 	}
+	starts, err := tooling.NewStarts(tooling.StartsDeps{Maps: a.maps, Agents: a.agents})
+	if err != nil {
+		return err
+	}
 	a.answers, err = answering.New(answering.Deps{
-		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: agentTools{box, a.catalog}, Log: a.log,
+		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: agentTools{box, starts, a.catalog}, Maps: a.executions, Log: a.log,
 	})
 	return err
 }

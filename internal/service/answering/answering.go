@@ -26,6 +26,7 @@ import (
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/tenant/budget"
 )
 
@@ -45,6 +46,10 @@ type Offer struct {
 	// Matched are the slugs of the procedures that fit the message.
 	Matched []string
 	Message string
+	// Said are the customer's messages, the newest first, as far as they tell what to start.
+	Said []string
+	// MayAsk: the agent may ask others.
+	MayAsk bool
 }
 
 // Toolset is what a model is offered.
@@ -52,6 +57,8 @@ type Toolset struct {
 	// Stored describes the tools, so that each process judges calls alike.
 	Stored json.RawMessage
 	Tools  []model.Tool
+	// Advice is what the model is told of what it may start; only Offer sets it.
+	Advice string
 }
 
 // Tools are what agents may call.
@@ -73,6 +80,8 @@ type Resolved struct {
 	// offered from then on.
 	Answer json.RawMessage
 	Grown  json.RawMessage
+	// Starts is another execution to start, with Args; nil for none.
+	Starts *Start
 	// Escalates: the agent wants a person.
 	Escalates bool
 	// Failed is why the call cannot be made, for the model to read.
@@ -81,6 +90,8 @@ type Resolved struct {
 
 // Deps are the collaborators; all are required but Now.
 type Deps struct {
+	// Maps runs the Maps that messages start.
+	Maps          *execution.Service
 	Conversations *conversation.Service
 	Runs          *run.Service
 	Budgets       *budget.Service
@@ -99,8 +110,8 @@ type Answerer struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Answerer, error) {
-	if d.Conversations == nil || d.Runs == nil || d.Budgets == nil || d.Models == nil || d.Tools == nil || d.Log == nil {
-		return nil, errors.New("answering: conversations, runs, budgets, models, tools and log are required")
+	if d.Conversations == nil || d.Runs == nil || d.Budgets == nil || d.Models == nil || d.Tools == nil || d.Maps == nil || d.Log == nil {
+		return nil, errors.New("answering: conversations, runs, budgets, models, tools, Maps and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Answerer{d: d}, nil
@@ -158,7 +169,11 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 			return flow.TurnNext{}, err
 		}
 	}
-	if stop := a.stops(w); stop != "" {
+	stop, err := a.stopsAny(ctx, w)
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	if stop != "" {
 		return a.stop(ctx, w, stop)
 	}
 	return a.ask(ctx, w)
@@ -208,7 +223,10 @@ func (a *Answerer) begin(ctx context.Context, w *work) error {
 	if err := a.match(ctx, w); err != nil {
 		return err
 	}
-	set, err := a.d.Tools.Offer(ctx, w.offer())
+	offer := w.offer()
+	offer.Said, offer.MayAsk = w.customerSaid(), len(w.Turn.Chain.Turns)+1 < agentdef.MaxAgentDepth
+	set, err := a.d.Tools.Offer(ctx, offer)
+	w.frame.Advice = joined(w.frame.Advice, set.Advice)
 	w.tools, w.next.Frame, w.next.Tools = set, &w.frame, set.Stored
 	return err
 }

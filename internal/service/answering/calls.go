@@ -47,10 +47,15 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 		if err != nil {
 			return next, err
 		}
-		if means.Verb == (verb.Name{}) || len(next.Calls) >= left {
+		if means.Verb == (verb.Name{}) && means.Starts == nil || len(next.Calls) >= left {
 			continue
 		}
-		tool := flow.TurnTool{Number: int32(i), Verb: means.Verb.String()}
+		tool := flow.TurnTool{Number: int32(i)}
+		if means.Starts != nil {
+			tool.Kind = means.Starts.Kind
+		} else {
+			tool.Verb = means.Verb.String()
+		}
 		if means.Writes {
 			tool.Lane = means.Verb.Provider
 		}
@@ -112,9 +117,7 @@ func (a *Answerer) told(ctx context.Context, w *work, words string) (messages []
 			return nil, err
 		}
 		said := modelstep.Told(call.ID, end)
-		messages = append(messages, model.Message{
-			Role: model.User, Text: fmt.Sprintf(words, call.Name) + "\n" + said.Text,
-		})
+		messages = append(messages, model.Message{Role: model.User, Text: lateWords(late.MapToolEnd, words, call.Name) + "\n" + said.Text})
 	}
 	return messages, nil
 }
@@ -122,6 +125,9 @@ func (a *Answerer) told(ctx context.Context, w *work, words string) (messages []
 // endOf returns how a call has ended, as the model hears it.
 func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, number int, ends []flow.MapToolEnd) (end modelstep.ToolEnd, err error) {
 	i := slices.IndexFunc(ends, func(e flow.MapToolEnd) bool { return e.Number == number })
+	if i >= 0 && ends[i].Kind != "" {
+		return a.endOfOther(ctx, w, ends[i])
+	}
 	if i >= 0 {
 		end = modelstep.ToolEnd{Status: string(ends[i].Status), Error: ends[i].Error}
 		if ends[i].Run == uuid.Nil || end.Error == nil && ends[i].Status != stepmachine.CallExecuted {
@@ -160,23 +166,11 @@ func stepOf(answer, number int) string { return fmt.Sprintf("answers/%d/calls/%d
 // Call claims the run of a call that the agent has asked for, and takes it as far as it goes without
 // waiting. It can be repeated: the call always gets the same run.
 func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
-	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	w, means, err := a.asked(ctx, in)
 	if err != nil {
 		return flow.MapCallEnd{}, err
-	}
-	if over && loaded.Turn.State == conversation.Ended {
-		return refused(stepmachine.NewError("NOT_MADE", "the message has ended")), nil
-	}
-	w := &work{Work: loaded}
-	if in.Answer >= len(w.Answers) || in.Number >= len(w.Answers[in.Answer].Response.Calls) {
-		return flow.MapCallEnd{}, fmt.Errorf("answering: the agent has asked for no call %d in answer %d", in.Number, in.Answer)
 	}
 	t := w.Turn
-	w.find(in.Answer)
-	means, err := a.resolve(ctx, w, w.Answers[in.Answer].Response.Calls[in.Number])
-	if err != nil {
-		return flow.MapCallEnd{}, err
-	}
 	if means.Failed != nil {
 		return refused(means.Failed), nil
 	}

@@ -44,7 +44,10 @@ func (a *Answerer) replyOf(w *work) *conversation.Reply {
 // decided.
 func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 	r := w.ending(conversation.StatusCompleted, stop)
-	if w.in.Open > 0 {
+	switch {
+	case w.in.Open > 0 && w.in.Open == w.in.Running:
+		r.State, r.Status = conversation.Waiting, conversation.StatusRunning
+	case w.in.Open > 0:
 		r.State, r.Status, r.Governance = conversation.Waiting, conversation.StatusPending, governancePending
 		if stop == agentloop.FinalAnswer || stop == agentloop.Blocked {
 			r.Stop = agentloop.PendingApproval
@@ -161,7 +164,9 @@ func (w *work) asked() (yes bool) {
 // tainted reports whether the agent has read what others than the tenant wrote.
 func (w *work) tainted() (yes bool) {
 	yes = w.Turn.Tainted
-	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Status == stepmachine.CallExecuted })
+	w.ends(func(end flow.MapToolEnd) {
+		yes = yes || end.Tainted || end.Kind == "" && end.Status == stepmachine.CallExecuted
+	})
 	return yes
 }
 

@@ -111,6 +111,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		Verb: call.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata, DryRun: call.DryRun,
 		Origin: run.Origin{
 			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &e.ExecutionID, Step: &path, WorkflowID: in.Workflow,
+			AgentID: agentOf(e),
 		},
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
@@ -142,7 +143,10 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 // aboutCall returns the metadata of the run of a call that the step makes. credential and change may
 // be "".
 func aboutCall(e execution.Execution, step, credential, change string) (json.RawMessage, error) {
-	about := map[string]string{"map_id": e.MapID.String(), "step": step}
+	about := map[string]any{"map_id": e.MapID.String(), "step": step}
+	if len(e.Chain.Turns) > 0 {
+		about["tainted"] = e.Tainted
+	}
 	for name, value := range map[string]string{
 		"customer_id":   e.Customer, // policies judge by it, and an erasure finds the run by it
 		"credential_id": credential, // the run uses this one only
@@ -157,6 +161,15 @@ func aboutCall(e execution.Execution, step, credential, change string) (json.Raw
 		return nil, fmt.Errorf("stepping: %w", err)
 	}
 	return metadata, nil
+}
+
+// agentOf returns the agent that has started the Map, directly or through others; nil for none. Kill
+// switches and policies that name it hold for the calls.
+func agentOf(e execution.Execution) *uuid.UUID {
+	if n := len(e.Chain.Turns); n > 0 {
+		return &e.Chain.Turns[n-1].AgentID
+	}
+	return nil
 }
 
 // queueRun adds what was done until now to the claim of a run. A step shows its run; those of an

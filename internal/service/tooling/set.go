@@ -26,6 +26,10 @@ const (
 	Escalate Kind = "escalate"
 	// Platform is a tool of the service: tool:name.
 	Platform Kind = "platform"
+	// StartMap starts a Map.
+	StartMap Kind = "map"
+	// AskAgent writes a message to another agent.
+	AskAgent Kind = "agent"
 )
 
 // Set is what a model is offered in a turn. Stored as JSON with the turn, it judges calls in the same
@@ -44,7 +48,7 @@ type stored struct {
 type offered struct {
 	Kind Kind       `json:"kind"`
 	Tool model.Tool `json:"tool"`
-	// Name is that of the verb or of the platform tool, as patterns name it.
+	// Name is that of the verb or of the platform tool, as patterns name it, or what a tool starts.
 	Name string `json:"name,omitempty"`
 }
 
@@ -73,6 +77,8 @@ type Resolved struct {
 	Verb verb.Name
 	// Tool is the name of a Platform tool: tool:name.
 	Tool string
+	// Start is what StartMap starts, or whom AskAgent asks.
+	Start Start
 	// Args are those of the call: a JSON object.
 	Args json.RawMessage
 }
@@ -94,13 +100,16 @@ func (s Set) Resolve(call model.ToolCall) (Resolved, error) {
 		return r, fault.New(fault.CodeInvalidArgs, "The arguments are not a JSON object.")
 	}
 	var err error
-	if kind == Platform {
+	switch kind {
+	case Platform:
 		r.Tool = name
-	}
-	if kind == CallVerb {
+	case StartMap, AskAgent:
+		r.Start, err = startOf(name)
+	case CallVerb:
 		if r.Verb, err = verb.Parse(name); err != nil {
 			err = fmt.Errorf("tooling: a stored tool: %w", err)
 		}
+	case SearchVerbs, DescribeVerb, Escalate:
 	}
 	return r, err
 }

@@ -80,9 +80,11 @@ type Offer struct {
 	Matched []string
 	// Message is the text whose words choose among many verbs.
 	Message string
+	// Starts are the tools that start other executions.
+	Starts Startable
 }
 
-// Offer returns what a model is offered: the tool to escalate, the platform's tools, and the verbs
+// Offer returns what a model is offered: the tool to escalate, what it may start, the platform's tools, and the verbs
 // that the agent may call, those of connected providers first. A verb that fits a pattern of a
 // procedure is offered only while the procedure fits; the procedure also allows it. What Deny names is
 // never offered. Where the definitions would take more than 24 KiB or there are more than 60, the model
@@ -93,7 +95,7 @@ func (b *Toolbox) Offer(ctx context.Context, o Offer) (Set, error) {
 	if err != nil {
 		return Set{}, err
 	}
-	own := Set{stored{Tools: append([]offered{{Kind: Escalate, Tool: escalateTool()}}, b.platform(o)...)}}
+	own := Set{stored{Tools: slices.Concat([]offered{{Kind: Escalate, Tool: escalateTool()}}, o.Starts.tools, b.platform(o))}}
 	if list := shelf.offered(o.Matched); len(list)+len(own.s.Tools) <= mostTools {
 		set := own.clone()
 		tools, err := b.definitions(ctx, o.Tenant, shelf, list, schemaBudget)

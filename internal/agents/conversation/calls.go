@@ -1,0 +1,149 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+)
+
+// Call is a message to an agent that another execution writes: a message to an agent, or a step of a
+// Map.
+type Call struct {
+	AgentID uuid.UUID
+	// Version is 0 for the published one.
+	Version int32
+	Message string
+	// Execution is the execution_id of the one that asks, Workflow its workflow, Step the place of the
+	// call in it, and By who asks.
+	Execution, Workflow, Step string
+	By                        actor.Actor
+	Chain                     agentloop.Chain
+	Customer                  *uuid.UUID
+	CustomerName              string
+	Metadata                  json.RawMessage
+	// Tainted: who asks has read what others than the tenant wrote.
+	Tainted bool
+	// Also queues what is written with the claim of the message with the execution_id.
+	Also func(b *db.Batch, executionID string)
+}
+
+// callMark begins the keys of calls. Callers' keys are visible ASCII.
+const callMark = "\x1f"
+
+func (c *Call) key() string { return callMark + c.Execution + callMark + c.Step }
+
+// note sets what a row has of the call.
+func (c *Call) note(row *claim, t *Turn) {
+	row.ParentID, row.Step, row.CallerWorkflow, row.Chain = &c.Execution, &c.Step, &c.Workflow, &c.Chain
+	t.ParentID, t.callerWorkflow, t.Chain = c.Execution, c.Workflow, c.Chain
+}
+
+// queue queues what goes with the claim, and returns who has made it.
+func (c *Call) queue(b *db.Batch, s *Service, t Turn) actor.Actor {
+	if c.Tainted {
+		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
+	}
+	c.Also(b, t.ExecutionID)
+	return c.By
+}
+
+// Ask writes a message to an agent for another execution, in the name of who, and starts its workflow.
+// It can be repeated: the call always gets the same message. It refuses with AGENT_NOT_FOUND, and with
+// CONFLICT where the agent is paused, or where too many agents would call each other in a row.
+func (s *Service) Ask(ctx context.Context, who actor.Actor, call Call) (Turn, error) {
+	known, err := s.q.TurnOfKey(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.TurnOfKeyParams{TenantID: who.TenantID, AgentID: call.AgentID, Key: call.key()})
+	switch {
+	case err == nil: // what is refused now may have been claimed before
+		return s.read(ctx, flow.TurnRef{TenantID: who.TenantID, ID: known})
+	case !db.IsNoRows(err):
+		return Turn{}, fmt.Errorf("conversation: look for the message of a call: %w", err)
+	}
+	if len(call.Chain.Turns) >= agentdef.MaxAgentDepth {
+		return Turn{}, fault.Newf(fault.CodeConflict, "More than %d agents would call each other in a row.", agentdef.MaxAgentDepth)
+	}
+	for _, above := range call.Chain.Turns {
+		if above.AgentID == call.AgentID {
+			return Turn{}, fault.New(fault.CodeConflict, "The agent would call itself, directly or through others.")
+		}
+	}
+	agent, err := s.d.Agents.Agent(ctx, who.TenantID, call.AgentID, call.Version)
+	if err != nil {
+		return Turn{}, err
+	}
+	if agent.Paused {
+		return Turn{}, fault.New(fault.CodeConflict, "The agent is paused, so it takes no messages.")
+	}
+	writer := &Writer{}
+	if call.Customer != nil {
+		writer.ID = *call.Customer
+	}
+	t, outcome, err := s.claim(ctx, who, agent, writer, Request{
+		AgentID: call.AgentID, Message: call.Message, Key: call.key(), CustomerID: call.CustomerName, Metadata: call.Metadata, call: &call,
+	})
+	if err != nil || outcome != claimWorking {
+		return t, err
+	}
+	if err := s.start(ctx, t); err != nil {
+		// Sweep starts it.
+		s.d.Log.WarnContext(ctx, "turn not started", "execution_id", t.ExecutionID, "error", err)
+	}
+	return t, nil
+}
+
+// ReadForCaller returns a message that another execution has written. stop asks it to end first, in
+// the name of by.
+func (s *Service) ReadForCaller(ctx context.Context, ref flow.TurnRef, by actor.Actor, stop bool) (Turn, error) {
+	t, err := s.read(ctx, ref)
+	if err != nil || !stop || t.State == Ended || t.WantsCancel {
+		return t, err
+	}
+	after, err := s.Cancel(ctx, by, t)
+	if fault.HasCode(err, fault.CodeConflict) {
+		return s.read(ctx, ref)
+	}
+	return after, err
+}
+
+// queueForCallers counts what a message has used for those above it, the nearest first: all take their
+// rows in that order.
+func (s *Service) queueForCallers(b *db.Batch, t Turn, tokens, money int64) {
+	for _, above := range slices.Backward(t.Chain.Turns) {
+		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: t.TenantID, ID: above.ID, Tokens: tokens, Money: money})
+	}
+}
+
+// Spent reports which limits of the messages above a message are used up. It costs a round trip where
+// there are some.
+func (s *Service) Spent(ctx context.Context, t Turn) (tokens, money bool, err error) {
+	if len(t.Chain.Turns) == 0 {
+		return false, false, nil
+	}
+	ids := make([]uuid.UUID, len(t.Chain.Turns))
+	for i, above := range t.Chain.Turns {
+		ids[i] = above.ID
+	}
+	rows, err := s.q.UsedByTurns(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.UsedByTurnsParams{TenantID: t.TenantID, Ids: ids})
+	if err != nil {
+		return false, false, fmt.Errorf("conversation: what the callers have used: %w", err)
+	}
+	for _, row := range rows {
+		for _, above := range t.Chain.Turns {
+			if above.ID == row.ID {
+				tokens = tokens || above.Tokens > 0 && row.TokensUsed >= above.Tokens
+				money = money || above.MoneyMicros > 0 && row.MoneyMicros >= above.MoneyMicros
+			}
+		}
+	}
+	return tokens, money, nil
+}

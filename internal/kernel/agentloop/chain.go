@@ -1,0 +1,20 @@
+package agentloop
+
+import "github.com/google/uuid"
+
+// Chain is what stands above an execution: messages to agents and Maps that have started each other.
+type Chain struct {
+	// Turns are the messages, the first one first.
+	Turns []Caller `json:"turns,omitempty"`
+	// Maps is how many Maps are among them.
+	Maps int32 `json:"maps,omitempty"`
+}
+
+// Caller is a message that others have followed from. What they use counts for it too.
+type Caller struct {
+	ID      uuid.UUID `json:"id"`
+	AgentID uuid.UUID `json:"agent_id"`
+	// Tokens and MoneyMicros are the most that the message may use; 0 for no bound.
+	Tokens      int64 `json:"tokens,omitempty"`
+	MoneyMicros int64 `json:"money_micros,omitempty"`
+}

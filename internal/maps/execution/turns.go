@@ -1,0 +1,156 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/audit"
+)
+
+// TurnStart starts a Map for a message to an agent.
+type TurnStart struct {
+	MapID   uuid.UUID
+	Version int32
+	Payload json.RawMessage
+	// Message is the execution_id of the message, Workflow its workflow, AgentID the agent, and Step the
+	// call that asks for the Map.
+	Message, Workflow string
+	AgentID           uuid.UUID
+	Step              string
+	// Chain has the message and what is above it.
+	Chain agentloop.Chain
+	// SessionID is that of the conversation, Customer the customer's id; "" where there is none.
+	SessionID, Customer string
+	// Tainted: the agent has read what others than the tenant wrote.
+	Tainted  bool
+	Metadata json.RawMessage
+	// Also queues what is written with the claim of the execution with the id.
+	Also func(b *db.Batch, executionID string)
+}
+
+// StartForTurn starts a Map for a message to an agent, in the name of who. It can be repeated: the
+// call of the message always gets the same execution. It refuses as Trigger does.
+func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStart) (Execution, error) {
+	rows, err := s.q.MapOfStep(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.MapOfStepParams{TenantID: who.TenantID, ParentID: in.Message, Step: in.Step})
+	if err != nil {
+		return Execution{}, fmt.Errorf("execution: look for that of a message: %w", err)
+	}
+	if len(rows) > 0 { // what is refused now may have been started before
+		return s.open(ctx, rows[0])
+	}
+	version, err := s.d.Definitions.Version(ctx, who.TenantID, in.MapID, in.Version)
+	if err != nil {
+		return Execution{}, err
+	}
+	if wrong := version.Program.CheckPayload(in.Payload); wrong != nil {
+		return Execution{}, fault.Newf(fault.CodeInvalidArgs, "The arguments do not fit the Map: %s %s", wrong[0].Path, wrong[0].Message)
+	}
+	if in.Chain.Maps >= MaxDepth {
+		return Execution{}, fault.Newf(fault.CodeConflict, "More than %d Maps would start each other in a row.", MaxDepth)
+	}
+	id := uuid.Must(uuid.NewV7())
+	parent := &Parent{Execution: Execution{ExecutionID: in.Message}, Step: in.Step, Awaited: true, turn: &in}
+	parent.also = func(b *db.Batch) { in.Also(b, executionIDOf(id)) }
+	e, fresh, err := s.claim(ctx, who, id, version, Request{
+		MapID: in.MapID, Payload: in.Payload, SessionID: in.SessionID, Customer: in.Customer, Metadata: in.Metadata, Parent: parent,
+	})
+	if err != nil || !fresh || waitsInLine(e) {
+		return e, err
+	}
+	// It may have to wait for the turn of its tenant, and the message does not.
+	go func(ctx context.Context) {
+		if err := s.begin(ctx, e); err != nil {
+			// Sweep starts it.
+			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
+		}
+	}(context.WithoutCancel(ctx))
+	return e, nil
+}
+
+// calledBy sets what the execution has of the message that starts it, or of the execution whose step
+// does.
+func (e *Execution) calledBy(p *Parent) {
+	if t := p.turn; t != nil {
+		e.Chain, e.Tainted, e.callerWorkflow = t.Chain, t.Tainted, t.Workflow
+		return
+	}
+	e.Chain, e.Tainted = p.Execution.Chain, p.Execution.Tainted
+}
+
+// actor returns who starts the execution, for its audit record.
+func (p *Parent) actor(who actor.Actor) actor.Actor {
+	by := actor.Actor{Kind: actor.Map, TenantID: who.TenantID, ID: p.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
+	if p.turn != nil {
+		by.Kind, by.ID = actor.Agent, p.turn.AgentID
+	}
+	return by
+}
+
+// queueParent notes what has started an execution, in the transaction of its claim.
+func (s *Service) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
+	if t := p.turn; t != nil {
+		db.QueueExec(b, s.q.SetMapCaller, dbsqlc.SetMapCallerParams{TenantID: tenant, ID: id, Chain: mustJSON(t.Chain), Workflow: t.Workflow, Tainted: t.Tainted})
+		return
+	}
+	db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{
+		TenantID: tenant, ID: id, Awaited: p.Awaited, PayloadInvented: append([]string{}, p.Invented...),
+		Chain: chainText(p.Execution.Chain), Tainted: p.Execution.Tainted,
+	})
+	s.queueInListOf(b, tenant, id, p)
+}
+
+func chainOf(stored json.RawMessage) (c agentloop.Chain) {
+	if stored != nil {
+		_ = json.Unmarshal(stored, &c) // ours
+	}
+	return c
+}
+
+// chainText returns a chain as it is stored; nil where no agent is in it.
+func chainText(c agentloop.Chain) json.RawMessage {
+	if len(c.Turns) == 0 {
+		return nil
+	}
+	return mustJSON(c)
+}
+
+// Below returns the chain of what the execution starts.
+func (e Execution) Below() agentloop.Chain {
+	c := e.Chain
+	c.Maps = e.Depth + 1
+	return c
+}
+
+// ReadForTurn returns an execution that a message has started. stop has it cancelled first.
+func (s *Service) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop bool) (Execution, error) {
+	e, err := s.read(ctx, tenant, id)
+	if err != nil || !stop || e.Ended() {
+		return e, err
+	}
+	by := actor.Actor{Kind: actor.System, TenantID: tenant}
+	if n := len(e.Chain.Turns); n > 0 {
+		by.Kind, by.ID = actor.Agent, e.Chain.Turns[n-1].AgentID
+	}
+	after, err := s.want(ctx, by, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
+	if fault.HasCode(err, fault.CodeConflict) {
+		return s.read(ctx, tenant, id)
+	}
+	return after, err
+}
+
+// WaitsFor returns what the execution waits for; "" where it works.
+func (e Execution) WaitsFor() stepmachine.Waiting {
+	if e.Ended() {
+		return ""
+	}
+	return waitsOf(e)
+}

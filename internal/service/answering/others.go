@@ -1,0 +1,284 @@
+package answering
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
+)
+
+// Start is an execution that a call starts: of a Map, in this version.
+type Start struct {
+	Kind    flow.Kind
+	ID      uuid.UUID
+	Version int32
+}
+
+// saidMost is how many of the customer's messages tell what to start. A message such as an order's
+// number answers what the agent has asked, and the one before says what it is about.
+const saidMost = 4
+
+// customerSaid returns the customer's messages, the newest first.
+func (w *work) customerSaid() []string {
+	said := []string{w.Turn.Message}
+	for i := len(w.History) - 1; i >= 0 && len(said) < saidMost; i-- {
+		if text, ok := agentloop.CustomerText(w.History[i].Message); ok {
+			said = append(said, text)
+		}
+	}
+	return said
+}
+
+// joined returns two texts as one.
+func joined(a, b string) string { return strings.TrimSpace(a + "\n\n" + b) }
+
+// goesOn reports whether the call had not ended when the agent was told of it.
+func goesOn(end flow.MapToolEnd) bool {
+	return end.Status == flow.CallPending || end.Status == flow.CallRunning
+}
+
+// lateWords tells the model why it hears of a call that it has asked for before. words are those about
+// a run.
+func lateWords(end flow.MapToolEnd, words, name string) string {
+	if end.Kind != "" && words == decided {
+		words = "What the call %s has started has ended. Tell the customer what came of it, and go on where that is needed."
+	}
+	return fmt.Sprintf(words, name)
+}
+
+// asked returns the work of a turn, with a call that one of its answers asks for.
+func (a *Answerer) asked(ctx context.Context, in flow.TurnCall) (*work, Resolved, error) {
+	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	if err != nil {
+		return nil, Resolved{}, err
+	}
+	w := &work{Work: loaded}
+	if over && loaded.Turn.State == conversation.Ended {
+		return w, Resolved{Failed: stepmachine.NewError("NOT_MADE", "the message has ended")}, nil
+	}
+	if in.Answer >= len(w.Answers) || in.Number >= len(w.Answers[in.Answer].Response.Calls) {
+		return nil, Resolved{}, fmt.Errorf("answering: the agent has asked for no call %d in answer %d", in.Number, in.Answer)
+	}
+	w.find(in.Answer)
+	means, err := a.resolve(ctx, w, w.Answers[in.Answer].Response.Calls[in.Number])
+	return w, means, err
+}
+
+// StartOther starts another execution for a message. It can be repeated: the call always gets the same
+// one. One that is refused is the end of the call.
+func (a *Answerer) StartOther(ctx context.Context, in flow.TurnCall) (flow.TurnOther, error) {
+	w, means, err := a.asked(ctx, in)
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	if means.Failed != nil {
+		return notStarted(means.Failed), nil
+	}
+	if means.Starts == nil {
+		return flow.TurnOther{}, errors.New("answering: the call starts nothing")
+	}
+	begin := a.startMap
+	if means.Starts.Kind == flow.KindMessage {
+		begin = a.askAgent
+	}
+	at, err := begin(ctx, w, means, in)
+	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		return notStarted(errorOf(f)), nil
+	}
+	return at, err
+}
+
+func notStarted(why *stepmachine.Error) flow.TurnOther {
+	return flow.TurnOther{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{Status: stepmachine.CallFailed, Error: why, MayRepeat: true}}
+}
+
+// chain returns what stands above an execution that the message starts.
+func (w *work) chain() agentloop.Chain {
+	limits, above := w.Agent.Definition.Limits, w.Turn.Chain
+	self := agentloop.Caller{ID: w.Turn.ID, AgentID: w.Turn.AgentID, Tokens: limits.Tokens, MoneyMicros: limits.MoneyMicros}
+	return agentloop.Chain{Turns: append(slices.Clone(above.Turns), self), Maps: above.Maps}
+}
+
+// stopsAny is stops, also by the limits of the messages above.
+func (a *Answerer) stopsAny(ctx context.Context, w *work) (agentloop.Stop, error) {
+	if stop := a.stops(w); stop != "" {
+		return stop, nil
+	}
+	tokens, money, err := a.d.Conversations.Spent(ctx, w.Turn)
+	switch {
+	case tokens:
+		return agentloop.TokenBudget, err
+	case money:
+		return agentloop.MoneyBudget, err
+	}
+	return "", err
+}
+
+// askAgent writes a message to another agent.
+func (a *Answerer) askAgent(ctx context.Context, w *work, means Resolved, in flow.TurnCall) (flow.TurnOther, error) {
+	var args struct{ Message string }
+	if json.Unmarshal(means.Args, &args) != nil || strings.TrimSpace(args.Message) == "" {
+		return flow.TurnOther{}, fault.New(fault.CodeInvalidArgs, "message is a text: what the agent is to do.")
+	}
+	t, id := w.Turn, means.Starts.ID
+	asked, err := a.d.Conversations.Ask(ctx, t.Starter(), conversation.Call{
+		AgentID: id, Version: means.Starts.Version, Message: args.Message, Execution: t.ExecutionID, Workflow: in.Workflow, Step: stepOf(in.Answer, in.Number),
+		By: agentActor(t), Chain: w.chain(), Customer: t.Customer, CustomerName: t.CustomerName, Metadata: t.Metadata, Tainted: w.tainted(),
+		Also: func(b *db.Batch, executionID string) {
+			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{AgentID: &id, ExecutionID: executionID})
+		},
+	})
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	return endOfAsked(asked), nil
+}
+
+// agentActor returns the agent of a message as who does something.
+func agentActor(t conversation.Turn) actor.Actor {
+	return actor.Actor{Kind: actor.Agent, TenantID: t.TenantID, ID: t.AgentID, RequestID: t.RequestID, SourceAddr: t.SourceAddr}
+}
+
+// endOfAsked returns how far a message to another agent is, as the workflow of the message takes it.
+func endOfAsked(t conversation.Turn) flow.TurnOther {
+	out := flow.TurnOther{Private: flow.IsPrivate(), Other: t.ID, Tainted: t.Tainted, Done: t.State == conversation.Ended}
+	if !out.Done {
+		if out.Rests = t.State == conversation.Waiting; out.Rests && t.Status == conversation.StatusPending {
+			out.ApprovalID = t.ApprovalID
+		}
+		return out
+	}
+	out.End = stepmachine.CallEnd{Status: stepmachine.CallExecuted, Actions: int(t.Actions), Error: t.Error}
+	if t.Status == conversation.StatusFailed {
+		out.End.Status = stepmachine.CallFailed
+	}
+	if t.Status == conversation.StatusCancelled {
+		out.End.Status = stepmachine.CallCancelled
+	}
+	return out
+}
+
+// endOfMessage returns how far a message to another agent is, as the model hears it.
+func (a *Answerer) endOfMessage(ctx context.Context, w *work, end flow.MapToolEnd) (modelstep.ToolEnd, error) {
+	told := modelstep.ToolEnd{Status: string(end.Status), Error: end.Error}
+	t, err := a.d.Conversations.ReadForCaller(ctx, flow.TurnRef{TenantID: w.Turn.TenantID, ID: end.Run}, actor.Actor{}, false)
+	if err != nil {
+		return told, err
+	}
+	about := map[string]any{"execution_id": t.ExecutionID, "status": t.Status, "stop_reason": t.Stop}
+	if t.Reply != nil {
+		about["message"] = *t.Reply
+	}
+	told.Result, err = exactjson.Encode(about)
+	return told, err
+}
+
+func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flow.TurnCall) (flow.TurnOther, error) {
+	t, id := w.Turn, means.Starts.ID
+	metadata, err := json.Marshal(map[string]any{"agent_id": t.AgentID, "customer": db.Optional(t.CustomerName), "message": t.Metadata})
+	if err != nil {
+		return flow.TurnOther{}, fmt.Errorf("answering: %w", err)
+	}
+	start := execution.TurnStart{
+		MapID: id, Version: means.Starts.Version, Payload: means.Args, Message: t.ExecutionID, Workflow: in.Workflow, AgentID: t.AgentID,
+		Step: stepOf(in.Answer, in.Number), Chain: w.chain(), SessionID: t.SessionID, Tainted: w.tainted(), Metadata: metadata,
+		Also: func(b *db.Batch, executionID string) {
+			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &id, ExecutionID: executionID})
+		},
+	}
+	if t.Customer != nil {
+		start.Customer = t.Customer.String()
+	}
+	e, err := a.d.Maps.StartForTurn(ctx, t.Starter(), start)
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	return endOfMap(e), nil
+}
+
+// endOfMap returns how far a Map is, as the workflow of the message takes it.
+func endOfMap(e execution.Execution) flow.TurnOther {
+	out := flow.TurnOther{Private: flow.IsPrivate(), Other: e.ID, Tainted: true, Done: e.Ended()}
+	if w := e.Waits(); w != nil && !out.Done {
+		out.Rests = w.For != stepmachine.WaitsTimer
+		out.ApprovalID = approvalOf(e)
+	}
+	if !out.Done {
+		return out
+	}
+	out.End = stepmachine.CallEnd{Status: stepmachine.CallFailed, Actions: int(e.Actions), Wrote: e.Wrote, Error: e.Error}
+	if e.Status == stepmachine.StatusCompleted {
+		out.End.Status = stepmachine.CallExecuted
+	}
+	if e.Status == stepmachine.StatusCancelled {
+		out.End.Status = stepmachine.CallCancelled
+	}
+	return out
+}
+
+// approvalOf returns the approval that an execution waits for; "" for none.
+func approvalOf(e execution.Execution) string {
+	var w struct {
+		ApprovalID string `json:"approval_id"`
+	}
+	_ = json.Unmarshal(e.WaitingFor, &w) // ours
+	return w.ApprovalID
+}
+
+// LookAtOther returns how far an execution is that a message has started, and ends it where that is
+// asked for.
+func (a *Answerer) LookAtOther(ctx context.Context, in flow.TurnOtherRef) (flow.TurnOther, error) {
+	if in.Kind == flow.KindMessage {
+		t, err := a.d.Conversations.ReadForCaller(ctx, flow.TurnRef{TenantID: in.TenantID, ID: in.Other}, actor.Actor{Kind: actor.System, TenantID: in.TenantID}, in.Stop)
+		if err != nil {
+			return flow.TurnOther{}, err
+		}
+		return endOfAsked(t), nil
+	}
+	e, err := a.d.Maps.ReadForTurn(ctx, in.TenantID, in.Other, in.Stop)
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	return endOfMap(e), nil
+}
+
+// endOfOther returns how far an execution is that a call has started, as the model hears it.
+func (a *Answerer) endOfOther(ctx context.Context, w *work, end flow.MapToolEnd) (modelstep.ToolEnd, error) {
+	told := modelstep.ToolEnd{Status: string(end.Status), Error: end.Error}
+	if end.Run == uuid.Nil {
+		return told, nil
+	}
+	if end.Kind == flow.KindMessage {
+		return a.endOfMessage(ctx, w, end)
+	}
+	e, err := a.d.Maps.ReadForTurn(ctx, w.Turn.TenantID, end.Run, false)
+	if err != nil {
+		return told, err
+	}
+	about := map[string]any{"execution_id": e.ExecutionID}
+	switch {
+	case goesOn(end):
+		if waits := e.WaitsFor(); waits != "" {
+			about["waiting_for"] = waits
+		}
+	case end.Status == stepmachine.CallExecuted:
+		about["output"] = e.Output
+	}
+	told.Result, err = exactjson.Encode(about)
+	return told, err
+}
