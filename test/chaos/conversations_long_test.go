@@ -14,6 +14,7 @@ const mostWorker = 400 << 20
 // 200 conversations of ten messages go on while the worker dies at each place of a message, and the
 // others at any moment.
 func TestChaosConversationsEachPartKilled(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t, 10)
 	k.hold(200, func() {
 		for _, place := range messagePlaces {

@@ -106,7 +106,10 @@ func counting(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(choices []any, usage any) {
-		line, _ := json.Marshal(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "counting", "choices": choices, "usage": usage})
+		line, err := json.Marshal(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "counting", "choices": choices, "usage": usage})
+		if err != nil {
+			panic(err) // it is made of plain values
+		}
 		fmt.Fprintf(w, "data: %s\n\n", line)
 	}
 	chunk([]any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}, nil)
@@ -165,7 +168,7 @@ func (k *talk) say(conversation, n int, until time.Time) (s spoken, err error) {
 		if a.Err == nil && a.Status != http.StatusAccepted && a.Status != http.StatusTooManyRequests && a.Status < http.StatusInternalServerError {
 			return s, fmt.Errorf("%s: %d %s", text, a.Status, a.Body)
 		}
-		time.Sleep(callPause)
+		pause(k.t.Context(), callPause)
 	}
 	return s, fmt.Errorf("%s was not answered", text)
 }

@@ -87,7 +87,7 @@ func (b *bazaar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case note == "COUNT":
 		note = strconv.Itoa(count)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]string{"note": note})
+	_, _ = w.Write(plainJSON(map[string]string{"note": note}))
 }
 
 // calls returns those of a scenario, sorted; "" stands for those of none.
@@ -129,11 +129,10 @@ func bazaarDocument() json.RawMessage {
 	add(op("post", "send_mail", "medium", map[string]any{"id": text, "text": text}))
 	add(op("post", "delete_account", "high", map[string]any{"id": text, "mode": text}))
 	add(op("post", "wipe", "high", map[string]any{"id": text}))
-	raw, _ := json.Marshal(map[string]any{
+	return plainJSON(map[string]any{
 		"openapi": "3.0.3", "info": map[string]any{"title": "Bazaar", "version": "1"}, "paths": paths,
 		"components": map[string]any{"securitySchemes": map[string]any{"key": bearer()}}, "security": []any{map[string]any{"key": []any{}}},
 	})
-	return raw
 }
 
 // hostileWorld is a tenant under attack, and another one whose data must not be seen.
@@ -244,7 +243,7 @@ func (w *hostileWorld) do(c *rig.Client, method, path string, body any, headers 
 
 // Whatever a model reads and does, no call is sent that was not allowed, nothing of others is seen, and
 // what it costs is bounded.
-func TestHostileModelHarmsNothing(t *testing.T) {
+func TestHostileModelHarmsNothing(t *testing.T) { //nolint:tparallel // what follows the scenarios looks at all of them
 	t.Parallel()
 	w := newHostileWorld(t)
 	t.Run("scenarios", func(t *testing.T) {
@@ -355,7 +354,6 @@ func (w *hostileWorld) say(agent string, own *strings.Replacer, step hostileStep
 			delete(body, name)
 		}
 	}
-	raw, _ := json.Marshal(body)
 	key := w.key
 	if step.Anonymous {
 		key = w.anonymous
@@ -367,7 +365,7 @@ func (w *hostileWorld) say(agent string, own *strings.Replacer, step hostileStep
 	if step.Agent != "" {
 		agent = step.Agent
 	}
-	return w.do(key, http.MethodPost, "/v1/agents/"+agent+"/message", json.RawMessage(own.Replace(string(raw))), headers...)
+	return w.do(key, http.MethodPost, "/v1/agents/"+agent+"/message", json.RawMessage(own.Replace(string(plainJSON(body)))), headers...)
 }
 
 // settled waits until the message has ended, or waits for another decision than the one about approval.

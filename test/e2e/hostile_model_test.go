@@ -106,8 +106,7 @@ func (h *hostileModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(v map[string]any) {
-		line, _ := json.Marshal(v)
-		fmt.Fprintf(w, "data: %s\n\n", line)
+		fmt.Fprintf(w, "data: %s\n\n", plainJSON(v))
 	}
 	chunk(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "gpt-4o-mini", "choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
 	chunk(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "gpt-4o-mini", "choices": []any{}, "usage": map[string]any{"prompt_tokens": 900, "completion_tokens": 200, "total_tokens": 1100}})
@@ -169,4 +168,13 @@ func hostileAnswer(messages []hostileMessage, read string) (text string, calls [
 		text = "It is done. A person approved it, and nothing waits."
 	}
 	return text, calls
+}
+
+// plainJSON encodes plain values.
+func plainJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }
