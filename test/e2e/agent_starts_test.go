@@ -187,7 +187,7 @@ func asker(t *testing.T, tenant *rig.Tenant, limits map[string]any) (message str
 	return message, key, asked
 }
 
-// An agent that asks another one has what that one may do, and no more. What is used counts for both.
+// An agent that asks another one reaches what that one may do, and nothing else. What is used counts for both.
 func TestAgentAsksAnotherAgent(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
