@@ -157,13 +157,15 @@ func (j *journey) modelServer(url string) {
 		Message     string
 		TokensUsed  int `json:"tokens_used"`
 	}
-	j.post(j.writer, 200, path, object{"message": "Where is the order ord_1001?"}).Data(j.t, &said)
+	j.post(j.writer, 200, path, object{"message": "Where is the order ord_1001?", "metadata": object{"why": "test"}}).Data(j.t, &said)
 	require.Equal(j.t, "It is paid.", said.Message)
 	require.Greater(j.t, said.TokensUsed, 120)
 	var execution struct {
 		ModelCalls []struct{ Model string } `json:"model_calls"`
+		Metadata   map[string]any
 	}
 	j.call(j.user, 200, http.MethodGet, executionsPath+said.ExecutionID, nil).Data(j.t, &execution)
 	require.Len(j.t, execution.ModelCalls, 2)
+	require.Equal(j.t, object{"why": "test"}, execution.Metadata)
 	j.drop(agent)
 }
