@@ -40,6 +40,7 @@ type hostileScenario struct {
 	Status      string
 	Stop        string
 	Waits       *int
+	Streams     bool
 	Asked       int
 	Reads       []string
 	NeverReads  []string `json:"never_reads"`
@@ -338,13 +339,17 @@ func (w *hostileWorld) run(t *testing.T, s hostileScenario) {
 		}
 	}
 	w.judge(t, s, own, last)
+	if s.Streams {
+		stream := w.say(agent.ID, own, s.Steps[0], "Accept: text/event-stream")
+		require.Contains(t, string(stream.Body), "event: message.completed")
+	}
 	require.LessOrEqual(t, last.ActionsExecuted, agent.Tools.MaxPerTurn)
 	if agent.Limits.Tokens > 0 { // an answer that was asked for within the limit may end beyond it
 		require.Less(t, last.TokensUsed, agent.Limits.Tokens+1100)
 	}
 }
 
-func (w *hostileWorld) say(agent string, own *strings.Replacer, step hostileStep) rig.Answer {
+func (w *hostileWorld) say(agent string, own *strings.Replacer, step hostileStep, more ...string) rig.Answer {
 	body := map[string]any{"message": step.Say, "session_id": step.Session, "customer_id": step.Customer, "identity": step.Identity, "metadata": step.Metadata}
 	for name, value := range body {
 		if text, is := value.(string); is && text == "" {
@@ -358,7 +363,7 @@ func (w *hostileWorld) say(agent string, own *strings.Replacer, step hostileStep
 	if step.Anonymous {
 		key = w.anonymous
 	}
-	headers := []string{"Prefer: wait=60"}
+	headers := append([]string{"Prefer: wait=60"}, more...)
 	if step.Key != "" {
 		headers = append(headers, "Idempotency-Key: "+own.Replace(step.Key))
 	}
