@@ -178,6 +178,10 @@ func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 }
 
 func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if len(c.IdentitySecrets) > 0 {
+		// The key is in the pages of many customers. Each would see what the others wrote.
+		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "A key with identity_verification lists no executions. Read one by its execution_id, or list with another key.")
+	}
 	var v wire.Validation
 	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage), []string{"map_id", "parent_execution_id", "agent_id"}
 	switch kind {

@@ -20,6 +20,7 @@ type Keys interface {
 	GetKey(ctx context.Context, tenant uuid.UUID, id string) (account.Key, error)
 	ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]account.Key, error)
 	ChangeKey(ctx context.Context, who actor.Actor, id string, c account.KeyChange) (account.Key, error)
+	RotateIdentitySecret(ctx context.Context, who actor.Actor, id string, overlap time.Duration) (account.Key, error)
 	RotateKey(ctx context.Context, who actor.Actor, id string, overlap time.Duration) (account.Key, error)
 	RevokeKey(ctx context.Context, who actor.Actor, id string, expect fault.Expect[account.Key]) error
 }
@@ -27,23 +28,26 @@ type Keys interface {
 // keyView is an API key. Key is the secret in the response that creates or rotates it, and the
 // masked preview in all others.
 type keyView struct {
-	ID             uuid.UUID  `json:"id"`
-	Key            string     `json:"key"`
-	Name           string     `json:"name"`
-	Status         string     `json:"status"`
-	Permissions    []string   `json:"permissions"`
-	AgentID        *string    `json:"agent_id"`
-	IdentityMode   *string    `json:"identity_mode"`
-	AllowedOrigins []string   `json:"allowed_origins"`
-	AllowedIPs     []string   `json:"allowed_ips"`
-	Limits         keyLimits  `json:"limits"`
-	CreatedBy      string     `json:"created_by"`
-	CreatedAt      time.Time  `json:"createdAt"`
-	LastUsedAt     *time.Time `json:"lastUsedAt"`
-	ExpiresAt      *time.Time `json:"expires_at"`
-	RotatedAt      *time.Time `json:"rotated_at"`
-	PreviousUntil  *time.Time `json:"previous_until"`
-	RevokedAt      *time.Time `json:"revoked_at"`
+	ID           uuid.UUID `json:"id"`
+	Key          string    `json:"key"`
+	Name         string    `json:"name"`
+	Status       string    `json:"status"`
+	Permissions  []string  `json:"permissions"`
+	AgentID      *string   `json:"agent_id"`
+	IdentityMode *string   `json:"identity_mode"`
+	// IdentityVerification: customers only with identity_hash. IdentitySecret is shown once.
+	IdentityVerification bool       `json:"identity_verification"`
+	IdentitySecret       *string    `json:"identity_secret,omitempty"`
+	AllowedOrigins       []string   `json:"allowed_origins"`
+	AllowedIPs           []string   `json:"allowed_ips"`
+	Limits               keyLimits  `json:"limits"`
+	CreatedBy            string     `json:"created_by"`
+	CreatedAt            time.Time  `json:"createdAt"`
+	LastUsedAt           *time.Time `json:"lastUsedAt"`
+	ExpiresAt            *time.Time `json:"expires_at"`
+	RotatedAt            *time.Time `json:"rotated_at"`
+	PreviousUntil        *time.Time `json:"previous_until"`
+	RevokedAt            *time.Time `json:"revoked_at"`
 
 	repeatMark
 }
@@ -51,7 +55,7 @@ type keyView struct {
 func viewKey(k account.Key) keyView {
 	v := keyView{
 		ID: k.ID, Key: k.Preview, Name: k.Name, Status: k.Status, Permissions: wire.Array(k.Permissions),
-		AgentID: k.AgentID, IdentityMode: k.IdentityMode, AllowedOrigins: wire.Array(k.AllowedOrigins),
+		AgentID: k.AgentID, IdentityMode: k.IdentityMode, IdentityVerification: k.IdentityVerification, IdentitySecret: textOrNull(k.IdentitySecret), AllowedOrigins: wire.Array(k.AllowedOrigins),
 		AllowedIPs: wire.Array(k.AllowedIPs), Limits: viewKeyLimits(k.Limits), CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt, LastUsedAt: k.LastUsedAt,
 		ExpiresAt: k.ExpiresAt, RotatedAt: k.RotatedAt, PreviousUntil: k.PreviousUntil, RevokedAt: k.RevokedAt,
 	}
@@ -70,14 +74,15 @@ func (v keyView) Steady() any {
 func keyTag(k account.Key) string { return wire.ViewTag(viewKey(k)) }
 
 type keyBody struct {
-	Name           *string         `json:"name"`
-	Permissions    []string        `json:"permissions"`
-	AgentID        *string         `json:"agent_id"`
-	IdentityMode   *string         `json:"identity_mode"`
-	AllowedOrigins []string        `json:"allowed_origins"`
-	AllowedIPs     []string        `json:"allowed_ips"`
-	Limits         json.RawMessage `json:"limits"`
-	ExpiresAt      *string         `json:"expires_at"`
+	Name                 *string         `json:"name"`
+	Permissions          []string        `json:"permissions"`
+	AgentID              *string         `json:"agent_id"`
+	IdentityMode         *string         `json:"identity_mode"`
+	IdentityVerification bool            `json:"identity_verification"`
+	AllowedOrigins       []string        `json:"allowed_origins"`
+	AllowedIPs           []string        `json:"allowed_ips"`
+	Limits               json.RawMessage `json:"limits"`
+	ExpiresAt            *string         `json:"expires_at"`
 }
 
 func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -88,7 +93,7 @@ func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error
 	var v wire.Validation
 	in := account.KeyInput{
 		Name: v.Required("/name", b.Name), Permissions: b.Permissions,
-		AgentID: b.AgentID, IdentityMode: b.IdentityMode, AllowedOrigins: b.AllowedOrigins, AllowedIPs: b.AllowedIPs,
+		AgentID: b.AgentID, IdentityMode: b.IdentityMode, IdentityVerification: b.IdentityVerification, AllowedOrigins: b.AllowedOrigins, AllowedIPs: b.AllowedIPs,
 	}
 	own, err := readKeyLimits(b.Limits)
 	if err != nil {
@@ -186,18 +191,39 @@ type keyRotation struct {
 	OverlapSeconds *int64 `json:"overlap_seconds"`
 }
 
-func (s *Server) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+// overlapOf reads how long the secret before a rotation stays valid.
+func overlapOf(c *wire.Call) (overlap time.Duration, err error) {
 	var b keyRotation
 	if err := c.DecodeOptional(&b); err != nil {
-		return wire.Reply{}, err
+		return 0, err
 	}
-	var overlap time.Duration
 	if b.OverlapSeconds != nil {
 		most := int64(account.MaxOverlap / time.Second)
 		if *b.OverlapSeconds < 0 || *b.OverlapSeconds > most {
-			return wire.Reply{}, fault.Invalid("/overlap_seconds", "maximum", fmt.Sprintf("overlap_seconds is a whole number from 0 to %d.", most))
+			return 0, fault.Invalid("/overlap_seconds", "maximum", fmt.Sprintf("overlap_seconds is a whole number from 0 to %d.", most))
 		}
 		overlap = time.Duration(*b.OverlapSeconds) * time.Second
+	}
+	return overlap, nil
+}
+
+// rotateIdentitySecret makes another identity secret for a key.
+func (s *Server) rotateIdentitySecret(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	overlap, err := overlapOf(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	key, err := s.deps.Keys.RotateIdentitySecret(ctx, c.Actor, c.Param("id"), overlap)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewKey(key)), nil
+}
+
+func (s *Server) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	overlap, err := overlapOf(c)
+	if err != nil {
+		return wire.Reply{}, err
 	}
 	key, err := s.deps.Keys.RotateKey(ctx, c.Actor, c.Param("id"), overlap)
 	if err != nil {

@@ -37,11 +37,16 @@ type messageBody struct {
 	SessionID  *string         `json:"session_id"`
 	CustomerID *string         `json:"customer_id"`
 	Identity   json.RawMessage `json:"identity"`
-	Metadata   json.RawMessage `json:"metadata"`
+	// IdentityHash vouches for customer_id, or for the email of identity.
+	IdentityHash *string         `json:"identity_hash"`
+	Metadata     json.RawMessage `json:"metadata"`
 }
 
 // maxMessage is how many bytes a message may have.
 const maxMessage = 32 << 10
+
+// maxIdentityHash is how many characters an identity_hash has at most; a right one has 64.
+const maxIdentityHash = 255
 
 // answered is the answer to a message. It joins the two shapes that the specification shows.
 type answered struct {
@@ -126,6 +131,7 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 	if dryRunFlag(&v, req.Metadata, nil, nil) {
 		v.Add("/metadata", "dry_run", "A message has no dry run: the agent's calls would be made. Hold them with a policy instead.")
 	}
+	req.IdentitySecrets, req.IdentityHash = c.IdentitySecrets, v.OptionalText("/identity_hash", b.IdentityHash, 1, maxIdentityHash)
 	if len(req.Metadata) > maxMetadata {
 		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
 	}

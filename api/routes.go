@@ -57,6 +57,7 @@ func (s *Server) accountRoutes() []route {
 		{http.MethodGet, "/v1/api-keys/{id}", takesUser, admins(), 0, s.getKey, ""},
 		{http.MethodPatch, "/v1/api-keys/{id}", takesUser, admins(), bodyManagement, s.patchKey, ""},
 		{http.MethodPost, "/v1/api-keys/{id}/rotate", takesUser, admins(), bodyManagement, repeatable[keyView](s, s.rotateKey, s.getKey, "id"), ""},
+		{http.MethodPost, "/v1/api-keys/{id}/rotate-identity-secret", takesUser, admins(), bodyManagement, repeatable[keyView](s, s.rotateIdentitySecret, s.getKey, "id"), ""},
 		{http.MethodDelete, "/v1/api-keys/{id}", takesUser, admins(), 0, s.revokeKey, ""},
 
 		{http.MethodPost, "/v1/users", takesUser, admins(), bodyManagement, repeatable[invitedView](s, s.inviteUser, s.getInvited, "id"), ""},

@@ -1,6 +1,6 @@
 -- name: InsertAPIKey :exec
-INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, allowed_ips, requests_per_minute, requests_per_hour, requests_per_day, expires_at, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, allowed_ips, requests_per_minute, requests_per_hour, requests_per_day, expires_at, created_by, created_at, identity_secret)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
 
 -- name: PresentAPIKey :one
 -- The key of the secret, or the one whose secret it was before a rotation: then until_at says
@@ -15,12 +15,12 @@ SELECT k.*, (CASE WHEN @counts::boolean AND k.revoked_at IS NULL AND (k.expires_
   FROM (
     SELECT cur.id, cur.tenant_id, cur.name, cur.permissions, cur.agent_id, cur.identity_mode, cur.allowed_origins,
            cur.allowed_ips, cur.requests_per_minute, cur.requests_per_hour, cur.requests_per_day,
-           cur.expires_at, cur.last_used_at, cur.revoked_at, NULL::timestamptz AS until_at
+           cur.expires_at, cur.last_used_at, cur.revoked_at, cur.identity_secret, cur.identity_previous, cur.identity_previous_until, NULL::timestamptz AS until_at
     FROM api_keys AS cur WHERE cur.key_hash = @hash
     UNION ALL
     SELECT old.id, old.tenant_id, old.name, old.permissions, old.agent_id, old.identity_mode, old.allowed_origins,
            old.allowed_ips, old.requests_per_minute, old.requests_per_hour, old.requests_per_day,
-           old.expires_at, old.last_used_at, old.revoked_at, old.previous_until
+           old.expires_at, old.last_used_at, old.revoked_at, old.identity_secret, old.identity_previous, old.identity_previous_until, old.previous_until
     FROM api_keys AS old WHERE old.previous_hash = @hash
     LIMIT 1) AS k;
 
@@ -37,7 +37,7 @@ UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.i
 -- The newest of those that are active, whose number the quota bounds, and the newest of those
 -- that are revoked, which are never deleted.
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k
 WHERE k.tenant_id = @tenant_id AND k.id IN (
     (SELECT a.id FROM api_keys a WHERE a.tenant_id = @tenant_id AND a.revoked_at IS NULL ORDER BY a.id DESC LIMIT @active)
@@ -47,13 +47,13 @@ ORDER BY k.id DESC;
 
 -- name: GetAPIKey :one
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @id;
 
 -- name: LockAPIKey :one
 -- The key as it is, until the transaction ends. A revoked one cannot be changed.
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @id AND k.revoked_at IS NULL FOR NO KEY UPDATE;
 
 -- name: UpdateAPIKey :exec
@@ -66,6 +66,11 @@ UPDATE api_keys SET name = @name, permissions = @permissions, allowed_origins = 
 -- The secret before the previous one is no longer known.
 UPDATE api_keys SET previous_hash = key_hash, previous_until = @previous_until::timestamptz, key_hash = @key_hash, preview = @preview,
        rotated_at = @now::timestamptz
+ WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: RotateIdentitySecret :exec
+-- The secret before the previous one is no longer known.
+UPDATE api_keys SET identity_previous = identity_secret, identity_previous_until = @previous_until::timestamptz, identity_secret = @identity_secret::text
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: RevokeAPIKey :execrows

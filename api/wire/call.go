@@ -33,6 +33,8 @@ type Call struct {
 	// AgentID is the agent that the key is for, "" for any; IdentityMode what it does with the identity
 	// in messages.
 	AgentID, IdentityMode string
+	// IdentitySecrets are the key's, sealed; none where it takes customers on the caller's word.
+	IdentitySecrets []string
 	// Origins are the browser origins that may read the response.
 	Origins []string
 	// Log adds the request id to every line.

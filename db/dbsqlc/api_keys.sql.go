@@ -14,7 +14,7 @@ import (
 
 const GetAPIKey = `-- name: GetAPIKey :one
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2
 `
 
@@ -24,24 +24,25 @@ type GetAPIKeyParams struct {
 }
 
 type GetAPIKeyRow struct {
-	ID                uuid.UUID
-	Preview           string
-	Name              string
-	Permissions       []string
-	AgentID           *string
-	IdentityMode      *string
-	AllowedOrigins    []string
-	AllowedIps        []string
-	RequestsPerMinute *int32
-	RequestsPerHour   *int32
-	RequestsPerDay    *int32
-	CreatedBy         uuid.UUID
-	CreatedAt         time.Time
-	LastUsedAt        *time.Time
-	ExpiresAt         *time.Time
-	RotatedAt         *time.Time
-	PreviousUntil     *time.Time
-	RevokedAt         *time.Time
+	ID                   uuid.UUID
+	Preview              string
+	Name                 string
+	Permissions          []string
+	AgentID              *string
+	IdentityMode         *string
+	AllowedOrigins       []string
+	AllowedIps           []string
+	RequestsPerMinute    *int32
+	RequestsPerHour      *int32
+	RequestsPerDay       *int32
+	CreatedBy            uuid.UUID
+	CreatedAt            time.Time
+	LastUsedAt           *time.Time
+	ExpiresAt            *time.Time
+	RotatedAt            *time.Time
+	PreviousUntil        *time.Time
+	RevokedAt            *time.Time
+	IdentityVerification bool
 }
 
 func (q *Queries) GetAPIKey(ctx context.Context, db DBTX, arg GetAPIKeyParams) (GetAPIKeyRow, error) {
@@ -66,13 +67,14 @@ func (q *Queries) GetAPIKey(ctx context.Context, db DBTX, arg GetAPIKeyParams) (
 		&i.RotatedAt,
 		&i.PreviousUntil,
 		&i.RevokedAt,
+		&i.IdentityVerification,
 	)
 	return i, err
 }
 
 const InsertAPIKey = `-- name: InsertAPIKey :exec
-INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, allowed_ips, requests_per_minute, requests_per_hour, requests_per_day, expires_at, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, agent_id, identity_mode, allowed_origins, allowed_ips, requests_per_minute, requests_per_hour, requests_per_day, expires_at, created_by, created_at, identity_secret)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 `
 
 type InsertAPIKeyParams struct {
@@ -92,6 +94,7 @@ type InsertAPIKeyParams struct {
 	ExpiresAt         *time.Time
 	CreatedBy         uuid.UUID
 	CreatedAt         time.Time
+	IdentitySecret    *string
 }
 
 func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyParams) error {
@@ -112,13 +115,14 @@ func (q *Queries) InsertAPIKey(ctx context.Context, db DBTX, arg InsertAPIKeyPar
 		arg.ExpiresAt,
 		arg.CreatedBy,
 		arg.CreatedAt,
+		arg.IdentitySecret,
 	)
 	return err
 }
 
 const ListAPIKeys = `-- name: ListAPIKeys :many
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k
 WHERE k.tenant_id = $1 AND k.id IN (
     (SELECT a.id FROM api_keys a WHERE a.tenant_id = $1 AND a.revoked_at IS NULL ORDER BY a.id DESC LIMIT $2)
@@ -134,24 +138,25 @@ type ListAPIKeysParams struct {
 }
 
 type ListAPIKeysRow struct {
-	ID                uuid.UUID
-	Preview           string
-	Name              string
-	Permissions       []string
-	AgentID           *string
-	IdentityMode      *string
-	AllowedOrigins    []string
-	AllowedIps        []string
-	RequestsPerMinute *int32
-	RequestsPerHour   *int32
-	RequestsPerDay    *int32
-	CreatedBy         uuid.UUID
-	CreatedAt         time.Time
-	LastUsedAt        *time.Time
-	ExpiresAt         *time.Time
-	RotatedAt         *time.Time
-	PreviousUntil     *time.Time
-	RevokedAt         *time.Time
+	ID                   uuid.UUID
+	Preview              string
+	Name                 string
+	Permissions          []string
+	AgentID              *string
+	IdentityMode         *string
+	AllowedOrigins       []string
+	AllowedIps           []string
+	RequestsPerMinute    *int32
+	RequestsPerHour      *int32
+	RequestsPerDay       *int32
+	CreatedBy            uuid.UUID
+	CreatedAt            time.Time
+	LastUsedAt           *time.Time
+	ExpiresAt            *time.Time
+	RotatedAt            *time.Time
+	PreviousUntil        *time.Time
+	RevokedAt            *time.Time
+	IdentityVerification bool
 }
 
 // The newest of those that are active, whose number the quota bounds, and the newest of those
@@ -184,6 +189,7 @@ func (q *Queries) ListAPIKeys(ctx context.Context, db DBTX, arg ListAPIKeysParam
 			&i.RotatedAt,
 			&i.PreviousUntil,
 			&i.RevokedAt,
+			&i.IdentityVerification,
 		); err != nil {
 			return nil, err
 		}
@@ -227,7 +233,7 @@ func (q *Queries) ListRevokedAmong(ctx context.Context, db DBTX, arg ListRevoked
 
 const LockAPIKey = `-- name: LockAPIKey :one
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
-       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at
+       k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NULL FOR NO KEY UPDATE
 `
 
@@ -237,24 +243,25 @@ type LockAPIKeyParams struct {
 }
 
 type LockAPIKeyRow struct {
-	ID                uuid.UUID
-	Preview           string
-	Name              string
-	Permissions       []string
-	AgentID           *string
-	IdentityMode      *string
-	AllowedOrigins    []string
-	AllowedIps        []string
-	RequestsPerMinute *int32
-	RequestsPerHour   *int32
-	RequestsPerDay    *int32
-	CreatedBy         uuid.UUID
-	CreatedAt         time.Time
-	LastUsedAt        *time.Time
-	ExpiresAt         *time.Time
-	RotatedAt         *time.Time
-	PreviousUntil     *time.Time
-	RevokedAt         *time.Time
+	ID                   uuid.UUID
+	Preview              string
+	Name                 string
+	Permissions          []string
+	AgentID              *string
+	IdentityMode         *string
+	AllowedOrigins       []string
+	AllowedIps           []string
+	RequestsPerMinute    *int32
+	RequestsPerHour      *int32
+	RequestsPerDay       *int32
+	CreatedBy            uuid.UUID
+	CreatedAt            time.Time
+	LastUsedAt           *time.Time
+	ExpiresAt            *time.Time
+	RotatedAt            *time.Time
+	PreviousUntil        *time.Time
+	RevokedAt            *time.Time
+	IdentityVerification bool
 }
 
 // The key as it is, until the transaction ends. A revoked one cannot be changed.
@@ -280,6 +287,7 @@ func (q *Queries) LockAPIKey(ctx context.Context, db DBTX, arg LockAPIKeyParams)
 		&i.RotatedAt,
 		&i.PreviousUntil,
 		&i.RevokedAt,
+		&i.IdentityVerification,
 	)
 	return i, err
 }
@@ -312,7 +320,7 @@ func (q *Queries) NoteAPIKeyUse(ctx context.Context, db DBTX, arg NoteAPIKeyUseP
 }
 
 const PresentAPIKey = `-- name: PresentAPIKey :one
-SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.expires_at, k.last_used_at, k.revoked_at, k.until_at, (CASE WHEN $1::boolean AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2::timestamptz) AND (k.until_at IS NULL OR k.until_at > $2)
+SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.expires_at, k.last_used_at, k.revoked_at, k.identity_secret, k.identity_previous, k.identity_previous_until, k.until_at, (CASE WHEN $1::boolean AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2::timestamptz) AND (k.until_at IS NULL OR k.until_at > $2)
                   THEN count_request(k.tenant_id, 'keys', k.id,
                            CASE WHEN coalesce(k.requests_per_minute, k.requests_per_hour, k.requests_per_day) IS NOT NULL
                                 THEN ARRAY[k.requests_per_minute, k.requests_per_hour, k.requests_per_day] END,
@@ -320,12 +328,12 @@ SELECT k.id, k.tenant_id, k.name, k.permissions, k.agent_id, k.identity_mode, k.
   FROM (
     SELECT cur.id, cur.tenant_id, cur.name, cur.permissions, cur.agent_id, cur.identity_mode, cur.allowed_origins,
            cur.allowed_ips, cur.requests_per_minute, cur.requests_per_hour, cur.requests_per_day,
-           cur.expires_at, cur.last_used_at, cur.revoked_at, NULL::timestamptz AS until_at
+           cur.expires_at, cur.last_used_at, cur.revoked_at, cur.identity_secret, cur.identity_previous, cur.identity_previous_until, NULL::timestamptz AS until_at
     FROM api_keys AS cur WHERE cur.key_hash = $6
     UNION ALL
     SELECT old.id, old.tenant_id, old.name, old.permissions, old.agent_id, old.identity_mode, old.allowed_origins,
            old.allowed_ips, old.requests_per_minute, old.requests_per_hour, old.requests_per_day,
-           old.expires_at, old.last_used_at, old.revoked_at, old.previous_until
+           old.expires_at, old.last_used_at, old.revoked_at, old.identity_secret, old.identity_previous, old.identity_previous_until, old.previous_until
     FROM api_keys AS old WHERE old.previous_hash = $6
     LIMIT 1) AS k
 `
@@ -340,22 +348,25 @@ type PresentAPIKeyParams struct {
 }
 
 type PresentAPIKeyRow struct {
-	ID                uuid.UUID
-	TenantID          uuid.UUID
-	Name              string
-	Permissions       []string
-	AgentID           *string
-	IdentityMode      *string
-	AllowedOrigins    []string
-	AllowedIps        []string
-	RequestsPerMinute *int32
-	RequestsPerHour   *int32
-	RequestsPerDay    *int32
-	ExpiresAt         *time.Time
-	LastUsedAt        *time.Time
-	RevokedAt         *time.Time
-	UntilAt           *time.Time
-	Counted           []int64
+	ID                    uuid.UUID
+	TenantID              uuid.UUID
+	Name                  string
+	Permissions           []string
+	AgentID               *string
+	IdentityMode          *string
+	AllowedOrigins        []string
+	AllowedIps            []string
+	RequestsPerMinute     *int32
+	RequestsPerHour       *int32
+	RequestsPerDay        *int32
+	ExpiresAt             *time.Time
+	LastUsedAt            *time.Time
+	RevokedAt             *time.Time
+	IdentitySecret        *string
+	IdentityPrevious      *string
+	IdentityPreviousUntil *time.Time
+	UntilAt               *time.Time
+	Counted               []int64
 }
 
 // The key of the secret, or the one whose secret it was before a rotation: then until_at says
@@ -387,6 +398,9 @@ func (q *Queries) PresentAPIKey(ctx context.Context, db DBTX, arg PresentAPIKeyP
 		&i.ExpiresAt,
 		&i.LastUsedAt,
 		&i.RevokedAt,
+		&i.IdentitySecret,
+		&i.IdentityPrevious,
+		&i.IdentityPreviousUntil,
 		&i.UntilAt,
 		&i.Counted,
 	)
@@ -441,6 +455,29 @@ func (q *Queries) RotateAPIKey(ctx context.Context, db DBTX, arg RotateAPIKeyPar
 		arg.KeyHash,
 		arg.Preview,
 		arg.Now,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
+const RotateIdentitySecret = `-- name: RotateIdentitySecret :exec
+UPDATE api_keys SET identity_previous = identity_secret, identity_previous_until = $1::timestamptz, identity_secret = $2::text
+ WHERE tenant_id = $3 AND id = $4
+`
+
+type RotateIdentitySecretParams struct {
+	PreviousUntil  time.Time
+	IdentitySecret string
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+}
+
+// The secret before the previous one is no longer known.
+func (q *Queries) RotateIdentitySecret(ctx context.Context, db DBTX, arg RotateIdentitySecretParams) error {
+	_, err := db.Exec(ctx, RotateIdentitySecret,
+		arg.PreviousUntil,
+		arg.IdentitySecret,
 		arg.TenantID,
 		arg.ID,
 	)

@@ -44,27 +44,30 @@ type AgentVersion struct {
 }
 
 type ApiKey struct {
-	ID                uuid.UUID
-	TenantID          uuid.UUID
-	KeyHash           []byte
-	Preview           string
-	Name              string
-	Permissions       []string
-	AgentID           *string
-	IdentityMode      *string
-	AllowedOrigins    []string
-	CreatedBy         uuid.UUID
-	CreatedAt         time.Time
-	LastUsedAt        *time.Time
-	RevokedAt         *time.Time
-	ExpiresAt         *time.Time
-	AllowedIps        []string
-	RotatedAt         *time.Time
-	PreviousHash      []byte
-	PreviousUntil     *time.Time
-	RequestsPerMinute *int32
-	RequestsPerHour   *int32
-	RequestsPerDay    *int32
+	ID                    uuid.UUID
+	TenantID              uuid.UUID
+	KeyHash               []byte
+	Preview               string
+	Name                  string
+	Permissions           []string
+	AgentID               *string
+	IdentityMode          *string
+	AllowedOrigins        []string
+	CreatedBy             uuid.UUID
+	CreatedAt             time.Time
+	LastUsedAt            *time.Time
+	RevokedAt             *time.Time
+	ExpiresAt             *time.Time
+	AllowedIps            []string
+	RotatedAt             *time.Time
+	PreviousHash          []byte
+	PreviousUntil         *time.Time
+	RequestsPerMinute     *int32
+	RequestsPerHour       *int32
+	RequestsPerDay        *int32
+	IdentitySecret        *string
+	IdentityPrevious      *string
+	IdentityPreviousUntil *time.Time
 }
 
 type Approval struct {

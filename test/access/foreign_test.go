@@ -210,6 +210,7 @@ func probes() []probe {
 		{"GET", "/v1/api-keys/{}", "", false, "key"},
 		{"PATCH", "/v1/api-keys/{}", `{"name":"mine now"}`, false, "key"},
 		{"POST", "/v1/api-keys/{}/rotate", `{}`, false, "key"},
+		{"POST", "/v1/api-keys/{}/rotate-identity-secret", `{}`, false, "key"},
 		{"DELETE", "/v1/api-keys/{}", "", false, "key"},
 		{"DELETE", "/v1/api-keys/{}", "", true, "key"},
 		{"GET", "/v1/users/{}", "", false, "user"},

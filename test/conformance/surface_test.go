@@ -76,6 +76,7 @@ func TestConformance(t *testing.T) {
 	j.mapExecutions()
 	j.agents()
 	j.messages()
+	j.sessions()
 	j.modelServer(startAimock(t))
 	j.grants()
 	j.killSwitches()

@@ -44,7 +44,7 @@ type Agents interface {
 type Customers interface {
 	// Check refuses a message with IDENTITY_REQUIRED, and with an identity of the wrong form. It reads
 	// nothing.
-	Check(req Request) error
+	Check(ctx context.Context, who actor.Actor, req Request) error
 	// Writer returns the customer of a message, and what of its identity was not used; nil where the
 	// message has none.
 	Writer(ctx context.Context, who actor.Actor, req Request) (*Writer, error)
@@ -99,15 +99,20 @@ type Deps struct {
 
 // Service keeps the sessions of all agents.
 type Service struct {
-	cfg Config
-	d   Deps
-	q   *dbsqlc.Queries
-	hub *ended.Hub[Turn]
+	cfg   Config
+	d     Deps
+	q     *dbsqlc.Queries
+	hub   *ended.Hub[Turn]
+	rooms rooms
 	// followed are the turns of which callers in this process read the reply while it is written.
 	followed followers
 	// swept is where the last pass of Sweep stopped.
 	swept sweptTo
 }
+
+// rooms count the sessions and the open messages of tenants near their quotas only: each message makes
+// one of the second, and one without a session of the first.
+type rooms struct{ sessions, open *quota.Room }
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
@@ -127,7 +132,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.Keep = 30 * 24 * time.Hour
 	}
 	d.Now = db.Clock(d.Now)
-	s := &Service{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), followed: followers{of: map[uuid.UUID]map[*Follower]struct{}{}}}
+	s := &Service{
+		cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), followed: followers{of: map[uuid.UUID]map[*Follower]struct{}{}},
+		rooms: rooms{d.Quotas.Room(quota.Conversations, d.Now), d.Quotas.Room(quota.OpenTurns, d.Now)},
+	}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
 }

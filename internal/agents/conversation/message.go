@@ -21,7 +21,6 @@ import (
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
-	"agentruntime/internal/record/quota"
 )
 
 // Request is a message to an agent.
@@ -36,7 +35,11 @@ type Request struct {
 	CustomerID string
 	Identity   json.RawMessage
 	Mode       string
-	Metadata   json.RawMessage // an object
+	// IdentitySecrets are those of the key, sealed: where there are some, IdentityHash vouches for the
+	// customer.
+	IdentitySecrets []string
+	IdentityHash    string
+	Metadata        json.RawMessage // an object
 	// Streamed: a caller reads the reply while it is written.
 	Streamed bool
 	// Wait is how long to wait for the reply, at most Config.MaxWait; nil means Config.DefaultWait.
@@ -99,7 +102,7 @@ const (
 // Begin claims a turn and starts its workflow, where it is its turn in the session. One that an
 // earlier message of the same key claimed is returned as it is. A fault refuses the message.
 func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
-	if err := s.d.Customers.Check(req); err != nil {
+	if err := s.d.Customers.Check(ctx, who, req); err != nil {
 		return Outcome{}, err
 	}
 	agent, err := s.d.Agents.Agent(ctx, who.TenantID, req.AgentID, 0)
@@ -233,7 +236,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	now := s.d.Now()
 	t = Turn{
 		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, AgentID: row.AgentID, Version: row.Version, Conversation: row.Conversation, SessionID: req.SessionID,
-		State: Working, Status: StatusRunning, Message: req.Message, Metadata: req.Metadata, Identity: row.Identity, CustomerName: req.CustomerID,
+		State: Working, Status: StatusRunning, Message: req.Message, Metadata: req.Metadata, Identity: row.Identity, Customer: row.Customer, CustomerName: req.CustomerID,
 		KeyID: row.KeyID, RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Governance: governanceApproved,
 		Streamed: req.Streamed, BegunAt: &now, UpdatedAt: now, fingerprint: key.Digest(canonical),
 	}
@@ -287,10 +290,16 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.Key, p dbsqlc.ClaimTurnParams, t Turn, req Request) (dbsqlc.ClaimTurnRow, error) {
 	first := &db.Batch{}
 	claimed := db.Queue(first, s.q.ClaimTurn, p)
+	named := t.Customer != nil
+	var counted []func()
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
 		if req.Mode == identityAnonymous && claimed.Value.Customer != uuid.Nil && claimed.Value.Outcome != claimExisting {
 			claimed.Value.Outcome = claimCustomer // nobody without a name goes on with what a customer has said
+		}
+		if len(req.IdentitySecrets) > 0 && !named && claimed.Value.Customer != uuid.Nil && claimed.Value.Outcome != claimExisting {
+			// Otherwise, who guesses a session_id could read on in another customer's session.
+			return nil, fault.New(fault.CodeIdentityRequired, "The session belongs to a customer: say which one, with identity_hash.")
 		}
 		switch claimed.Value.Outcome {
 		case claimHeld:
@@ -307,9 +316,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 			return nil, nil //nolint:nilnil // a refused message changes nothing, and neither does a repeat
 		}
 		if claimed.Value.Conversation == t.Conversation { // only a new session can be one too many
-			s.d.Quotas.Queue(b, who.TenantID, quota.Conversations)
+			counted = append(counted, s.rooms.sessions.Queue(b, who.TenantID))
 		}
-		s.d.Quotas.Queue(b, who.TenantID, quota.OpenTurns)
+		counted = append(counted, s.rooms.open.Queue(b, who.TenantID))
 		if by := req.call; by != nil {
 			who = by.queue(b, s, t)
 		}
@@ -318,6 +327,11 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 		audit.Queue(b, rec)
 		return b, nil
 	})
+	if err == nil {
+		for _, done := range counted {
+			done()
+		}
+	}
 	return claimed.Value, err
 }
 

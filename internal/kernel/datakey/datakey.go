@@ -77,6 +77,7 @@ const (
 	ModelError    Field = "model_calls.error"
 	MapEdit       Field = "approval_decisions.edited_args"
 	MapResponse   Field = "approval_decisions.response"
+	KeyIdentity   Field = "api_keys.identity_secret"
 	WebhookSecret Field = "webhooks.secret"
 	WebhookAnswer Field = "webhook_attempts.answer"
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,9 +10,11 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/tooling"
+	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/customer"
 )
 
@@ -45,20 +48,54 @@ func (r roll) Agent(ctx context.Context, tenant, id uuid.UUID, version int32) (c
 	return conversation.Agent{ID: v.AgentID, Version: v.Number, Definition: v.Definition, Paused: v.Status == roster.Paused}, err
 }
 
+// dataKeys finds the data keys of tenants. The vault is opened after the accounts.
+type dataKeys struct{ a *App }
+
+// Key implements account.DataKeys.
+func (k dataKeys) Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error) {
+	return k.a.vault.Key(ctx, tenant)
+}
+
 // writers finds the customers that write. They are built after the conversations, which are erased
 // with them.
 type writers struct{ a *App }
 
-func presented(req conversation.Request) customer.Presented {
-	return customer.Presented{Mode: customer.Mode(req.Mode), CustomerID: req.CustomerID, Identity: req.Identity}
+// presented opens the identity secrets of the key, where it has some.
+func (w writers) presented(ctx context.Context, who actor.Actor, req conversation.Request) (customer.Presented, error) {
+	p := customer.Presented{Mode: customer.Mode(req.Mode), CustomerID: req.CustomerID, Identity: req.Identity, Hash: req.IdentityHash}
+	if len(req.IdentitySecrets) == 0 {
+		return p, nil
+	}
+	key, err := w.a.vault.Key(ctx, who.TenantID)
+	if err != nil {
+		return p, fmt.Errorf("app: open an identity secret: %w", err)
+	}
+	for _, sealed := range req.IdentitySecrets {
+		secret, err := key.Open(account.IdentityPlace(who.TenantID, who.ID), sealed)
+		if err != nil {
+			return p, fmt.Errorf("app: open an identity secret: %w", err)
+		}
+		p.Secrets = append(p.Secrets, secret)
+	}
+	return p, nil
 }
 
 // Check implements conversation.Customers.
-func (writers) Check(req conversation.Request) error { return presented(req).Check() }
+func (w writers) Check(ctx context.Context, who actor.Actor, req conversation.Request) error {
+	p, err := w.presented(ctx, who, req)
+	if err != nil {
+		return err
+	}
+	return p.Check()
+}
 
 // Writer implements conversation.Customers.
 func (w writers) Writer(ctx context.Context, who actor.Actor, req conversation.Request) (*conversation.Writer, error) {
-	found, err := w.a.customers.Identify(ctx, who, presented(req))
+	p, err := w.presented(ctx, who, req)
+	if err != nil {
+		return nil, err
+	}
+	found, err := w.a.customers.Identify(ctx, who, p)
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -298,7 +298,7 @@ func (a *App) buildAPI() error {
 	}
 	accounts, err := account.New(account.Config{
 		Mails: mails, Permissions: auth.Permissions(), Quotas: a.quotas, PublicURL: a.cfg.PublicURL, RequireVerifiedEmail: a.cfg.RequireVerifiedEmail,
-	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens})
+	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens, DataKeys: dataKeys{a}})
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ var erased = map[string]string{
 	"turn_keys":              "true",
 	"turn_answers":           "true",
 	"turn_stream":            "true",
+	"turn_feedback":          "true",
 	"customer_erasures":      "names <> '{}'",
 }
 

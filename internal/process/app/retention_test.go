@@ -56,6 +56,7 @@ var forgotten = map[string]string{
 	"turn_keys":              "erase old sessions of agents",
 	"turn_answers":           "erase old sessions of agents",
 	"turn_stream":            "erase old sessions of agents",
+	"turn_feedback":          "erase old sessions of agents",
 }
 
 // kept says why the rows of a table stay.

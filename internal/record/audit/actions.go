@@ -107,6 +107,8 @@ const (
 	APIKeyRotated Action = "api_key.rotated" //nolint:gosec // a name, no secret
 	APIKeyRevoked Action = "api_key.revoked"
 
+	APIKeyIdentityRotated Action = "api_key.identity_rotated" //nolint:gosec // a name, no secret
+
 	WebhookCreated      Action = "webhook.created"
 	WebhookUpdated      Action = "webhook.updated"
 	WebhookRotated      Action = "webhook.rotated"
@@ -269,6 +271,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{APIKeyCreated, SubjectAPIKey, "An API key was created.", ""},
 		{APIKeyUpdated, SubjectAPIKey, "An API key changed. The details have the changed fields as they are now. A migration took the permissions that lead to calls from keys that also manage what governs them.", ""},
 		{APIKeyRotated, SubjectAPIKey, "An API key got another secret. The details say how long the one before is valid.", ""},
+		{APIKeyIdentityRotated, SubjectAPIKey, "An API key got another identity secret. The details have until when hashes under the one before are valid.", ""},
 		{APIKeyRevoked, SubjectAPIKey, "An API key was revoked.", "key.revoked"},
 
 		{WebhookCreated, SubjectWebhook, "A webhook was created. The record never contains its secret, and of its URL only the origin.", ""},

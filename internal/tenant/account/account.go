@@ -5,6 +5,7 @@
 package account
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/record/quota"
 )
 
@@ -86,7 +88,14 @@ type Deps struct {
 	DB      *db.Pool
 	Secrets Secrets
 	Tokens  Tokens
-	Now     func() time.Time
+	// DataKeys seal the identity secrets of API keys. Without them no key can verify identities.
+	DataKeys DataKeys
+	Now      func() time.Time
+}
+
+// DataKeys finds the data key of a tenant.
+type DataKeys interface {
+	Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, error)
 }
 
 // Service is the account domain.

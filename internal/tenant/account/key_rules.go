@@ -43,6 +43,9 @@ func newKey(in KeyInput, known []string, now time.Time) (Key, error) {
 	if key.IdentityMode, err = identityMode(in.IdentityMode, runtime); err != nil {
 		return Key{}, err
 	}
+	if key.IdentityVerification = in.IdentityVerification; key.IdentityVerification && (key.IdentityMode == nil || *key.IdentityMode == "anonymous") {
+		return Key{}, fault.Invalid("/identity_verification", "conflict", "identity_verification is for keys with the identity_mode identified or required.")
+	}
 	if key.AllowedOrigins, err = origins(in.AllowedOrigins); err != nil {
 		return Key{}, err
 	}

@@ -30,36 +30,42 @@ const (
 // Key is an API key as it is shown: Secret is the whole of it at creation and rotation, and
 // empty otherwise.
 type Key struct {
-	ID             uuid.UUID
-	Secret         string
-	Preview        string
-	Name           string
-	Status         string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string // nil for Runtime keys
-	AllowedOrigins []string
-	AllowedIPs     []string // networks in CIDR form; empty means everywhere
-	Limits         rate.Own // beside the tenant's
-	CreatedBy      string   // "user:<id>"
-	CreatedAt      time.Time
-	LastUsedAt     *time.Time // to the minute
-	ExpiresAt      *time.Time // nil: never
-	RotatedAt      *time.Time
-	PreviousUntil  *time.Time // how long the secret before the last rotation is valid; nil where it is not
-	RevokedAt      *time.Time
+	ID           uuid.UUID
+	Secret       string
+	Preview      string
+	Name         string
+	Status       string
+	Permissions  []string
+	AgentID      *string
+	IdentityMode *string // nil for Runtime keys
+	// IdentityVerification: messages name customers only with a hash under the identity secret.
+	// IdentitySecret is that, at creation and rotation; "" otherwise.
+	IdentityVerification bool
+	IdentitySecret       string
+	AllowedOrigins       []string
+	AllowedIPs           []string // networks in CIDR form; empty means everywhere
+	Limits               rate.Own // beside the tenant's
+	CreatedBy            string   // "user:<id>"
+	CreatedAt            time.Time
+	LastUsedAt           *time.Time // to the minute
+	ExpiresAt            *time.Time // nil: never
+	RotatedAt            *time.Time
+	PreviousUntil        *time.Time // how long the secret before the last rotation is valid; nil where it is not
+	RevokedAt            *time.Time
 }
 
 // KeyInput is what a key is created with. A nil field was not given.
 type KeyInput struct {
-	Name           string
-	Permissions    []string
-	AgentID        *string
-	IdentityMode   *string
-	AllowedOrigins []string
-	AllowedIPs     []string
-	Limits         rate.Own
-	ExpiresAt      *time.Time
+	Name         string
+	Permissions  []string
+	AgentID      *string
+	IdentityMode *string
+	// IdentityVerification makes an identity secret for the key.
+	IdentityVerification bool
+	AllowedOrigins       []string
+	AllowedIPs           []string
+	Limits               rate.Own
+	ExpiresAt            *time.Time
 }
 
 // CreateKey makes a key of the tenant, on behalf of a user. It refuses with VALIDATION_ERROR
@@ -74,18 +80,24 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 	}
 	secret, preview, hash := s.d.Secrets.NewKey()
 	key.ID, key.Secret, key.Preview, key.CreatedAt, key.CreatedBy = newID(), secret, preview, s.now(), who.String()
+	var sealed *string
+	if key.IdentityVerification {
+		if key.IdentitySecret, sealed, err = s.newIdentitySecret(ctx, who.TenantID, key.ID); err != nil {
+			return Key{}, err
+		}
+	}
 	b := &db.Batch{}
 	idempotency.Queue(ctx, b, key.ID.String())
 	db.QueueExec(b, s.q.InsertAPIKey, dbsqlc.InsertAPIKeyParams{
 		ID: key.ID, TenantID: who.TenantID, KeyHash: hash, Preview: preview, Name: key.Name, Permissions: key.Permissions,
 		AgentID: key.AgentID, IdentityMode: key.IdentityMode, AllowedOrigins: key.AllowedOrigins, AllowedIps: key.AllowedIPs,
 		RequestsPerMinute: key.Limits.Minute, RequestsPerHour: key.Limits.Hour, RequestsPerDay: key.Limits.Day,
-		ExpiresAt: key.ExpiresAt, CreatedBy: who.ID, CreatedAt: key.CreatedAt,
+		ExpiresAt: key.ExpiresAt, CreatedBy: who.ID, CreatedAt: key.CreatedAt, IdentitySecret: sealed,
 	})
 	s.queueToOwners(b, who, MailKeyCreated, key)
 	s.cfg.Quotas.Queue(b, who.TenantID, quota.Keys)
 	audit.Queue(b, audit.Change(who, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
-		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID, "expires_at": key.ExpiresAt, "limits": key.Limits.Fields()}))
+		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID, "expires_at": key.ExpiresAt, "limits": key.Limits.Fields(), "identity_verification": key.IdentityVerification}))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return Key{}, fmt.Errorf("account: insert key: %w", err)
 	}
@@ -158,7 +170,7 @@ func (s *Service) GetKey(ctx context.Context, tenant uuid.UUID, id string) (Key,
 func (s *Service) shownKey(row dbsqlc.GetAPIKeyRow) Key {
 	key := Key{
 		ID: row.ID, Preview: row.Preview, Name: row.Name, Status: KeyActive, Permissions: row.Permissions,
-		AgentID: row.AgentID, IdentityMode: row.IdentityMode, AllowedOrigins: row.AllowedOrigins, AllowedIPs: row.AllowedIps,
+		AgentID: row.AgentID, IdentityMode: row.IdentityMode, IdentityVerification: row.IdentityVerification, AllowedOrigins: row.AllowedOrigins, AllowedIPs: row.AllowedIps,
 		Limits:    rate.Own{Minute: row.RequestsPerMinute, Hour: row.RequestsPerHour, Day: row.RequestsPerDay},
 		CreatedBy: actor.Actor{Kind: actor.User, ID: row.CreatedBy}.String(), CreatedAt: row.CreatedAt.UTC(), LastUsedAt: db.UTC(row.LastUsedAt),
 		ExpiresAt: db.UTC(row.ExpiresAt), RotatedAt: db.UTC(row.RotatedAt), RevokedAt: db.UTC(row.RevokedAt),

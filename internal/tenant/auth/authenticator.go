@@ -84,6 +84,12 @@ func (a *Authenticator) Key(ctx context.Context, raw string) (Principal, error) 
 		AgentID: db.Text(row.AgentID), IdentityMode: db.Text(row.IdentityMode), AllowedOrigins: row.AllowedOrigins, AllowedIPs: row.AllowedIps,
 		Rate: used,
 	}
+	if row.IdentitySecret != nil {
+		who.IdentitySecrets = []string{*row.IdentitySecret}
+		if row.IdentityPrevious != nil && row.IdentityPreviousUntil != nil && row.IdentityPreviousUntil.After(now) {
+			who.IdentitySecrets = append(who.IdentitySecrets, *row.IdentityPrevious)
+		}
+	}
 	if used.Refused {
 		return who, limited(used)
 	}

@@ -54,12 +54,15 @@ type Principal struct {
 	Rate rate.State
 
 	// Of a key.
-	KeyID          uuid.UUID
-	Permissions    []string
-	AgentID        string // "" = not locked to an agent
-	IdentityMode   string // "" = a Runtime key, which has none
-	AllowedOrigins []string
-	AllowedIPs     []string // networks in CIDR form; empty = everywhere
+	KeyID        uuid.UUID
+	Permissions  []string
+	AgentID      string // "" = not locked to an agent
+	IdentityMode string // "" = a Runtime key, which has none
+	// IdentitySecrets are sealed: those under which a server vouches for customers. None: the key takes
+	// customers on the caller's word.
+	IdentitySecrets []string
+	AllowedOrigins  []string
+	AllowedIPs      []string // networks in CIDR form; empty = everywhere
 
 	// Of a user.
 	UserID    uuid.UUID

@@ -34,6 +34,10 @@ type Presented struct {
 	CustomerID string
 	// Identity is the identity object of the message, nil for none.
 	Identity json.RawMessage
+	// Secrets are those under which the tenant's server vouches for its customers, and Hash is its word.
+	// Without secrets, the message is taken at its word.
+	Secrets [][]byte
+	Hash    string
 }
 
 // Check returns VALIDATION_ERROR where the identity has a wrong form, and IDENTITY_REQUIRED where there
@@ -43,6 +47,9 @@ func (p Presented) Check() error {
 		return nil
 	}
 	in, err := identityOf(p.Identity)
+	if err == nil {
+		err = p.verify(in)
+	}
 	if err == nil && p.Mode == Required && p.CustomerID == "" && len(in.identifiers()) == 0 {
 		return fault.New(fault.CodeIdentityRequired, "")
 	}
@@ -77,6 +84,10 @@ func (s *Service) Identify(ctx context.Context, who actor.Actor, p Presented) (*
 		}
 		return nil, nil //nolint:nilnil // the message has no customer
 	}
+	if err := p.verify(in); err != nil {
+		return nil, err
+	}
+	in, ignored := p.covered(in)
 	if p.CustomerID != "" && len(p.Identity) == 0 {
 		c, err := s.Get(ctx, who.TenantID, p.CustomerID)
 		if !fault.HasCode(err, fault.CodeCustomerNotFound) {
@@ -85,7 +96,7 @@ func (s *Service) Identify(ctx context.Context, who actor.Actor, p Presented) (*
 	}
 	var r Recognized
 	err = s.change(ctx, who, func(tx pgx.Tx) error {
-		r = Recognized{}
+		r = Recognized{Ignored: slices.Clone(ignored)}
 		return s.identify(ctx, tx, who, p.CustomerID, in, &r)
 	})
 	if err != nil {
