@@ -172,6 +172,10 @@ func (d *door) ChangeKey(_ context.Context, _ actor.Actor, id string, c account.
 	return account.Key{ID: someKey, Preview: "ark_…", CreatedBy: "user:u"}, d.err
 }
 
+func (d *door) RotateIdentitySecret(_ context.Context, _ actor.Actor, id string, overlap time.Duration) (account.Key, error) {
+	return d.RotateKey(context.Background(), actor.Actor{}, id, overlap)
+}
+
 func (d *door) RotateKey(_ context.Context, _ actor.Actor, id string, overlap time.Duration) (account.Key, error) {
 	d.args = []any{id, overlap}
 	return account.Key{ID: someKey, Secret: "ark_new", Preview: "ark_…", CreatedBy: "user:u"}, d.err

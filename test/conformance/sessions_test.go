@@ -69,6 +69,8 @@ func (j *journey) sessions() {
 	j.get(j.user, 200, list+"?status=busy")
 	j.refused(j.user, 409, "CONFLICT", http.MethodDelete, list+"/s-2", nil)
 	j.post(j.user, 200, list+"/s-2/takeover", nil)
+	second, _ := j.user.NewUser(j.t, "takes-over@example.com", "approver")
+	j.refused(second, 409, "CONFLICT", http.MethodPost, list+"/s-2/takeover", nil)
 	j.get(j.user, 200, list+"?status=held")
 	j.get(j.user, 200, executionsPath+said.ExecutionID)
 	j.drop(one)
