@@ -221,3 +221,18 @@ func TestStreamOfAModelThatFails(t *testing.T) {
 	_, rep = openStream(t, locked, "/v1/agents/0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a96/message", write("Hello", ""))
 	require.Equal(t, http.StatusNotFound, rep.StatusCode)
 }
+
+// Readers that do not read, or are too many, change nothing for the message.
+func TestReadersDoNotHoldAMessage(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, nil)
+	gone, _ := openStream(t, key, path, write("Say it word by word", ""), "Idempotency-Key: slow")
+	for range 3 { // they never read
+		openStream(t, key, path, write("Say it word by word", ""), "Idempotency-Key: slow")
+	}
+	gone.stop()
+	a := key.Do(http.MethodPost, path, write("Say it word by word", ""), "Idempotency-Key: slow")
+	require.Equal(t, "One two three four five six seven eight nine ten.", *saidOf(t, a, http.StatusOK).Message)
+}
