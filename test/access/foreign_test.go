@@ -143,6 +143,8 @@ func probes() []probe {
 		{"PUT", "/v1/executions/{}/feedback", `{"rating":"up"}`, false, "message"},
 		{"PUT", "/v1/executions/{}/feedback", `{"rating":"up"}`, true, "message"},
 		{"GET", "/v1/agents/{}/sessions", "", false, "agent"},
+		{"GET", "/v1/agents/{}", "", false, "agentSession"},
+		{"GET", "/v1/agents/{}/messages", "", true, "agentSession"},
 		{"DELETE", "/v1/agents/{}/sessions/beta-session", "", true, "agent"},
 		{"POST", "/v1/agents/{}/sessions/beta-session/takeover", "", false, "agent"},
 		{"POST", "/v1/agents/{}/sessions/beta-session/reply", `{"message":"Hello"}`, false, "agent"},
@@ -282,6 +284,8 @@ func (own *tenant) ids(kind string) []string {
 		return []string{sessionIn(own.token)}
 	case "session":
 		return []string{own.name + "-session"}
+	case "agentSession":
+		return []string{own.agent + "/sessions/" + own.name + "-session"}
 	}
 	return nil
 }
@@ -306,6 +310,8 @@ func unknown(kind string) string {
 		return "evt_" + uuid.Must(uuid.NewV7()).String()
 	case "ownCustomer", "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "modelProvider", "map", "agent":
 		return uuid.Must(uuid.NewV7()).String()
+	case "agentSession":
+		return uuid.Must(uuid.NewV7()).String() + "/sessions/beta-none"
 	case "verb":
 		return "beta-none:list_orders"
 	}
