@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -140,7 +141,7 @@ func TestStreamOfATurnIsReadFromAnyRow(t *testing.T) {
 	r := newRoom(t)
 	var want []string
 	for i := range 2*streamPage + 5 {
-		want = append(want, fmt.Sprint(i))
+		want = append(want, strconv.Itoa(i))
 		r.tell(1, text(want[i]))
 	}
 	for _, after := range []int{0, 1, streamPage, 2*streamPage + 4, 2*streamPage + 5, 9999} {
