@@ -56,7 +56,7 @@ func (t *callTeller) refused(ctx context.Context, f *fault.Error) {
 	if t == nil {
 		return
 	}
-	status := string(run.StateRefused.Status())
+	status := run.StateRefused.Status()
 	if f.Code == fault.CodeGovernanceBlocked {
 		status = string(run.StateBlocked)
 	}
