@@ -117,6 +117,10 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	prompts, err := wantsPrompts(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
 	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
 		if err == nil {
 			e, err = s.mapSettled(ctx, c, e)
@@ -133,7 +137,7 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerTurn(ctx, t)
+		return s.answerTurn(ctx, t, prompts)
 	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.settled(run.WithRoom(ctx, room.take), c)
@@ -269,7 +273,7 @@ func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply,
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerTurn(ctx, t)
+		return s.answerTurn(ctx, t, false)
 	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.deps.Runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))

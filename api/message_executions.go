@@ -38,6 +38,8 @@ type messageExecution struct {
 	CostMicros       int64               `json:"cost_micros"`
 	Model            *string             `json:"model"`
 	SOPMatched       *string             `json:"sop_matched"`
+	SOPs             []sopHit            `json:"sops,omitempty"`
+	Language         *string             `json:"language,omitempty"`
 	SessionID        *string             `json:"session_id"`
 	CustomerID       *uuid.UUID          `json:"customer_id"`
 	Metadata         json.RawMessage     `json:"metadata"`
@@ -69,6 +71,62 @@ type turnModelCall struct {
 	LatencyMS  float64     `json:"latency_ms"`
 	BeganAt    time.Time   `json:"began_at"`
 	EndedAt    time.Time   `json:"ended_at"`
+	Prompt     *promptView `json:"prompt,omitempty"`
+}
+
+// sopHit is a procedure that fits a message.
+type sopHit struct {
+	Slug  string  `json:"slug"`
+	Score float64 `json:"score"`
+	// Words are those of the message, and Reason has some: both are masked.
+	Words   []string `json:"words"`
+	Reason  string   `json:"reason"`
+	Checked bool     `json:"checked"` // by a model
+}
+
+// promptView is what a model has read for an answer beside what it had read before, and what it wrote,
+// masked.
+type promptView struct {
+	Advice  string       `json:"advice,omitempty"`
+	Summary string       `json:"summary,omitempty"`
+	Read    []promptText `json:"read"`
+	Wrote   promptText   `json:"wrote"`
+}
+
+// promptText is a message as models read and write them.
+type promptText struct {
+	Role  model.Role   `json:"role"`
+	Text  string       `json:"text"`
+	Calls []promptCall `json:"calls,omitempty"`
+}
+
+type promptCall struct {
+	Name string `json:"name"`
+	Args string `json:"args"`
+}
+
+// mostPrompt is how many bytes of one message of a prompt are shown.
+const mostPrompt = 32 << 10
+
+func viewPromptText(role model.Role, text string, calls []model.ToolCall) promptText {
+	shown := promptText{Role: role, Text: redact.Text(cut(text))}
+	for _, c := range calls {
+		shown.Calls = append(shown.Calls, promptCall{c.Name, redact.Text(cut(string(maskedText(c.Args))))})
+	}
+	return shown
+}
+
+func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), mostPrompt)], "") }
+
+func viewPrompt(p conversation.Prompt) *promptView {
+	v := &promptView{
+		Advice: redact.Text(p.Advice), Summary: redact.Text(p.Summary), Read: []promptText{},
+		Wrote: viewPromptText(model.Assistant, p.Wrote.Text, p.Wrote.Calls),
+	}
+	for _, m := range p.Read {
+		v.Read = append(v.Read, viewPromptText(m.Role, m.Text, m.Calls))
+	}
+	return v
 }
 
 // started is a call that an answer of a model has asked for: a run, or another execution.
@@ -102,15 +160,42 @@ func (s *Server) viewTurn(t conversation.Turn) messageExecution {
 	}
 }
 
+// wantsPrompts reports whether the caller wants to see what models read and wrote. Only owners may.
+func wantsPrompts(c *wire.Call) (bool, error) {
+	text, given := c.Query("prompts")
+	switch {
+	case !given || text == "false":
+		return false, nil
+	case text != "true":
+		return false, fault.Invalid("query.prompts", "enum", "prompts is true or false.")
+	case c.Actor.Role != actor.RoleOwner:
+		return false, fault.New(fault.CodeInsufficientPermissions, "Only owners see what models read and wrote.")
+	}
+	return true, nil
+}
+
 // answerTurn answers with a message and the answers of models for it. What was written and replied
-// is masked.
-func (s *Server) answerTurn(ctx context.Context, t conversation.Turn) (wire.Reply, error) {
+// is masked. prompts: what the models read and wrote is shown too.
+func (s *Server) answerTurn(ctx context.Context, t conversation.Turn, prompts bool) (wire.Reply, error) {
 	answers, err := s.deps.Conversations.Answers(ctx, t)
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	var read map[conversation.PromptOf]conversation.Prompt
+	if prompts {
+		if read, err = s.deps.Conversations.Prompts(ctx, t); err != nil {
+			return wire.Reply{}, err
+		}
+	}
 	v := s.viewTurn(t)
-	v.Message = new(redact.Text(t.Message))
+	v.Message, v.Language = new(redact.Text(t.Message)), languageOf(t)
+	for _, hit := range t.SOPs {
+		shown := sopHit{Slug: hit.ID, Score: hit.Score, Words: []string{}, Reason: redact.Text(hit.Reason), Checked: hit.Checked}
+		for _, word := range hit.Words {
+			shown.Words = append(shown.Words, redact.Text(word))
+		}
+		v.SOPs = append(v.SOPs, shown)
+	}
 	if t.Reply != nil {
 		v.Reply = new(redact.Text(*t.Reply))
 	}
@@ -121,6 +206,9 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn) (wire.Repl
 		}
 		if a.Failed {
 			call.Status = string(stepmachine.StepFailed)
+		}
+		if p, has := read[conversation.PromptOf{Number: a.Number, Purpose: model.Purpose(a.Purpose)}]; has {
+			call.Prompt = viewPrompt(p)
 		}
 		for _, run := range a.Runs {
 			call.Calls = append(call.Calls, viewStarted(run))

@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/language"
 )
 
 // Conversations is what the endpoints need of the messages to agents.
@@ -29,6 +30,8 @@ type Conversations interface {
 	List(ctx context.Context, who actor.Actor, f conversation.Filter) ([]conversation.Turn, bool, error)
 	// Answers returns the answers of models for a turn, without what was said.
 	Answers(ctx context.Context, t conversation.Turn) ([]conversation.Asked, error)
+	// Prompts returns what the models have read and wrote for a turn.
+	Prompts(ctx context.Context, t conversation.Turn) (map[conversation.PromptOf]conversation.Prompt, error)
 }
 
 // messageBody is the body of a message. Unknown members are refused.
@@ -83,7 +86,7 @@ func (s *Server) viewAnswer(out conversation.Outcome) answered {
 		GovernanceStatus: t.Governance, TokensUsed: t.Tokens, CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), FenceStatus: wire.FenceExecuted,
 		Metadata: answeredBy{
 			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
-			SOPMatched: textOrNull(t.SOP), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
+			SOPMatched: textOrNull(t.SOP), Language: languageOf(t), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
 			MapExecutionID: textOrNull(t.MapExecution),
 		},
 	}
@@ -91,6 +94,12 @@ func (s *Server) viewAnswer(out conversation.Outcome) answered {
 		a.FenceStatus = wire.FenceCached
 	}
 	return a
+}
+
+// languageOf returns the code of the language that a message is written in; nil where that is not sure.
+func languageOf(t conversation.Turn) *string {
+	l, _ := language.Of(t.Message)
+	return textOrNull(l.Code)
 }
 
 // sendMessage has an agent answer a message.

@@ -108,7 +108,7 @@ DELETE FROM turn_keys WHERE tenant_id = @tenant_id AND turn = @turn;
 UPDATE turns SET state = 'queued', updated_at = @now WHERE tenant_id = @tenant_id AND id = @id AND state = 'waiting' RETURNING id;
 
 -- name: PromoteTurn :many
-SELECT p.id::uuid AS id, p.workflow_id::text AS workflow_id, p.replies::integer AS replies, p.execution_id::text AS execution_id, p.agent_id::uuid AS agent_id FROM promote_turn(@tenant_id, @conversation, @now) AS p;
+SELECT p.id::uuid AS id, p.workflow_id::text AS workflow_id, p.replies::integer AS replies, p.execution_id::text AS execution_id, p.agent_id::uuid AS agent_id, p.version::integer AS version FROM promote_turn(@tenant_id, @conversation, @now) AS p;
 
 -- name: CancelTurn :many
 -- What a caller asks of a message that has not ended.

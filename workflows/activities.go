@@ -5,6 +5,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // the worker registers it under the same name: a wrong type does not compile.
 func callLocal[I, O any](ctx workflow.Context, a flow.Activity[I, O], opts workflow.LocalActivityOptions, in I) (O, error) {
 	var out O
-	opts.Summary = flow.StepSummary(string(a))
+	opts.Summary = cmp.Or(opts.Summary, flow.StepSummary(string(a)))
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, opts), string(a), in).Get(ctx, &out)
 	return out, err
 }
@@ -132,14 +133,19 @@ func askModel(ctx workflow.Context, in flow.MapModelCall, within time.Duration) 
 }
 
 // answerTurn fails where no answer came within the time, whatever the reason.
-func answerTurn(ctx workflow.Context, in flow.TurnStep) workflow.Future {
+func answerTurn(ctx workflow.Context, in flow.TurnStep, asks string) workflow.Future {
 	opts := answerOptions()
 	opts.Summary = flow.StepSummary(string(flow.AnswerTurn))
+	if asks != "" {
+		opts.Summary = flow.AskSummary(asks)
+	}
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), string(flow.AnswerTurn), in)
 }
 
-func callFromTurn(ctx workflow.Context, in flow.TurnCall) (flow.MapCallEnd, error) {
-	return persist(ctx, flow.CallFromTurn, in)
+func callFromTurn(ctx workflow.Context, in flow.TurnCall, verb string) (flow.MapCallEnd, error) {
+	opts := faultOptions()
+	opts.Summary = flow.ToolSummary(verb)
+	return persistWith(ctx, flow.CallFromTurn, opts, in)
 }
 
 func lookAtTurn(ctx workflow.Context, in flow.TurnRef) (flow.TurnNews, error) {

@@ -62,7 +62,7 @@ func (t *agentTurn) forget(c *agentCall) {
 func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) {
 	self := workflow.GetInfo(ctx).WorkflowExecution.ID
 	call := flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: self, Deadline: deadline}
-	c.at, err = callFromTurn(ctx, call)
+	c.at, err = callFromTurn(ctx, call, c.tool.Verb)
 	pauses := time.Duration(0)
 	for err == nil && !c.at.Step.Done {
 		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver

@@ -15,7 +15,7 @@ import (
 // message gets its turn in the session again, and another reply. Rows have all that is said; the
 // workflow knows only numbers and ends. A message that fails is a result, not an error.
 func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error) {
-	t := &agentTurn{in: in.TurnRef}
+	t := &agentTurn{in: in.TurnRef, asks: in.Asks}
 	// A cancel in the Temporal UI ends the message as one of the API does.
 	stopped := ctx.Done()
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -42,7 +42,8 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 
 // agentTurn is a message while its workflow is in memory.
 type agentTurn struct {
-	in flow.TurnRef
+	in   flow.TurnRef
+	asks string
 	// answers counts those of the model, actions the calls that were sent.
 	answers, actions int
 	// calls are those that have not ended; late are the ends of those that had waited for people.
@@ -128,7 +129,7 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 func (t *agentTurn) answer(ctx workflow.Context, step flow.TurnStep) (flow.TurnNext, error) {
 	asking, stop := workflow.WithCancel(ctx)
 	t.asking = stop
-	answered := answerTurn(asking, step)
+	answered := answerTurn(asking, step, t.asks)
 	for {
 		err := workflow.Await(ctx, func() bool { return answered.IsReady() || t.nudged })
 		if err == nil && !answered.IsReady() {

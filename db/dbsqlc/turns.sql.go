@@ -912,7 +912,7 @@ func (q *Queries) OldConversations(ctx context.Context, db DBTX, arg OldConversa
 }
 
 const PromoteTurn = `-- name: PromoteTurn :many
-SELECT p.id::uuid AS id, p.workflow_id::text AS workflow_id, p.replies::integer AS replies, p.execution_id::text AS execution_id, p.agent_id::uuid AS agent_id FROM promote_turn($1, $2, $3) AS p
+SELECT p.id::uuid AS id, p.workflow_id::text AS workflow_id, p.replies::integer AS replies, p.execution_id::text AS execution_id, p.agent_id::uuid AS agent_id, p.version::integer AS version FROM promote_turn($1, $2, $3) AS p
 `
 
 type PromoteTurnParams struct {
@@ -927,6 +927,7 @@ type PromoteTurnRow struct {
 	Replies     int32
 	ExecutionID string
 	AgentID     uuid.UUID
+	Version     int32
 }
 
 func (q *Queries) PromoteTurn(ctx context.Context, db DBTX, arg PromoteTurnParams) ([]PromoteTurnRow, error) {
@@ -944,6 +945,7 @@ func (q *Queries) PromoteTurn(ctx context.Context, db DBTX, arg PromoteTurnParam
 			&i.Replies,
 			&i.ExecutionID,
 			&i.AgentID,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}

@@ -69,6 +69,9 @@ func (j *journey) messages() {
 	j.post(writer, 200, slow+"/cancel", nil)
 	ended := executionsPath + said.ExecutionID
 	j.get(j.user, 200, ended)
+	j.get(j.user, 200, ended+"?prompts=true")
+	j.refused(writer, 403, "INSUFFICIENT_PERMISSIONS", http.MethodGet, ended+"?prompts=true", nil)
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, ended+"?prompts=all", nil)
 	j.refused(j.user, 409, "CONFLICT", http.MethodPost, ended+"/cancel", nil)
 	j.refused(j.key, 404, "EXECUTION_NOT_FOUND", http.MethodGet, ended, nil) // another key wrote
 	for _, query := range []string{"", "&status=completed&limit=1", "&session_id=m-1", "&agent_id=" + nobodys, "&customer_id=" + nobodys, "&from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"} {

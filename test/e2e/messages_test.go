@@ -30,6 +30,11 @@ type said struct {
 		Model      *string
 		SOPMatched *string `json:"sop_matched"`
 		StopReason *string `json:"stop_reason"`
+		Language   *string
+	}
+	SOPs []struct {
+		Slug, Reason string
+		Checked      bool
 	}
 	ModelCalls []struct {
 		Purpose, Status string
@@ -37,6 +42,14 @@ type said struct {
 		Calls           []struct {
 			Verb        string
 			ExecutionID string `json:"execution_id"`
+		}
+		Prompt *struct {
+			Advice, Summary string
+			Read            []struct{ Role, Text string }
+			Wrote           struct {
+				Text  string
+				Calls []struct{ Name, Args string }
+			}
 		}
 	} `json:"model_calls"`
 }

@@ -79,7 +79,7 @@ func modelScript(tb testing.TB) string {
 		require.NoError(tb, json.Unmarshal(raw, &c))
 		all = append(all, c.Models...)
 	}
-	for _, one := range slices.Concat(scripted, faultReplies, recalls, sessionReplies, starting, replies) {
+	for _, one := range slices.Concat(scripted, faultReplies, recalls, loops, sessionReplies, starting, replies) {
 		all = append(all, json.RawMessage(one))
 	}
 	raw, err := json.Marshal(all)

@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
@@ -31,6 +32,8 @@ type Aside struct {
 	Purpose  model.Purpose
 	Response model.Response
 	Error    *stepmachine.Error
+
+	asked []model.Message
 }
 
 func isAside(purpose model.Purpose) bool { return purpose == model.SOP || purpose == model.Summary }
@@ -79,6 +82,45 @@ func (w *Work) AsideFor(number int, purpose model.Purpose) (Aside, bool) {
 		}
 	}
 	return Aside{}, false
+}
+
+// Prompt is what a model has read for an answer beside what it had read for those before, and what it
+// wrote.
+type Prompt struct {
+	// Advice and Summary are set in the first answer of a part.
+	Advice, Summary string
+	Read            []model.Message
+	Wrote           model.Response
+}
+
+// PromptOf names an answer of a model for a turn.
+type PromptOf struct {
+	Number  int32
+	Purpose model.Purpose
+}
+
+// Prompts returns what the models have read and wrote for a turn. The entries of its session that they
+// read in full are not repeated.
+func (s *Service) Prompts(ctx context.Context, t Turn) (map[PromptOf]Prompt, error) {
+	w, _, err := s.Load(ctx, t.Ref())
+	if err != nil {
+		return nil, err
+	}
+	list := map[PromptOf]Prompt{}
+	for i, a := range w.Answers {
+		p := Prompt{Read: a.Added, Wrote: a.Response}
+		if a.Frame != nil {
+			p.Advice, p.Summary = a.Frame.Advice, a.Frame.Summary
+		}
+		if i == 0 {
+			p.Read = append([]model.Message{agentloop.Customer(w.Turn.Message)}, p.Read...)
+		}
+		list[PromptOf{int32(i), a.Purpose}] = p
+	}
+	for _, a := range w.Asides {
+		list[PromptOf{int32(a.Number), a.Purpose}] = Prompt{Read: a.asked, Wrote: a.Response}
+	}
+	return list, nil
 }
 
 // queueSummary keeps the summary of the turn's session, where it covers more than the one before.

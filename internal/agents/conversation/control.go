@@ -127,7 +127,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			err = s.abandon(ctx, t)
 		default:
 			t.Replies = 0
-			err = s.start(ctx, t)
+			err = s.startLater(ctx, t)
 		}
 		if err != nil {
 			s.d.Log.WarnContext(ctx, "turn not repaired", "execution_id", t.ExecutionID, "error", err)

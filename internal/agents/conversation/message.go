@@ -122,7 +122,7 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 	}
 	switch outcome {
 	case claimWorking:
-		if err := s.start(ctx, t); err != nil {
+		if err := s.start(ctx, t, asks(agent)); err != nil {
 			return Outcome{Turn: t}, notStarted(t, err)
 		}
 	case claimHeld, claimQueued:
@@ -335,19 +335,34 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 	return claimed.Value, err
 }
 
+// asks returns the model that replies for an agent.
+func asks(agent Agent) string {
+	m := agent.Definition.Models.Worker
+	return m.Provider + ":" + m.Model
+}
+
+// startLater is start for a turn that was claimed before.
+func (s *Service) startLater(ctx context.Context, t Turn) error {
+	agent, err := s.d.Agents.Agent(ctx, t.TenantID, t.AgentID, t.Version)
+	if err != nil {
+		return s.start(ctx, t, "") // the turn finds out
+	}
+	return s.start(ctx, t, asks(agent))
+}
+
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
 // start starts the workflow of a turn, or tells it that it is its turn again. It does not depend on
-// the caller.
-func (s *Service) start(ctx context.Context, t Turn) error {
+// the caller. asks is the model that replies, for operators.
+func (s *Service) start(ctx context.Context, t Turn, asks string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	if t.Replies > 0 {
 		_, err := s.d.Engine.Nudge(ctx, t.WorkflowID)
 		return err
 	}
-	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow}, t.WorkflowID, flow.Listing{
+	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow, Asks: asks}, t.WorkflowID, flow.Listing{
 		Kind: flow.KindMessage, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, t.ExecutionID),
 	})

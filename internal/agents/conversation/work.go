@@ -153,7 +153,7 @@ func (w *Work) add(r dbsqlc.TurnAnswer) error {
 	case err != nil:
 		return err
 	case isAside(a.Purpose):
-		w.Asides = append(w.Asides, Aside{Number: int(r.Number), Purpose: a.Purpose, Response: a.Response, Error: a.Error})
+		w.Asides = append(w.Asides, Aside{Number: int(r.Number), Purpose: a.Purpose, Response: a.Response, Error: a.Error, asked: a.Added})
 	case int(r.Number) != len(w.Answers):
 		return fmt.Errorf("there is none with the number %d", len(w.Answers))
 	default:
@@ -371,9 +371,9 @@ func aboutTurn(t Turn) event.About {
 func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.PromoteTurnRow) {
 	ctx = context.WithoutCancel(ctx)
 	for _, row := range rows {
-		t := Turn{TenantID: tenant, ID: row.ID, WorkflowID: row.WorkflowID, Replies: row.Replies, ExecutionID: row.ExecutionID, AgentID: row.AgentID}
+		t := Turn{TenantID: tenant, ID: row.ID, WorkflowID: row.WorkflowID, Replies: row.Replies, ExecutionID: row.ExecutionID, AgentID: row.AgentID, Version: row.Version}
 		go func() {
-			if err := s.start(ctx, t); err != nil {
+			if err := s.startLater(ctx, t); err != nil {
 				s.d.Log.WarnContext(ctx, "turn not started", "execution_id", t.ExecutionID, "error", err)
 			}
 		}()

@@ -57,6 +57,7 @@ func texts() map[string]string {
 		"TurnInput.Parent":      "as HandOver.Parent",
 		"TurnTool.Kind":         "the kind of an execution",
 		"TurnTool.Verb":         "a word of the catalog",
+		"TurnInput.Asks":        "the name of a model, from the agent's definition",
 		"TurnTool.Lane":         "the slug of a provider",
 	}
 }

@@ -44,6 +44,8 @@ type TurnInput struct {
 	ShowsState bool `json:"shows_state,omitempty"`
 	// Parent is the workflow that hears of each reply and of the end; "" for none.
 	Parent string `json:"parent,omitempty"`
+	// Asks is the model that replies, as provider:model, for operators to read.
+	Asks string `json:"asks,omitempty"`
 }
 
 // TurnStep asks for the next answer.

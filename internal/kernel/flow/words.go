@@ -56,6 +56,13 @@ const (
 	ErasureWaits   = "waits for calls of the customer that are under way or held"
 )
 
+// AskSummary returns the text that operators read at an answer of a model, and ToolSummary that at a
+// call that an agent asks for. Both are encrypted, and readable through the codec.
+func AskSummary(model string) string { return "asks " + model }
+
+// ToolSummary is described at AskSummary.
+func ToolSummary(verb string) string { return "calls " + verb }
+
 // StepSummary returns the text that operators read at a step, "" for one without a text.
 func StepSummary(activity string) string {
 	switch activity {

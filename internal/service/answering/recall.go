@@ -3,12 +3,14 @@ package answering
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"agentruntime/db"
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/language"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/tenant/budget"
 )
@@ -71,6 +73,9 @@ func (a *Answerer) match(ctx context.Context, w *work) error {
 	}
 	w.next.SOPs = hits
 	w.frame.Advice = agentloop.Advice(d.SOPs, hits)
+	if l, known := language.Of(w.Turn.Message); known {
+		w.frame.Advice = strings.TrimSpace(w.frame.Advice + "\n\nThe customer's last message is in " + l.Name + ". Answer in " + l.Name + ".")
+	}
 	for _, hit := range hits {
 		w.frame.Matched = append(w.frame.Matched, hit.ID)
 	}
