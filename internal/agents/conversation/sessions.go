@@ -281,6 +281,7 @@ func saidIn(key *datakey.Key, tenant uuid.UUID, r dbsqlc.ListEntriesRow) (one Sa
 		if text, ok := agentloop.PersonText(e); ok {
 			one.Text = text
 		}
+	default: // an agent's reply is as it was written
 	}
 	if r.Turn != nil {
 		one.turn, one.ExecutionID = *r.Turn, executionIDOf(*r.Turn)
