@@ -95,7 +95,7 @@ func TestSlowModelsOfOneTenantLeaveSlotsToOthers(t *testing.T) {
 				for range at {
 					require.Equal(t, one, <-s.asked)
 				}
-				<-time.After(4 * time.Second) // on the clock of the test: longer than any of them waits in its slot
+				time.Sleep(4 * time.Second) //nolint:forbidigo // the bubble's clock: longer than any of them waits in its slot
 				require.Len(t, ended, c.slots-at, "those without a place have ended")
 				for range c.slots - at {
 					var again *temporal.ApplicationError

@@ -172,8 +172,8 @@ func (d *door) ChangeKey(_ context.Context, _ actor.Actor, id string, c account.
 	return account.Key{ID: someKey, Preview: "ark_…", CreatedBy: "user:u"}, d.err
 }
 
-func (d *door) RotateIdentitySecret(_ context.Context, _ actor.Actor, id string, overlap time.Duration) (account.Key, error) {
-	return d.RotateKey(context.Background(), actor.Actor{}, id, overlap)
+func (d *door) RotateIdentitySecret(ctx context.Context, who actor.Actor, id string, overlap time.Duration) (account.Key, error) {
+	return d.RotateKey(ctx, who, id, overlap)
 }
 
 func (d *door) RotateKey(_ context.Context, _ actor.Actor, id string, overlap time.Duration) (account.Key, error) {

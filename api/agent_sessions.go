@@ -77,13 +77,13 @@ func sessionPlaceOf(text string) (p conversation.SessionPlace, ok bool) {
 	if len(text) != 8+len(p.ID) {
 		return p, false
 	}
-	p.At = time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(text)))).UTC() //nolint:gosec // written so below
+	p.At = time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(text)))).UTC()
 	copy(p.ID[:], text[8:])
 	return p, true
 }
 
 func placeOfSession(s conversation.Session) string {
-	at := binary.BigEndian.AppendUint64(nil, uint64(s.UpdatedAt.UnixMicro())) //nolint:gosec // after 1970
+	at := binary.BigEndian.AppendUint64(nil, uint64(s.UpdatedAt.UnixMicro()))
 	return string(append(at, s.ID[:]...))
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,9 +41,7 @@ func TestIdentityIsVerified(t *testing.T) {
 
 	say := func(more map[string]any) map[string]any {
 		body := map[string]any{"message": "Hello"}
-		for name, value := range more {
-			body[name] = value
-		}
+		maps.Copy(body, more)
 		return body
 	}
 	right := vouch(made.IdentitySecret, "ann")

@@ -22,7 +22,9 @@ var shared = rig.NewSuite("e2e")
 // Every process logs all it can say, for the search for secrets.
 const logAll = "LOG_LEVEL=debug"
 
-var sharedDev = sync.OnceValue(func() *rig.Stack { return rig.Dev(shared, logAll, modelScript(shared), hostileServer(shared)+","+pricedServer(shared)) })
+var sharedDev = sync.OnceValue(func() *rig.Stack {
+	return rig.Dev(shared, logAll, modelScript(shared), hostileServer(shared)+","+pricedServer(shared))
+})
 
 // twoAPIs is the split lane with a second API process. Both see all parts.
 type twoAPIs struct{ first, second *rig.Stack }

@@ -18,13 +18,14 @@ import (
 // readReply asks for the reply to a message as a stream.
 func readReply(t *testing.T, c *rig.Client, path string, body map[string]any, headers ...string) *followed {
 	t.Helper()
-	f, rep := openStream(t, c, path, body, headers...)
-	require.Equal(t, http.StatusOK, rep.StatusCode)
-	require.Equal(t, "text/event-stream", rep.Header.Get("Content-Type"))
+	f, status, kind := openStream(t, c, path, body, headers...)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "text/event-stream", kind)
 	return f
 }
 
-func openStream(t *testing.T, c *rig.Client, path string, body map[string]any, headers ...string) (*followed, *http.Response) {
+// openStream asks for the reply as a stream. It returns the status and the type of what comes.
+func openStream(t *testing.T, c *rig.Client, path string, body map[string]any, headers ...string) (f *followed, status int, kind string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*arriveLimit)
 	t.Cleanup(stop)
@@ -42,7 +43,7 @@ func openStream(t *testing.T, c *rig.Client, path string, body map[string]any, h
 	rep, err := c.HTTP.Do(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rep.Body.Close() })
-	return &followed{t, bufio.NewScanner(rep.Body), stop, rep.Header.Get("Location")}, rep
+	return &followed{t, bufio.NewScanner(rep.Body), stop, rep.Header.Get("Location")}, rep.StatusCode, rep.Header.Get("Content-Type")
 }
 
 // rest reads a stream to its end. The ids count up.
@@ -214,12 +215,12 @@ func TestStreamOfAModelThatFails(t *testing.T) {
 	require.Equal(t, "failed", body.Status)
 
 	// A refusal is no stream.
-	_, rep := openStream(t, key, path, map[string]any{"message": ""})
-	require.Equal(t, http.StatusBadRequest, rep.StatusCode)
-	require.Contains(t, rep.Header.Get("Content-Type"), "application/json")
+	_, status, kind := openStream(t, key, path, map[string]any{"message": ""})
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, kind, "application/json")
 	locked := tenant.Runtime.With(tenant.User.NewKey(t, "agents:message").Key, "")
-	_, rep = openStream(t, locked, "/v1/agents/0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a96/message", write("Hello", ""))
-	require.Equal(t, http.StatusNotFound, rep.StatusCode)
+	_, status, _ = openStream(t, locked, "/v1/agents/0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a96/message", write("Hello", ""))
+	require.Equal(t, http.StatusNotFound, status)
 }
 
 // Readers that do not read, or are too many, change nothing for the message.
@@ -228,7 +229,7 @@ func TestReadersDoNotHoldAMessage(t *testing.T) {
 	s := stack(t, eager)
 	_, tenant := connected(t, s)
 	path, key := agentOf(t, tenant, nil)
-	gone, _ := openStream(t, key, path, write("Say it word by word", ""), "Idempotency-Key: slow")
+	gone, _, _ := openStream(t, key, path, write("Say it word by word", ""), "Idempotency-Key: slow")
 	for range 3 { // they never read
 		openStream(t, key, path, write("Say it word by word", ""), "Idempotency-Key: slow")
 	}

@@ -49,9 +49,9 @@ type utterance struct {
 // sessionsOf returns the path of the sessions of the agent whose messages go to the path.
 func sessionsOf(messages string) string { return messages[:len(messages)-len("message")] + "sessions" }
 
-func standing(t *testing.T, a rig.Answer, status int) (s agentSession) {
+func standing(t *testing.T, a rig.Answer) (s agentSession) {
 	t.Helper()
-	require.Equal(t, status, a.Status, "%s", a.Body)
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	a.Data(t, &s)
 	return s
 }
@@ -145,7 +145,7 @@ func TestPersonTakesOverWhileTheAgentAnswers(t *testing.T) {
 		go func() { waiting <- key.Do(http.MethodPost, path, write("A slow plum", "s1")) }()
 		require.Eventually(t, func() bool {
 			a := tenant.User.Do(http.MethodGet, one, nil)
-			return a.Status == http.StatusOK && standing(t, a, http.StatusOK).Status == "busy"
+			return a.Status == http.StatusOK && standing(t, a).Status == "busy"
 		}, time.Minute, 20*time.Millisecond)
 		go func() { waiting <- key.Do(http.MethodPost, path, write("And the plum?", "s1")) }()
 		require.Eventually(t, func() bool {
@@ -155,7 +155,7 @@ func TestPersonTakesOverWhileTheAgentAnswers(t *testing.T) {
 		// A session in which a message is answered is not deleted.
 		require.Equal(t, http.StatusConflict, tenant.User.Do(http.MethodDelete, one, nil).Status)
 
-		held := standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil), http.StatusOK)
+		held := standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil))
 		require.Equal(t, "held", held.Status)
 		for range 2 {
 			answer := saidOf(t, <-waiting, http.StatusOK)
@@ -178,7 +178,7 @@ func TestPersonTakesOverWhileTheAgentAnswers(t *testing.T) {
 		require.Equal(t, "the person said plum", said[3].Text)
 		require.Equal(t, *held.HeldBy, *said[3].By)
 
-		back := standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil), http.StatusOK)
+		back := standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil))
 		require.Equal(t, "open", back.Status)
 		require.Equal(t, http.StatusConflict, tenant.User.Do(http.MethodPost, one+"/handback", nil).Status)
 		require.Equal(t, http.StatusConflict, tenant.User.Do(http.MethodPost, one+"/reply", map[string]any{"message": "more"}).Status)
@@ -201,9 +201,9 @@ func TestCallUnderWayAtATakeOverIsKnownLater(t *testing.T) {
 	one := sessionsOf(path) + "/s1"
 	saidOf(t, key.Do(http.MethodPost, path, write("Please deliver the pear", "s1"), "Prefer: wait=0"), http.StatusAccepted)
 	require.Equal(t, "pear", g.awaitArrival(t))
-	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil), http.StatusOK)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil))
 	g.open()
-	standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil), http.StatusOK)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil))
 	var last string
 	require.Eventually(t, func() bool {
 		last = *saidOf(t, key.Do(http.MethodPost, path, write("Are we done?", "s1")), http.StatusOK).Message
@@ -223,12 +223,12 @@ func TestDecidedCallWaitsForTheHandBack(t *testing.T) {
 	one := sessionsOf(path) + "/s1"
 	waits := saidOf(t, key.Do(http.MethodPost, path, write("See the date", "s1")), http.StatusOK)
 	require.Equal(t, "pending_approval", waits.Status)
-	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil), http.StatusOK)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil))
 	require.Equal(t, http.StatusOK, tenant.User.Decide(*waits.ApprovalID, "approve", map[string]any{}).Status)
 	require.Eventually(t, func() bool { return len(g.of("date")) == 1 }, time.Minute, 20*time.Millisecond)
 	require.Equal(t, "pending_approval", saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+waits.ExecutionID, nil), http.StatusOK).Status)
 	require.Equal(t, http.StatusConflict, tenant.User.Do(http.MethodDelete, one, nil).Status)
-	standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil), http.StatusOK)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil))
 	require.Eventually(t, func() bool {
 		e := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+waits.ExecutionID, nil), http.StatusOK)
 		return e.Status == "completed" && *e.Reply == "The date is gone."
@@ -275,7 +275,7 @@ func TestMessagesDuringAHandBackAreAnsweredOnce(t *testing.T) {
 	path, key := agentOf(t, tenant, nil)
 	one := sessionsOf(path) + "/s1"
 	saidOf(t, key.Do(http.MethodPost, path, write("Hello", "s1")), http.StatusOK)
-	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil), http.StatusOK)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil))
 	answers := make([]said, 6)
 	var wg sync.WaitGroup
 	for i := range answers {

@@ -1,9 +1,9 @@
 package agentloop
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -216,7 +216,5 @@ func plainText(value any) string {
 	if text, is := value.(string); is {
 		return text
 	}
-	var b bytes.Buffer
-	_ = json.NewEncoder(&b).Encode(value) // a number or a boolean
-	return b.String()
+	return fmt.Sprint(value) // a number or a boolean
 }

@@ -54,6 +54,8 @@ func Of(text string) (l Language, ok bool) {
 }
 
 // alone are languages of which each has a script of its own, nearly.
+//
+//nolint:gochecknoglobals // an immutable table
 var alone = map[whatlanggo.Lang]bool{
 	whatlanggo.Ell: true, whatlanggo.Heb: true, whatlanggo.Tha: true, whatlanggo.Kor: true, whatlanggo.Jpn: true, whatlanggo.Cmn: true,
 	whatlanggo.Kat: true, whatlanggo.Hin: true, whatlanggo.Ben: true, whatlanggo.Tam: true, whatlanggo.Tel: true, whatlanggo.Kan: true,

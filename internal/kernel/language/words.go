@@ -3,6 +3,8 @@ package language
 import "strings"
 
 // The letters that tell languages of one script apart.
+//
+//nolint:gochecknoglobals // immutable tables
 var (
 	cyrillic = letters(map[string]string{"uk": "іїєґ", "be": "ў", "sr": "јљњћђџ", "mk": "ѓќѕ", "ru": "ыэё"})
 	arabic   = letters(map[string]string{"ur": "ٹڈڑںے", "fa": "پچژگک"})
@@ -19,6 +21,8 @@ func letters(of map[string]string) map[rune]string {
 }
 
 // Words that are frequent in messages. One that several languages have counts for each of them.
+//
+//nolint:gochecknoglobals // an immutable table
 var latin = lexicons(map[string]string{
 	"en": "the is are my i you what where when how please order want not have has can to of and it for me this with your why hello thanks thank hi was do does did need help from on would like yes",
 	"de": "der die das ist sind mein meine ich sie du was wo wann wie bitte bestellung nicht habe hat kann zu und es für mir mich dies mit warum hallo danke war ein eine möchte brauche hilfe von auf ja nein",
@@ -40,6 +44,7 @@ var latin = lexicons(map[string]string{
 	"vi": "đâu gì khi nào đơn hàng của tôi bạn không có thể và này với tại sao xin chào cảm ơn một muốn cần giúp là ở",
 })
 
+//nolint:gochecknoglobals // an immutable table
 var slavic = lexicons(map[string]string{
 	"ru": "где мой моя мне что когда как пожалуйста заказ не есть могу и это для почему привет спасибо был хочу нужна помощь да нет здравствуйте я вы",
 	"bg": "къде моята моят ми какво кога как моля поръчка поръчката не има мога и това за защо здравей здравейте благодаря беше искам нужна помощ да съм е",
@@ -59,6 +64,8 @@ func lexicons(of map[string]string) map[string]map[string]bool {
 }
 
 // names are English names of languages that agents are told of.
+//
+//nolint:gochecknoglobals // an immutable table
 var names = map[string]string{
 	"af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "cs": "Czech",
 	"da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "fa": "Persian", "fi": "Finnish",

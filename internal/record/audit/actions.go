@@ -107,7 +107,7 @@ const (
 	APIKeyRotated Action = "api_key.rotated" //nolint:gosec // a name, no secret
 	APIKeyRevoked Action = "api_key.revoked"
 
-	APIKeyIdentityRotated Action = "api_key.identity_rotated" //nolint:gosec // a name, no secret
+	APIKeyIdentityRotated Action = "api_key.identity_rotated"
 
 	WebhookCreated      Action = "webhook.created"
 	WebhookUpdated      Action = "webhook.updated"
