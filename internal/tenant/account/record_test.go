@@ -90,7 +90,7 @@ func TestEachChangeLeavesOneRecord(t *testing.T) {
 	mine := by(up.UserID)
 	key, err := h.CreateKey(t.Context(), mine, KeyInput{Name: "k"})
 	require.NoError(t, err)
-	require.Equal(t, want(ada, "api_key.created", "api_key "+key.ID.String(), `{"agent_id":null,"expires_at":null,"limits":{},"name":"k","permissions":["agents:message"]}`), tr.next(t))
+	require.Equal(t, want(ada, "api_key.created", "api_key "+key.ID.String(), `{"agent_id":null,"expires_at":null,"identity_verification":false,"limits":{},"name":"k","permissions":["agents:message"]}`), tr.next(t))
 	_, err = h.ChangeKey(t.Context(), mine, key.ID.String(), KeyChange{AllowedIPs: []string{"10.0.0.1"}})
 	require.NoError(t, err)
 	require.Equal(t, want(ada, "api_key.updated", "api_key "+key.ID.String(), `{"allowed_ips":["10.0.0.1/32"]}`), tr.next(t))
