@@ -27,9 +27,9 @@ const (
 	// Platform is a tool of the service: tool:name.
 	Platform Kind = "platform"
 	// StartMap starts a Map.
-	StartMap Kind = "map"
+	StartMap Kind = "start_map"
 	// AskAgent writes a message to another agent.
-	AskAgent Kind = "agent"
+	AskAgent Kind = "ask_agent"
 )
 
 // Set is what a model is offered in a turn. Stored as JSON with the turn, it judges calls in the same
