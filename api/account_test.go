@@ -244,13 +244,13 @@ func TestAccountAnswers(t *testing.T) {
 		"logout":  {http.MethodPost, "/v1/auth/logout", "jwt", "", 200, `{"success":true,"data":{"logged_out":true}}`, ""},
 		"create": {
 			http.MethodPost, "/v1/api-keys", "jwt", `{"name":"n"}`, 201,
-			`{"success":true,"data":{"id":"01900000-0000-7000-8000-000000000003","key":"ark_secret","name":"n","status":"active","permissions":["agents:message"],"agent_id":null,"identity_mode":null,"allowed_origins":[],"allowed_ips":[],"limits":{"requests_per_minute":null,"requests_per_hour":null,"requests_per_day":null},"created_by":"user:u","createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":null,"expires_at":null,"rotated_at":null,"previous_until":null,"revoked_at":null}}`,
+			`{"success":true,"data":{"id":"01900000-0000-7000-8000-000000000003","key":"ark_secret","name":"n","status":"active","permissions":["agents:message"],"agent_id":null,"identity_mode":null,"identity_verification":false,"allowed_origins":[],"allowed_ips":[],"limits":{"requests_per_minute":null,"requests_per_hour":null,"requests_per_day":null},"created_by":"user:u","createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":null,"expires_at":null,"rotated_at":null,"previous_until":null,"revoked_at":null}}`,
 			"/v1/api-keys/01900000-0000-7000-8000-000000000003",
 		},
 		"empty list": {http.MethodGet, "/v1/api-keys?status=active", "jwt", "", 200, `{"success":true,"data":[]}`, ""},
 		"list": {
 			http.MethodGet, "/v1/api-keys?status=all", "jwt", "", 200,
-			`{"success":true,"data":[{"id":"01900000-0000-7000-8000-000000000003","key":"ark_…","name":"n","status":"revoked","permissions":[],"agent_id":"a","identity_mode":null,"allowed_origins":[],"allowed_ips":[],"limits":{"requests_per_minute":null,"requests_per_hour":null,"requests_per_day":null},"created_by":"user:u","createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":"2026-01-02T03:04:05.678Z","expires_at":null,"rotated_at":null,"previous_until":null,"revoked_at":"2026-01-02T03:04:05.678Z"}]}`, "",
+			`{"success":true,"data":[{"id":"01900000-0000-7000-8000-000000000003","key":"ark_…","name":"n","status":"revoked","permissions":[],"agent_id":"a","identity_mode":null,"identity_verification":false,"allowed_origins":[],"allowed_ips":[],"limits":{"requests_per_minute":null,"requests_per_hour":null,"requests_per_day":null},"created_by":"user:u","createdAt":"2026-01-02T03:04:05.678Z","lastUsedAt":"2026-01-02T03:04:05.678Z","expires_at":null,"rotated_at":null,"previous_until":null,"revoked_at":"2026-01-02T03:04:05.678Z"}]}`, "",
 		},
 		"revoke": {http.MethodDelete, "/v1/api-keys/x", "jwt", "", 200, `{"success":true,"data":{"deleted":true}}`, ""},
 		"me as a user": {

@@ -63,6 +63,7 @@ func (j *journey) sessions() {
 	j.call(j.user, 200, http.MethodPut, rate, object{"rating": "up"})
 	j.call(j.writer, 200, http.MethodPut, rate, object{"rating": "down", "comment": "It was late."})
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPut, rate, object{"rating": "sideways"})
+	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPut, rate, object{"rating": "up"})
 	j.refused(j.user, 404, "EXECUTION_NOT_FOUND", http.MethodPut, executionsPath+"none/feedback", object{"rating": "up"})
 	slow := j.post(j.writer, 202, path, object{"message": "take your time", "session_id": "s-2"}, "Prefer: wait=0").Header.Get("Location")
 	j.refused(j.user, 409, "CONFLICT", http.MethodPut, slow+"/feedback", object{"rating": "up"})
