@@ -100,7 +100,7 @@ func (x *customerExport) write(ctx context.Context) error {
 		name  string
 		write func(ctx context.Context, put func(any) error) error
 	}{
-		{"executions", x.executions}, {"map_executions", x.mapExecutions}, {"map_steps", x.mapSteps}, {"map_signals", x.mapSignals}, {"sessions", x.sessions}, {"session_messages", x.sessionMessages}, {"message_executions", x.messageExecutions}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
+		{"executions", x.executions}, {"map_executions", x.mapExecutions}, {"map_steps", x.mapSteps}, {"map_signals", x.mapSignals}, {"sessions", x.sessions}, {"session_messages", x.sessionMessages}, {"message_executions", x.messageExecutions}, {"memory", x.memory}, {"approvals", x.approvals}, {"events", x.events}, {"credentials", x.credentials}, {"grants", x.grants},
 	} {
 		if part.name == "executions" {
 			if err := x.head(identifiers); err != nil {

@@ -201,8 +201,8 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	live.message()
 	s.emit(t, "seen")
 	require.Contains(t, live.message()["data"], "seen")
-	s.ahead.Store(int64(time.Minute)) // the session is looked at again
 	s.ended.Store(true)
+	s.ahead.Store(int64(time.Minute)) // the session is looked at again, once
 	s.queue(t, "unseen")
 	last := live.message()
 	require.Equal(t, "error", last["event"])

@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -187,11 +188,11 @@ func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, 
 		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "A key with identity_verification lists no executions. Read one by its execution_id, or list with another key.")
 	}
 	var v wire.Validation
-	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage), []string{"map_id", "parent_execution_id", "agent_id"}
+	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage, kindGoal), []string{"map_id", "parent_execution_id", "agent_id"}
 	switch kind {
 	case kindMap:
 		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "agent_id"}
-	case kindMessage:
+	case kindMessage, kindGoal:
 		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "map_id", "parent_execution_id", "dry_run"}
 	}
 	for _, name := range others {
@@ -205,8 +206,8 @@ func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, 
 	switch kind {
 	case kindMap:
 		return s.listMapExecutions(ctx, c)
-	case kindMessage:
-		return s.listTurns(ctx, c)
+	case kindMessage, kindGoal:
+		return s.listTurns(ctx, c, flow.Kind(kind))
 	}
 	f, err := executionFilter(c)
 	if err != nil {

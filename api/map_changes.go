@@ -12,9 +12,10 @@ import (
 	"agentruntime/internal/action/desk"
 	"agentruntime/internal/kernel/fault"
 	mapruns "agentruntime/internal/maps/execution"
+	"agentruntime/internal/service/changing"
 )
 
-// changesView is a page of the writes that a dry run of a Map has not made.
+// changesView is a page of the writes that a dry run of a Map or a goal has not made.
 type changesView struct {
 	ExecutionID string `json:"execution_id"`
 	// Status is null where people were not asked about them.
@@ -42,6 +43,8 @@ type changeView struct {
 	// Code and Reason say why it was not applied.
 	Code   *string `json:"code"`
 	Reason *string `json:"reason"`
+	// ApprovalID asks about this change alone; null where one approval asks about all.
+	ApprovalID *string `json:"approval_id"`
 }
 
 func viewChange(c mapruns.Change) changeView {
@@ -66,21 +69,18 @@ func (s *Server) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, err
 			return wire.Reply{}, fault.Invalid("query.cursor", "format", "cursor is the next_cursor of an earlier answer.")
 		}
 	}
-	e, err := s.mapOrNone(ctx, c)
+	e, found, err := s.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerChanges(ctx, e, int32(after), limit)
-}
-
-// mapOrNone returns the execution of a Map that the path names. The error is EXECUTION_NOT_FOUND where
-// it names none.
-func (s *Server) mapOrNone(ctx context.Context, c *wire.Call) (mapruns.Execution, error) {
-	e, found, err := s.mapExecutionOf(ctx, c)
-	if err == nil && !found {
-		err = fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+	if found {
+		return s.answerChanges(ctx, e, int32(after), limit)
 	}
-	return e, err
+	t, err := s.goalOrNone(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return s.answerGoalChanges(ctx, t, int32(after), limit)
 }
 
 func (s *Server) answerChanges(ctx context.Context, e mapruns.Execution, after int32, limit int) (wire.Reply, error) {
@@ -149,16 +149,26 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	e, err := s.mapOrNone(ctx, c)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := s.decideOnce(ctx, c, e, sel, reason); err != nil {
-		return wire.Reply{}, err
-	}
 	until := s.deps.Now()
 	if wait != nil {
 		until = until.Add(*wait)
+	}
+	e, found, err := s.mapExecutionOf(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if !found {
+		t, err := s.goalOrNone(ctx, c)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		if wait == nil {
+			until = until.Add(goalApplyWait)
+		}
+		return s.decideGoalChanges(ctx, c, t, changing.Decision{Selection: sel, Reason: reason, Until: until})
+	}
+	if err := s.decideOnce(ctx, c, e, sel, reason); err != nil {
+		return wire.Reply{}, err
 	}
 	ended, err := s.deps.Executions.AwaitApply(ctx, e, until)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	mapruns "agentruntime/internal/maps/execution"
@@ -222,10 +223,33 @@ type modelCall struct {
 	Status    string      `json:"status"` // running, completed or failed
 	Finish    *string     `json:"finish"`
 	Tokens    model.Usage `json:"tokens"`
+	Cost      int64       `json:"cost_micros"`
+	Ruling    *ruling     `json:"ruling,omitempty"`
 	Calls     []toolRun   `json:"calls"`
 	LatencyMS float64     `json:"latency_ms"`
 	BeganAt   time.Time   `json:"began_at"`
 	EndedAt   *time.Time  `json:"ended_at"`
+}
+
+// ruling is what the answer of a manager is worth, masked.
+type ruling struct {
+	Verdict  modelstep.Decision `json:"verdict"`
+	Said     modelstep.Decision `json:"said"`
+	Criteria []modelstep.Judged `json:"criteria"`
+	Checks   []modelstep.Check  `json:"checks"`
+	Feedback string             `json:"feedback"`
+	Outputs  json.RawMessage    `json:"outputs,omitempty"`
+}
+
+func viewRuling(r *modelstep.Ruling) *ruling {
+	if r == nil {
+		return nil
+	}
+	v := &ruling{Verdict: r.Verdict, Said: r.Said, Criteria: r.Criteria, Checks: r.Checks, Feedback: redact.Text(r.Feedback)}
+	if len(r.Outputs) > 0 {
+		v.Outputs = maskedText(r.Outputs)
+	}
+	return v
 }
 
 // toolRun is a call that an answer of a model has asked for.
@@ -237,7 +261,7 @@ type toolRun struct {
 func viewModelCall(call mapruns.ModelCall) modelCall {
 	v := modelCall{
 		Attempt: call.Attempt, Turn: call.Turn, Purpose: call.Purpose, Model: textOrNull(call.Model), Status: string(stepmachine.StepCompleted),
-		Finish: textOrNull(call.Finish), Tokens: call.Usage, Calls: []toolRun{}, BeganAt: call.BeganAt.UTC(), EndedAt: utc(call.EndedAt),
+		Finish: textOrNull(call.Finish), Tokens: call.Usage, Cost: call.Money, Ruling: viewRuling(call.Ruling), Calls: []toolRun{}, BeganAt: call.BeganAt.UTC(), EndedAt: utc(call.EndedAt),
 	}
 	for _, run := range call.Runs {
 		v.Calls = append(v.Calls, toolRun(run))

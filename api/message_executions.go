@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
@@ -39,13 +40,19 @@ type messageExecution struct {
 	Model            *string             `json:"model"`
 	SOPMatched       *string             `json:"sop_matched"`
 	SOPs             []sopHit            `json:"sops,omitempty"`
+	Memory           *memoryUse          `json:"memory,omitempty"`
 	Language         *string             `json:"language,omitempty"`
 	SessionID        *string             `json:"session_id"`
 	CustomerID       *uuid.UUID          `json:"customer_id"`
 	Metadata         json.RawMessage     `json:"metadata"`
 	Identity         json.RawMessage     `json:"identity,omitempty"`
 	Message          *string             `json:"message,omitempty"`
+	Goal             *string             `json:"goal,omitempty"`
+	DryRun           bool                `json:"dry_run"`
 	Reply            *string             `json:"reply,omitempty"`
+	Criteria         []goalCriterion     `json:"criteria,omitempty"`
+	Plan             []string            `json:"plan,omitempty"`
+	Facts            []goalFact          `json:"facts,omitempty"`
 	Error            *stepmachine.Error  `json:"error"`
 	ModelCalls       []turnModelCall     `json:"model_calls,omitempty"`
 	Feedback         []feedbackView      `json:"feedback,omitempty"`
@@ -152,10 +159,10 @@ func viewStarted(r conversation.Run) started {
 
 func (s *Server) viewTurn(t conversation.Turn) messageExecution {
 	return messageExecution{
-		ExecutionID: t.ExecutionID, Kind: kindMessage, AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
+		ExecutionID: t.ExecutionID, Kind: string(t.Kind), AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
 		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
 		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
-		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID,
+		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID, DryRun: t.DryRun(),
 		DurationMS: milliseconds(t.Took(s.deps.Now())), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),
 	}
 }
@@ -215,11 +222,15 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn, prompts bo
 		}
 		v.ModelCalls = append(v.ModelCalls, call)
 	}
+	v.Memory = viewMemory(t, prompts)
 	ratings, err := s.deps.AgentSessions.Ratings(ctx, t)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	v.Feedback = viewFeedback(ratings...)
+	if err := s.showGoal(ctx, t, &v); err != nil {
+		return wire.Reply{}, err
+	}
 	rep := wire.OK(v)
 	if t.FinishedAt == nil {
 		v.DurationMS = 0
@@ -250,8 +261,8 @@ func (s *Server) turnSettled(ctx context.Context, c *wire.Call, t conversation.T
 	return s.deps.Conversations.Await(ctx, t, s.deps.Now().Add(*wait))
 }
 
-func (s *Server) listTurns(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	var f conversation.Filter
+func (s *Server) listTurns(ctx context.Context, c *wire.Call, kind flow.Kind) (wire.Reply, error) {
+	f := conversation.Filter{Kind: kind}
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
 		return wire.Reply{}, err
@@ -260,7 +271,7 @@ func (s *Server) listTurns(ctx context.Context, c *wire.Call) (wire.Reply, error
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	f.Status = string(wire.QueryOneOf(&v, c, "status", conversation.StatusRunning, conversation.StatusPending, conversation.StatusCompleted, conversation.StatusFailed,
+	f.Status = string(wire.QueryOneOf(&v, c, "status", conversation.StatusRunning, conversation.StatusPaused, conversation.StatusPending, conversation.StatusCompleted, conversation.StatusFailed,
 		conversation.StatusEscalated, conversation.StatusCancelled))
 	f.SessionID, f.Customer = v.QueryText(c, "session_id"), v.QueryID(c, "customer_id")
 	f.AgentID, f.KeyID = v.QueryID(c, "agent_id"), v.QueryID(c, "api_key_id")

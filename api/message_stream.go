@@ -130,9 +130,13 @@ func (f *replySource) end(t conversation.Turn) (name string, body any) {
 	if f.masked && t.Reply != nil {
 		t.Reply = new(redact.Text(*t.Reply))
 	}
-	rep, err := f.s.answerMessage(conversation.Outcome{Turn: t, Cached: f.cached})
+	name, answer := "message.completed", f.s.answerMessage
+	if t.Kind == kindGoal {
+		name, answer = "goal.ended", answerGoal
+	}
+	rep, err := answer(conversation.Outcome{Turn: t, Cached: f.cached})
 	if failed := fault.As(err); failed != nil {
 		return "error", f.c.ErrorBody(failed)
 	}
-	return "message.completed", rep.Data
+	return name, rep.Data
 }

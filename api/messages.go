@@ -30,6 +30,8 @@ type Conversations interface {
 	List(ctx context.Context, who actor.Actor, f conversation.Filter) ([]conversation.Turn, bool, error)
 	// Answers returns the answers of models for a turn, without what was said.
 	Answers(ctx context.Context, t conversation.Turn) ([]conversation.Asked, error)
+	// Pursued returns how far an agent is with a goal.
+	Pursued(ctx context.Context, t conversation.Turn) (conversation.Pursued, error)
 	// Prompts returns what the models have read and wrote for a turn.
 	Prompts(ctx context.Context, t conversation.Turn) (map[conversation.PromptOf]conversation.Prompt, error)
 }
@@ -161,9 +163,9 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 func (s *Server) answerMessage(out conversation.Outcome) (wire.Reply, error) {
 	t := out.Turn
 	switch {
-	case t.Status == conversation.StatusFailed:
+	case t.Status == conversation.StatusFailed && t.Reply == nil: // a goal that is missed and a Map that failed have one
 		return wire.Reply{}, messageFailed(t)
-	case t.Status == conversation.StatusRunning && t.Replies == 0:
+	case (t.Status == conversation.StatusRunning || t.Status == conversation.StatusPaused) && t.Replies == 0:
 		return wire.Reply{Status: http.StatusAccepted, Data: s.viewAnswer(out), Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
 	default:
 		return wire.OK(s.viewAnswer(out)), nil

@@ -105,6 +105,7 @@ type importBody struct {
 	Domain  *string         `json:"domain"`
 	BaseURL *string         `json:"base_url"`
 	Auth    *importAuth     `json:"auth"`
+	Strict  *bool           `json:"strict"`
 	OpenAPI json.RawMessage `json:"openapi"`
 }
 
@@ -136,7 +137,7 @@ func (b importBody) input() (openapi.ImportInput, error) {
 	if b.Slug != nil && !verb.ValidSlug(*b.Slug) {
 		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
 	}
-	in.Auth = b.Auth.input(&v)
+	in.Auth, in.Loose = b.Auth.input(&v), b.Strict != nil && !*b.Strict
 	in.Document = v.Object("/openapi", b.OpenAPI, true)
 	return in, v.Err()
 }

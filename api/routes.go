@@ -204,6 +204,11 @@ func (s *Server) customerRoutes() []route {
 		{http.MethodGet, "/v1/customers/{id}/erasure", takesServerKeyOrJWT, anyRole(), 0, s.getErasure, auth.PermCustomersManage},
 		{http.MethodGet, "/v1/customers/{id}/export", takesServerKeyOrJWT, admins(), 0, s.exportCustomer, auth.PermCustomersManage},
 		{http.MethodPost, "/v1/customers/{id}/merge", takesServerKeyOrJWT, admins(), bodyManagement, s.mergeCustomer, auth.PermCustomersManage},
+		{http.MethodGet, "/v1/customers/{id}/memory", takesServerKeyOrJWT, anyRole(), 0, s.listFacts, auth.PermCustomersManage},
+		{http.MethodPost, "/v1/customers/{id}/memory", takesServerKeyOrJWT, admins(), bodyManagement, repeatable[customerFact](s, s.createFact, s.getFact, "fact_id"), auth.PermCustomersManage},
+		{http.MethodGet, "/v1/customers/{id}/memory/{fact_id}", takesServerKeyOrJWT, anyRole(), 0, s.getFact, auth.PermCustomersManage},
+		{http.MethodPatch, "/v1/customers/{id}/memory/{fact_id}", takesServerKeyOrJWT, admins(), bodyManagement, s.patchFact, auth.PermCustomersManage},
+		{http.MethodDelete, "/v1/customers/{id}/memory/{fact_id}", takesServerKeyOrJWT, admins(), 0, s.deleteFact, auth.PermCustomersManage},
 	}
 }
 
@@ -235,6 +240,7 @@ func (s *Server) messageRoutes() []route {
 	const session = "/v1/agents/{id}/sessions/{sid}"
 	return []route{
 		{http.MethodPost, "/v1/agents/{id}/message", takesKey, noUser(), bodyRun, s.sendMessage, auth.PermAgentsMessage},
+		{http.MethodPost, "/v1/agents/{id}/goals", takesKey, noUser(), bodyRun, s.pursueGoal, auth.PermAgentsMessage},
 		{http.MethodPut, "/v1/executions/{id}/feedback", takesKeyOrJWT, deciders(), bodyManagement, s.rateReply, ""},
 
 		{http.MethodGet, "/v1/agents/{id}/sessions", takesKeyOrJWT, anyRole(), 0, s.listAgentSessions, auth.PermAgentsManage},

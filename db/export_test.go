@@ -28,3 +28,28 @@ func Newest(url string) (int64, error) {
 	sources := p.ListSources()
 	return sources[len(sources)-1].Version, nil
 }
+
+// MigrateDownAndUpEach takes the schema back to nothing, version by version, and each version up
+// and down again on its way.
+func MigrateDownAndUpEach(ctx context.Context, url string) error {
+	p, done, err := provider(url)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for {
+		version, err := p.GetDBVersion(ctx)
+		if err != nil || version == 0 {
+			return err
+		}
+		if _, err := p.Down(ctx); err != nil {
+			return fmt.Errorf("db: migrate down from %d: %w", version, err)
+		}
+		if _, err := p.UpByOne(ctx); err != nil {
+			return fmt.Errorf("db: migrate up again to %d: %w", version, err)
+		}
+		if _, err := p.Down(ctx); err != nil {
+			return fmt.Errorf("db: migrate down again from %d: %w", version, err)
+		}
+	}
+}

@@ -212,21 +212,21 @@ var readsMany = map[string][]string{
 	"what the step machine has under way: waits for events": {"ListMapWaits"},
 	"a list, planned for each of its filters, with a limit of time": {
 		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
-		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListTurns", "RunsOfTurns", "FeedbackOfTurns", "ListModelProviders", "ListMaps", "ListMapVersions", "ListAgents", "ListAgentVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers",
+		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListTurns", "RunsOfTurns", "FeedbackOfTurns", "ListModelProviders", "ListMaps", "ListMapVersions", "ListAgents", "ListAgentVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers", "ListFacts",
 	},
-	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps", "LockConversationsOfCustomer", "HasConversationOfCustomer", "DeleteConversations", "LockOldConversations"},
+	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps", "LockConversationsOfCustomer", "HasConversationOfCustomer", "DeleteConversations", "LockOldConversations", "EraseFactsOf"},
 	"a count or a scan of a period, with a limit of time": {
 		"CountApprovals", "CountAuditRecords", "CountRunsBetween", "RunsToJudge", "SampleRuns", "PolicyCoverage", "AuditCheckpoints",
 	},
-	"what a quota bounds: users, policies, providers, verbs, Maps, budgets": {
-		"ListBudgets",
+	"what a quota bounds: users, policies, providers, verbs, Maps, budgets, facts about a customer": {
+		"ListBudgets", "FactsInUse", "FactsOfTurn", "WriteFact", "MoveFacts", "NoteFactsUsed", "ForgetFacts",
 		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},
 	"a batch of a job that forgets a deleted Map: it reads all names of its triggers": {"ForgetMapKeys"},
 	"a worker that goes over all tenants, or over what was written since": {
-		"OldConversations", "KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
+		"OldConversations", "SupersededFacts", "KeysThatWait", "OpenErasures", "LookAtDeletedMap", "WatchesDue", "TellMapWaits", "ApprovalsToRecheck", "AuditAppended", "AuditToSeal", "AuditToSealAnew", "CredentialsToRewrap", "TenantKeysToRewrap",
 	},
 }
 

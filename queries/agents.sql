@@ -91,3 +91,6 @@ SELECT a.id, a.name, a.status, v.version, left(v.definition->>'instructions', 40
 SELECT a.id, (v.definition->'tools')::jsonb AS tools
   FROM agents a JOIN agent_versions v ON v.tenant_id = a.tenant_id AND v.agent_id = a.id AND v.version = a.published_version
  WHERE a.tenant_id = @tenant_id AND a.id = ANY (@ids::uuid[]) AND a.deleted_at IS NULL;
+
+-- name: KnownAgents :many
+SELECT id FROM agents WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND deleted_at IS NULL;

@@ -63,7 +63,9 @@ SELECT id, execution, path, verb, depends_on, status, run FROM map_changes
  ORDER BY place, id LIMIT 1;
 
 -- name: BeginMapChange :exec
-UPDATE map_changes SET status = 'applying', run = @run WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id AND status = 'approved';
+-- A call that is refused when it is claimed has no run.
+UPDATE map_changes c SET status = 'applying', run = @run WHERE c.tenant_id = @tenant_id AND c.dry_run = @dry_run AND c.id = @id AND c.status = 'approved'
+   AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = c.tenant_id AND r.id = @run);
 
 -- name: EndMapChange :many
 -- Returns nothing where another hand has ended it, or has claimed its run meanwhile.

@@ -12,7 +12,7 @@ SELECT (finished_at IS NOT NULL)::boolean AS ended FROM map_executions WHERE ten
 
 -- name: MapNews :one
 -- What a workflow looks at again and again.
-SELECT attempt, wants_cancel, wants_pause, finished_at, signals FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+SELECT attempt, wants_cancel, wants_pause, finished_at, signals, caller_workflow FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MapExecutionByName :one
 SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND execution_id = @execution_id;
@@ -71,18 +71,28 @@ RETURNING *;
 -- first. So nothing is written once the attempt is over. And the end of a step counts in any case:
 -- it is taken back only by a higher attempt of the step, by an outcome that nobody knows, or by a
 -- later attempt of the execution, which numbers its records above those of the one before.
+-- A step shows the run that its call has claimed. A repeat of the call finds that run, so the name that
+-- it brings is nobody's.
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
-SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error,
+       s.run_id, s.began_at, s.ended_at
   FROM map_executions e CROSS JOIN json_populate_recordset(NULL::map_steps, @steps::json) AS s
  WHERE e.tenant_id = @tenant_id AND e.id = @execution AND e.attempt = @attempt AND e.finished_at IS NULL
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
-       output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
+       output = excluded.output, error = excluded.error, ended_at = excluded.ended_at,
+       run_id = CASE WHEN excluded.attempts > map_steps.attempts THEN coalesce(excluded.run_id, map_steps.run_id) ELSE coalesce(map_steps.run_id, excluded.run_id) END
  WHERE excluded.rev > map_steps.rev
        AND (map_steps.ended_at IS NULL OR excluded.ended_at IS NOT NULL OR excluded.attempts > map_steps.attempts OR excluded.status = 'outcome_unknown'
             OR map_steps.rev <= (SELECT e.records FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution))
     OR excluded.ended_at IS NOT NULL AND map_steps.ended_at IS NULL AND excluded.attempts >= map_steps.attempts;
+
+-- name: ForgetRunOfMapStep :exec
+-- A call that was refused when it was claimed has no run, so its name is nobody's.
+UPDATE map_steps s SET run_id = NULL
+ WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.path = @path AND s.attempts = @attempts
+   AND NOT EXISTS (SELECT FROM run_keys k WHERE k.tenant_id = s.tenant_id AND k.key = s.run_id);
 
 -- name: WriteMapValue :exec
 INSERT INTO map_values (tenant_id, execution, name, body) VALUES (@tenant_id, @execution, @name, @body)

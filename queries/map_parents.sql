@@ -11,3 +11,8 @@ SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND parent_id = @paren
 -- Of an execution that a message to an agent has started in this transaction.
 UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow = @workflow::text, tainted = @tainted
  WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MoveMapCaller :exec
+-- The message whose workflow hears of an execution from now on.
+UPDATE map_executions SET caller_workflow = @workflow::text, tainted = tainted OR @tainted
+ WHERE tenant_id = @tenant_id AND id = @id;

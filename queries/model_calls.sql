@@ -15,10 +15,10 @@ RETURNING turn;
 -- name: EndModelCall :many
 -- The end of a call, once. A row is returned where this was it.
 WITH ended AS (
-    UPDATE model_calls AS c SET answer = sqlc.narg('answer'), error = sqlc.narg('error'), model = @model, tokens_in = @tokens_in,
-           tokens_cached = @tokens_cached, tokens_out = @tokens_out, finish = @finish, ended_at = @now
+    UPDATE model_calls AS c SET answer = sqlc.narg('answer'), error = sqlc.narg('error'), ruling = sqlc.narg('ruling'), model = @model, tokens_in = @tokens_in,
+           tokens_cached = @tokens_cached, tokens_out = @tokens_out, money_micros = @money_micros, finish = @finish, ended_at = @now
      WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn AND c.ended_at IS NULL
-    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
+    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
 )
 UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
   FROM ended WHERE m.tenant_id = @tenant_id AND m.id = @execution
@@ -30,7 +30,7 @@ SELECT * FROM model_calls WHERE tenant_id = @tenant_id AND execution = @executio
 
 -- name: ListModelCalls :many
 -- The calls of some steps, without what was asked and answered.
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = ANY (@paths::text[])
  ORDER BY path, attempt, turn LIMIT @most;
 

@@ -267,6 +267,14 @@ UPDATE runs SET grant_id = @grant_id, updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed' AND NOT held
 RETURNING *;
 
+-- name: DryRunsOf :many
+-- The writes of a dry run of a goal, with what people decide about each. With @bare the arguments are not read.
+SELECT r.id, r.execution_id, r.state, r.provider, r.verb, coalesce(r.step, '')::text AS step, r.error_code, a.id AS approval_id, a.status AS approval_status,
+       (CASE WHEN @bare::boolean THEN '{}' ELSE a.args END)::text AS args, a.expires_at, a.decided_by, a.closed_reason
+  FROM runs r JOIN approvals a ON a.tenant_id = r.tenant_id AND a.id = r.approval_id
+ WHERE r.tenant_id = @tenant_id AND r.id = ANY (@ids::uuid[]) AND r.dry_run
+ ORDER BY r.id;
+
 -- name: KeyRevoked :one
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
 

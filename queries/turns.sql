@@ -4,11 +4,11 @@ SELECT c.outcome::text AS outcome, coalesce(c.turn::uuid, '00000000-0000-0000-00
   FROM claim_turn(@tenant_id, sqlc.narg('key')::text, @call::jsonb, @message::text, @fingerprint::bytea, @metadata::json, sqlc.narg('session_id')::text, @most::integer, @reject::boolean, @now::timestamptz) AS c;
 
 -- name: GetTurn :one
-SELECT t.*, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.id = @id;
 
 -- name: TurnByName :one
-SELECT t.*, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.execution_id = @execution_id;
 
 -- name: TurnOfKey :one
@@ -52,7 +52,8 @@ SELECT entries, tainted, held_by FROM conversations WHERE tenant_id = @tenant_id
 -- name: AppendEntries :exec
 -- Entries after those that are there, in the order of the arrays. The caller has locked the row.
 WITH more AS (
-    UPDATE conversations AS c SET entries = c.entries + cardinality(@ids::uuid[]), bytes = c.bytes + @bytes::bigint, updated_at = @now
+    UPDATE conversations AS c SET entries = c.entries + cardinality(@ids::uuid[]), bytes = c.bytes + @bytes::bigint, updated_at = @now,
+           spoken_language = coalesce(sqlc.narg('spoken_language')::text, c.spoken_language), wished_language = coalesce(sqlc.narg('wished_language')::text, c.wished_language)
      WHERE c.tenant_id = @tenant_id AND c.id = @conversation
     RETURNING c.entries - cardinality(@ids::uuid[]) AS before
 )
@@ -71,14 +72,14 @@ ON CONFLICT DO NOTHING
 RETURNING number;
 
 -- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), updated_at = @now
+UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), memory = coalesce(sqlc.narg('memory'), memory), updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: NoteTurnRun :exec
 -- The run of a call that an answer asks for. One that is there stays: a repeat after a crash finds its
 -- run by another name.
 UPDATE turn_answers SET runs = jsonb_build_object(@number::text, @run::jsonb) || runs
- WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer AND purpose = 'reply';
+ WHERE tenant_id = @tenant_id AND turn = @turn AND number = @answer AND purpose IN ('reply', 'plan');
 
 -- name: NoteTurnMap :exec
 -- The execution of a Map that a message has started.
@@ -87,7 +88,7 @@ UPDATE turns SET map_execution_id = @map_execution::text WHERE tenant_id = @tena
 -- name: ReplyTurn :many
 -- The reply of a message that is being worked on: its end, or where it begins to wait.
 UPDATE turns SET state = @state::text, status = @status, reply = sqlc.narg('reply'), replies = replies + 1, error = sqlc.narg('error'), stop_reason = @stop_reason,
-       actions = @actions, governance = @governance, approval_id = coalesce(sqlc.narg('approval_id'), approval_id), updated_at = @now,
+       actions = @actions, governance = @governance, approval_id = coalesce(sqlc.narg('approval_id'), approval_id), outcome = coalesce(sqlc.narg('outcome'), outcome), updated_at = @now,
        worked_ms = worked_ms + CASE WHEN state = 'working' THEN greatest(0, extract(epoch FROM sqlc.arg('now')::timestamptz - begun_at) * 1000)::bigint ELSE 0 END,
        finished_at = CASE WHEN @state::text = 'ended' THEN sqlc.arg('now')::timestamptz END, news_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND finished_at IS NULL AND (state = 'working' OR @state::text = 'ended')
@@ -120,6 +121,10 @@ UPDATE turns SET state = 'ended', status = 'cancelled', stop_reason = 'cancelled
  WHERE tenant_id = @tenant_id AND id = @id AND state = 'queued' AND replies = 0 AND finished_at IS NULL
 RETURNING id;
 
+-- name: PauseTurn :exec
+-- Whether a message that is worked on waits for a kill switch to be lifted.
+UPDATE turns SET status = @status WHERE tenant_id = @tenant_id AND id = @id AND state = 'working' AND status = @was;
+
 -- name: UnbegunTurns :many
 -- Messages of all tenants that nobody has looked at for some time.
 SELECT t.tenant_id, t.id, t.updated_at FROM turns t
@@ -128,10 +133,11 @@ SELECT t.tenant_id, t.id, t.updated_at FROM turns t
 
 -- name: ListTurns :many
 -- The newest first, without their texts.
-SELECT t.id, t.execution_id, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
+SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
        t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
   FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id
+   AND (sqlc.narg('kind')::text IS NULL OR t.kind = sqlc.narg('kind'))
    AND (sqlc.narg('agent_id')::uuid IS NULL OR t.agent_id = sqlc.narg('agent_id'))
    AND (sqlc.narg('session_id')::text IS NULL OR c.session_id = sqlc.narg('session_id'))
    AND (sqlc.narg('customer')::uuid IS NULL OR t.customer = sqlc.narg('customer'))
@@ -180,3 +186,13 @@ UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micro
 -- One look-up for each; see run_owners.
 SELECT t.id::uuid AS id, t.tokens_used::bigint AS tokens_used, t.money_micros::bigint AS money_micros FROM unnest(@ids::uuid[]) AS n (id)
  CROSS JOIN LATERAL (SELECT o.id, o.tokens_used, o.money_micros FROM turns o WHERE o.tenant_id = @tenant_id AND o.id = n.id LIMIT 1) AS t;
+
+-- name: MapOfSession :many
+-- The last execution of a Map that another message of a session has started.
+SELECT t.map_execution_id FROM turns t
+ WHERE t.tenant_id = @tenant_id AND t.conversation = @conversation AND t.id < @turn AND t.map_execution_id IS NOT NULL
+ ORDER BY t.id DESC LIMIT 1;
+
+-- name: NoteTurnMemory :exec
+-- What a message has read and written of its customer's memory.
+UPDATE turns SET memory = @memory::text WHERE tenant_id = @tenant_id AND id = @id;

@@ -80,6 +80,7 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 			return err
 		}
 		next := flow.MapCallRef{MapRef: flow.MapRef{TenantID: c.t.in.TenantID}, Run: c.at.Run, Parent: self, HandOver: handOver, Look: c.at.HandedOver}
+		next.Turn, next.SwitchedOff = &c.t.in, c.at.Step.SwitchedOff
 		if c.at.Followed {
 			next.Followed = &call
 		}
@@ -123,10 +124,10 @@ func (c *agentCall) end() flow.MapToolEnd {
 	return end
 }
 
-// notMade is the end of a call after one to the same provider that waits for people.
-func notMade(tool flow.TurnTool) flow.MapToolEnd {
+// notMade is the end of a call that was not begun.
+func notMade(tool flow.TurnTool, why string) flow.MapToolEnd {
 	return flow.MapToolEnd{
 		Private: flow.IsPrivate(), Number: int(tool.Number), Status: stepmachine.CallFailed,
-		Error: stepmachine.NewError(flow.CodeNotMade, "an earlier call to the same provider waits for the approval of a person"),
+		Error: stepmachine.NewError(flow.CodeNotMade, why),
 	}
 }

@@ -59,7 +59,7 @@ func (c *agentCall) driveAny(ctx workflow.Context, deadline time.Time) error {
 		return c.drive(ctx, deadline)
 	}
 	c.patience = otherPatience
-	if c.tool.Kind == flow.KindMessage {
+	if c.tool.Kind == flow.KindMessage || c.tool.Patient {
 		c.patience = max(deadline.Sub(workflow.Now(ctx)), time.Second) // its time is part of the agent's
 	}
 	return c.driveOther(ctx, deadline)
@@ -70,11 +70,15 @@ func (c *agentCall) driveAny(ctx workflow.Context, deadline time.Time) error {
 // or waits, is held: the agent goes on without.
 func (c *agentCall) driveOther(ctx workflow.Context, deadline time.Time) error {
 	began, pauses := workflow.Now(ctx), lookAfter
-	at, err := startFromTurn(ctx, flow.TurnCall{
+	call := flow.TurnCall{
 		TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Deadline: deadline,
-	})
+	}
+	at, err := startFromTurn(ctx, call)
 	c.note(at)
-	ref := flow.TurnOtherRef{TurnRef: c.t.in, Kind: c.tool.Kind, Other: at.Other}
+	ref := flow.TurnOtherRef{TurnRef: c.t.in, Kind: c.tool.Kind, Other: at.Other, Answered: at.Answered}
+	if at.Followed {
+		ref.Followed = &call
+	}
 	for err == nil && !at.Done {
 		left := c.patience - workflow.Now(ctx).Sub(began)
 		switch {

@@ -220,15 +220,14 @@ func (t *agentTurn) call(ctx workflow.Context, next flow.TurnNext) ([]flow.MapTo
 		})
 	}
 	ended := func() bool { return c.open == 0 || t.nudged }
-	stopped := false
 	err := t.look(ctx)
 	for err == nil && c.open > 0 {
-		if stopped {
+		if c.stopped {
 			err = workflow.Await(ctx, ended)
 		} else if inTime, failed := workflow.AwaitWithTimeout(ctx, max(next.Deadline.Sub(workflow.Now(ctx)), time.Second), ended); failed != nil {
 			err = failed
 		} else if !inTime {
-			stopped = true
+			c.stopped = true
 			t.stopCalls() // what was not sent is not sent any more
 		}
 		if err == nil {
@@ -263,19 +262,27 @@ type agentCalls struct {
 	// open counts the lanes that are under way. failed is why the workflow ends.
 	open   int
 	failed error
+	// stopped: the agent's time is over.
+	stopped bool
 }
 
-// makeLane makes calls one after the other. Those after one that waits for people are not made.
+// makeLane makes calls one after the other. Those after one that waits for people are not made, and
+// neither are those that have not begun when the message is cancelled or its time is over.
 func (c *agentCalls) makeLane(ctx workflow.Context, lane []flow.TurnTool) {
 	waits := false
 	for _, tool := range lane {
 		if waits {
-			c.ends = append(c.ends, notMade(tool))
+			c.ends = append(c.ends, notMade(tool, "an earlier call to the same provider waits for the approval of a person"))
 			continue
 		}
 		if err := c.places.Acquire(ctx, 1); err != nil {
 			c.failed = err
 			return
+		}
+		if c.stopped || c.t.cancelled {
+			c.places.Release(1)
+			c.ends = append(c.ends, notMade(tool, "the message was cancelled, or its time was over"))
+			continue
 		}
 		one := c.t.begin(ctx, tool, c.deadline)
 		err := workflow.Await(ctx, func() bool { return one.done || one.held })

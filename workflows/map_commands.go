@@ -19,6 +19,8 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 			m.startStep(ctx, c)
 		case stepmachine.StartModel:
 			m.startModel(ctx, c)
+		case stepmachine.TakeInput:
+			m.takeInput(c)
 		case stepmachine.StartMap:
 			m.startMap(ctx, c)
 		case stepmachine.Compensate:

@@ -33,7 +33,7 @@ func (m *mapRun) startModel(ctx workflow.Context, c stepmachine.StartModel) {
 	}
 	s := &mapModel{mapCall: &mapCall{m: m, key: key, ref: c.Ref}, start: c, end: stepmachine.CallEnd{Ref: c.Ref, MayRepeat: true}}
 	s.onHold = s.heldSince
-	m.calls[key] = s.mapCall
+	m.calls[key], m.models[key] = s.mapCall, s
 	m.written = append(m.written, c)
 	writes := m.takeWrites(ctx)
 	m.busy++ // by the write
@@ -44,6 +44,7 @@ func (m *mapRun) startModel(ctx workflow.Context, c stepmachine.StartModel) {
 		m.wrote = m.wrote || mayHaveWritten(s.end)
 		m.tell(stepmachine.ModelEnded{CallEnd: s.end})
 		delete(m.calls, key)
+		delete(m.models, key)
 		m.answered(key)
 	})
 }
@@ -61,6 +62,17 @@ func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
 		turn, done, err := s.ask(ctx, in)
 		if err != nil || done {
 			return err
+		}
+		in.Input = nil
+		if turn.Waits != "" {
+			in.Ends = nil
+			if err := s.awaitInput(ctx, turn.Waits); err != nil || s.stopped {
+				s.ended(stepmachine.CallCancelled, nil)
+				return err
+			}
+			in.Input, s.start.Given = s.start.Given, nil
+			s.m.keep(s.key, s.start)
+			continue
 		}
 		if in.Ends, done, err = s.call(ctx, in.Turn, turn.Calls); err != nil || done {
 			return err
@@ -128,6 +140,28 @@ func (s *mapModel) left(ctx workflow.Context) time.Duration {
 		s.m.tell(stepmachine.CallGoesOn{Ref: s.ref})
 	}
 	return s.start.Deadline.Sub(now)
+}
+
+// awaitInput waits until there is an answer to the question of the last turn, or the step is to stop.
+// That time does not count against the deadline.
+func (s *mapModel) awaitInput(ctx workflow.Context, waits stepmachine.Waiting) error {
+	if s.start.Given == nil && !s.stopped {
+		s.hold(ctx)
+		s.m.tell(stepmachine.CallWaits{Ref: s.ref, For: waits, Ask: s.turn + 1})
+	}
+	return workflow.Await(ctx, func() bool { return s.start.Given != nil || s.stopped })
+}
+
+// takeInput keeps what a signal has brought for the step that waits for it.
+func (m *mapRun) takeInput(c stepmachine.TakeInput) {
+	key := c.Ref.String()
+	if s := m.models[key]; s != nil {
+		s.start.Given = &c.Data
+	}
+	if start, is := m.open[key].(stepmachine.StartModel); is {
+		start.Given = &c.Data
+		m.keep(key, start)
+	}
 }
 
 // ended notes how the step has ended.

@@ -17,7 +17,7 @@ import (
 // that is repeated after a crash finds what happened. A Map that fails is a result, not an error.
 func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 	m := &mapRun{
-		in: in, calls: map[string]*mapCall{},
+		in: in, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
 		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
@@ -66,8 +66,9 @@ type mapRun struct {
 	// open are the commands without an answer, by their keys; keys has these in order.
 	open map[string]stepmachine.Command
 	keys []string
-	// calls are the calls under way, timers those that run.
+	// calls are the calls under way, models those of them that ask a model, timers those that run.
 	calls  map[string]*mapCall
+	models map[string]*mapModel
 	timers map[string]workflow.CancelFunc
 	asks   map[string]*mapAsk
 	// written is what was not yet given to an activity that writes it, seq the number of the next.
@@ -185,6 +186,9 @@ func (m *mapRun) heed(news flow.MapNews) {
 	if news.Over {
 		m.over = true
 		return
+	}
+	if news.Caller != "" && m.parent != "" {
+		m.parent = news.Caller // another message of the session goes on with it
 	}
 	m.looked = max(m.looked, news.Looked)
 	// The next history looks by itself, so that more news than one history takes ends this one.

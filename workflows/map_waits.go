@@ -60,6 +60,9 @@ func (m *mapRun) tellOfWait(ctx workflow.Context, w *stepmachine.WaitsFor) time.
 		return time.Time{}
 	}
 	key := string(w.For) + " " + w.Ref.String()
+	if question := w.Question(); question != "" {
+		key = string(w.For) + " " + question
+	}
 	if slices.Contains(m.told, key) {
 		return time.Time{}
 	}

@@ -69,7 +69,7 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 			"map_asked_approved", "map_asked_edited", "map_asked_answered", "map_asked_rejected", "map_asked_expired", "map_event_met", "map_event_timed_out",
 			"map_sub_started", "map_sub_waited", "map_sub_cancelled",
 			"turn_answered", "turn_parallel", "turn_held_approved", "turn_held_rejected", "turn_held_cancelled", "turn_stopped", "turn_escalated", "turn_cancelled",
-			"turn_model_failed",
+			"turn_model_failed", "turn_map_waited", "turn_map_later", "turn_asked", "turn_asked_held",
 		} {
 			require.FileExists(t, filepath.Join("testdata", lane+"_"+end+".json"))
 		}

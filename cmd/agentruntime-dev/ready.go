@@ -43,7 +43,9 @@ func (r ready) MarshalJSON() ([]byte, error) {
 		AgentKey   string `json:"agent_key,omitempty"`
 		MapID      string `json:"map_id,omitempty"`
 		AgentID    string `json:"agent_id,omitempty"`
-	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey, r.tenant.MapID, r.tenant.AgentID})
+		GoalAgent  string `json:"goal_agent_id,omitempty"`
+		FlowAgent  string `json:"workflow_agent_id,omitempty"`
+	}{plain(r), r.tenant.TenantID, r.tenant.Email, r.tenant.Password, r.tenant.RuntimeKey, r.tenant.AgentKey, r.tenant.MapID, r.tenant.AgentID, r.tenant.GoalAgentID, r.tenant.WorkflowAgentID})
 }
 
 // writeReady writes the ready file, whole or not at all.
@@ -83,6 +85,8 @@ func (s *stack) writeEnv() error {
 		{"PASSWORD", s.ready.tenant.Password},
 		{"MAP", s.ready.tenant.MapID},
 		{"AGENT", s.ready.tenant.AgentID},
+		{"GOAL_AGENT", s.ready.tenant.GoalAgentID},
+		{"WORKFLOW_AGENT", s.ready.tenant.WorkflowAgentID},
 	} {
 		fmt.Fprintf(&text, "%s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
 	}
@@ -154,9 +158,15 @@ curl -s {{.Ready.APIURL}}/v1/maps/{{.Tenant.MapID}}/trigger -H 'X-API-Key: {{.Te
 # an agent, which answers offline by rules: it reads the order
 curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.AgentID}}/message -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"message":"Where is order 1001?","session_id":"first"}'
 
+# an agent that works towards a goal: it reads the order, and writes to its customer
+curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.GoalAgentID}}/goals -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"goal":"Tell the customer of order ord_1001 by email that the order is on its way."}'
+
+# an agent that works by a Map, step by step; it asks which order, and the next message answers
+curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.WorkflowAgentID}}/message -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"message":"Where is order ord_1001?","session_id":"orders"}'
+
 README.md shows how a refund goes from blocked to approved. For a second shell:
 
-. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP, AGENT
+. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP, AGENT, GOAL_AGENT, WORKFLOW_AGENT
 
 Ctrl-C ends everything.
 `))

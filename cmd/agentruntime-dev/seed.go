@@ -31,8 +31,11 @@ type tenant struct {
 	AgentKey   string `json:"agent_key"`
 	// MapID is that of the demo Map of the shop.
 	MapID string `json:"map_id"`
-	// AgentID is that of the demo agent of the shop.
-	AgentID string `json:"agent_id"`
+	// AgentID is that of the demo agent of the shop, GoalAgentID of the one that works towards goals, and
+	// WorkflowAgentID of the one that works by a Map.
+	AgentID         string `json:"agent_id"`
+	GoalAgentID     string `json:"goal_agent_id"`
+	WorkflowAgentID string `json:"workflow_agent_id"`
 	// ShopKey is the shop's key that the vault has.
 	ShopKey string `json:"shop_key"`
 }
@@ -66,8 +69,8 @@ func (s *stack) seed(ctx context.Context, shopURL string) error {
 		if err := c.makeMap(ctx, &t); err != nil {
 			return fmt.Errorf("make the demo Map: %w", err)
 		}
-		if err := c.makeAgent(ctx, &t); err != nil {
-			return fmt.Errorf("make the demo agent: %w", err)
+		if err := c.makeAgents(ctx, &t); err != nil {
+			return fmt.Errorf("make the demo agents: %w", err)
 		}
 	}
 	s.ready.tenant = t
@@ -219,34 +222,62 @@ func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	return nil
 }
 
-// makeAgent makes the demo agent unless it is there, and a policy by which people approve the refunds
-// that agents ask for.
-func (c *client) makeAgent(ctx context.Context, t *tenant) error {
-	if t.AgentID != "" {
-		return nil
+// makeAgents makes the demo agents unless they are there, and before the first a policy by which people
+// approve the refunds that agents ask for.
+func (c *client) makeAgents(ctx context.Context, t *tenant) error {
+	if t.AgentID == "" {
+		err := c.post(ctx, "/v1/policies", map[string]any{
+			"name": "Refunds of agents are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": shopProvider + ":create_refund"}},
+			"conditions": []any{map[string]any{"field": "agent_id", "operator": "exists"}}, "action": map[string]any{"type": "require_approval"},
+		}, nil)
+		if err != nil {
+			return err
+		}
 	}
-	verb := shopProvider + ":create_refund"
-	err := c.post(ctx, "/v1/policies", map[string]any{
-		"name": "Refunds of agents are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}},
-		"conditions": []any{map[string]any{"field": "agent_id", "operator": "exists"}}, "action": map[string]any{"type": "require_approval"},
-	}, nil)
-	if err != nil {
-		return err
-	}
-	var made struct {
+	var order struct {
 		ID string `json:"id"`
 	}
-	err = c.post(ctx, "/v1/agents", map[string]any{
-		"name":         "Shop assistant",
-		"instructions": "You help the customers of a shop with their orders. Be brief.",
-		"tools":        map[string]any{"allow": []string{shopProvider + ":*", "tool:*"}, "deny": []string{shopProvider + ":delete_*"}},
-		"sops": []any{map[string]any{
-			"slug": "refund", "title": "Refunds", "when": "The customer wants money back.", "keywords": []string{"refund", "money back"},
-			"action": "Read the order first. Refund only what was paid. A person approves it.",
+	if t.WorkflowAgentID == "" {
+		if err := c.post(ctx, "/v1/maps?publish=true", json.RawMessage(sandbox.OrderMap()), &order); err != nil {
+			return err
+		}
+	}
+	tools := map[string]any{"allow": []string{shopProvider + ":*", "tool:*"}, "deny": []string{shopProvider + ":delete_*"}}
+	for _, agent := range []struct {
+		into *string
+		body map[string]any
+	}{
+		{&t.AgentID, map[string]any{
+			"name":         "Shop assistant",
+			"instructions": "You help the customers of a shop with their orders. Be brief.",
+			"tools":        tools,
+			"sops": []any{map[string]any{
+				"slug": "refund", "title": "Refunds", "when": "The customer wants money back.", "keywords": []string{"refund", "money back"},
+				"action": "Read the order first. Refund only what was paid. A person approves it.",
+			}},
 		}},
-	}, &made)
-	t.AgentID = made.ID
-	return err
+		{&t.GoalAgentID, map[string]any{
+			"name":          "Shop errands",
+			"executionMode": "goal",
+			"instructions":  "You do errands for the people of a shop. Read what you write to before you write.",
+			"tools":         tools,
+		}},
+		{&t.WorkflowAgentID, map[string]any{
+			"name": "Shop orders", "executionMode": "workflow_only", "map_id": order.ID, "instructions": "You tell customers of a shop of their orders.", "tools": tools,
+		}},
+	} {
+		if *agent.into != "" {
+			continue
+		}
+		var made struct {
+			ID string `json:"id"`
+		}
+		if err := c.post(ctx, "/v1/agents", agent.body, &made); err != nil {
+			return err
+		}
+		*agent.into = made.ID
+	}
+	return nil
 }
 
 // refusal is an answer of 400 or above.

@@ -359,6 +359,35 @@ func (q *Queries) InsertAgentVersion(ctx context.Context, db DBTX, arg InsertAge
 	return err
 }
 
+const KnownAgents = `-- name: KnownAgents :many
+SELECT id FROM agents WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND deleted_at IS NULL
+`
+
+type KnownAgentsParams struct {
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+func (q *Queries) KnownAgents(ctx context.Context, db DBTX, arg KnownAgentsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, KnownAgents, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListAgentVersions = `-- name: ListAgentVersions :many
 SELECT v.version, v.name, v.size, v.digest, v.created_by, v.created_at, v.published_by, v.published_at
   FROM agent_versions v

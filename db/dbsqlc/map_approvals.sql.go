@@ -193,6 +193,11 @@ UNION ALL
 SELECT a.id FROM approvals a
  WHERE a.tenant_id = $1 AND a.status = 'pending'
    AND a.execution_id = (SELECT s.run_id FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $4 AND s.path = $5)
+UNION ALL
+SELECT a.id FROM jsonb_each((
+    SELECT m.runs FROM model_calls m WHERE m.tenant_id = $1 AND m.execution = $4 AND m.path = $5
+     ORDER BY m.attempt DESC, m.turn DESC LIMIT 1)) AS made (number, of)
+  JOIN approvals a ON a.tenant_id = $1 AND a.execution_id = made.of ->> 'execution_id' AND a.status = 'pending'
  LIMIT 1
 `
 
@@ -204,7 +209,8 @@ type PendingOfMapParams struct {
 	Path        string
 }
 
-// The approval that a step of an execution waits for: its own, or that of the run that it made.
+// The approval that a step of an execution waits for: its own, that of the run that it made, or that of
+// a run that the last answer of its model has asked for.
 func (q *Queries) PendingOfMap(ctx context.Context, db DBTX, arg PendingOfMapParams) ([]string, error) {
 	rows, err := db.Query(ctx, PendingOfMap,
 		arg.TenantID,

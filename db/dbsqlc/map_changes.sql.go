@@ -56,7 +56,8 @@ func (q *Queries) AllMapSteps(ctx context.Context, db DBTX, arg AllMapStepsParam
 }
 
 const BeginMapChange = `-- name: BeginMapChange :exec
-UPDATE map_changes SET status = 'applying', run = $1 WHERE tenant_id = $2 AND dry_run = $3 AND id = $4 AND status = 'approved'
+UPDATE map_changes c SET status = 'applying', run = $1 WHERE c.tenant_id = $2 AND c.dry_run = $3 AND c.id = $4 AND c.status = 'approved'
+   AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = c.tenant_id AND r.id = $1)
 `
 
 type BeginMapChangeParams struct {
@@ -66,6 +67,7 @@ type BeginMapChangeParams struct {
 	ID       string
 }
 
+// A call that is refused when it is claimed has no run.
 func (q *Queries) BeginMapChange(ctx context.Context, db DBTX, arg BeginMapChangeParams) error {
 	_, err := db.Exec(ctx, BeginMapChange,
 		arg.Run,

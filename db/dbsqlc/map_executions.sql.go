@@ -315,6 +315,30 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 	return items, nil
 }
 
+const ForgetRunOfMapStep = `-- name: ForgetRunOfMapStep :exec
+UPDATE map_steps s SET run_id = NULL
+ WHERE s.tenant_id = $1 AND s.execution = $2 AND s.path = $3 AND s.attempts = $4
+   AND NOT EXISTS (SELECT FROM run_keys k WHERE k.tenant_id = s.tenant_id AND k.key = s.run_id)
+`
+
+type ForgetRunOfMapStepParams struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Attempts  int32
+}
+
+// A call that was refused when it was claimed has no run, so its name is nobody's.
+func (q *Queries) ForgetRunOfMapStep(ctx context.Context, db DBTX, arg ForgetRunOfMapStepParams) error {
+	_, err := db.Exec(ctx, ForgetRunOfMapStep,
+		arg.TenantID,
+		arg.Execution,
+		arg.Path,
+		arg.Attempts,
+	)
+	return err
+}
+
 const FreeMapKeys = `-- name: FreeMapKeys :exec
 WITH freed AS (
     DELETE FROM map_keys k USING map_executions e
@@ -631,7 +655,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 }
 
 const MapNews = `-- name: MapNews :one
-SELECT attempt, wants_cancel, wants_pause, finished_at, signals FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT attempt, wants_cancel, wants_pause, finished_at, signals, caller_workflow FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type MapNewsParams struct {
@@ -640,11 +664,12 @@ type MapNewsParams struct {
 }
 
 type MapNewsRow struct {
-	Attempt     int32
-	WantsCancel bool
-	WantsPause  bool
-	FinishedAt  *time.Time
-	Signals     int32
+	Attempt        int32
+	WantsCancel    bool
+	WantsPause     bool
+	FinishedAt     *time.Time
+	Signals        int32
+	CallerWorkflow *string
 }
 
 // What a workflow looks at again and again.
@@ -657,6 +682,7 @@ func (q *Queries) MapNews(ctx context.Context, db DBTX, arg MapNewsParams) (MapN
 		&i.WantsPause,
 		&i.FinishedAt,
 		&i.Signals,
+		&i.CallerWorkflow,
 	)
 	return i, err
 }
@@ -1037,13 +1063,15 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 
 const WriteMapSteps = `-- name: WriteMapSteps :exec
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
-SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error, s.run_id, s.began_at, s.ended_at
+SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error,
+       s.run_id, s.began_at, s.ended_at
   FROM map_executions e CROSS JOIN json_populate_recordset(NULL::map_steps, $1::json) AS s
  WHERE e.tenant_id = $2 AND e.id = $3 AND e.attempt = $4 AND e.finished_at IS NULL
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
-       output = excluded.output, error = excluded.error, run_id = coalesce(excluded.run_id, map_steps.run_id), ended_at = excluded.ended_at
+       output = excluded.output, error = excluded.error, ended_at = excluded.ended_at,
+       run_id = CASE WHEN excluded.attempts > map_steps.attempts THEN coalesce(excluded.run_id, map_steps.run_id) ELSE coalesce(map_steps.run_id, excluded.run_id) END
  WHERE excluded.rev > map_steps.rev
        AND (map_steps.ended_at IS NULL OR excluded.ended_at IS NOT NULL OR excluded.attempts > map_steps.attempts OR excluded.status = 'outcome_unknown'
             OR map_steps.rev <= (SELECT e.records FROM map_executions e WHERE e.tenant_id = $2 AND e.id = $3))
@@ -1062,6 +1090,8 @@ type WriteMapStepsParams struct {
 // first. So nothing is written once the attempt is over. And the end of a step counts in any case:
 // it is taken back only by a higher attempt of the step, by an outcome that nobody knows, or by a
 // later attempt of the execution, which numbers its records above those of the one before.
+// A step shows the run that its call has claimed. A repeat of the call finds that run, so the name that
+// it brings is nobody's.
 func (q *Queries) WriteMapSteps(ctx context.Context, db DBTX, arg WriteMapStepsParams) error {
 	_, err := db.Exec(ctx, WriteMapSteps,
 		arg.Steps,

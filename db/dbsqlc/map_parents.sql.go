@@ -102,6 +102,29 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 	return items, nil
 }
 
+const MoveMapCaller = `-- name: MoveMapCaller :exec
+UPDATE map_executions SET caller_workflow = $1::text, tainted = tainted OR $2
+ WHERE tenant_id = $3 AND id = $4
+`
+
+type MoveMapCallerParams struct {
+	Workflow string
+	Tainted  bool
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// The message whose workflow hears of an execution from now on.
+func (q *Queries) MoveMapCaller(ctx context.Context, db DBTX, arg MoveMapCallerParams) error {
+	_, err := db.Exec(ctx, MoveMapCaller,
+		arg.Workflow,
+		arg.Tainted,
+		arg.TenantID,
+		arg.ID,
+	)
+	return err
+}
+
 const SetMapCaller = `-- name: SetMapCaller :exec
 UPDATE map_executions SET awaited = true, chain = $1::json, caller_workflow = $2::text, tainted = $3
  WHERE tenant_id = $4 AND id = $5

@@ -87,10 +87,10 @@ func (q *Queries) DeleteModelCalls(ctx context.Context, db DBTX, arg DeleteModel
 
 const EndModelCall = `-- name: EndModelCall :many
 WITH ended AS (
-    UPDATE model_calls AS c SET answer = $3, error = $4, model = $5, tokens_in = $6,
-           tokens_cached = $7, tokens_out = $8, finish = $9, ended_at = $10
-     WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $11 AND c.attempt = $12 AND c.turn = $13 AND c.ended_at IS NULL
-    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
+    UPDATE model_calls AS c SET answer = $3, error = $4, ruling = $5, model = $6, tokens_in = $7,
+           tokens_cached = $8, tokens_out = $9, money_micros = $10, finish = $11, ended_at = $12
+     WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $13 AND c.attempt = $14 AND c.turn = $15 AND c.ended_at IS NULL
+    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
 )
 UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
   FROM ended WHERE m.tenant_id = $1 AND m.id = $2
@@ -102,10 +102,12 @@ type EndModelCallParams struct {
 	Execution    uuid.UUID
 	Answer       *string
 	Error        *string
+	Ruling       *string
 	Model        string
 	TokensIn     int64
 	TokensCached int64
 	TokensOut    int64
+	MoneyMicros  int64
 	Finish       string
 	Now          *time.Time
 	Path         string
@@ -120,10 +122,12 @@ func (q *Queries) EndModelCall(ctx context.Context, db DBTX, arg EndModelCallPar
 		arg.Execution,
 		arg.Answer,
 		arg.Error,
+		arg.Ruling,
 		arg.Model,
 		arg.TokensIn,
 		arg.TokensCached,
 		arg.TokensOut,
+		arg.MoneyMicros,
 		arg.Finish,
 		arg.Now,
 		arg.Path,
@@ -149,7 +153,7 @@ func (q *Queries) EndModelCall(ctx context.Context, db DBTX, arg EndModelCallPar
 }
 
 const ListModelCalls = `-- name: ListModelCalls :many
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = ANY ($3::text[])
  ORDER BY path, attempt, turn LIMIT $4
 `
@@ -170,7 +174,9 @@ type ListModelCallsRow struct {
 	TokensIn     int64
 	TokensCached int64
 	TokensOut    int64
+	MoneyMicros  int64
 	Finish       string
+	Ruling       *string
 	Failed       bool
 	Runs         []byte
 	BeganAt      time.Time
@@ -201,7 +207,9 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 			&i.TokensIn,
 			&i.TokensCached,
 			&i.TokensOut,
+			&i.MoneyMicros,
 			&i.Finish,
+			&i.Ruling,
 			&i.Failed,
 			&i.Runs,
 			&i.BeganAt,
@@ -218,7 +226,7 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 }
 
 const ModelCallsOfStep = `-- name: ModelCallsOfStep :many
-SELECT tenant_id, execution, path, attempt, turn, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, finish, began_at, ended_at, runs FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = $3 AND attempt = $4 ORDER BY turn
+SELECT tenant_id, execution, path, attempt, turn, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, finish, began_at, ended_at, runs, money_micros, ruling FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = $3 AND attempt = $4 ORDER BY turn
 `
 
 type ModelCallsOfStepParams struct {
@@ -261,6 +269,8 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 			&i.BeganAt,
 			&i.EndedAt,
 			&i.Runs,
+			&i.MoneyMicros,
+			&i.Ruling,
 		); err != nil {
 			return nil, err
 		}

@@ -227,21 +227,23 @@ type Circuit struct {
 }
 
 type Conversation struct {
-	TenantID    uuid.UUID
-	ID          uuid.UUID
-	AgentID     uuid.UUID
-	SessionID   *string
-	Customer    *uuid.UUID
-	Tainted     bool
-	HeldBy      *uuid.UUID
-	HeldAt      *time.Time
-	Entries     int32
-	Bytes       int64
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Turns       int32
-	Version     int32
-	EscalatedAt *time.Time
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+	AgentID        uuid.UUID
+	SessionID      *string
+	Customer       *uuid.UUID
+	Tainted        bool
+	HeldBy         *uuid.UUID
+	HeldAt         *time.Time
+	Entries        int32
+	Bytes          int64
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	Turns          int32
+	Version        int32
+	EscalatedAt    *time.Time
+	SpokenLanguage *string
+	WishedLanguage *string
 }
 
 type ConversationEntry struct {
@@ -317,6 +319,27 @@ type CustomerErasure struct {
 	RequestedAt time.Time
 	CompletedAt *time.Time
 	Erased      []byte
+}
+
+type CustomerFact struct {
+	TenantID     uuid.UUID
+	ID           uuid.UUID
+	Customer     uuid.UUID
+	Body         string
+	Digest       []byte
+	Profile      bool
+	Tainted      bool
+	Source       string
+	Author       string
+	AgentID      *uuid.UUID
+	SessionID    *string
+	ExecutionID  *string
+	Supersedes   *uuid.UUID
+	SupersededBy *uuid.UUID
+	SupersededAt *time.Time
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	UsedAt       *time.Time
 }
 
 type CustomerIdentifier struct {
@@ -657,6 +680,8 @@ type ModelCall struct {
 	BeganAt      time.Time
 	EndedAt      *time.Time
 	Runs         []byte
+	MoneyMicros  int64
+	Ruling       *string
 }
 
 type ModelProvider struct {
@@ -982,6 +1007,11 @@ type Turn struct {
 	Step           *string
 	CallerWorkflow *string
 	Chain          []byte
+	Kind           string
+	Goal           *string
+	Outcome        *string
+	Remembers      bool
+	Memory         *string
 }
 
 type TurnAnswer struct {

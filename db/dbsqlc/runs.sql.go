@@ -291,6 +291,71 @@ func (q *Queries) DriversOfRun(ctx context.Context, db DBTX, arg DriversOfRunPar
 	return items, nil
 }
 
+const DryRunsOf = `-- name: DryRunsOf :many
+SELECT r.id, r.execution_id, r.state, r.provider, r.verb, coalesce(r.step, '')::text AS step, r.error_code, a.id AS approval_id, a.status AS approval_status,
+       (CASE WHEN $1::boolean THEN '{}' ELSE a.args END)::text AS args, a.expires_at, a.decided_by, a.closed_reason
+  FROM runs r JOIN approvals a ON a.tenant_id = r.tenant_id AND a.id = r.approval_id
+ WHERE r.tenant_id = $2 AND r.id = ANY ($3::uuid[]) AND r.dry_run
+ ORDER BY r.id
+`
+
+type DryRunsOfParams struct {
+	Bare     bool
+	TenantID uuid.UUID
+	Ids      []uuid.UUID
+}
+
+type DryRunsOfRow struct {
+	ID             uuid.UUID
+	ExecutionID    string
+	State          string
+	Provider       string
+	Verb           string
+	Step           string
+	ErrorCode      string
+	ApprovalID     string
+	ApprovalStatus string
+	Args           string
+	ExpiresAt      *time.Time
+	DecidedBy      *uuid.UUID
+	ClosedReason   string
+}
+
+// The writes of a dry run of a goal, with what people decide about each. With @bare the arguments are not read.
+func (q *Queries) DryRunsOf(ctx context.Context, db DBTX, arg DryRunsOfParams) ([]DryRunsOfRow, error) {
+	rows, err := db.Query(ctx, DryRunsOf, arg.Bare, arg.TenantID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DryRunsOfRow{}
+	for rows.Next() {
+		var i DryRunsOfRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ExecutionID,
+			&i.State,
+			&i.Provider,
+			&i.Verb,
+			&i.Step,
+			&i.ErrorCode,
+			&i.ApprovalID,
+			&i.ApprovalStatus,
+			&i.Args,
+			&i.ExpiresAt,
+			&i.DecidedBy,
+			&i.ClosedReason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const EnterGate = `-- name: EnterGate :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0)),

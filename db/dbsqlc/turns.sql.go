@@ -14,7 +14,8 @@ import (
 
 const AppendEntries = `-- name: AppendEntries :exec
 WITH more AS (
-    UPDATE conversations AS c SET entries = c.entries + cardinality($5::uuid[]), bytes = c.bytes + $8::bigint, updated_at = $4
+    UPDATE conversations AS c SET entries = c.entries + cardinality($5::uuid[]), bytes = c.bytes + $8::bigint, updated_at = $4,
+           spoken_language = coalesce($9::text, c.spoken_language), wished_language = coalesce($10::text, c.wished_language)
      WHERE c.tenant_id = $1 AND c.id = $2
     RETURNING c.entries - cardinality($5::uuid[]) AS before
 )
@@ -24,14 +25,16 @@ SELECT $1, $2, more.before + e.n, e.id, $3, e.kind, e.body, $4
 `
 
 type AppendEntriesParams struct {
-	TenantID     uuid.UUID
-	Conversation uuid.UUID
-	Turn         *uuid.UUID
-	Now          time.Time
-	Ids          []uuid.UUID
-	Kinds        []string
-	Bodies       []string
-	Bytes        int64
+	TenantID       uuid.UUID
+	Conversation   uuid.UUID
+	Turn           *uuid.UUID
+	Now            time.Time
+	Ids            []uuid.UUID
+	Kinds          []string
+	Bodies         []string
+	Bytes          int64
+	SpokenLanguage *string
+	WishedLanguage *string
 }
 
 // Entries after those that are there, in the order of the arrays. The caller has locked the row.
@@ -45,6 +48,8 @@ func (q *Queries) AppendEntries(ctx context.Context, db DBTX, arg AppendEntriesP
 		arg.Kinds,
 		arg.Bodies,
 		arg.Bytes,
+		arg.SpokenLanguage,
+		arg.WishedLanguage,
 	)
 	return err
 }
@@ -174,8 +179,8 @@ func (q *Queries) CountForCaller(ctx context.Context, db DBTX, arg CountForCalle
 }
 
 const CountTurnAnswer = `-- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = CASE WHEN $3::text = '' THEN model ELSE $3 END, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, hits = coalesce($5, hits), updated_at = $6
- WHERE tenant_id = $7 AND id = $8
+UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = CASE WHEN $3::text = '' THEN model ELSE $3 END, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, hits = coalesce($5, hits), memory = coalesce($6, memory), updated_at = $7
+ WHERE tenant_id = $8 AND id = $9
 `
 
 type CountTurnAnswerParams struct {
@@ -184,6 +189,7 @@ type CountTurnAnswerParams struct {
 	Model    string
 	Sop      string
 	Hits     *string
+	Memory   *string
 	Now      time.Time
 	TenantID uuid.UUID
 	ID       uuid.UUID
@@ -196,6 +202,7 @@ func (q *Queries) CountTurnAnswer(ctx context.Context, db DBTX, arg CountTurnAns
 		arg.Model,
 		arg.Sop,
 		arg.Hits,
+		arg.Memory,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -398,7 +405,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -455,8 +462,15 @@ type GetTurnRow struct {
 	Step           *string
 	CallerWorkflow *string
 	Chain          []byte
+	Kind           string
+	Goal           *string
+	Outcome        *string
+	Remembers      bool
+	Memory         *string
 	SessionID      *string
 	Tainted        bool
+	SpokenLanguage *string
+	WishedLanguage *string
 }
 
 func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetTurnRow, error) {
@@ -510,8 +524,15 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.Step,
 		&i.CallerWorkflow,
 		&i.Chain,
+		&i.Kind,
+		&i.Goal,
+		&i.Outcome,
+		&i.Remembers,
+		&i.Memory,
 		&i.SessionID,
 		&i.Tainted,
+		&i.SpokenLanguage,
+		&i.WishedLanguage,
 	)
 	return i, err
 }
@@ -624,23 +645,25 @@ func (q *Queries) ListTurnAnswers(ctx context.Context, db DBTX, arg ListTurnAnsw
 }
 
 const ListTurns = `-- name: ListTurns :many
-SELECT t.id, t.execution_id, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
+SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
        t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
   FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1
-   AND ($2::uuid IS NULL OR t.agent_id = $2)
-   AND ($3::text IS NULL OR c.session_id = $3)
-   AND ($4::uuid IS NULL OR t.customer = $4)
-   AND ($5::uuid IS NULL OR t.key_id = $5)
-   AND ($6::text IS NULL OR t.status = $6)
-   AND ($7::uuid IS NULL OR t.id >= $7)
-   AND ($8::uuid IS NULL OR t.id < $8)
+   AND ($2::text IS NULL OR t.kind = $2)
+   AND ($3::uuid IS NULL OR t.agent_id = $3)
+   AND ($4::text IS NULL OR c.session_id = $4)
+   AND ($5::uuid IS NULL OR t.customer = $5)
+   AND ($6::uuid IS NULL OR t.key_id = $6)
+   AND ($7::text IS NULL OR t.status = $7)
+   AND ($8::uuid IS NULL OR t.id >= $8)
    AND ($9::uuid IS NULL OR t.id < $9)
- ORDER BY t.id DESC LIMIT $10
+   AND ($10::uuid IS NULL OR t.id < $10)
+ ORDER BY t.id DESC LIMIT $11
 `
 
 type ListTurnsParams struct {
 	TenantID  uuid.UUID
+	Kind      *string
 	AgentID   *uuid.UUID
 	SessionID *string
 	Customer  *uuid.UUID
@@ -655,6 +678,7 @@ type ListTurnsParams struct {
 type ListTurnsRow struct {
 	ID           uuid.UUID
 	ExecutionID  string
+	Kind         string
 	AgentID      uuid.UUID
 	Version      int32
 	State        string
@@ -683,6 +707,7 @@ type ListTurnsRow struct {
 func (q *Queries) ListTurns(ctx context.Context, db DBTX, arg ListTurnsParams) ([]ListTurnsRow, error) {
 	rows, err := db.Query(ctx, ListTurns,
 		arg.TenantID,
+		arg.Kind,
 		arg.AgentID,
 		arg.SessionID,
 		arg.Customer,
@@ -703,6 +728,7 @@ func (q *Queries) ListTurns(ctx context.Context, db DBTX, arg ListTurnsParams) (
 		if err := rows.Scan(
 			&i.ID,
 			&i.ExecutionID,
+			&i.Kind,
 			&i.AgentID,
 			&i.Version,
 			&i.State,
@@ -831,6 +857,39 @@ func (q *Queries) LockOldConversations(ctx context.Context, db DBTX, arg LockOld
 	return items, nil
 }
 
+const MapOfSession = `-- name: MapOfSession :many
+SELECT t.map_execution_id FROM turns t
+ WHERE t.tenant_id = $1 AND t.conversation = $2 AND t.id < $3 AND t.map_execution_id IS NOT NULL
+ ORDER BY t.id DESC LIMIT 1
+`
+
+type MapOfSessionParams struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+	Turn         uuid.UUID
+}
+
+// The last execution of a Map that another message of a session has started.
+func (q *Queries) MapOfSession(ctx context.Context, db DBTX, arg MapOfSessionParams) ([]*string, error) {
+	rows, err := db.Query(ctx, MapOfSession, arg.TenantID, arg.Conversation, arg.Turn)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*string{}
+	for rows.Next() {
+		var map_execution_id *string
+		if err := rows.Scan(&map_execution_id); err != nil {
+			return nil, err
+		}
+		items = append(items, map_execution_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const NoteTurnMap = `-- name: NoteTurnMap :exec
 UPDATE turns SET map_execution_id = $1::text WHERE tenant_id = $2 AND id = $3
 `
@@ -847,9 +906,25 @@ func (q *Queries) NoteTurnMap(ctx context.Context, db DBTX, arg NoteTurnMapParam
 	return err
 }
 
+const NoteTurnMemory = `-- name: NoteTurnMemory :exec
+UPDATE turns SET memory = $1::text WHERE tenant_id = $2 AND id = $3
+`
+
+type NoteTurnMemoryParams struct {
+	Memory   string
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// What a message has read and written of its customer's memory.
+func (q *Queries) NoteTurnMemory(ctx context.Context, db DBTX, arg NoteTurnMemoryParams) error {
+	_, err := db.Exec(ctx, NoteTurnMemory, arg.Memory, arg.TenantID, arg.ID)
+	return err
+}
+
 const NoteTurnRun = `-- name: NoteTurnRun :exec
 UPDATE turn_answers SET runs = jsonb_build_object($1::text, $2::jsonb) || runs
- WHERE tenant_id = $3 AND turn = $4 AND number = $5 AND purpose = 'reply'
+ WHERE tenant_id = $3 AND turn = $4 AND number = $5 AND purpose IN ('reply', 'plan')
 `
 
 type NoteTurnRunParams struct {
@@ -911,6 +986,28 @@ func (q *Queries) OldConversations(ctx context.Context, db DBTX, arg OldConversa
 	return items, nil
 }
 
+const PauseTurn = `-- name: PauseTurn :exec
+UPDATE turns SET status = $1 WHERE tenant_id = $2 AND id = $3 AND state = 'working' AND status = $4
+`
+
+type PauseTurnParams struct {
+	Status   string
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Was      string
+}
+
+// Whether a message that is worked on waits for a kill switch to be lifted.
+func (q *Queries) PauseTurn(ctx context.Context, db DBTX, arg PauseTurnParams) error {
+	_, err := db.Exec(ctx, PauseTurn,
+		arg.Status,
+		arg.TenantID,
+		arg.ID,
+		arg.Was,
+	)
+	return err
+}
+
 const PromoteTurn = `-- name: PromoteTurn :many
 SELECT p.id::uuid AS id, p.workflow_id::text AS workflow_id, p.replies::integer AS replies, p.execution_id::text AS execution_id, p.agent_id::uuid AS agent_id, p.version::integer AS version FROM promote_turn($1, $2, $3) AS p
 `
@@ -959,10 +1056,10 @@ func (q *Queries) PromoteTurn(ctx context.Context, db DBTX, arg PromoteTurnParam
 
 const ReplyTurn = `-- name: ReplyTurn :many
 UPDATE turns SET state = $1::text, status = $2, reply = $3, replies = replies + 1, error = $4, stop_reason = $5,
-       actions = $6, governance = $7, approval_id = coalesce($8, approval_id), updated_at = $9,
-       worked_ms = worked_ms + CASE WHEN state = 'working' THEN greatest(0, extract(epoch FROM $9::timestamptz - begun_at) * 1000)::bigint ELSE 0 END,
-       finished_at = CASE WHEN $1::text = 'ended' THEN $9::timestamptz END, news_at = NULL
- WHERE tenant_id = $10 AND id = $11 AND finished_at IS NULL AND (state = 'working' OR $1::text = 'ended')
+       actions = $6, governance = $7, approval_id = coalesce($8, approval_id), outcome = coalesce($9, outcome), updated_at = $10,
+       worked_ms = worked_ms + CASE WHEN state = 'working' THEN greatest(0, extract(epoch FROM $10::timestamptz - begun_at) * 1000)::bigint ELSE 0 END,
+       finished_at = CASE WHEN $1::text = 'ended' THEN $10::timestamptz END, news_at = NULL
+ WHERE tenant_id = $11 AND id = $12 AND finished_at IS NULL AND (state = 'working' OR $1::text = 'ended')
 RETURNING id
 `
 
@@ -975,6 +1072,7 @@ type ReplyTurnParams struct {
 	Actions    int32
 	Governance string
 	ApprovalID *string
+	Outcome    *string
 	Now        time.Time
 	TenantID   uuid.UUID
 	ID         uuid.UUID
@@ -991,6 +1089,7 @@ func (q *Queries) ReplyTurn(ctx context.Context, db DBTX, arg ReplyTurnParams) (
 		arg.Actions,
 		arg.Governance,
 		arg.ApprovalID,
+		arg.Outcome,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -1146,7 +1245,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, c.session_id, c.tainted FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1203,8 +1302,15 @@ type TurnByNameRow struct {
 	Step           *string
 	CallerWorkflow *string
 	Chain          []byte
+	Kind           string
+	Goal           *string
+	Outcome        *string
+	Remembers      bool
+	Memory         *string
 	SessionID      *string
 	Tainted        bool
+	SpokenLanguage *string
+	WishedLanguage *string
 }
 
 func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams) (TurnByNameRow, error) {
@@ -1258,8 +1364,15 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.Step,
 		&i.CallerWorkflow,
 		&i.Chain,
+		&i.Kind,
+		&i.Goal,
+		&i.Outcome,
+		&i.Remembers,
+		&i.Memory,
 		&i.SessionID,
 		&i.Tainted,
+		&i.SpokenLanguage,
+		&i.WishedLanguage,
 	)
 	return i, err
 }

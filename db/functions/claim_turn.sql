@@ -7,6 +7,7 @@
 --   busy      another one is answered, and the agent lets none wait, or p_most wait
 --   customer  the session belongs to another customer
 -- In the last three nothing is to be stored: the caller undoes the transaction.
+-- With p_most 0, one that waits for people has the session too.
 -- p_session is NULL where the message is in no session, p_key where it has no Idempotency-Key. All
 -- that changes who works in a session has locked its row.
 CREATE OR REPLACE FUNCTION claim_turn(
@@ -41,7 +42,7 @@ BEGIN
         RETURN;
     END IF;
     IF s.id <> c.conversation THEN
-        SELECT count(*) FILTER (WHERE t.state = 'working'), count(*) FILTER (WHERE t.state = 'queued') INTO busy, waits
+        SELECT count(*) FILTER (WHERE t.state = 'working' OR p_most = 0 AND t.state = 'waiting'), count(*) FILTER (WHERE t.state = 'queued') INTO busy, waits
           FROM turns t WHERE t.tenant_id = p_tenant AND t.conversation = s.id AND t.finished_at IS NULL;
         IF s.held_by IS NOT NULL THEN
             how := 'held';
@@ -54,11 +55,12 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, identity,
-                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, stop_reason, parent_id, step, caller_workflow, chain, begun_at, updated_at, finished_at)
+                       customer, customer_name, key_id, request_id, source_addr, workflow_id, streamed, stop_reason, parent_id, step, caller_workflow, chain, kind, goal, remembers, begun_at, updated_at, finished_at)
         VALUES (p_tenant, c.id, c.execution_id, c.agent_id, c.version, s.id, CASE how WHEN 'held' THEN 'ended' ELSE how END,
                 CASE how WHEN 'held' THEN 'escalated' ELSE 'running' END, p_fingerprint, p_message, p_metadata, c.identity,
                 s.customer, c.customer_name, c.key_id, c.request_id, c.source_addr, c.workflow_id, c.streamed,
-                CASE how WHEN 'held' THEN 'escalated' ELSE '' END, c.parent_id, c.step, c.caller_workflow, c.chain,
+                CASE how WHEN 'held' THEN 'escalated' ELSE '' END, c.parent_id, c.step, c.caller_workflow, c.chain, coalesce(c.kind, 'message'), c.goal,
+                coalesce(c.remembers, false) AND s.customer IS NOT NULL,
                 CASE how WHEN 'working' THEN p_now END, p_now, CASE how WHEN 'held' THEN p_now END);
     IF p_key IS NOT NULL THEN
         INSERT INTO turn_keys (tenant_id, agent_id, key, turn) VALUES (p_tenant, c.agent_id, p_key, c.id)

@@ -106,7 +106,7 @@ func gzipped(s string) string {
 // limitOf is the most bytes of a body, as decided.
 func limitOf(op operation) int {
 	switch {
-	case strings.HasPrefix(op.path, "/v1/runtime/"), strings.HasSuffix(op.path, "/resolve"), strings.HasSuffix(op.path, "/trigger"), strings.HasSuffix(op.path, "/message"),
+	case strings.HasPrefix(op.path, "/v1/runtime/"), strings.HasSuffix(op.path, "/resolve"), strings.HasSuffix(op.path, "/trigger"), strings.HasSuffix(op.path, "/message"), strings.HasSuffix(op.path, "/goals"),
 		strings.HasSuffix(op.path, "/retry"), strings.HasSuffix(op.path, "/decide"), strings.HasPrefix(op.path, "/v1/approvals/"):
 		return 1 << 20
 	case op.id() == "POST /v1/providers":

@@ -2,6 +2,7 @@ package access
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ func (own *tenant) objects(t *testing.T) map[string]string {
 		"/v1/kill-switch/{id}":                    "/v1/kill-switch/" + own.killSwitch,
 		"/v1/customers/{id}/erasure":              "/v1/customers/" + own.erased + "/erasure",
 		"/v1/customers/{id}":                      "/v1/customers/" + own.customer,
+		"/v1/customers/{id}/memory/{fact_id}":     "/v1/customers/" + own.customer + "/memory/" + own.fact,
 		"/v1/policies/{id}":                       "/v1/policies/" + own.policy,
 		"/v1/policies/{id}/coverage":              "/v1/policies/" + own.policy + "/coverage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z",
 		"/v1/governance/masking":                  "/v1/governance/masking",
@@ -135,37 +137,41 @@ func TestChangesAreRefusedUnlessTheObjectIsAsExpected(t *testing.T) {
 	own := w.newTenant(t, "eta")
 	paths := own.objects(t)
 	bodies := map[string]string{
-		"PUT /v1/policies/{id}":                 aPolicy,
-		"PUT /v1/maps/{id}":                     aMap,
-		"DELETE /v1/maps/{id}":                  "",
-		"PATCH /v1/agents/{id}":                 `{"name":"changed"}`,
-		"DELETE /v1/agents/{id}":                "",
-		"DELETE /v1/agents/{id}/sessions/{sid}": "",
-		"PATCH /v1/policies/{id}":               `{"priority":7}`,
-		"PUT /v1/governance/masking":            `{"paths":[{"verb":"*","path":"args.note"}]}`,
-		"PUT /v1/budgets":                       `{"model_tokens":null,"money_micros":7,"write_calls":null}`,
-		"PUT /v1/rate-limits":                   `{"requests_per_minute":1000000,"requests_per_hour":1000000,"requests_per_day":999999}`,
-		"PATCH /v1/grants/{id}":                 `{"max_uses":1}`,
-		"PATCH /v1/customers/{id}":              `{"name":"changed"}`,
-		"PATCH /v1/credentials/{id}":            `{"label":"changed"}`,
-		"PATCH /v1/users/{id}":                  `{"name":"changed"}`,
-		"PATCH /v1/api-keys/{id}":               `{"name":"changed"}`,
-		"PATCH /v1/webhooks/{id}":               `{"description":"changed"}`,
-		"DELETE /v1/webhooks/{id}":              "",
-		"DELETE /v1/api-keys/{id}":              "",
-		"DELETE /v1/policies/{id}":              "",
-		"DELETE /v1/customers/{id}":             "",
-		"DELETE /v1/grants/{id}":                "",
-		"DELETE /v1/model-providers/{id}":       "",
-		"DELETE /v1/kill-switch/{id}":           "",
-		"DELETE /v1/credentials/{id}":           "",
-		"DELETE /v1/users/{id}":                 "",
-		"DELETE /v1/providers/{slug}":           "",
-		"PATCH /v1/providers/{slug}":            `{"auth":{"type":"bearer"}}`,
+		"PUT /v1/policies/{id}":                      aPolicy,
+		"PUT /v1/maps/{id}":                          aMap,
+		"DELETE /v1/maps/{id}":                       "",
+		"PATCH /v1/agents/{id}":                      `{"name":"changed"}`,
+		"DELETE /v1/agents/{id}":                     "",
+		"DELETE /v1/agents/{id}/sessions/{sid}":      "",
+		"PATCH /v1/policies/{id}":                    `{"priority":7}`,
+		"PUT /v1/governance/masking":                 `{"paths":[{"verb":"*","path":"args.note"}]}`,
+		"PUT /v1/budgets":                            `{"model_tokens":null,"money_micros":7,"write_calls":null}`,
+		"PUT /v1/rate-limits":                        `{"requests_per_minute":1000000,"requests_per_hour":1000000,"requests_per_day":999999}`,
+		"PATCH /v1/grants/{id}":                      `{"max_uses":1}`,
+		"PATCH /v1/customers/{id}":                   `{"name":"changed"}`,
+		"PATCH /v1/credentials/{id}":                 `{"label":"changed"}`,
+		"PATCH /v1/users/{id}":                       `{"name":"changed"}`,
+		"PATCH /v1/api-keys/{id}":                    `{"name":"changed"}`,
+		"PATCH /v1/webhooks/{id}":                    `{"description":"changed"}`,
+		"DELETE /v1/webhooks/{id}":                   "",
+		"DELETE /v1/api-keys/{id}":                   "",
+		"DELETE /v1/policies/{id}":                   "",
+		"DELETE /v1/customers/{id}":                  "",
+		"PATCH /v1/customers/{id}/memory/{fact_id}":  `{"profile":true}`,
+		"DELETE /v1/customers/{id}/memory/{fact_id}": "",
+		"DELETE /v1/grants/{id}":                     "",
+		"DELETE /v1/model-providers/{id}":            "",
+		"DELETE /v1/kill-switch/{id}":                "",
+		"DELETE /v1/credentials/{id}":                "",
+		"DELETE /v1/users/{id}":                      "",
+		"DELETE /v1/providers/{slug}":                "",
+		"PATCH /v1/providers/{slug}":                 `{"auth":{"type":"bearer"}}`,
 	}
+	ops := slices.Clone(w.doc.ops)
+	slices.SortStableFunc(ops, func(a, b operation) int { return strings.Count(b.path, "/") - strings.Count(a.path, "/") }) // parts before the whole
 	changes := 0
 	for _, deletes := range []bool{false, true} { // what is deleted cannot be changed
-		for _, op := range w.doc.ops {
+		for _, op := range ops {
 			path, shown := paths[op.path]
 			if !shown || op.method == http.MethodGet || op.method == http.MethodPost || deletes != (op.method == http.MethodDelete) {
 				continue

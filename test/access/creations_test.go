@@ -1,6 +1,9 @@
 package access
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -50,18 +53,20 @@ func creations(own *tenant) map[string]creation {
 		return map[string]any{"schema_version": "1", "name": name, "steps": []any{}}
 	}
 	return map[string]creation{
-		"/v1/agents":          {map[string]any{"name": "one"}, map[string]any{"name": "two"}},
-		"/v1/maps":            {flow("one"), flow("two")},
-		"/v1/webhooks":        {webhook("one"), webhook("two")},
-		"/v1/customers":       {customer("one"), customer("two")},
-		"/v1/providers":       {shop("one"), shop("two")},
-		"/v1/policies":        {rig.Policy("one", "notify", own.provider+":list_orders", nil), rig.Policy("two", "notify", own.provider+":list_orders", nil)},
-		"/v1/grants":          {grant("one"), grant("two")},
-		"/v1/model-providers": {models("one"), models("two")},
-		"/v1/kill-switch":     {stop("one"), stop("two")},
-		"/v1/credentials":     {credential("one"), credential("two")},
-		"/v1/api-keys":        {key("one"), key("two")},
-		"/v1/users":           {user("one"), user("two")},
+		"/v1/agents":    {map[string]any{"name": "one"}, map[string]any{"name": "two"}},
+		"/v1/maps":      {flow("one"), flow("two")},
+		"/v1/webhooks":  {webhook("one"), webhook("two")},
+		"/v1/customers": {customer("one"), customer("two")},
+
+		"/v1/customers/{id}/memory": {map[string]any{"text": "one"}, map[string]any{"text": "two"}},
+		"/v1/providers":             {shop("one"), shop("two")},
+		"/v1/policies":              {rig.Policy("one", "notify", own.provider+":list_orders", nil), rig.Policy("two", "notify", own.provider+":list_orders", nil)},
+		"/v1/grants":                {grant("one"), grant("two")},
+		"/v1/model-providers":       {models("one"), models("two")},
+		"/v1/kill-switch":           {stop("one"), stop("two")},
+		"/v1/credentials":           {credential("one"), credential("two")},
+		"/v1/api-keys":              {key("one"), key("two")},
+		"/v1/users":                 {user("one"), user("two")},
 	}
 }
 
@@ -74,6 +79,7 @@ type created struct {
 
 func (w *world) create(t *testing.T, own *tenant, path, key string, body any) (rig.Answer, created) {
 	t.Helper()
+	path = strings.Replace(path, "{id}", own.customer, 1)
 	a := w.call(t, request{method: http.MethodPost, path: path, header: both(bearer(own.token), headers("Idempotency-Key", key)), body: encode(t, body)})
 	var envelope struct{ Data created }
 	require.NoError(t, json.Unmarshal(a.Body, &envelope))
@@ -133,13 +139,14 @@ func secretsIn(t *testing.T, body []byte) (secrets []string) {
 	t.Helper()
 	var envelope struct {
 		Data struct {
-			Key   string `json:"key"`
-			Token string `json:"invitation_token"`
+			Key      string `json:"key"` // or what is shown of it
+			Token    string `json:"invitation_token"`
+			Identity string `json:"identity_secret"`
 		}
 	}
 	require.NoError(t, json.Unmarshal(body, &envelope))
-	for _, s := range []string{envelope.Data.Key, envelope.Data.Token} {
-		if s != "" {
+	for _, s := range []string{envelope.Data.Key, envelope.Data.Token, envelope.Data.Identity} {
+		if s != "" && !strings.Contains(s, "…") {
 			secrets = append(secrets, s)
 		}
 	}
@@ -175,8 +182,13 @@ func TestSecretIsRenewedOnceUnderAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "renewing")
-	for path, renew := range map[string]string{"/v1/api-keys": "/rotate", "/v1/users": "/invite"} {
-		first, made := w.create(t, own, path, "k", creations(own)[path].one)
+	for path, renew := range map[string]string{"/v1/api-keys?rotated": "/rotate", "/v1/users": "/invite", "/v1/api-keys?vouching": "/rotate-identity-secret"} {
+		path, _, _ = strings.Cut(path, "?")
+		body, creation := creations(own)[path].one, "k"
+		if renew == "/rotate-identity-secret" {
+			body, creation = map[string]any{"name": "vouches", "permissions": []string{"agents:message"}, "identity_verification": true}, "vouches"
+		}
+		first, made := w.create(t, own, path, creation, body)
 		path += "/" + made.ID + renew
 		var group sync.WaitGroup
 		answers := make([]rig.Answer, 4)
@@ -203,11 +215,23 @@ func TestSecretIsRenewedOnceUnderAnIdempotencyKey(t *testing.T) {
 				require.NotContains(t, string(a.Body), secrets[0], path)
 			}
 		}
+		if renew == "/rotate-identity-secret" {
+			hash := hmac.New(sha256.New, []byte(secrets[0]))
+			hash.Write([]byte("cus_1"))
+			// Who vouches for nobody is refused before the agent is looked for.
+			said := w.call(t, request{
+				method: http.MethodPost, path: "/v1/agents/" + someID + "/message", header: headers("X-API-Key", secretsIn(t, first.Body)[0]),
+				body: encode(t, map[string]any{"message": "Hello", "customer_id": "cus_1", "identity_hash": hex.EncodeToString(hash.Sum(nil))}),
+			})
+			require.Equal(t, "404 AGENT_NOT_FOUND", outcome(said.Status, code(t, said)), "the secret of the first answer is the key's")
+		}
+		if renew != "/invite" {
+			other, _ := w.create(t, own, path, "k", map[string]any{"overlap_seconds": 1})
+			require.Equal(t, "422 IDEMPOTENCY_KEY_REUSED", outcome(other.Status, code(t, other)))
+		}
 		if renew == "/rotate" {
 			mine := w.call(t, request{method: http.MethodGet, path: "/v1/me", header: headers("X-API-Key", secrets[0])})
 			require.Equal(t, http.StatusOK, mine.Status, "the secret of the first answer is the key's")
-			other, _ := w.create(t, own, path, "k", map[string]any{"overlap_seconds": 1})
-			require.Equal(t, "422 IDEMPOTENCY_KEY_REUSED", outcome(other.Status, code(t, other)))
 		}
 		another, _ := w.create(t, own, path, "another", map[string]any{})
 		require.NotContains(t, string(another.Body), `"idempotent"`, path)

@@ -109,7 +109,38 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	a := own.User.Decide(approval, "reject", map[string]string{"reason": "no"})
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 
+	var agent struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": "Helper", "tools": map[string]any{"allow": []string{}}}).Data(t, &agent)
+	writer := own.Runtime.With(own.User.NewKey(t, "agents:message").Key, "")
+	said := writer.Do(http.MethodPost, "/v1/agents/"+agent.ID+"/message", map[string]any{
+		"message": "This is " + canary + ", password: hidden-" + canary, "session_id": "of-the-person", "customer_id": canary, "metadata": map[string]string{"note": canary},
+	}, "Prefer: wait=60")
+	require.Equal(t, http.StatusOK, said.Status, "%s", said.Body)
+	var reply struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	said.Data(t, &reply)
+	rated := writer.Do(http.MethodPut, "/v1/executions/"+reply.ExecutionID+"/feedback", map[string]string{"rating": "down", "comment": canary})
+	require.Equal(t, http.StatusOK, rated.Status, "%s", rated.Body)
+
 	var export struct {
+		Sessions []struct {
+			AgentID    string  `json:"agent_id"`
+			SessionID  *string `json:"session_id"`
+			CustomerID string  `json:"customer_id"`
+		}
+		SessionMessages []struct {
+			SessionID *string `json:"session_id"`
+			Message   struct {
+				From, Text  string
+				ExecutionID *string `json:"execution_id"`
+				Feedback    []struct{ Rating, Comment string }
+			}
+		} `json:"session_messages"`
+		MessageExecutions []struct {
+			ExecutionID string `json:"execution_id"`
+			Metadata    struct{ Note string }
+		} `json:"message_executions"`
 		Customer    struct{ ID string }
 		Identifiers []struct{ Kind, Value string }
 		Executions  []struct {
@@ -156,6 +187,16 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	require.NotContains(t, signal.Data.Password, canary)
 	require.Equal(t, "held-of-the-person", export.Executions[0].ExecutionID)
 	require.Equal(t, canary, export.Executions[0].Args["subject"])
+	require.Len(t, export.Sessions, 1)
+	require.Equal(t, []string{agent.ID, "of-the-person", made.ID}, []string{export.Sessions[0].AgentID, *export.Sessions[0].SessionID, export.Sessions[0].CustomerID})
+	require.Len(t, export.SessionMessages, 2)
+	agents, customers := export.SessionMessages[0], export.SessionMessages[1]
+	require.Equal(t, []string{"agent", "customer", "of-the-person"}, []string{agents.Message.From, customers.Message.From, *customers.SessionID})
+	require.Contains(t, customers.Message.Text, "This is "+canary)
+	require.NotContains(t, customers.Message.Text, "hidden-", "it is masked")
+	require.Equal(t, []struct{ Rating, Comment string }{{"down", canary}}, agents.Message.Feedback, "%s", file.Body)
+	require.Len(t, export.MessageExecutions, 1)
+	require.Equal(t, []string{reply.ExecutionID, canary}, []string{export.MessageExecutions[0].ExecutionID, export.MessageExecutions[0].Metadata.Note})
 	require.Len(t, export.Approvals, 1)
 	require.Len(t, export.Credentials, 1)
 	require.Len(t, export.Grants, 1)
@@ -169,6 +210,8 @@ func TestErasureLeavesNothingOfAPerson(t *testing.T) {
 	report := own.awaitErasure(t, made.ID)
 	require.Contains(t, string(report.Body), `{"kind":"executions","count":4}`)
 	require.Contains(t, string(report.Body), `{"kind":"credentials","count":1}`)
+	require.Contains(t, string(report.Body), `{"kind":"sessions","count":1}`)
+	require.Equal(t, http.StatusNotFound, own.User.Do(http.MethodGet, "/v1/executions/"+reply.ExecutionID, nil).Status)
 	require.Contains(t, string(report.Body), `{"kind":"grants","count":1}`)
 	conn := w.admin(t)
 	for table, column := range tables(t, conn) {

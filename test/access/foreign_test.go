@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -135,6 +134,7 @@ func probes() []probe {
 		{"POST", "/v1/agents/{}/versions/1/publish", "", true, "agent"},
 		{"GET", "/v1/agents/{}/versions/1/diff?against=1", "", false, "agent"},
 		{"POST", "/v1/agents/{}/message", `{"message":"Hello"}`, true, "agent"},
+		{"POST", "/v1/agents/{}/goals", `{"goal":"Look"}`, true, "agent"},
 		{"GET", "/v1/executions/{}", "", false, "message"},
 		{"GET", "/v1/executions/{}", "", true, "message"},
 		{"GET", "/v1/executions/{}/stream", "", false, "message"},
@@ -166,6 +166,11 @@ func probes() []probe {
 		{"GET", "/v1/executions/{}/changes", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, false, "mapExecution"},
 		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, true, "mapExecution"},
+		{"GET", "/v1/executions/{}", "", true, "goal"},
+		{"GET", "/v1/executions/{}/changes", "", false, "goal"},
+		{"GET", "/v1/executions/{}/changes", "", true, "goal"},
+		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, false, "goal"},
+		{"POST", "/v1/executions/{}/changes/decide", `{"approve":"all"}`, true, "goal"},
 		{"POST", "/v1/executions/{}/cancel", "", false, "mapExecution"},
 		{"POST", "/v1/executions/{}/cancel", "", true, "mapExecution"},
 		{"POST", "/v1/executions/{}/pause", "", false, "mapExecution"},
@@ -235,61 +240,6 @@ func probes() []probe {
 // soon is a time that a grant may last to.
 func soon() string { return time.Now().Add(time.Hour).UTC().Format(time.RFC3339) }
 
-// ids returns a tenant's ids of a kind.
-func (own *tenant) ids(kind string) []string {
-	switch kind {
-	case "execution":
-		return []string{own.execution, own.name + "-blocked"}
-	case "approval":
-		return []string{own.approval}
-	case "grant":
-		return []string{own.grant}
-	case "modelProvider":
-		return []string{own.modelProvider}
-	case "killSwitch":
-		return []string{own.killSwitch}
-	case "customer":
-		return []string{own.customer, own.name + "-customer"}
-	case "erasure":
-		return []string{own.erased}
-	case "policy":
-		return []string{own.policy}
-	case "provider":
-		return []string{own.provider}
-	case "credential":
-		return []string{own.credential}
-	case "key":
-		return []string{own.apiKey}
-	case "user":
-		return []string{own.people["owner"].id, own.people["member"].id, own.people["removed"].id, own.people["invited"].id}
-	case "verb":
-		return []string{own.provider + ":list_orders", own.provider + ":create_refund"}
-	case "map":
-		return []string{own.mapID}
-	case "agent":
-		return []string{own.agent}
-	case "mapExecution":
-		return []string{own.mapExecution}
-	case "message":
-		return []string{own.message}
-	case "ownCustomer":
-		return []string{own.customer}
-	case "event":
-		return []string{own.event}
-	case "webhook":
-		return []string{own.webhook}
-	case "delivery":
-		return []string{own.delivery}
-	case "login":
-		return []string{sessionIn(own.token)}
-	case "session":
-		return []string{own.name + "-session"}
-	case "agentSession":
-		return []string{own.agent + "/sessions/" + own.name + "-session"}
-	}
-	return nil
-}
-
 // sessionIn returns the session that a token names.
 func sessionIn(token string) string {
 	parts := strings.Split(token, ".")
@@ -297,25 +247,6 @@ func sessionIn(token string) string {
 	var claims struct{ SID string }
 	_ = json.Unmarshal(text, &claims)
 	return claims.SID
-}
-
-// unknown is an id of a kind that nobody has.
-func unknown(kind string) string {
-	switch kind {
-	case "approval":
-		return "appr_" + uuid.Must(uuid.NewV7()).String()
-	case "mapExecution", "message":
-		return "exec_" + uuid.Must(uuid.NewV7()).String()
-	case "delivery":
-		return "evt_" + uuid.Must(uuid.NewV7()).String()
-	case "ownCustomer", "credential", "key", "login", "user", "grant", "policy", "customer", "erasure", "webhook", "killSwitch", "modelProvider", "map", "agent":
-		return uuid.Must(uuid.NewV7()).String()
-	case "agentSession":
-		return uuid.Must(uuid.NewV7()).String() + "/sessions/beta-none"
-	case "verb":
-		return "beta-none:list_orders"
-	}
-	return "beta-none"
 }
 
 // keys returns two keys of the first tenant that may do together what keys may.
@@ -336,7 +267,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 	before := w.rowsOf(t, w.b)
 	covered := map[string]bool{}
 	cells := 0
-	for _, p := range probes() {
+	for _, p := range slices.Concat(probes(), memoryProbes()) {
 		header := bearer(w.a.token)
 		if p.key {
 			header = manages
@@ -360,7 +291,7 @@ func TestIDOfAnotherTenantIsUnknown(t *testing.T) {
 			return a
 		}
 		want := send(unknown(p.of))
-		othersRuns := p.key && (p.of == "execution" || p.of == "mapExecution" || p.of == "message") // another key made them
+		othersRuns := p.key && (p.of == "execution" || p.of == "mapExecution" || p.of == "message" || p.of == "goal") // another key made them
 		if p.method == http.MethodGet && !othersRuns {
 			for _, id := range w.a.ids(p.of) {
 				own := send(id)

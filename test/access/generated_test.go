@@ -61,7 +61,7 @@ func (own *tenant) request(op operation) request {
 		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/model-providers/": own.modelProvider, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/maps/": own.mapID, "/v1/agents/": own.agent, "/v1/providers/": own.provider,
 		"/v1/credentials/": own.credential, "/v1/api-keys/": someID, "/v1/users/": someID, "/v1/auth/sessions/": someID, "/v1/runtime/actions/catalog/": own.provider + ":list_orders",
 	}
-	full := strings.NewReplacer("{delivery}", own.delivery, "/versions/{version}", "/versions/1").Replace(op.path)
+	full := strings.NewReplacer("{delivery}", own.delivery, "{fact_id}", own.fact, "/versions/{version}", "/versions/1").Replace(op.path)
 	path, tail, has := strings.Cut(full, "{")
 	if has {
 		_, tail, _ = strings.Cut(tail, "}")
@@ -75,7 +75,7 @@ func (own *tenant) credentialFor(op operation) http.Header {
 	if strings.HasPrefix(op.path, "/v1/runtime/") {
 		return headers("X-API-Key", own.Runtime.Key)
 	}
-	if strings.HasSuffix(op.path, "/message") {
+	if strings.HasSuffix(op.path, "/message") || strings.HasSuffix(op.path, "/goals") {
 		return headers("X-API-Key", own.talker)
 	}
 	if op.method == http.MethodPost && op.path == "/v1/events" {

@@ -84,6 +84,7 @@ func decided() map[string]endpoint {
 		"GET /v1/maps/{id}/graph":              {either, anyRole, "maps:manage", "/v1/maps/" + someID + "/graph", "", noMap},
 
 		"POST /v1/agents/{id}/message": {messages, noUser, "agents:message", "/v1/agents/" + someID + "/message", "{}", badBody},
+		"POST /v1/agents/{id}/goals":   {messages, noUser, "agents:message", "/v1/agents/" + someID + "/goals", "{}", badBody},
 
 		"GET /healthz":          {nothing, noUser, "", "/healthz", "", "200 "},
 		"GET /readyz":           {nothing, noUser, "", "/readyz", "", "200 "},
@@ -169,6 +170,11 @@ func decided() map[string]endpoint {
 		"GET /v1/customers/{id}/erasure":              {fromServers, anyRole, "customers:manage", "/v1/customers/none/erasure", "", "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/customers/{id}/export":               {fromServers, admins, "customers:manage", "/v1/customers/none/export", "", "404 CUSTOMER_NOT_FOUND"},
 		"POST /v1/customers/{id}/merge":               {fromServers, admins, "customers:manage", "/v1/customers/none/merge", `{"customer_id":"other"}`, "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/customers/{id}/memory":               {fromServers, anyRole, "customers:manage", "/v1/customers/none/memory", "", "404 CUSTOMER_NOT_FOUND"},
+		"POST /v1/customers/{id}/memory":              {fromServers, admins, "customers:manage", "/v1/customers/none/memory", `{"text":"x"}`, "404 CUSTOMER_NOT_FOUND"},
+		"GET /v1/customers/{id}/memory/{fact_id}":     {fromServers, anyRole, "customers:manage", "/v1/customers/none/memory/none", "", "404 CUSTOMER_NOT_FOUND"},
+		"PATCH /v1/customers/{id}/memory/{fact_id}":   {fromServers, admins, "customers:manage", "/v1/customers/none/memory/none", "{}", "404 CUSTOMER_NOT_FOUND"},
+		"DELETE /v1/customers/{id}/memory/{fact_id}":  {fromServers, admins, "customers:manage", "/v1/customers/none/memory/none", "", "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/customers/{id}":                      {fromServers, anyRole, "", "/v1/customers/none", "", "404 CUSTOMER_NOT_FOUND"},
 		"GET /v1/audit":                               {either, admins, "audit:manage", "/v1/audit", "", "200 "},
 		"GET /v1/audit/verify":                        {either, admins, "audit:manage", "/v1/audit/verify", "", "200 "},

@@ -58,6 +58,7 @@ type tenant struct {
 	modelProvider                                             string // its id
 	killSwitch                                                string // its id
 	customer, erased                                          string // its id, and that of one that was erased
+	fact                                                      string // about the customer
 	event                                                     string // the id of one
 	mapID                                                     string // of a published Map
 	agent                                                     string // its id
@@ -65,7 +66,7 @@ type tenant struct {
 	webhook, delivery                                         string // the id of one, and of its test, which has ended
 	sender                                                    string // a key that sends events
 	talker                                                    string // a key that writes to agents
-	message                                                   string // of an execution of a message
+	message, goal                                             string // of executions of a message, and of a dry run of a goal
 	// people by role, and "removed" and "invited"; none where hire was not called.
 	people map[string]person
 }
@@ -171,6 +172,8 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 		"external_id": name + "-customer", "email": name + "-customer@example.com", "name": name + " customer", "metadata": map[string]string{"of": name}, "tags": []string{name + "-tag"},
 	}).Data(tb, &made)
 	own.customer = made.ID
+	own.User.Do(http.MethodPost, "/v1/customers/"+own.customer+"/memory", map[string]any{"text": name + " likes tea"}).Data(tb, &made)
+	own.fact = made.ID
 	own.User.Do(http.MethodPost, "/v1/customers", map[string]any{"external_id": name + "-erased"}).Data(tb, &made)
 	own.erased = made.ID
 	erased := own.User.Do(http.MethodDelete, "/v1/customers/"+own.erased, nil)
@@ -403,6 +406,13 @@ func (own *tenant) aMessage(tb testing.TB) {
 	own.message = said.ExecutionID
 	a = writer.Do(http.MethodPut, "/v1/executions/"+own.message+"/feedback", map[string]any{"rating": "up", "comment": own.name + " comment"})
 	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+
+	var made struct{ ID string }
+	own.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": own.name + " errands", "executionMode": "goal", "tools": map[string]any{"allow": []string{own.provider + ":*"}}}).Data(tb, &made)
+	a = writer.Do(http.MethodPost, "/v1/agents/"+made.ID+"/goals", map[string]any{"goal": "Tell the customer of order ord_1001 by email that the order is on its way.", "dryRun": true})
+	require.Equal(tb, http.StatusOK, a.Status, "%s", a.Body)
+	a.Data(tb, &said)
+	own.goal = said.ExecutionID
 }
 
 // aWait has an execution wait for an event that never comes, with a signal that no step uses.

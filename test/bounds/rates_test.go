@@ -237,7 +237,10 @@ func peopleHaveWindowsOfTheirOwn(c *counted) {
 	require.Equal(c, 2, record.People.Current.Minute, "the PUT and this call")
 	require.Equal(c, strconv.Itoa(place-2), a.Header.Get("X-RateLimit-Remaining"))
 	var events []struct{ Event, Window, Callers string }
-	c.tenant.User.Do(http.MethodGet, "/v1/events?type=limit.exceeded", nil).Data(c, &events)
+	rig.Until(c, time.Minute, "the event is listed", func() bool {
+		c.tenant.User.Do(http.MethodGet, "/v1/events?type=limit.exceeded", nil).Data(c, &events)
+		return len(events) > 0
+	})
 	require.Len(c, events, 1)
 	require.Equal(c, "minute", events[0].Window)
 	require.Equal(c, "keys", events[0].Callers)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -44,14 +45,18 @@ type talk struct {
 type trap struct {
 	mu     sync.Mutex
 	place  string
+	passes int // so many come through first
 	caught chan struct{}
 }
 
 // arm sets the place, and returns what is closed when a process is there.
-func (p *trap) arm(place string) <-chan struct{} {
+func (p *trap) arm(place string) <-chan struct{} { return p.armAfter(place, 0) }
+
+// armAfter is arm for the process that comes there after so many others.
+func (p *trap) armAfter(place string, passes int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.place, p.caught = place, make(chan struct{})
+	p.place, p.passes, p.caught = place, passes, make(chan struct{})
 	return p.caught
 }
 
@@ -59,6 +64,10 @@ func (p *trap) arm(place string) <-chan struct{} {
 func (p *trap) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	caught := p.place != "" && r.URL.Query().Get("point") == p.place
+	if caught && p.passes > 0 {
+		p.passes--
+		caught = false
+	}
 	if caught {
 		p.place = ""
 		close(p.caught)
@@ -104,6 +113,11 @@ func counting(w http.ResponseWriter, r *http.Request) {
 			call(0, "target__read_thing", `{"id":"`+id+`-read"}`), call(1, write, `{"id":"`+id+`","filler":"x"}`),
 		}}, "tool_calls"
 	}
+	answerAs(w, delta, finish)
+}
+
+// answerAs writes the answer of a model, of 100 tokens.
+func answerAs(w http.ResponseWriter, delta map[string]any, finish string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(choices []any, usage any) {
 		line, err := json.Marshal(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "counting", "choices": choices, "usage": usage})
@@ -120,10 +134,19 @@ func counting(w http.ResponseWriter, r *http.Request) {
 // newTalk starts the service, with an agent.
 func newTalk(t *testing.T, turns int) *talk {
 	t.Helper()
-	k := &talk{t: t, turns: turns, trap: &trap{}, provider: startProvider(t, newGate())}
+	k := newTalkWith(t, counting)
+	k.turns = turns
+	k.path = k.agent(map[string]any{"limits": map[string]any{"wall_clock": "1h"}, "memory": map[string]any{"window_messages": 500}}) + "/message"
+	return k
+}
+
+// newTalkWith starts the service, with a model that agents can ask.
+func newTalkWith(t *testing.T, answers http.HandlerFunc) *talk {
+	t.Helper()
+	k := &talk{t: t, trap: &trap{}, provider: startProvider(t, newGate())}
 	points := httptest.NewServer(k.trap)
 	t.Cleanup(func() { points.CloseClientConnections(); points.Close() })
-	model := rig.Serve(t, http.HandlerFunc(counting))
+	model := rig.Serve(t, answers)
 	k.stack = rig.Split(t, rig.SplitOptions{Tags: "chaos", Env: []string{"MODEL_SERVERS=counting=" + model, "AGENTRUNTIME_FAILPOINT_URL=" + points.URL}})
 	k.tenant = k.stack.NewTenant(rig.Address())
 	k.tenant.Connect(t, "target", k.provider.url, document(), "bearer", map[string]string{"token": "a token"})
@@ -131,14 +154,20 @@ func newTalk(t *testing.T, turns int) *talk {
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	a = k.tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": "model:own", "type": "bearer", "data": map[string]any{"token": "t"}})
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	var agent struct{ ID string }
-	k.tenant.User.Do(http.MethodPost, "/v1/agents", map[string]any{
-		"name": "Counter", "tools": map[string]any{"allow": []string{"target:*"}}, "models": map[string]any{"worker": map[string]any{"provider": "own", "model": "counting"}},
-		"limits": map[string]any{"wall_clock": "1h"}, "memory": map[string]any{"window_messages": 500},
-	}).Data(t, &agent)
-	k.path = "/v1/agents/" + agent.ID + "/message"
 	k.key = k.tenant.Runtime.With(k.tenant.User.NewKey(t, "agents:message").Key, "")
 	return k
+}
+
+// agent makes an agent that asks the model, and returns its path.
+func (k *talk) agent(members map[string]any) string {
+	k.t.Helper()
+	body := map[string]any{
+		"name": "Talks", "tools": map[string]any{"allow": []string{"target:*"}}, "models": map[string]any{"worker": map[string]any{"provider": "own", "model": "counting"}},
+	}
+	maps.Copy(body, members)
+	a := k.tenant.User.Do(http.MethodPost, "/v1/agents", body)
+	require.Equal(k.t, http.StatusCreated, a.Status, "%s", a.Body)
+	return a.Header.Get("Location")
 }
 
 // talkLimit is how long all conversations may take. It is what a loaded machine may take, not what it
@@ -155,19 +184,24 @@ type spoken struct {
 // say writes a message until it is answered: again after each failure, under the same key.
 func (k *talk) say(conversation, n int, until time.Time) (s spoken, err error) {
 	text := fmt.Sprintf("conversation-%d message-%d", conversation, n)
-	body := map[string]any{"message": text, "session_id": "s" + strconv.Itoa(conversation)}
+	err = k.ask(k.path, text, map[string]any{"message": text, "session_id": "s" + strconv.Itoa(conversation)}, until, &s)
+	return s, err
+}
+
+// ask posts until there is an answer: again after each failure, under the same key.
+func (k *talk) ask(path, key string, body map[string]any, until time.Time, to any) error {
 	for time.Now().Before(until) {
-		a := k.key.Do(http.MethodPost, k.path, body, "Idempotency-Key: "+strings.ReplaceAll(text, " ", "-"), "Prefer: wait=30")
-		var e struct{ Data spoken }
+		a := k.key.Do(http.MethodPost, path, body, "Idempotency-Key: "+strings.ReplaceAll(key, " ", "-"), "Prefer: wait=30")
+		var e struct{ Data json.RawMessage }
 		if a.Err == nil && a.Status == http.StatusOK && json.Unmarshal(a.Body, &e) == nil {
-			return e.Data, nil
+			return json.Unmarshal(e.Data, to)
 		}
 		if a.Err == nil && a.Status != http.StatusAccepted && a.Status != http.StatusTooManyRequests && a.Status < http.StatusInternalServerError {
-			return s, fmt.Errorf("%s: %d %s", text, a.Status, a.Body)
+			return fmt.Errorf("%s: %d %s", key, a.Status, a.Body)
 		}
 		pause(k.t.Context(), callPause)
 	}
-	return s, fmt.Errorf("%s was not answered", text)
+	return fmt.Errorf("%s was not answered", key)
 }
 
 // hold has so many conversations, and calls kills meanwhile.

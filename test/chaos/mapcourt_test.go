@@ -365,7 +365,12 @@ func (c *mapCourt) strike(trials []*trial, victims ...string) (verdict func() []
 // time: a busy machine may take any.
 func (c *mapCourt) awaitStaged(tr *trial) {
 	c.t.Helper()
+	told := time.Now()
 	for !tr.isStaged() {
+		if time.Since(told) > 20*time.Second {
+			told = time.Now()
+			c.t.Logf("waiting for %s", tr)
+		}
 		if c.isStuck() {
 			require.FailNow(c.t, tr.String()+" does not come to its boundary")
 		}

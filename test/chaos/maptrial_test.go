@@ -156,8 +156,42 @@ func (tr *trial) follow(ctx context.Context) {
 		}
 		pause(ctx, tr.c.look())
 	}
-	others := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&session_id="+tr.session, nil) //nolint:contextcheck // as above
-	tr.report("not terminal: %s in attempt %d, waits for %+v; %s", last.Status, last.Attempt, last.WaitingFor, others.Body)
+	others := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&session_id="+tr.session, nil)                                                                         //nolint:contextcheck // as above
+	tr.report("not terminal: %s in attempt %d, waits for %+v; steps %+v; %s; %s", last.Status, last.Attempt, last.WaitingFor, last.Steps, tr.c.workflowsOf(others.Body), others.Body) //nolint:contextcheck // the trial may be over, and its context with it
+}
+
+// workflowsOf tells of the workflows of executions what is pending in each, and the last events of
+// their histories.
+func (c *mapCourt) workflowsOf(page []byte) string {
+	var list struct {
+		Data []struct {
+			WorkflowID string `json:"workflow_id"`
+		}
+	}
+	if err := json.Unmarshal(page, &list); err != nil {
+		return err.Error()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	var told strings.Builder
+	for _, e := range list.Data {
+		d, err := c.temporal.DescribeWorkflowExecution(ctx, e.WorkflowID, "")
+		if err != nil {
+			fmt.Fprintf(&told, "%s: %v; ", e.WorkflowID, err)
+			continue
+		}
+		fmt.Fprintf(&told, "%s: %s, task %v, activities %v: ", e.WorkflowID, d.GetWorkflowExecutionInfo().GetStatus(), d.GetPendingWorkflowTask(), d.GetPendingActivities())
+		var events []string
+		for it := c.temporal.GetWorkflowHistory(ctx, e.WorkflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+			event, err := it.Next()
+			if err != nil {
+				break
+			}
+			events = append(events, fmt.Sprintf("%d %s %s", event.GetEventId(), event.GetEventTime().AsTime().Format("15:04:05"), event.GetEventType()))
+		}
+		told.WriteString(strings.Join(events[max(0, len(events)-40):], ", ") + "; ")
+	}
+	return told.String()
 }
 
 // begin triggers the Map, or retries it. A call without an answer is repeated.
@@ -212,6 +246,22 @@ func (tr *trial) attend(e mapExecution) {
 		tr.mu.Lock()
 		tr.decided = tr.decided || a.Status == http.StatusOK
 		tr.mu.Unlock()
+	case w.For == "resolve" && w.Step == "s9":
+		tr.resolve(e)
+	}
+}
+
+// resolve says what came of the call of the ninth step, which its provider refuses: where it was
+// sent and then refused when it was sent again, only people can know.
+func (tr *trial) resolve(e mapExecution) {
+	outcome := "failed"
+	if slices.Contains(tr.c.effects.of(tr.session), "9") {
+		outcome = "executed"
+	}
+	for _, s := range e.Steps {
+		if s.Path == "/steps/5" && s.ExecutionID != "" {
+			tr.driver.tenant.User.Do(http.MethodPost, "/v1/executions/"+s.ExecutionID+"/resolve", map[string]any{"outcome": outcome, "reason": "the provider has been asked"})
+		}
 	}
 }
 

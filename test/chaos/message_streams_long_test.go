@@ -48,7 +48,7 @@ func TestChaosManyRepliesAreStreamedAtOnce(t *testing.T) { //nolint:paralleltest
 	for i, rep := range open {
 		require.Equal(t, http.StatusOK, rep.status, "reader %d", i)
 	}
-	more := openReply(t, url, key, "", body, "Idempotency-Key: one more")
+	more := openReply(t, url, key, "", body, "Idempotency-Key: one-more")
 	told, err := io.ReadAll(more.body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusForbidden, more.status, "%s", told)

@@ -32,7 +32,7 @@ func (j *journey) agents() {
 	j.post(j.user, 201, agentsPath, object{"name": "Defaults"})
 	for _, wrong := range []object{
 		{},
-		{"name": "x", "executionMode": "goal"},
+		{"name": "x", "executionMode": "goals"},
 		{"name": "x", "colour": "red"},
 		{"name": "x", "tools": object{"allow": []string{"*"}}},
 		{"name": "x", "maps": []string{nobodys}},

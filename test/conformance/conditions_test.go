@@ -25,6 +25,7 @@ func (j *journey) conditions() {
 	policy := create(policies, everything())
 	drawn := create(mapsPath, looksUp("Drawn"))
 	advised := create(agentsPath, advises("Compared"))
+	known := create(customers, object{"external_id": "conditions-of-facts"})
 	paths := map[string]object{ // with what a PATCH or PUT says
 		"/v1/runtime/actions/catalog":                   nil,
 		"/v1/runtime/actions/catalog/shop:create_order": nil,
@@ -55,6 +56,7 @@ func (j *journey) conditions() {
 		create("/v1/credentials", object{"provider": "unconnected", "type": "bearer", "data": object{"token": "t"}}):                                        {"label": "x"},
 		create("/v1/users", object{"email": "conditions@example.com", "role": "member"}):                                                                    {"name": "x"},
 		create(customers, object{"external_id": "conditions"}):                                                                                              {"name": "x"},
+		create(known+"/memory", object{"text": "Likes tea."}):                                                                                               {"text": "Likes coffee."},
 		create(webhooks, object{"url": "https://example.com", "events": []string{"custom.*"}}):                                                              {"description": "x"},
 		create("/v1/api-keys", object{"name": "x"}):                                                                                                         {"name": "y"},
 		j.provider("conditions"): {"name": "x"},

@@ -35,12 +35,14 @@ func (j *journey) creations() {
 	webhook := func(about string) object {
 		return object{"url": "https://example.com/events", "events": []string{"custom.*"}, "description": about}
 	}
+	fact := func(text string) object { return object{"text": text} }
+	remembered := j.post(j.user, 201, customers, object{"external_id": "remembered"}).Header.Get("Location") + "/memory"
 	for path, c := range map[string]struct {
 		of   func(string) object
 		gone bool // a deleted one cannot be read
 	}{
 		"/v1/providers": {provider, true}, policies: {policy, true}, "/v1/credentials": {credential, true},
-		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/model-providers": {models, true}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true}, agentsPath: {advises, true},
+		"/v1/grants": {grant, false}, "/v1/kill-switch": {stop, false}, "/v1/model-providers": {models, true}, "/v1/users": {user, false}, "/v1/api-keys": {key, false}, customers: {customer, true}, remembered: {fact, true}, webhooks: {webhook, true}, mapsPath: {looksUp, true}, agentsPath: {advises, true},
 	} {
 		const header = "Idempotency-Key: once"
 		made := j.post(j.user, 201, path, c.of("one"), header)

@@ -35,6 +35,7 @@ func (j *journey) customers() {
 	j.post(j.user, 200, ada+"/merge", object{"customer_id": bob[len(customers)+1:]})
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, ada+"/merge", object{"customer_id": "cus_ada"})
 	j.mostIdentifiers()
+	j.memory()
 
 	ofAda := order("of-ada")
 	ofAda["metadata"] = object{"customer_id": "cus_ada"}
@@ -57,6 +58,37 @@ func (j *journey) customers() {
 		j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", method, gone, body)
 	}
 	j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", http.MethodPost, gone+"/merge", object{"customer_id": "cus_none"})
+}
+
+// memory writes, finds, changes and deletes facts about a customer.
+func (j *journey) memory() {
+	j.post(j.user, 201, customers, object{"external_id": "cus_known"})
+	memory := customers + "/cus_known/memory"
+	tea := j.post(j.server, 201, memory, object{"text": "Prefers tea.", "profile": true}).Header.Get("Location")
+	j.post(j.user, 200, memory, object{"text": "prefers  TEA"})
+	coffee := j.post(j.user, 201, memory, object{"text": "Prefers coffee.", "supersedes": tea[len(memory)+1:]}).Header.Get("Location")
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, memory, object{"text": "Prefers water.", "supersedes": tea[len(memory)+1:]})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, memory, object{"text": " "})
+	for _, query := range []string{"", "?limit=1", "?superseded=true", "?superseded=false", "?search=coffee"} {
+		j.get(j.user, 200, memory+query)
+	}
+	for _, query := range []string{"?limit=0", "?superseded=x", "?search=coffee&superseded=false"} {
+		j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, memory+query, nil)
+	}
+	j.get(j.user, 200, tea)
+	other := j.post(j.user, 201, memory, object{"text": "Has a dog."}).Header.Get("Location")
+	j.call(j.user, 200, http.MethodPatch, other, object{"text": "Has two dogs.", "profile": true, "tainted": true})
+	j.refused(j.user, 409, "CONFLICT", http.MethodPatch, other, object{"text": "Prefers coffee."})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, other, object{"text": ""})
+	j.call(j.user, 200, http.MethodDelete, coffee, nil)
+	gone := customers + "/" + nobodys + "/memory"
+	for method, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{}, http.MethodDelete: nil} {
+		j.refused(j.user, 404, "FACT_NOT_FOUND", method, coffee, body)
+		j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", method, gone+"/"+nobodys, body)
+		j.refused(j.key, 403, "INSUFFICIENT_PERMISSIONS", method, other, body)
+	}
+	j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", http.MethodGet, gone, nil)
+	j.refused(j.user, 404, "CUSTOMER_NOT_FOUND", http.MethodPost, gone, object{"text": "x"})
 }
 
 // mostIdentifiers merges customers until one would have too many identifiers, at the service itself:

@@ -17,6 +17,11 @@ func modelScript(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "models.json")
 	require.NoError(t, os.WriteFile(file, []byte(`[
+		{"purpose":"manager","json":{"verdict":"needs_input","criteria":[],"feedback":"Which size?","outputs":{}}},
+		{"purpose":"agent","contains":["Ask for the size"],"text":"I do not know the size."},
+		{"purpose":"plan","contains":["take your time"],"text":"{}","delay_ms":60000},
+		{"purpose":"plan","contains":["break down"],"error":"the model is away"},
+		{"purpose":"plan","json":{"status":"blocked","remaining_plan":["ask a person"],"next":null,"criteria":[{"id":"c","met":false,"evidence":[]}],"reason":"There is no such verb."}},
 		{"purpose":"reply","contains":["take your time"],"text":"At last.","delay_ms":60000},
 		{"purpose":"reply","contains":["break down"],"error":"the model is away"},
 		{"purpose":"reply","text":"Good day."}]`), 0o600))

@@ -76,6 +76,8 @@ func TestConformance(t *testing.T) {
 	j.mapExecutions()
 	j.agents()
 	j.messages()
+	j.goals()
+	j.guided()
 	j.sessions()
 	j.modelServer(startAimock(t))
 	j.grants()
@@ -511,7 +513,7 @@ func (j *journey) refusals() {
 		if op.path == "/v1/events" {
 			c = j.server
 		}
-		if strings.HasSuffix(op.path, "/message") {
+		if strings.HasSuffix(op.path, "/message") || strings.HasSuffix(op.path, "/goals") {
 			c = j.writer
 		}
 		j.bodies(op, c, path, large)

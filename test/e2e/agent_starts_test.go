@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +259,64 @@ func TestAskedAgentIsBoundByTheOneThatAsks(t *testing.T) {
 	require.Equal(t, http.StatusOK, key.Do(http.MethodPost, "/v1/executions/"+slow.ExecutionID+"/cancel", nil).Status)
 	settled(t, tenant, slow.ExecutionID, "cancelled")
 	settled(t, tenant, started[0].ExecutionID, "cancelled")
+}
+
+// toldCalls returns what a stream tells of the calls, each with its place, and the id of what it has
+// started in the place of that.
+func toldCalls(t *testing.T, all []message) (told []string, started string) {
+	t.Helper()
+	for _, m := range all {
+		var body struct {
+			CallID      string `json:"call_id"`
+			Verb        string
+			MapID       string `json:"map_id"`
+			AgentID     string `json:"agent_id"`
+			Status      string
+			ExecutionID string `json:"execution_id"`
+		}
+		if !strings.HasPrefix(m.event, "tool.") {
+			continue
+		}
+		require.NoError(t, json.Unmarshal([]byte(m.data), &body))
+		line := strings.Join([]string{body.CallID, m.event, body.Verb + body.MapID + body.AgentID, body.Status}, " ")
+		if body.ExecutionID != "" {
+			line, started = line+" started", body.ExecutionID
+		}
+		told = append(told, line)
+	}
+	return told, started
+}
+
+// Calls that start Maps, and that ask agents, are streamed as calls of verbs are.
+func TestCallsThatStartSomethingAreStreamed(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		_, tenant := connected(t, s)
+		path, key, maps := starter(t, tenant, orderMap)
+		all := readReply(t, key, path, write("Order the mango", "")).rest()
+		told, started := toldCalls(t, all)
+		require.ElementsMatch(t, []string{
+			"answers/0/calls/0 tool.started " + maps[0] + " ", "answers/0/calls/0 tool.finished " + maps[0] + " failed",
+			"answers/0/calls/1 tool.started " + maps[0] + " ", "answers/0/calls/1 tool.finished " + maps[0] + " completed started",
+		}, told)
+		require.Equal(t, *completed(t, all).Metadata.MapExecutionID, started)
+
+		waits := readReply(t, key, path, write("Order the melon", "")).rest()
+		end := completed(t, waits)
+		require.Equal(t, []string{"tool.started", "approval.requested", "message.delta", "message.completed"}, namesOf(waits))
+		require.JSONEq(t, `{"approval_id":"`+*end.ApprovalID+`"}`, waits[1].data)
+
+		path, key, asked := asker(t, tenant, nil)
+		all = readReply(t, key, path, write("Ask about the olive", "")).rest()
+		told, started = toldCalls(t, all)
+		require.ElementsMatch(t, []string{
+			"answers/0/calls/0 tool.started " + asked + " ", "answers/0/calls/0 tool.finished " + asked + " completed started",
+			"answers/0/calls/1 tool.started " + asked + " ", "answers/0/calls/1 tool.finished " + asked + " failed",
+		}, told)
+		require.Equal(t, "They made the olive.", *completed(t, all).Message)
+		require.Equal(t, "completed", executionOf(t, tenant.User, started).Status)
+	})
 }
 
 // Agents do not lead back to themselves, and at most three call each other in a row.

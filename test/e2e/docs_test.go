@@ -49,12 +49,13 @@ type block struct {
 }
 
 // TestCommandsOfThePagesWork runs what the pages show as a newcomer would: page after
-// page, block after block, against one installation.
+// page, block after block, against one installation. It is one of their own: a newcomer's has no
+// scripted model, so that builtin:rules answers.
 //
 //nolint:paralleltest,tparallel // each page continues where the one before it ended
 func TestCommandsOfThePagesWork(t *testing.T) {
 	t.Parallel()
-	s := sharedDev().For(t)
+	s := rig.Dev(t)
 	dir := t.TempDir() // stands for the project's folder
 	require.NoError(t, os.Symlink(filepath.Join(s.Dir, "data"), filepath.Join(dir, ".dev")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))

@@ -233,6 +233,19 @@ func TestChangeThatDependsOnARejectedOneIsRejected(t *testing.T) {
 	require.Empty(t, g.writes())
 }
 
+// A call that is refused when it is claimed has no run, and the change says why.
+func TestChangeWhoseVerbIsGoneFails(t *testing.T) {
+	t.Parallel()
+	g, tenant := withShelf(t, sharedDev().For(t))
+	path, _ := dryRunOf(t, tenant, publish(t, tenant, "Adds", `[{"id":"one","type":"verb","verb":"shelf:add_thing","args":{"value":"gone"},"mock":{"id":"invented"}}]`), map[string]any{})
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/providers/shelf", nil).Status)
+	set := decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+	require.Equal(t, "stopped", set.Status)
+	require.Equal(t, "failed", set.statuses())
+	require.Equal(t, "VERB_NOT_FOUND", set.Changes[0].Code)
+	require.Empty(t, g.writes())
+}
+
 func TestApplyStopsAtTheFirstChangeThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	g, tenant := withShelf(t, sharedDev().For(t))

@@ -145,7 +145,11 @@ func TestExecutionIsFollowedToItsEnd(t *testing.T) {
 		require.Equal(t, map[string]string{"seen": "completed", "held": "completed", "last": "completed"}, whole)
 
 		var events []struct{ Event string }
-		tenant.Runtime.Do(http.MethodGet, path+"/events", nil).Data(t, &events)
+		// An event is listed when all transactions before its own have ended, those of others too.
+		rig.Until(t, arriveLimit, "the event is listed", func() bool {
+			tenant.Runtime.Do(http.MethodGet, path+"/events", nil).Data(t, &events)
+			return len(events) > 0
+		})
 		require.Len(t, events, 1)
 		require.Equal(t, "map.completed", events[0].Event)
 		stranger, _ := newKey(t, tenant)

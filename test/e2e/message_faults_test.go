@@ -18,6 +18,13 @@ var faultReplies = []string{
 	`{"purpose":"reply","contains":["See the plum","pending_approval"],` + toolCalls(toolCall("2", "gate__nothing", `{}`)) + `}`,
 	`{"purpose":"reply","contains":["See the plum"],` + toolCalls(toolCall("1", "gate__delete_thing", `{"id":"plum"}`)) + `}`,
 
+	`{"purpose":"reply","contains":["See the sloe","People have decided"],"text":"The sloe is gone."}`,
+	`{"purpose":"reply","contains":["See the sloe","pending_approval"],"error":"the model is away"}`,
+	`{"purpose":"reply","contains":["See the sloe"],` + toolCalls(toolCall("1", "gate__delete_thing", `{"id":"sloe"}`)) + `}`,
+	`{"purpose":"reply","contains":["See the medlar","People have decided"],"text":"The medlar is gone."}`,
+	`{"purpose":"reply","contains":["See the medlar","pending_approval"],` + toolCalls(toolCall("2", "escalate", `{"reason":"It is delicate."}`)) + `}`,
+	`{"purpose":"reply","contains":["See the medlar"],` + toolCalls(toolCall("1", "gate__delete_thing", `{"id":"medlar"}`)) + `}`,
+
 	`{"purpose":"reply","contains":["Keep the quince","And after","\"status\":\"executed\""],"text":"It was made."}`,
 	`{"purpose":"reply","contains":["Keep the quince","And after"],"text":"I do not know."}`,
 	`{"purpose":"reply","contains":["Keep the quince"],` + toolCalls(toolCall("1", "gate__create_thing", `{"id":"quince","mode":"hold"}`)) + `}`,
@@ -42,28 +49,33 @@ func executionUntil(t *testing.T, tenant *rig.Tenant, id, status string) (e said
 }
 
 // A message that stopped while a call waited goes on when people have decided, also where it had
-// stopped without a further answer of the model.
+// stopped without a further answer of the model, and where that has failed or wants a person.
 func TestStoppedMessageAnswersWhatPeopleDecide(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		limits map[string]any
+		fruit  string
+		agent  map[string]any
+		status string
 		stop   string
 	}{
-		"loop_detected": {map[string]any{}, "loop_detected"},
-		"max_turns":     {map[string]any{"max_turns": 3}, "max_turns"},
+		"loop_detected":        {"plum", nil, "pending_approval", "loop_detected"},
+		"max_turns":            {"plum", map[string]any{"limits": map[string]any{"max_turns": 3}}, "pending_approval", "max_turns"},
+		"model_error":          {"sloe", nil, "pending_approval", "model_error"},
+		"escalated":            {"medlar", nil, "escalated", "escalated"},
+		"escalated on failure": {"sloe", map[string]any{"escalation": map[string]any{"on_failure": true}}, "escalated", "model_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, tenant := connected(t, stack(t, eager))
 			held(t, tenant, "gate:delete_thing")
-			path, key := agentOf(t, tenant, map[string]any{"limits": c.limits})
-			waits := saidOf(t, key.Do(http.MethodPost, path, write("See the plum", "s1")), http.StatusOK)
-			require.Equal(t, "pending_approval", waits.Status)
+			path, key := agentOf(t, tenant, c.agent)
+			waits := saidOf(t, key.Do(http.MethodPost, path, write("See the "+c.fruit, "s1")), http.StatusOK)
+			require.Equal(t, c.status, waits.Status)
 			require.Equal(t, c.stop, *waits.Metadata.StopReason)
 			require.Equal(t, http.StatusOK, tenant.User.Decide(*waits.ApprovalID, "approve", map[string]any{}).Status)
 			ended := executionUntil(t, tenant, waits.ExecutionID, "completed")
-			require.Equal(t, "The plum is gone.", *ended.Reply)
-			require.Len(t, g.of("plum"), 1)
+			require.Equal(t, "The "+c.fruit+" is gone.", *ended.Reply)
+			require.Len(t, g.of(c.fruit), 1)
 		})
 	}
 }

@@ -15,6 +15,8 @@ import (
 // recalls are the answers of the scripted model to the tests of this file. Where a prompt does not have
 // the value that an answer needs, the model fails.
 var recalls = []string{
+	`{"purpose":"reply","contains":["Fetch it again","pending_approval"],"text":"A person looks at it."}`,
+	`{"purpose":"reply","contains":["Fetch it again"],` + toolCalls(toolCall("1", "shelf__get_thing", `{"id":"mango"}`)) + `}`,
 	`{"purpose":"summary","contains":["by the model","ZX-81"],"text":"The mango by the model has the code ZX-81 and seven leaves."}`,
 	`{"purpose":"summary","contains":["breaks down"],"error":"no summary today"}`,
 	`{"purpose":"reply","contains":["What was the code","seven leaves"],"text":"By the model: ZX-81."}`,
@@ -91,5 +93,34 @@ func TestValueOfTheFirstMessageIsKnownInTheSixth(t *testing.T) {
 			require.Equal(t, c.want, *tell("What was the code?").Message)
 			require.Equal(t, c.summaries, asked)
 		})
+	}
+}
+
+// A session in which the agent has read what others wrote stays tainted when that is only summarised.
+func TestSessionStaysTaintedAfterItsSummary(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	tenant := shelved(t, s)
+	tenant.User.NewPolicy(t, map[string]any{
+		"name": "Tainted", "verbMatchers": []any{map[string]any{"type": "provider", "value": "shelf"}},
+		"conditions": []any{map[string]any{"field": "session.tainted", "operator": "equals", "value": true}},
+		"action":     map[string]any{"type": "require_approval"},
+	})
+	for _, summarize := range []bool{true, false} {
+		path, key := agentOf(t, tenant, map[string]any{
+			"tools": map[string]any{"allow": []string{"shelf:*"}}, "memory": map[string]any{"window_messages": 2, "summarize": summarize},
+			"models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "scripted"}, "summarizer": map[string]any{"provider": "builtin", "model": "rules"}},
+		})
+		require.Equal(t, 1, saidOf(t, key.Do(http.MethodPost, path, write("Look the mango up", "s1")), http.StatusOK).ActionsExecuted)
+		for range 4 {
+			require.Equal(t, "There is no more.", *saidOf(t, key.Do(http.MethodPost, path, write("Tell me more", "s1")), http.StatusOK).Message)
+		}
+		held := saidOf(t, key.Do(http.MethodPost, path, write("Fetch it again", "s1")), http.StatusOK)
+		require.Equal(t, "pending_approval", held.Status)
+		e := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+held.ExecutionID+"?prompts=true", nil), http.StatusOK)
+		require.Equal(t, summarize, e.ModelCalls[0].Prompt.Summary != "")
+		for _, read := range e.ModelCalls[0].Prompt.Read {
+			require.NotContains(t, read.Text, "ZX-81", "what has tainted the session is not read any more")
+		}
 	}
 }

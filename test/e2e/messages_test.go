@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type said struct {
 		SOPMatched *string `json:"sop_matched"`
 		StopReason *string `json:"stop_reason"`
 		Language   *string
+
+		MapExecutionID *string `json:"map_execution_id"`
 	}
 	SOPs []struct {
 		Slug, Reason string
@@ -141,11 +144,31 @@ func TestAgentAnswersWithCallsAndRemembers(t *testing.T) {
 			other := saidOf(t, key.Do(http.MethodPost, path, write("And now?", session)), http.StatusOK)
 			require.Equal(t, "Good day.", *other.Message, session)
 		}
+		another, _ := agentOf(t, tenant, nil)
+		require.Equal(t, "Good day.", *saidOf(t, key.Do(http.MethodPost, another, write("And now?", "s1")), http.StatusOK).Message, "the same text names another session there")
 		a := tenant.User.Do(http.MethodGet, "/v1/executions?kind=message&session_id=s1", nil)
 		var list []said
 		a.Data(t, &list)
-		require.Len(t, list, 2)
+		require.Len(t, list, 3)
 	})
+}
+
+// A message has at most 32,768 bytes, of which a letter may take several.
+func TestMessageHasABoundedSize(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, nil)
+	for text, status := range map[string]int{
+		"": http.StatusBadRequest, strings.Repeat("a", 32_768): http.StatusOK, strings.Repeat("a", 32_769): http.StatusBadRequest,
+		strings.Repeat("é", 16_384): http.StatusOK, strings.Repeat("é", 16_384) + "a": http.StatusBadRequest,
+	} {
+		a := key.Do(http.MethodPost, path, write(text, ""))
+		require.Equal(t, status, a.Status, "%d bytes: %s", len(text), a.Body)
+		if status != http.StatusOK {
+			require.Equal(t, "VALIDATION_ERROR", a.Code(t))
+		}
+	}
 }
 
 // A call that waits for people frees the session: another message is answered meanwhile. When they
@@ -262,16 +285,22 @@ func TestAgentStops(t *testing.T) {
 	require.Equal(t, "Good day.", *saidOf(t, a, http.StatusOK).Message)
 }
 
-// What an agent does after it has read what others wrote can be held by a policy.
-func TestPolicyHoldsWritesOfTaintedSessions(t *testing.T) {
-	t.Parallel()
-	s := stack(t, eager)
-	g, tenant := connected(t, s)
+// holdTainted makes a policy: what a tainted session calls is held.
+func holdTainted(t *testing.T, tenant *rig.Tenant) {
+	t.Helper()
 	tenant.User.NewPolicy(t, map[string]any{
 		"name": "Tainted", "verbMatchers": []any{map[string]any{"type": "provider", "value": "gate"}},
 		"conditions": []any{map[string]any{"field": "session.tainted", "operator": "equals", "value": true}},
 		"action":     map[string]any{"type": "require_approval"},
 	})
+}
+
+// What an agent does after it has read what others wrote can be held by a policy.
+func TestPolicyHoldsWritesOfTaintedSessions(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	g, tenant := connected(t, s)
+	holdTainted(t, tenant)
 	path, key := agentOf(t, tenant, nil)
 	clean := saidOf(t, key.Do(http.MethodPost, path, write("Make the kiwi", "s1")), http.StatusOK)
 	require.Equal(t, 2, clean.ActionsExecuted)

@@ -26,6 +26,7 @@ type modelCall struct {
 		Verb        string
 		ExecutionID string `json:"execution_id"`
 	}
+	Ruling    *struct{ Verdict, Said string }
 	LatencyMS float64 `json:"latency_ms"`
 }
 
@@ -79,7 +80,7 @@ func modelScript(tb testing.TB) string {
 		require.NoError(tb, json.Unmarshal(raw, &c))
 		all = append(all, c.Models...)
 	}
-	for _, one := range slices.Concat(scripted, faultReplies, recalls, loops, sessionReplies, starting, replies) {
+	for _, one := range slices.Concat(scripted, plans, rehearsals, hostilePlans, faultReplies, recalls, remembering, rememberingPlans, loops, sessionReplies, starting, stepAgents, managing, guiding, forged, inLanguages, replies) {
 		all = append(all, json.RawMessage(one))
 	}
 	raw, err := json.Marshal(all)

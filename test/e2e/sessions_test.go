@@ -16,6 +16,12 @@ import (
 var sessionReplies = []string{
 	`{"purpose":"reply","contains":["the plum","the person said plum","Are we done"],"text":"The person has sent the plum."}`,
 	`{"purpose":"reply","turn":0,"contains":["slow plum"],"text":"Too late.","delay_ms":60000}`,
+	`{"purpose":"reply","contains":["deliver the pear","Another pear","pending_approval"],"text":"A person looks at it."}`,
+	`{"purpose":"reply","contains":["deliver the pear","Another pear"],` + toolCalls(toolCall("1", "gate__create_thing", `{"id":"another"}`)) + `}`,
+	`{"purpose":"reply","turn":0,"contains":["Compare the lychee"],` + toolCalls(toolCall("1", "gate__get_thing", `{"id":"read"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["Compare the lychee"],` + toolCalls(toolCall("2", "gate__create_thing", `{"id":"lychee","mode":"hold"}`)) + `}`,
+	`{"purpose":"reply","contains":["Another lychee","pending_approval"],"text":"A person looks at it."}`,
+	`{"purpose":"reply","contains":["Another lychee"],` + toolCalls(toolCall("1", "gate__create_thing", `{"id":"another"}`)) + `}`,
 	`{"purpose":"reply","contains":["deliver the pear","This came of it","executed","Are we done"],"text":"The pear was delivered."}`,
 	`{"purpose":"reply","contains":["deliver the pear","Are we done"],"text":"I do not know yet."}`,
 	`{"purpose":"reply","contains":["deliver the pear"],` + toolCalls(toolCall("1", "gate__create_thing", `{"id":"pear","mode":"hold"}`)) + `}`,
@@ -191,12 +197,43 @@ func TestPersonTakesOverWhileTheAgentAnswers(t *testing.T) {
 	})
 }
 
+// A person takes over a message that is read as a stream, and one whose agent has asked another one. The
+// stream ends with the whole truth, and what was asked for ends too.
+func TestTakeOverEndsStreamsAndWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		_, tenant := connected(t, s)
+		path, key := agentOf(t, tenant, nil)
+		f := readReply(t, key, path, write("A slow plum", "s1"))
+		standing(t, tenant.User.Do(http.MethodPost, sessionsOf(path)+"/s1/takeover", nil))
+		end := completed(t, f.rest())
+		require.Equal(t, "escalated", end.Status)
+		require.Contains(t, *end.Message, "A person has taken over")
+
+		path, key, asked := asker(t, tenant, nil)
+		f = readReply(t, key, path, write("Ask and think", "s1"))
+		f.until("tool.started")
+		standing(t, tenant.User.Do(http.MethodPost, sessionsOf(path)+"/s1/takeover", nil))
+		all := f.rest()
+		require.Equal(t, "escalated", completed(t, all).Status)
+		var below []said
+		require.Eventually(t, func() bool {
+			tenant.User.Do(http.MethodGet, "/v1/executions?kind=message&agent_id="+asked, nil).Data(t, &below)
+			return len(below) == 1 && below[0].Status == "cancelled"
+		}, 2*time.Minute, 50*time.Millisecond, "%v", below)
+		standing(t, tenant.User.Do(http.MethodPost, sessionsOf(path)+"/s1/handback", nil))
+		require.Equal(t, "completed", saidOf(t, key.Do(http.MethodPost, path, write("And now?", "s1")), http.StatusOK).Status)
+	})
+}
+
 // A call that was sent when a person took over goes on to its end. The agent knows of it after the
 // hand-back.
 func TestCallUnderWayAtATakeOverIsKnownLater(t *testing.T) {
 	t.Parallel()
 	s := stack(t, split)
 	g, tenant := connected(t, s)
+	holdTainted(t, tenant)
 	path, key := agentOf(t, tenant, nil)
 	one := sessionsOf(path) + "/s1"
 	saidOf(t, key.Do(http.MethodPost, path, write("Please deliver the pear", "s1"), "Prefer: wait=0"), http.StatusAccepted)
@@ -210,6 +247,26 @@ func TestCallUnderWayAtATakeOverIsKnownLater(t *testing.T) {
 		return last == "The pear was delivered."
 	}, time.Minute, 200*time.Millisecond, "%s", last)
 	require.Len(t, g.of("pear"), 1)
+	tainted := saidOf(t, key.Do(http.MethodPost, path, write("Another pear", "s1")), http.StatusOK)
+	require.Equal(t, "pending_approval", tainted.Status)
+	require.Empty(t, g.of("another"))
+}
+
+// What the agent has read before a person takes over taints the session after the hand-back.
+func TestSessionIsTaintedByWhatWasReadBeforeATakeOver(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, stack(t, eager))
+	path, key := agentOf(t, tenant, nil)
+	one := sessionsOf(path) + "/s1"
+	saidOf(t, key.Do(http.MethodPost, path, write("Compare the lychee", "s1"), "Prefer: wait=0"), http.StatusAccepted)
+	require.Equal(t, "lychee", g.awaitArrival(t))
+	holdTainted(t, tenant)
+	standing(t, tenant.User.Do(http.MethodPost, one+"/takeover", nil))
+	standing(t, tenant.User.Do(http.MethodPost, one+"/handback", nil))
+	tainted := saidOf(t, key.Do(http.MethodPost, path, write("Another lychee", "s1")), http.StatusOK)
+	require.Equal(t, "pending_approval", tainted.Status)
+	require.Empty(t, g.of("another"))
+	g.open()
 }
 
 // A call that waits for approval stays with the take-over. Its agent replies after the hand-back and

@@ -167,7 +167,7 @@ func withoutAttributes(t *testing.T, event *historypb.HistoryEvent) *historypb.H
 		set = event.GetUpsertWorkflowSearchAttributesEventAttributes().GetSearchAttributes()
 	}
 	words := map[string]string{
-		"AgentRuntimeTenant": `^"[0-9a-f-]{36}"$`, "AgentRuntimeKind": `^"(action|changes|delivery|erasure|map|message)"$`, "AgentRuntimeVerb": `^"gate:[a-z_]+"$`,
+		"AgentRuntimeTenant": `^"[0-9a-f-]{36}"$`, "AgentRuntimeKind": `^"(action|changes|delivery|erasure|goal|map|message)"$`, "AgentRuntimeVerb": `^"gate:[a-z_]+"$`,
 		"AgentRuntimeRisk": `^"(low|medium|high)"$`, "AgentRuntimeState": `^"[a-z_]+"$`, "AgentRuntimeExecution": `^"[!-~]{1,255}"$`,
 		"AgentRuntimeSubject": `^"[0-9a-f-]{36}"$`,
 	}

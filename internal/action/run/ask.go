@@ -30,7 +30,7 @@ func (s *Service) hold(ctx context.Context, p prepared, state State) (flow.Step,
 	if err != nil {
 		return flow.Step{}, err
 	}
-	if state == StateIntercepted && p.run.ParentID != nil {
+	if state == StateIntercepted && p.run.Kind == actor.Map {
 		return s.intercept(ctx, p, call.Preview(p.run.Effective()))
 	}
 	if p.run.EditedArgs != nil {

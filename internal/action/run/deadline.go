@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -29,9 +28,9 @@ func expiresAt(now time.Time, in *time.Duration) time.Time {
 }
 
 // boundsPeople reports whether the run's time is over however long people take: a caller over
-// HTTP no longer wants the call then. The timeout of a step of a Map does not count their time.
+// HTTP no longer wants the call then. The time of a Map's step or of a message does not count theirs.
 func (r Run) boundsPeople() bool {
-	return r.ExpiresIn != nil && r.ExpiresAt != nil && r.Kind != actor.Map
+	return r.ExpiresIn != nil && r.ExpiresAt != nil && r.ParentID == nil
 }
 
 // renewed returns the time after which a run that people release now is not sent. The time

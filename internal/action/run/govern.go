@@ -169,7 +169,7 @@ func (s *Service) verbGone(ctx context.Context, p prepared) (flow.Step, error) {
 // clear judges a run that waits for no approval, in this order: is it blocked, do the
 // arguments fit, is the provider connected, is it a dry run of a write, is it held. A
 // refusal ends the row. A kill switch blocks a call that people were not asked about; one that
-// they were is held again. A step of a Map waits for the lift.
+// they were is held again. A step of a Map or an agent waits for the lift.
 func (s *Service) clear(ctx context.Context, p prepared) (next, error) {
 	if p.waitsForLift() && p.verdict.Decision != governance.Block {
 		return stop(s.awaitLift(ctx, p.run))

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/lookagain"
 	"agentruntime/internal/record/approval"
 )
 
@@ -27,10 +27,8 @@ const (
 	// sweepPage is how many rows are read at once, sweepPages how many pages one pass reads.
 	// The next pass goes on where it stopped.
 	sweepPage, sweepPages = 500, 20
-	// openRemembered is how many runs a process remembers as open, openMost for how long at
-	// most.
-	openRemembered = 1 << 16
-	openMost       = 5 * time.Minute
+	// openMost is the longest pause between two questions about a run that was found open.
+	openMost = 5 * time.Minute
 )
 
 // sweeping is what the sweeper of a process remembers between its passes.
@@ -39,28 +37,14 @@ type sweeping struct {
 	// from is the last row of the pass before; the zero row where it came to the end.
 	from dbsqlc.UnfinishedRunsRow
 	// open are runs whose workflows were found open, and when to ask again.
-	open *lru.Cache[uuid.UUID, openRun]
+	open *lookagain.Looks[uuid.UUID]
 }
 
-type openRun struct {
-	next time.Time
-	wait time.Duration
-}
+func newSweeping() *sweeping { return &sweeping{open: lookagain.New[uuid.UUID]()} }
 
-func newSweeping() *sweeping {
-	open, err := lru.New[uuid.UUID, openRun](openRemembered)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	return &sweeping{open: open}
-}
-
-// leave remembers that the workflow of the run is open. The time to the next question
-// doubles each time.
+// leave remembers that the workflow of the run is open.
 func (w *sweeping) leave(id uuid.UUID, now time.Time, first time.Duration) {
-	seen, _ := w.open.Get(id)
-	wait := min(max(first, 2*seen.wait), openMost)
-	w.open.Add(id, openRun{next: now.Add(wait), wait: wait})
+	w.open.Leave(id, now, first, openMost)
 }
 
 // SweepEvery returns how often Sweep should run.
@@ -86,7 +70,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			w.from = row
-			if seen, known := w.open.Get(row.ID); known && now.Before(seen.next) || of[row.TenantID] >= sweepPerTenant {
+			if !w.open.Due(row.ID, now) || of[row.TenantID] >= sweepPerTenant {
 				continue
 			}
 			of[row.TenantID]++

@@ -35,9 +35,10 @@ func (s *Service) switchedOff(r Run) flow.Step {
 }
 
 // waitsForLift reports whether a call that a kill switch covers waits until it is lifted: that of a
-// step of a Map, which was not sent. A call over HTTP is blocked, because its caller waits.
+// step of a Map, or of an agent, which was not sent. A call over HTTP is blocked, because its caller
+// waits.
 func (p prepared) waitsForLift() bool {
-	return p.stopped != nil && p.run.Kind == actor.Map && p.run.State == StateClaimed && !p.run.Held && !p.run.MaybeSent
+	return p.stopped != nil && (p.run.Kind == actor.Map || p.run.Kind == actor.Agent) && p.run.State == StateClaimed && !p.run.Held && !p.run.MaybeSent
 }
 
 // awaitLift returns the step of a run that waits until a kill switch is lifted. That time does not

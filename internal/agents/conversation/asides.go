@@ -36,7 +36,9 @@ type Aside struct {
 	asked []model.Message
 }
 
-func isAside(purpose model.Purpose) bool { return purpose == model.SOP || purpose == model.Summary }
+func isAside(purpose model.Purpose) bool {
+	return purpose == model.SOP || purpose == model.Summary || purpose == model.Memory
+}
 
 // summaryPlace is where the summary of the turn's session is sealed.
 func (t Turn) summaryPlace() datakey.Place {

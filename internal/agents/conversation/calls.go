@@ -115,6 +115,22 @@ func (s *Service) ReadForCaller(ctx context.Context, ref flow.TurnRef, by actor.
 	return after, err
 }
 
+// MapOfSession returns the execution_id of the last Map that messages of the turn's session have started;
+// "" where there is none.
+func (s *Service) MapOfSession(ctx context.Context, t Turn) (string, error) {
+	if t.SessionID == "" {
+		return "", nil
+	}
+	rows, err := s.q.MapOfSession(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.MapOfSessionParams{TenantID: t.TenantID, Conversation: t.Conversation, Turn: t.ID})
+	if err != nil {
+		return "", fmt.Errorf("conversation: the Map of a session: %w", err)
+	}
+	for _, row := range rows {
+		return db.Text(row), nil
+	}
+	return "", nil
+}
+
 // queueForCallers counts what a message has used for those above it, the nearest first: all take their
 // rows in that order.
 func (s *Service) queueForCallers(b *db.Batch, t Turn, tokens, money int64) {

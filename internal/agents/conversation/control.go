@@ -81,57 +81,14 @@ func (s *Service) Cancel(ctx context.Context, who actor.Actor, t Turn) (Turn, er
 	return after, nil
 }
 
-// sweptTo is where the pass before stopped; the zero value where it came to the end.
-type sweptTo struct {
-	at time.Time
-	id uuid.UUID
-}
-
-const (
-	// SweepEvery is the pause between two passes of Sweep.
-	SweepEvery = 10 * time.Second
-
-	sweepAfter = 30 * time.Second
-	sweepPage  = 200
-)
-
-// Sweep starts the workflows of turns whose start was lost, and wakes those whose message was. The
-// next pass goes on where it stopped. One process makes one pass at a time.
-func (s *Service) Sweep(ctx context.Context) error {
-	rows, err := s.q.UnbegunTurns(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnbegunTurnsParams{
-		Before: s.d.Now().Add(-sweepAfter), AfterAt: s.swept.at, AfterID: s.swept.id, Most: sweepPage,
-	})
-	if err != nil {
-		return fmt.Errorf("conversation: sweep: %w", err)
+// Pause notes that a kill switch covers a call of a message that has no reply yet, or no longer does.
+func (s *Service) Pause(ctx context.Context, ref flow.TurnRef, paused bool) error {
+	p := dbsqlc.PauseTurnParams{TenantID: ref.TenantID, ID: ref.ID, Status: string(StatusPaused), Was: string(StatusRunning)}
+	if !paused {
+		p.Status, p.Was = p.Was, p.Status
 	}
-	s.swept = sweptTo{}
-	if len(rows) == sweepPage {
-		last := rows[sweepPage-1]
-		s.swept = sweptTo{last.UpdatedAt, last.ID}
-	}
-	for _, row := range rows {
-		t, err := s.read(ctx, flow.TurnRef{TenantID: row.TenantID, ID: row.ID})
-		if err != nil {
-			s.d.Log.WarnContext(ctx, "turn not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
-			continue
-		}
-		open, found, err := s.d.Engine.IsOpen(ctx, t.WorkflowID)
-		switch {
-		case err != nil:
-			continue
-		case found && open && t.State == Waiting && !t.WantsCancel:
-		case found && open:
-			_, err = s.d.Engine.Nudge(ctx, t.WorkflowID)
-		case found:
-			// Its workflow was terminated, so nothing drives it any more.
-			err = s.abandon(ctx, t)
-		default:
-			t.Replies = 0
-			err = s.startLater(ctx, t)
-		}
-		if err != nil {
-			s.d.Log.WarnContext(ctx, "turn not repaired", "execution_id", t.ExecutionID, "error", err)
-		}
+	if err := s.q.PauseTurn(ctx, s.d.DB.Tenant(ref.TenantID), p); err != nil {
+		return fmt.Errorf("conversation: pause: %w", err)
 	}
 	return nil
 }
@@ -151,6 +108,8 @@ func (s *Service) abandon(ctx context.Context, t Turn) error {
 
 // Filter narrows a list. A field with its zero value does not narrow it.
 type Filter struct {
+	// Kind is "" for messages and goals.
+	Kind      flow.Kind
 	AgentID   *uuid.UUID
 	KeyID     *uuid.UUID
 	Customer  *uuid.UUID
@@ -171,7 +130,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []T
 		f.KeyID = own
 	}
 	p := dbsqlc.ListTurnsParams{
-		TenantID: who.TenantID, AgentID: f.AgentID, KeyID: f.KeyID, Customer: f.Customer, SessionID: db.Optional(f.SessionID),
+		TenantID: who.TenantID, Kind: db.Optional(string(f.Kind)), AgentID: f.AgentID, KeyID: f.KeyID, Customer: f.Customer, SessionID: db.Optional(f.SessionID),
 		Status: db.Optional(f.Status), Before: f.Before, Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
@@ -182,7 +141,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []T
 	rows, more = db.Page(rows, f.Limit)
 	for _, r := range rows {
 		page = append(page, Turn{
-			ID: r.ID, TenantID: who.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, SessionID: db.Text(r.SessionID),
+			ID: r.ID, TenantID: who.TenantID, Kind: flow.Kind(r.Kind), ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, SessionID: db.Text(r.SessionID),
 			State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Customer: r.Customer, CustomerName: db.Text(r.CustomerName),
 			KeyID: r.KeyID, RequestID: r.RequestID, WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop,
 			Tokens: r.TokensUsed, MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID),

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/lookagain"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/ended"
 	"agentruntime/internal/record/quota"
@@ -106,8 +107,7 @@ type Service struct {
 	rooms rooms
 	// followed are the turns of which callers in this process read the reply while it is written.
 	followed followers
-	// swept is where the last pass of Sweep stopped.
-	swept sweptTo
+	sweeping sweeping
 }
 
 // rooms count the sessions and the open messages of tenants near their quotas only: each message makes
@@ -134,7 +134,8 @@ func New(cfg Config, d Deps) (*Service, error) {
 	d.Now = db.Clock(d.Now)
 	s := &Service{
 		cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), followed: followers{of: map[uuid.UUID]map[*Follower]struct{}{}},
-		rooms: rooms{d.Quotas.Room(quota.Conversations, d.Now), d.Quotas.Room(quota.OpenTurns, d.Now)},
+		rooms:    rooms{d.Quotas.Room(quota.Conversations, d.Now), d.Quotas.Room(quota.OpenTurns, d.Now)},
+		sweeping: sweeping{open: lookagain.New[seenTurn]()},
 	}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
@@ -157,6 +158,7 @@ type Status string
 // The statuses.
 const (
 	StatusRunning   Status = "running"
+	StatusPaused    Status = "paused" // running, and a kill switch covers a call
 	StatusPending   Status = "pending_approval"
 	StatusCompleted Status = "completed"
 	StatusFailed    Status = "failed"
@@ -172,6 +174,11 @@ type Turn struct {
 	AgentID      uuid.UUID
 	Version      int32
 	Conversation uuid.UUID
+	Kind         flow.Kind
+	// Goal is what a goal was given; nil for a message. Progress is how its criteria stand; nil where nobody
+	// has looked yet.
+	Goal     *Goal
+	Progress *Progress
 	// SessionID is the caller's name of the session; "" where the message is in none.
 	SessionID string
 	State     State
@@ -211,7 +218,14 @@ type Turn struct {
 	// calls.
 	TakenOver bool
 	Tainted   bool
-	Streamed  bool
+	// Language is that of the session before the message, Wished the one that its customer has asked for;
+	// codes, "" for none.
+	Language, Wished string
+	Streamed         bool
+	// Remembers: the message reads and writes what is remembered of its customer. Memory is what it has
+	// read and written.
+	Remembers bool
+	Memory    Memory
 	// StreamOpen: text was streamed that is neither void nor the reply.
 	StreamOpen bool
 	WorkedMS   int64
@@ -259,13 +273,14 @@ func (t Turn) place(f datakey.Field) datakey.Place {
 // open reads a row with its texts.
 func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 	t := Turn{
-		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, Conversation: r.Conversation,
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, Conversation: r.Conversation, Kind: flow.Kind(r.Kind),
 		SessionID: db.Text(r.SessionID), State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Identity: r.Identity,
 		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
 		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		MapExecution: db.Text(r.MapExecutionID),
-		Tainted:      r.Tainted, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Language:     db.Text(r.SpokenLanguage), Wished: db.Text(r.WishedLanguage),
+		Tainted: r.Tainted, Remembers: r.Remembers, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		TakenOver:   r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated,
 		fingerprint: r.Fingerprint, ParentID: db.Text(r.ParentID), callerWorkflow: db.Text(r.CallerWorkflow),
 	}
@@ -298,6 +313,14 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 			return t, fmt.Errorf("conversation: error of %s: %w", t.ID, err)
 		}
 	}
+	if r.Memory != nil {
+		if text, err = key.Open(t.place(datakey.TurnMemory), *r.Memory); err == nil {
+			err = json.Unmarshal(text, &t.Memory)
+		}
+		if err != nil {
+			return t, fmt.Errorf("conversation: memory of %s: %w", t.ID, err)
+		}
+	}
 	if r.Hits != nil {
 		if text, err = key.Open(t.place(datakey.TurnHits), *r.Hits); err == nil {
 			err = json.Unmarshal(text, &t.SOPs)
@@ -306,7 +329,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 			return t, fmt.Errorf("conversation: procedures of %s: %w", t.ID, err)
 		}
 	}
-	return t, nil
+	return t, t.openGoal(key, r)
 }
 
 // read returns a turn.

@@ -42,6 +42,8 @@ type Request struct {
 	Metadata        json.RawMessage // an object
 	// Streamed: a caller reads the reply while it is written.
 	Streamed bool
+	// Goal is what a goal is given beside its text, Message; nil for a message.
+	Goal *Goal
 	// Wait is how long to wait for the reply, at most Config.MaxWait; nil means Config.DefaultWait.
 	Wait *time.Duration
 
@@ -70,6 +72,9 @@ type claim struct {
 	SourceAddr   string          `json:"source_addr"`
 	WorkflowID   string          `json:"workflow_id"`
 	Streamed     bool            `json:"streamed"`
+	Kind         flow.Kind       `json:"kind"`
+	Goal         *string         `json:"goal,omitempty"`
+	Remembers    bool            `json:"remembers,omitempty"`
 
 	ParentID       *string          `json:"parent_id,omitempty"`
 	Step           *string          `json:"step,omitempty"`
@@ -111,6 +116,9 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 	}
 	if agent.Paused {
 		return s.repeated(ctx, who, req)
+	}
+	if req.Goal != nil && agent.Definition.ExecutionMode != agentdef.Goal {
+		return Outcome{}, fault.New(fault.CodeConflict, "The agent takes no goals: its executionMode is not goal.")
 	}
 	writer, err := s.d.Customers.Writer(ctx, who, req)
 	if err != nil {
@@ -199,6 +207,9 @@ func notStarted(t Turn, cause error) error {
 // fingerprint is what a repeat of a message must have in common with it.
 func fingerprint(req Request) ([]byte, error) {
 	body := map[string]any{"message": req.Message, "session_id": req.SessionID, "customer_id": req.CustomerID}
+	if req.Goal != nil {
+		body["goal"] = req.Goal
+	}
 	for name, raw := range map[string]json.RawMessage{"identity": req.Identity, "metadata": req.Metadata} {
 		if len(raw) > 0 {
 			body[name] = raw
@@ -240,13 +251,19 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 		KeyID: row.KeyID, RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Governance: governanceApproved,
 		Streamed: req.Streamed, BegunAt: &now, UpdatedAt: now, fingerprint: key.Digest(canonical),
 	}
+	// Another agent gets a message and nothing else of the conversation, and a Map reads none of it.
+	row.Remembers = req.call == nil && req.Mode != identityAnonymous && agent.Definition.Memory.Customer != agentdef.MemoryOff && agent.Definition.ExecutionMode != agentdef.WorkflowOnly
 	if req.call != nil {
 		req.call.note(&row, &t)
 	}
+	req.noteGoal(agent.Definition, key, &row, &t)
 	p := dbsqlc.ClaimTurnParams{
 		TenantID: who.TenantID, Key: db.Optional(req.Key), Call: mustJSON(row), Message: key.Seal(t.place(datakey.TurnMessage), []byte(req.Message)),
 		Fingerprint: t.fingerprint, Metadata: req.Metadata, SessionID: db.Optional(req.SessionID), Most: queuedMost,
 		Reject: agent.Definition.Concurrency == agentdef.Reject, Now: now,
+	}
+	if agent.Definition.ExecutionMode == agentdef.WorkflowOnly {
+		p.Most, p.Reject = 0, true // its Map runs once at a time, and one that waits for people runs too
 	}
 	var claimed dbsqlc.ClaimTurnRow
 	for range claimTries {
@@ -273,7 +290,9 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 		return t, claimed.Outcome, err
 	case claimBusy:
 		f := fault.New(fault.CodeSessionBusy, "")
-		if agent.Definition.Concurrency != agentdef.Reject {
+		if agent.Definition.ExecutionMode == agentdef.WorkflowOnly {
+			f.Message = "The workflow of this session is at work and asks nothing."
+		} else if agent.Definition.Concurrency != agentdef.Reject {
 			f.Message = fmt.Sprintf("%d messages of this session wait already.", queuedMost)
 		}
 		f.Retryable, f.RetryAfter = true, time.Second
@@ -338,6 +357,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 // asks returns the model that replies for an agent.
 func asks(agent Agent) string {
 	m := agent.Definition.Models.Worker
+	if p := agent.Definition.Models.Planner; p != nil && agent.Definition.ExecutionMode == agentdef.Goal {
+		m = p
+	}
 	return m.Provider + ":" + m.Model
 }
 
@@ -363,7 +385,7 @@ func (s *Service) start(ctx context.Context, t Turn, asks string) error {
 		return err
 	}
 	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow, Asks: asks}, t.WorkflowID, flow.Listing{
-		Kind: flow.KindMessage, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
+		Kind: t.Kind, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, t.ExecutionID),
 	})
 }

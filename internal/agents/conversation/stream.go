@@ -33,12 +33,14 @@ type ToldText struct {
 	Text string `json:"text"`
 }
 
-// ToldCall is the body of what is streamed of a call.
+// ToldCall is the body of what is streamed of a call: of a verb, of a Map, or of another agent.
 type ToldCall struct {
-	CallID string `json:"call_id"`
-	Verb   string `json:"verb"`
-	Status string `json:"status,omitempty"`
-	// ExecutionID is that of the call's run; nil where it has none.
+	CallID  string     `json:"call_id"`
+	Verb    string     `json:"verb,omitempty"`
+	MapID   *uuid.UUID `json:"map_id,omitempty"`
+	AgentID *uuid.UUID `json:"agent_id,omitempty"`
+	Status  string     `json:"status,omitempty"`
+	// ExecutionID is that of what the call has started; nil where it has started nothing.
 	ExecutionID *string `json:"execution_id,omitempty"`
 }
 

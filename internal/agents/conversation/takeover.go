@@ -116,8 +116,36 @@ func (s *Service) queueTaken(b *db.Batch, w Work) Turn {
 	t.State, t.Status, t.Stop, t.Reply, t.UpdatedAt, t.FinishedAt = Ended, StatusEscalated, agentloop.Escalated, new(agentloop.TakenOver), now, &now
 	db.QueueExec(b, s.q.TakeTurnOver, dbsqlc.TakeTurnOverParams{TenantID: t.TenantID, ID: t.ID, Now: now})
 	s.queueEntries(b, w.key, t, w.soFar()...)
+	s.queueTaint(b, t, w.taints())
 	s.emit(b, w.key, t, Reply{})
 	return t
+}
+
+// taints reports whether an answer of the message has read what others than the tenant wrote.
+func (w Work) taints() bool {
+	for _, answer := range w.Answers {
+		if answer.ReadsUntrusted() {
+			return true
+		}
+		for _, end := range answer.Ends {
+			if end.Taints() {
+				return true
+			}
+		}
+		for _, late := range answer.Late {
+			if late.Taints() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// queueTaint notes that the agent of a session has read what others than the tenant wrote.
+func (s *Service) queueTaint(b *db.Batch, t Turn, taints bool) {
+	if taints && !t.Tainted {
+		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
+	}
 }
 
 // soFar returns what was said since the newest part of a message began. A call whose end the model was
@@ -167,9 +195,9 @@ func Added(messages []model.Message) (list []Entry) {
 }
 
 // AfterTakeOver notes what came of the calls that were under way when a person took over, once: the
-// agent reads the notes after the hand-back. actions counts the calls of the message that were sent.
-// It changes nothing for any other message.
-func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, notes []model.Message) error {
+// agent reads the notes after the hand-back. actions counts the calls of the message that were sent;
+// taints: the notes have what others than the tenant wrote. It changes nothing for any other message.
+func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, taints bool, notes []model.Message) error {
 	first := &db.Batch{}
 	db.Queue(first, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: w.Turn.TenantID, ID: w.Turn.Conversation})
 	noted := db.Queue(first, s.q.NoteTakenOver, dbsqlc.NoteTakenOverParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Actions: int32(actions), Now: s.d.Now()})
@@ -177,6 +205,7 @@ func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, notes 
 		b := &db.Batch{}
 		if len(noted.Value) > 0 {
 			s.queueEntries(b, w.key, w.Turn, Added(notes)...)
+			s.queueTaint(b, w.Turn, taints)
 		}
 		return b, nil
 	})

@@ -18,7 +18,9 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/goalloop"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/recall"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
@@ -36,10 +38,19 @@ type Answer struct {
 	Late  []flow.TurnLate   `json:"late,omitempty"`
 	// Tools describes those that the model is offered from this answer on; nil where they are as before.
 	Tools json.RawMessage `json:"tools,omitempty"`
+	// Facts are those that this answer reads more than the one before, Criteria how those of the goal stand
+	// by it, and Wrong is why it could not be used: only of the answers of planners.
+	Facts    []goalloop.Fact   `json:"facts,omitempty"`
+	Criteria []goalloop.Judged `json:"criteria,omitempty"`
+	Wrong    string            `json:"wrong,omitempty"`
 	// SOPs are the procedures that fit the message, in the first answer. Keeps, where it is not nil, is
 	// the summary of the session from then on.
-	SOPs  []agentloop.Hit `json:"-"`
-	Keeps *Summary        `json:"-"`
+	// Recalled are the facts that the model has looked for before this answer.
+	Recalled []recall.Chosen `json:"recalled,omitempty"`
+	SOPs     []agentloop.Hit `json:"-"`
+	// Memory, where it is not nil, is what the turn has read and written of the customer's memory.
+	Memory *Memory  `json:"-"`
+	Keeps  *Summary `json:"-"`
 
 	Response model.Response     `json:"-"`
 	Error    *stepmachine.Error `json:"-"`
@@ -63,7 +74,9 @@ type Frame struct {
 	Summary string `json:"summary,omitempty"`
 	// Matched are the slugs of the procedures that fit, Advice what the model reads of them.
 	Matched []string `json:"matched,omitempty"`
-	Advice  string   `json:"advice,omitempty"`
+	// Remembered is what the model reads of the customer's memory.
+	Remembered []recall.Chosen `json:"remembered,omitempty"`
+	Advice     string          `json:"advice,omitempty"`
 }
 
 // Run is a run that an answer has asked for, or another execution.
@@ -99,9 +112,13 @@ func answerPlace(t Turn, number int, purpose model.Purpose, f datakey.Field) dat
 	return datakey.Place{Tenant: t.TenantID, Row: uuid.NewSHA1(t.ID, row), Field: f}
 }
 
-// Load returns a turn that is being worked on. over: it is not, so there is nothing to do.
-func (s *Service) Load(ctx context.Context, ref flow.TurnRef) (w Work, over bool, err error) {
+// Load returns a turn that is being worked on. over: it is not, so there is nothing to do. also adds what
+// is read in the same trip.
+func (s *Service) Load(ctx context.Context, ref flow.TurnRef, also ...func(b *db.Batch)) (w Work, over bool, err error) {
 	b := &db.Batch{}
+	for _, add := range also {
+		add(b)
+	}
 	row := db.QueueOptional(b, s.q.GetTurn, dbsqlc.GetTurnParams{TenantID: ref.TenantID, ID: ref.ID})
 	rows := db.Queue(b, s.q.TurnAnswers, dbsqlc.TurnAnswersParams{TenantID: ref.TenantID, Turn: ref.ID})
 	if err := s.d.DB.Send(ctx, ref.TenantID, b); err != nil {
@@ -194,14 +211,20 @@ type Reply struct {
 	Error *stepmachine.Error
 	Stop  agentloop.Stop
 	// Entries are what was said since the part began, the reply included.
-	Entries    []Entry
-	Actions    int
+	Entries []Entry
+	Actions int
+	// Tokens are those that count now, besides those of answers.
+	Tokens     int64
 	Governance string
 	ApprovalID string
 	// FreesKey: nothing was sent and nobody was asked, so a repeat of the message may run.
 	FreesKey bool
 	// Tainted: the agent has read what others than the tenant wrote.
 	Tainted bool
+	// Progress is how the criteria of a goal stand; nil for a message of another mode.
+	Progress *Progress
+	// Language is that of the message, Wished the one that it asks for; codes, "" for none.
+	Language, Wished string
 	// Tellings are streamed before the end. Those of an answer of a model are in the Answer.
 	Tellings []Telling
 	// Escalate is why people are asked to look; "" where they are not. Summary is what they must know.
@@ -218,6 +241,9 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 	if len(a.SOPs) > 0 {
 		count.Sop = a.SOPs[0].ID
 		count.Hits = sealOptional(w.key, w.Turn.place(datakey.TurnHits), mustJSON(a.SOPs))
+	}
+	if a.Memory != nil {
+		count.Memory = sealOptional(w.key, w.Turn.place(datakey.TurnMemory), mustJSON(a.Memory))
 	}
 	first := &db.Batch{}
 	kept := db.Queue(first, s.q.EndTurnAnswer, p)
@@ -297,6 +323,10 @@ func (s *Service) EndPart(ctx context.Context, w Work, reply Reply) error {
 func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.Context)) {
 	t, now := w.Turn, s.d.Now()
 	t.State, t.Status, t.Reply, t.Error, t.Stop = r.State, r.Status, r.Text, r.Error, r.Stop
+	if r.Progress != nil {
+		t.Progress = r.Progress
+	}
+	t.Language, t.Wished = r.Language, r.Wished
 	t.Replies++
 	t.Actions, t.Governance, t.UpdatedAt = int32(r.Actions), r.Governance, now
 	if r.ApprovalID != "" {
@@ -318,12 +348,18 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	if r.Error != nil {
 		p.Error = sealOptional(w.key, t.place(datakey.TurnError), mustJSON(r.Error))
 	}
+	if r.Progress != nil {
+		p.Outcome = sealOptional(w.key, t.place(datakey.TurnOutcome), mustJSON(r.Progress))
+	}
 	db.Queue(b, s.q.ReplyTurn, p)
+	if r.Tokens > 0 {
+		t.Tokens += r.Tokens
+		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: t.TenantID, ID: t.ID, Tokens: r.Tokens})
+		s.queueForCallers(b, t, r.Tokens, 0)
+	}
 	db.Queue(b, s.q.RequireTurnReplied, dbsqlc.RequireTurnRepliedParams{TenantID: t.TenantID, ID: t.ID})
 	s.queueEntries(b, w.key, t, r.Entries...)
-	if r.Tainted && !t.Tainted {
-		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
-	}
+	s.queueTaint(b, t, r.Tainted)
 	if r.Escalate != "" && t.SessionID != "" {
 		db.QueueExec(b, s.q.EscalateConversation, dbsqlc.EscalateConversationParams{TenantID: t.TenantID, ID: t.Conversation, Now: now})
 	}
@@ -351,7 +387,10 @@ func (s *Service) emit(b *db.Batch, key *datakey.Key, t Turn, r Reply) {
 	if t.Reply != nil {
 		body.Message = *t.Reply
 	}
-	if t.ParentID == "" { // otherwise it is no conversation with a customer
+	switch {
+	case t.Kind == flow.KindGoal:
+		emitGoal(b, key, t)
+	case t.ParentID == "": // otherwise it is no conversation with a customer
 		event.Queue(b, event.Event{TenantID: t.TenantID, About: about, Body: body, Key: key})
 	}
 	if r.Escalate != "" {

@@ -33,7 +33,7 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d *agentdef.Defin
 			return err
 		}
 		c := change{s, tx, who, id}
-		if err := c.checkMaps(ctx, d.Maps, nil); err != nil {
+		if err := c.checkMaps(ctx, d, nil); err != nil {
 			return err
 		}
 		if err := c.checkAgents(ctx, d, nil); err != nil {
@@ -176,7 +176,7 @@ func (c change) define(ctx context.Context, a dbsqlc.Agent, members json.RawMess
 	if bytes.Equal(newest.AgentVersion.Digest, digest(source)) {
 		return a, nil
 	}
-	if err := c.checkMaps(ctx, after.Maps, before.Maps); err != nil {
+	if err := c.checkMaps(ctx, after, before); err != nil {
 		return a, err
 	}
 	if err := c.checkAgents(ctx, after, before); err != nil {
@@ -201,9 +201,14 @@ func (c change) define(ctx context.Context, a dbsqlc.Agent, members json.RawMess
 	return a, c.record(ctx, audit.AgentChanged, map[string]any{"version": a.LatestVersion, "name": a.Name, "changed": changed})
 }
 
-// checkMaps refuses Maps that do not exist. Those that the definition had before may be gone.
-func (c change) checkMaps(ctx context.Context, ids, before []uuid.UUID) error {
-	added := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return slices.Contains(before, id) })
+// checkMaps refuses Maps that do not exist. Those that the definition had before may be gone; before is nil
+// for a new agent.
+func (c change) checkMaps(ctx context.Context, d, before *agentdef.Definition) error {
+	ids, had := mapsOf(d), []uuid.UUID{}
+	if before != nil {
+		had = mapsOf(before)
+	}
+	added := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return slices.Contains(had, id) })
 	if len(added) == 0 {
 		return nil
 	}
@@ -211,16 +216,29 @@ func (c change) checkMaps(ctx context.Context, ids, before []uuid.UUID) error {
 	if err != nil {
 		return fmt.Errorf("roster: look for Maps: %w", err)
 	}
-	refusal := fault.New(fault.CodeValidation, "maps names a Map that the tenant does not have.")
+	refusal := fault.New(fault.CodeValidation, "The definition names a Map that the tenant does not have.")
 	for i, id := range ids {
+		path := "/maps/" + strconv.Itoa(i)
+		if i == len(d.Maps) {
+			path = "/map_id"
+		}
 		if slices.Contains(added, id) && !slices.Contains(known, id) {
-			refusal.Details = append(refusal.Details, fault.Detail{Path: "/maps/" + strconv.Itoa(i), Rule: "unknown_map", Message: "must be the id of a Map"})
+			refusal.Details = append(refusal.Details, fault.Detail{Path: path, Rule: "unknown_map", Message: "must be the id of a Map"})
 		}
 	}
 	if len(refusal.Details) > 0 {
 		return refusal
 	}
 	return nil
+}
+
+// mapsOf returns the Maps that a definition names, map_id last.
+func mapsOf(d *agentdef.Definition) []uuid.UUID {
+	ids := slices.Clone(d.Maps)
+	if d.MapID != nil {
+		ids = append(ids, *d.MapID)
+	}
+	return ids
 }
 
 func (c change) insert(ctx context.Context, d *agentdef.Definition, source []byte, number int32, published bool) error {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,10 +98,11 @@ type benchmark struct {
 	stored string
 	// trigger is the path that triggers the Map that is measured.
 	trigger string
-	// agent is the path of messages to the agent that is measured, writer a key for them.
-	agent  string
-	writer credential
-	others others
+	// agent and guided are the paths of messages to the agents that are measured, goal that of goals,
+	// writer a key for them.
+	agent, guided, goal string
+	writer              credential
+	others              others
 }
 
 // Run measures the service under load and prints what a request costs beside the floor.
@@ -157,6 +157,8 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 			{mapName, b.mapOfFive},
 			{turnName, b.turn},
 			{streamedName, b.streamedTurn},
+			{goalName, b.pursue},
+			{guidedName, b.follow},
 			{"fence hit", b.fenceHit},
 			{"evaluate", b.evaluate},
 			{"bare GET", b.bareGet},
@@ -173,37 +175,22 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 		return err
 	}
 	rows = append(rows, outside...)
-	if err := b.profileRuns(ctx); err != nil {
-		return err
-	}
-	pending, err := b.held(ctx)
-	if err != nil {
-		return err
-	}
-	told, err := b.webhooks(ctx)
-	if err != nil {
-		return err
-	}
-	counted, err := b.countMaps(ctx)
-	if err != nil {
-		return err
-	}
-	queued, err := b.queued(ctx, dir)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n\n", Resident()>>20)
 	if err := Print(w, append([]Row{stock}, rows...)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	if err := errors.Join(pending.print(w), told.print(w), counted.print(w), queued.print(w)); err != nil {
+	if err := b.profileRuns(ctx); err != nil {
 		return err
 	}
+	besides, err := b.besides(ctx, dir, w, rateOf(rows, "run", 16))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "after load: %d MB resident, all processes together\n", Resident()>>20)
 	if err := b.others.print(w); err != nil {
 		return err
 	}
-	missed, err := PrintGoals(w, slices.Concat(b.goals(append(rows, stock)), pending.goals(), told.goals(rateOf(rows, "run", 16)), queued.goals()))
+	missed, err := PrintGoals(w, append(b.goals(append(rows, stock)), besides...))
 	switch {
 	case err != nil || missed == 0:
 		return err
@@ -211,6 +198,42 @@ func (b *benchmark) report(ctx context.Context, dir string, stock Row) error {
 		return fmt.Errorf("bench: %d goals missed, on a machine that is not idle", missed)
 	}
 	return fmt.Errorf("bench: %d goals missed", missed)
+}
+
+// besides measures what is no rate of a request, prints each part as soon as it is measured, and
+// returns the goals. runs is the rate of runs at 16 clients.
+func (b *benchmark) besides(ctx context.Context, dir string, w io.Writer, runs float64) ([]Goal, error) {
+	// Before the held calls: they use up the places of what waits for people.
+	counted, err := b.countMaps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := counted.print(w); err != nil {
+		return nil, err
+	}
+	pending, err := b.held(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := pending.print(w); err != nil {
+		return nil, err
+	}
+	told, err := b.webhooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := told.print(w); err != nil {
+		return nil, err
+	}
+	// Last: what it leaves behind goes on for long.
+	queued, err := b.queued(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := queued.print(w); err != nil {
+		return nil, err
+	}
+	return slices.Concat(pending.goals(), told.goals(runs), queued.goals()), nil
 }
 
 func (b *benchmark) largeCatalog() string { return fmt.Sprintf("catalog %d", b.Verbs) }
@@ -303,6 +326,9 @@ func (b *benchmark) goals(rows []Row) []Goal {
 		{What: "Temporal writes of a Map at 16 clients", Ratio: at(mapName, 16).Writes, AtMost: 4},
 		{What: "messages / runs, p50 at 1 client", Ratio: float64(at(turnName, 1).P50) / float64(at("run", 1).P50), AtMost: 2.5},
 		{What: "streamed messages / runs, p50 at 1 client", Ratio: float64(at(streamedName, 1).P50) / float64(at("run", 1).P50), AtMost: 2.5},
+		{What: "goals of one step / runs, p50 at 1 client", Ratio: float64(at(goalName, 1).P50) / float64(at("run", 1).P50), AtMost: 6},
+		{What: "SQL trips of a goal of one step at 16 clients", Ratio: at(goalName, 16).SQL, AtMost: 28},
+		{What: "SQL trips of a message by a Map of one step at 16 clients", Ratio: at(guidedName, 16).SQL, AtMost: 66},
 		{What: "fence hits / runs, rate at 16 clients", Ratio: rate("fence hit", "run"), AtLeast: 4},
 		{What: "evaluations / runs, rate at 16 clients", Ratio: rate("evaluate", "run"), AtLeast: 4},
 		{What: "fence hits / bare GET, rate at 16 clients", Ratio: rate("fence hit", "bare GET"), AtLeast: 0.65},

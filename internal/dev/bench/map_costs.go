@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // countedTimes is how often each request is made that is only counted. It hides what a process does
@@ -165,6 +166,7 @@ func (b *benchmark) approvalOf(ctx context.Context, owner credential, execution 
 		}
 		var e struct {
 			Data struct {
+				FinishedAt *time.Time `json:"finished_at"`
 				WaitingFor *struct {
 					ApprovalID string `json:"approval_id"`
 				} `json:"waiting_for"`
@@ -175,6 +177,9 @@ func (b *benchmark) approvalOf(ctx context.Context, owner credential, execution 
 		}
 		if w := e.Data.WaitingFor; w != nil && w.ApprovalID != "" {
 			return w.ApprovalID, nil
+		}
+		if e.Data.FinishedAt != nil {
+			return "", fmt.Errorf("bench: a Map that asks people ended: %s", raw)
 		}
 	}
 }

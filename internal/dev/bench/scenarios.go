@@ -78,7 +78,7 @@ func (b *benchmark) prepare(ctx context.Context) error {
 		return errors.New("bench: the tenant has no credential to read")
 	}
 	b.stored = list.Data[0].ID
-	if err := b.makeAgent(ctx, owner); err != nil {
+	if err := b.makeAgents(ctx, owner); err != nil {
 		return err
 	}
 	return b.publish(ctx, owner, "")

@@ -85,6 +85,13 @@ var refundMap []byte
 // "shop". A refund above 100.00 needs a policy that asks for approval.
 func RefundMap() []byte { return bytes.Clone(refundMap) }
 
+//go:embed order_map.json
+var orderMap []byte
+
+// OrderMap returns the definition of a Map by which an agent in the mode workflow_only tells customers of
+// their orders, for the provider "shop".
+func OrderMap() []byte { return bytes.Clone(orderMap) }
+
 // documentBase is the server address in the embedded document.
 const documentBase = "http://sandbox.invalid"
 

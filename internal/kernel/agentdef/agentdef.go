@@ -118,14 +118,27 @@ type SOP struct {
 	Enabled  bool     `json:"enabled"`
 }
 
-// Memory says what the agent knows of a session.
+// Memory says what the agent knows of a session, and of its customer.
 type Memory struct {
 	// WindowMessages is how many of the newest messages a model reads in full. Calls count, and the
 	// results of calls.
 	WindowMessages int `json:"window_messages"`
 	// Summarize: what is older is summarised. Otherwise the model does not read it.
 	Summarize bool `json:"summarize"`
+	// Customer is what the agent does with what is remembered of the customer.
+	Customer CustomerMemory `json:"customer"`
 }
+
+// CustomerMemory is what an agent does with what is remembered of a customer from one session to the
+// next.
+type CustomerMemory string
+
+// The values of memory.customer.
+const (
+	MemoryOff   CustomerMemory = "off"   // nothing is read or written
+	MemoryTools CustomerMemory = "tools" // it is read, and written where the model decides so by a tool
+	MemoryAuto  CustomerMemory = "auto"  // the same, and what a message says is found after the reply
+)
 
 // Criterion is one thing that a goal needs.
 type Criterion struct {

@@ -30,7 +30,7 @@ func TestReadGivesWhatIsLeftOutItsDefault(t *testing.T) {
 		Tools:         agentdef.Tools{Allow: []string{"tool:*"}, Deny: []string{}, MaxPerTurn: 20, Parallel: 4},
 		Limits:        agentdef.Limits{MaxTurns: 10, StepAttempts: 3, GoalSteps: 20, WallClock: agentdef.Duration(10 * time.Minute)},
 		SOPs:          []agentdef.SOP{}, Maps: []uuid.UUID{}, Concurrency: agentdef.Enqueue,
-		Memory: agentdef.Memory{WindowMessages: 40, Summarize: true}, Escalation: agentdef.Escalation{OnRequest: true},
+		Memory: agentdef.Memory{WindowMessages: 40, Summarize: true, Customer: agentdef.MemoryTools}, Escalation: agentdef.Escalation{OnRequest: true},
 	}
 	require.Equal(t, want, read(t, `{"name":"a"}`))
 	require.Equal(t, want, read(t, `{"name":"a","executionMode":"CONVERSATIONAL","concurrency":"Enqueue","sops":null,"maps":null,"models":{"worker":null},"tools":{"allow":null}}`))
@@ -41,6 +41,10 @@ func TestReadGivesWhatIsLeftOutItsDefault(t *testing.T) {
 	require.Equal(t, 20, d.Limits.GoalSteps, "the other limits")
 	require.Equal(t, 20, d.Tools.MaxPerTurn)
 	require.Equal(t, 40, d.Memory.WindowMessages)
+	require.Equal(t, agentdef.MemoryAuto, read(t, `{"name":"a","memory":{"customer":"AUTO"}}`).Memory.Customer)
+	old, err := agentdef.Decode([]byte(`{"name":"a","memory":{"window_messages":7}}`))
+	require.NoError(t, err)
+	require.Equal(t, agentdef.MemoryTools, old.Memory.Customer, "of a version from before there was the member")
 	require.True(t, d.Escalation.OnRequest)
 	require.True(t, d.SOPs[0].Enabled, "an SOP is enabled unless it says otherwise")
 	require.False(t, read(t, `{"name":"a","sops":[{"slug":"s","title":"t","when":"w","action":"a","enabled":false}]}`).SOPs[0].Enabled)
@@ -56,15 +60,16 @@ func TestReadNamesAllFaults(t *testing.T) {
 	}
 	long := func(n int) string { return `"` + strings.Repeat("é", n) + `"` }
 	for members, want := range map[string][]string{
-		`"name":""`:                                       {"/name required"},
-		`"name":` + long(256):                             {"/name maxLength"},
-		`"name":7`:                                        {"/name type"},
-		`"colour":"red"`:                                  {"/colour unknown_field"},
-		`"Instructions":"x"`:                              {"/Instructions unknown_field"},
-		`"instructions":` + long(32_769):                  {"/instructions maxLength"},
-		`"executionMode":"wild"`:                          {"/executionMode enum"},
-		`"executionMode":"goal"`:                          {"/executionMode not_available"},
-		`"executionMode":"workflow_only"`:                 {"/executionMode not_available", "/map_id required"},
+		`"memory":{"customer":"all"}`:    {"/memory/customer enum"},
+		`"name":""`:                      {"/name required"},
+		`"name":` + long(256):            {"/name maxLength"},
+		`"name":7`:                       {"/name type"},
+		`"colour":"red"`:                 {"/colour unknown_field"},
+		`"Instructions":"x"`:             {"/Instructions unknown_field"},
+		`"instructions":` + long(32_769): {"/instructions maxLength"},
+		`"executionMode":"wild"`:         {"/executionMode enum"},
+		`"executionMode":"goal","completion_criteria":[{"id":"a","description":"d","check":"${ .facts | length > 0 }"},{"id":"b","description":"d","check":".facts"},{"id":"c","description":"d","check":"${ trigger_data.x }"},{"id":"d","description":"d","check":"${ now }"}]`: {"/completion_criteria/1/check expression", "/completion_criteria/2/check expression", "/completion_criteria/3/check expression"},
+		`"executionMode":"workflow_only"`:                 {"/map_id required"},
 		`"map_id":"0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"`: {"/map_id mode"},
 
 		`"completion_criteria":[{"id":"a","description":"d"}]`:  {"/completion_criteria mode"},
@@ -124,7 +129,7 @@ func TestReadNamesAllFaults(t *testing.T) {
 
 func TestReadSaysWhichModesThereAre(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"wild", "goal", "workflow_only"} {
+	for _, mode := range []string{"wild", "goals"} {
 		_, err := agentdef.Read(fmt.Appendf(nil, `{"name":"a","executionMode":%q}`, mode))
 		require.ErrorContains(t, err, "conversational")
 		require.ErrorContains(t, err, "workflow_only")

@@ -25,7 +25,7 @@ const (
 	maxWindow     = 500
 	maxTurns      = 100
 	maxAttempts   = 10
-	maxGoalSteps  = 200
+	maxGoalSteps  = 100
 	maxCalls      = 100
 	maxParallel   = 16
 	maxTokens     = 1_000_000_000
@@ -51,11 +51,6 @@ var (
 	providerText = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 )
 
-// Modes returns the modes that a definition can name, and those of them that can be used.
-func Modes() (known, usable []Mode) {
-	return []Mode{Conversational, WorkflowOnly, Goal}, []Mode{Conversational}
-}
-
 // check notes what is wrong with the definition, beside its form.
 func (d *Definition) check(f *faults) {
 	f.text("/name", d.Name, MaxName, true)
@@ -75,6 +70,9 @@ func (d *Definition) check(f *faults) {
 	d.Tools.check(f)
 	d.Limits.check(f)
 	f.number("/memory/window_messages", int64(d.Memory.WindowMessages), 2, maxWindow)
+	if c := d.Memory.Customer; c != MemoryOff && c != MemoryTools && c != MemoryAuto {
+		f.add("/memory/customer", "enum", "must be off, tools or auto")
+	}
 	if d.Concurrency != Enqueue && d.Concurrency != Reject {
 		f.add("/concurrency", "enum", "must be enqueue or reject")
 	}
@@ -98,12 +96,8 @@ func (d *Definition) check(f *faults) {
 
 // checkMode checks the mode, and the members that belong to a mode.
 func (d *Definition) checkMode(f *faults) {
-	known, usable := Modes()
-	switch {
-	case !slices.Contains(known, d.ExecutionMode):
-		f.add("/executionMode", "enum", "must be conversational; the modes workflow_only and goal exist and cannot be used yet")
-	case !slices.Contains(usable, d.ExecutionMode):
-		f.add("/executionMode", "not_available", "cannot be used yet; of the modes conversational, workflow_only and goal, only conversational can")
+	if !slices.Contains([]Mode{Conversational, WorkflowOnly, Goal}, d.ExecutionMode) {
+		f.add("/executionMode", "enum", "must be conversational, workflow_only or goal")
 	}
 	switch {
 	case d.ExecutionMode == WorkflowOnly && d.MapID == nil:
@@ -114,18 +108,7 @@ func (d *Definition) checkMode(f *faults) {
 	if d.ExecutionMode != Goal && len(d.CompletionCriteria) > 0 {
 		f.add("/completion_criteria", "mode", "belongs to the mode goal")
 	}
-	f.count("/completion_criteria", len(d.CompletionCriteria), MaxCriteria)
-	var ids []string
-	for i, c := range d.CompletionCriteria {
-		at := "/completion_criteria/" + strconv.Itoa(i)
-		f.fits(at+"/id", c.ID, slugText, "must begin with a-z or 0-9, and have at most 63 of a-z, 0-9, - and _")
-		if slices.Contains(ids, c.ID) {
-			f.add(at+"/id", "unique", "must differ from the ids of the other criteria")
-		}
-		ids = append(ids, c.ID)
-		f.text(at+"/description", c.Description, maxWhen, true)
-		f.text(at+"/check", c.Check, maxCheck, false)
-	}
+	f.criteria("/completion_criteria", d.CompletionCriteria)
 }
 
 func (m Model) check(at string, f *faults) {

@@ -53,6 +53,13 @@ func (t Tools) Agents() (ids []uuid.UUID) {
 	return ids
 }
 
+// OnlyVerbs returns the tools without those of the platform and without other agents.
+func (t Tools) OnlyVerbs() Tools {
+	t.Deny = append(slices.Clip(t.Deny), "tool:*")
+	t.Allow = slices.DeleteFunc(slices.Clone(t.Allow), func(entry string) bool { return strings.HasPrefix(entry, agentPrefix) })
+	return t
+}
+
 // AgentOf returns the agent that an entry of allow names; named is false for a pattern.
 func AgentOf(entry string) (id uuid.UUID, named bool) {
 	name, named := strings.CutPrefix(entry, agentPrefix)

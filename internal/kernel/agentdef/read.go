@@ -30,7 +30,7 @@ func Default() Definition {
 		Maps:        []uuid.UUID{},
 		Concurrency: Enqueue,
 		// About ten exchanges with their calls.
-		Memory: Memory{WindowMessages: 40, Summarize: true},
+		Memory: Memory{WindowMessages: 40, Summarize: true, Customer: MemoryTools},
 		// An agent without people behind it must not stop to answer, so only the customer's wish counts.
 		Escalation: Escalation{OnRequest: true},
 	}
@@ -69,7 +69,10 @@ func lower[S ~string](s S) S { return S(strings.ToLower(string(s))) }
 // complete gives what is null or left out its default.
 func (d *Definition) complete() {
 	otherwise := Default()
-	d.ExecutionMode, d.Concurrency = lower(d.ExecutionMode), lower(d.Concurrency)
+	d.ExecutionMode, d.Concurrency, d.Memory.Customer = lower(d.ExecutionMode), lower(d.Concurrency), lower(d.Memory.Customer)
+	if d.Memory.Customer == "" {
+		d.Memory.Customer = otherwise.Memory.Customer
+	}
 	if d.Models.Worker == nil {
 		d.Models.Worker = otherwise.Models.Worker
 	}
@@ -169,6 +172,9 @@ func Decode(source []byte) (*Definition, error) {
 	d := &Definition{}
 	if err := json.Unmarshal(source, d); err != nil {
 		return nil, fmt.Errorf("read a stored definition: %w", err)
+	}
+	if d.Memory.Customer == "" { // it was stored before there was the member
+		d.Memory.Customer = Default().Memory.Customer
 	}
 	return d, nil
 }

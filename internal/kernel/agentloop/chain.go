@@ -17,4 +17,7 @@ type Caller struct {
 	// Tokens and MoneyMicros are the most that the message may use; 0 for no bound.
 	Tokens      int64 `json:"tokens,omitempty"`
 	MoneyMicros int64 `json:"money_micros,omitempty"`
+	// Drives is the version of an agent of the mode workflow_only: it does the steps of its Map that name no
+	// agent. 0 for other agents.
+	Drives int32 `json:"drives,omitempty"`
 }

@@ -108,7 +108,7 @@ var (
 // questions and promises.
 func saidLine(by, text string) string {
 	var kept []string
-	for i, s := range sentences(text) {
+	for i, s := range Sentences(text) {
 		if i == 0 || strings.ContainsAny(s, "?？") || fact.MatchString(s) || promise.MatchString(s) {
 			kept = append(kept, s)
 		}
@@ -119,8 +119,8 @@ func saidLine(by, text string) string {
 	return by + ends(strings.Join(kept, " "), lineBytes)
 }
 
-// sentences divides a text. A point within a number or an id ends none.
-func sentences(text string) (list []string) {
+// Sentences divides a text. A point within a number or an id ends none.
+func Sentences(text string) (list []string) {
 	runes := []rune(text)
 	from := 0
 	end := func(to int) {

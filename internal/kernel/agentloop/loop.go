@@ -28,7 +28,12 @@ const (
 	Escalated       Stop = "escalated"
 	Cancelled       Stop = "cancelled"
 	ModelError      Stop = "model_error"
-	LoopDetected    Stop = "loop_detected" // the model asked for the same calls again and again
+	// Of agents of the mode workflow_only: their Map has ended, goes on, or asks something.
+	MapCompleted Stop = "map_completed"
+	MapFailed    Stop = "map_failed"
+	MapRunning   Stop = "map_running"
+	NeedsInput   Stop = "needs_input"
+	LoopDetected Stop = "loop_detected" // the model asked for the same calls again and again
 )
 
 // Bounds of one answer.
@@ -138,6 +143,14 @@ func LastAnswer() model.Message {
 	return Note("You can make no further calls for this message. Answer the customer now, by what you know.", nil)
 }
 
+// OtherLanguage is how the message begins that InLanguage returns.
+const OtherLanguage = "Your answer was not shown to the customer"
+
+// InLanguage is what a model is told whose reply is in another language than it was told.
+func InLanguage(is, want string) string {
+	return OtherLanguage + ", because it is in " + is + ". Give the same answer in " + want + ", and say nothing about this."
+}
+
 // Verdict is what an answer means. One of its fields is set.
 type Verdict struct {
 	Calls []model.ToolCall
@@ -186,6 +199,14 @@ func Apology(stop Stop) string {
 		return "This needs the approval of a person. I will tell you when it is decided."
 	case Escalated:
 		return "I have asked a person to look at this. They will answer here."
+	case MapCompleted:
+		return "This is done."
+	case MapFailed:
+		return "I could not do this."
+	case MapRunning:
+		return "I am working on this, and will tell you when it is done."
+	case NeedsInput:
+		return "I need to know more to go on."
 	default:
 		return "I could not answer this message."
 	}

@@ -51,6 +51,7 @@ const (
 	CodeEventNotFound         Code = "EVENT_NOT_FOUND"
 	CodeKillSwitchNotFound    Code = "KILL_SWITCH_NOT_FOUND"
 	CodeCustomerNotFound      Code = "CUSTOMER_NOT_FOUND"
+	CodeFactNotFound          Code = "FACT_NOT_FOUND"
 	CodeMapNotFound           Code = "MAP_NOT_FOUND"
 	CodeAgentNotFound         Code = "AGENT_NOT_FOUND"
 	CodeWebhookNotFound       Code = "WEBHOOK_NOT_FOUND"
@@ -134,6 +135,7 @@ func Table() []Spec {
 		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, the kill switch to be lifted is lifted already, or the one to be read was lifted more than 90 days ago."},
 		{CodeEventNotFound, http.StatusNotFound, "No such event.", "The id is unknown to the tenant, or the event is older than 30 days."},
 		{CodeCustomerNotFound, http.StatusNotFound, "No such customer.", "The tenant has no customer with this id or `external_id`, or the customer was erased."},
+		{CodeFactNotFound, http.StatusNotFound, "No such fact.", "Nothing with this id is remembered of the customer, or it was deleted."},
 		{CodeMapNotFound, http.StatusNotFound, "No such Map.", "The tenant has no Map with this id, or no such version of it, or the Map was deleted."},
 		{CodeAgentNotFound, http.StatusNotFound, "No such agent.", "The tenant has no agent with this id, or no such version of it, or the agent was deleted."},
 		{CodeWebhookNotFound, http.StatusNotFound, "No such webhook.", "The id is unknown to the tenant."},

@@ -39,6 +39,8 @@ func MapDetails(show MapShow) string {
 		text += "a signal"
 	case stepmachine.WaitsResolve:
 		text += "people to find out what came of its call, and to resolve it"
+	case stepmachine.WaitsInput:
+		text += "an answer"
 	case stepmachine.WaitsMap:
 		text += "another Map"
 	case stepmachine.WaitsKillSwitch:

@@ -176,6 +176,10 @@ type MapCallRef struct {
 	Look bool `json:"look,omitempty"`
 	// Followed is the call of a message whose reply is followed; nil for all others.
 	Followed *TurnCall `json:"followed,omitempty"`
+	// Turn is the message that makes the call; nil for a step of a Map. SwitchedOff: a kill switch covered
+	// the call when it was last looked at.
+	Turn        *TurnRef `json:"turn,omitempty"`
+	SwitchedOff bool     `json:"switched_off,omitempty"`
 }
 
 // MapCallEnd is how far the call of a step is.
@@ -206,6 +210,8 @@ type MapModelCall struct {
 	Turn int             `json:"turn"` // from 0
 	// Ends are the ends of the calls that the turn before has asked for.
 	Ends []MapToolEnd `json:"ends,omitempty"`
+	// Input is the answer to the question of the turn before; nil for none.
+	Input *stepmachine.Value `json:"input,omitempty"`
 }
 
 // MapToolEnd is how a call of an agent has ended.
@@ -222,6 +228,11 @@ type MapToolEnd struct {
 	Tainted bool `json:"tainted,omitempty"`
 }
 
+// Taints reports whether who reads the end of the call reads what others than the tenant wrote.
+func (e MapToolEnd) Taints() bool {
+	return e.Tainted || e.Kind == "" && e.Status == stepmachine.CallExecuted
+}
+
 // MapModelTurn is what follows from the answer of a model.
 type MapModelTurn struct {
 	Private
@@ -231,6 +242,9 @@ type MapModelTurn struct {
 	// Calls are the numbers of the calls that the model asks for and may make. The next turn tells
 	// it of all.
 	Calls []int `json:"calls,omitempty"`
+	// Waits is what the step waits for before the next turn: an input, or a signal of people; "" for
+	// nothing.
+	Waits stepmachine.Waiting `json:"waits,omitempty"`
 }
 
 // MapStart asks for the execution of another Map.
@@ -323,6 +337,8 @@ type MapNews struct {
 	Over   bool `json:"over,omitempty"`
 	Cancel bool `json:"cancel,omitempty"`
 	Pause  bool `json:"pause,omitempty"`
+	// Caller is the workflow of the message to an agent that hears of the execution; "" for none.
+	Caller string `json:"caller,omitempty"`
 	// Signals came since, in their order; Looked is the number of the last one.
 	Signals []stepmachine.Signalled `json:"signals,omitempty"`
 	// Decisions are those about approvals that steps wait for, Arrived the events.

@@ -14,6 +14,9 @@ const QueueTurns = "turns"
 // KindMessage is one message to an agent.
 const KindMessage Kind = "message"
 
+// KindGoal is one goal of an agent, which is driven as a message is.
+const KindGoal Kind = "goal"
+
 // Names under which the workflow of a message and its activities are registered. Calls go on by
 // GoOnWithCall and StopCallOfMap, as those of the steps of Maps.
 const (
@@ -99,6 +102,8 @@ type TurnTool struct {
 	Verb   string `json:"verb,omitempty"`
 	// Kind is that of the execution that the call starts; "" for a run.
 	Kind Kind `json:"kind,omitempty"`
+	// Patient: the message waits for the execution until its deadline.
+	Patient bool `json:"patient,omitempty"`
 	// Lane is "" for a call that changes nothing. Those of one lane are made one after the other.
 	Lane string `json:"lane,omitempty"`
 }

@@ -21,6 +21,10 @@ type TurnOtherRef struct {
 	Other uuid.UUID `json:"other"`
 	// Stop: it is to end soon.
 	Stop bool `json:"stop,omitempty"`
+	// Answered is the question that the message has answered.
+	Answered string `json:"answered,omitempty"`
+	// Followed is the call that has started it, where its end is streamed; nil where it is not.
+	Followed *TurnCall `json:"followed,omitempty"`
 }
 
 // TurnOther is how far an execution is that a message has started.
@@ -35,7 +39,14 @@ type TurnOther struct {
 	ApprovalID string `json:"approval_id,omitempty"`
 	// Tainted: what the agent is told of it has texts of others than the tenant.
 	Tainted bool `json:"tainted,omitempty"`
+	// Followed: what becomes of it is streamed. Answered is the question that the message has answered.
+	// Only a start says so.
+	Followed bool   `json:"followed,omitempty"`
+	Answered string `json:"answered,omitempty"`
 }
+
+// CallAsks is the status of a Map of an agent of the mode workflow_only that asks the customer something.
+const CallAsks stepmachine.CallStatus = "needs_input"
 
 // CallRunning is the status of a call that goes on in the background, as the agent is told.
 const CallRunning stepmachine.CallStatus = "running"

@@ -22,6 +22,9 @@ func (l Listing) Summary() string {
 	if l.Kind == KindMessage {
 		return "answers a message to the agent " + l.Subject
 	}
+	if l.Kind == KindGoal {
+		return "pursues a goal of the agent " + l.Subject
+	}
 	if l.Kind == KindChanges {
 		return "applies the changes of a dry run of the Map " + l.Subject
 	}

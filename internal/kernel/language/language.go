@@ -1,10 +1,13 @@
-// Package language says in which language a text is written. It goes by the script, by frequent words
-// of common languages, and where neither decides, by the letter triples of whatlanggo, where these are
-// sure. The messages to agents call it. It keeps about 100 KiB of tables, and no model.
+// Package language says in which language a text is written, and in which one a customer wants to be
+// answered. It goes by the script, by frequent words and letters of common languages, and where these do
+// not decide, by the letter triples of whatlanggo, where these are sure. The messages to agents call it.
+// It keeps about 200 KiB of tables, and no model.
 package language
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -22,83 +25,231 @@ var noise = regexp.MustCompile(`\S*[0-9@_]\S*|\S*://\S*`)
 
 // Of returns the language of a text; ok is false where it has none, or too little of one.
 func Of(text string) (l Language, ok bool) {
+	text = spokenIn(text)
+	code, _ := of(text)
+	switch script := scriptOf(text); {
+	case code != "":
+	case script == unicode.Arabic:
+		code = "ar"
+	case script == unicode.Devanagari:
+		code = "hi"
+	}
+	return named(code)
+}
+
+// Guess returns the language of a message of a session whose language has the code, or "" for none. It is
+// that of the message where it is sure, otherwise that of the session where the message may be in it or
+// says nothing, otherwise the likeliest one. ok is false where nothing is likely.
+func Guess(message, session string) (l Language, ok bool) {
+	text := spokenIn(message)
+	code, near := of(text)
+	if code != "" {
+		return named(code)
+	}
+	t := tables[scriptOf(text)]
+	nothing := len(near) == 0 && t != nil && slices.Contains(t.codes, session)
+	if nothing || slices.Contains(near, session) || session != "" && len(strings.Fields(text)) < leastGuessed {
+		return named(session)
+	}
+	if l, ok := Of(message); ok {
+		return l, true
+	}
+	return named(likeliest(text, near))
+}
+
+// Surely is Of for a message of three words at least: one word that languages share is no ground to ask
+// for another reply. Scripts of one language decide with a word.
+func Surely(message string) (l Language, ok bool) {
+	text := spokenIn(message)
+	if tables[scriptOf(text)] != nil && len(apart(text)) < leastGuessed {
+		return l, false
+	}
+	return Of(message)
+}
+
+// leastGuessed is how many words a message has that is guessed against the language of its session.
+const leastGuessed = 3
+
+// spokenIn returns what of a text has a language.
+func spokenIn(text string) string {
 	if runes := []rune(text); len(runes) > mostRunes {
 		text = string(runes[:mostRunes])
 	}
-	text = noise.ReplaceAllString(text, " ")
-	switch whatlanggo.DetectScript(text) {
-	case nil:
-		return l, false
-	case unicode.Latin:
-		if code, sure := byWords(text, latin); sure {
-			return of(code), true
-		}
-	case unicode.Cyrillic:
-		if code, sure := byLetters(text, cyrillic); sure {
-			return of(code), true
-		}
-		if code, sure := byWords(text, slavic); sure {
-			return of(code), true
-		}
-	case unicode.Arabic:
-		if code, sure := byLetters(text, arabic); sure {
-			return of(code), true
-		}
-		return of("ar"), true
-	}
-	info := whatlanggo.Detect(text)
-	if code := info.Lang.Iso6391(); code != "" && (info.IsReliable() || alone[info.Lang]) {
-		return of(code), true
-	}
-	return l, false
+	return noise.ReplaceAllString(text, " ")
 }
 
-// alone are languages of which each has a script of its own, nearly.
+// tables tell the languages of a script apart.
 //
 //nolint:gochecknoglobals // an immutable table
-var alone = map[whatlanggo.Lang]bool{
-	whatlanggo.Ell: true, whatlanggo.Heb: true, whatlanggo.Tha: true, whatlanggo.Kor: true, whatlanggo.Jpn: true, whatlanggo.Cmn: true,
-	whatlanggo.Kat: true, whatlanggo.Hin: true, whatlanggo.Ben: true, whatlanggo.Tam: true, whatlanggo.Tel: true, whatlanggo.Kan: true,
-	whatlanggo.Mal: true, whatlanggo.Guj: true, whatlanggo.Pan: true, whatlanggo.Sin: true, whatlanggo.Khm: true, whatlanggo.Mya: true, whatlanggo.Amh: true,
-}
+var tables = map[*unicode.RangeTable]*table{unicode.Latin: latin, unicode.Cyrillic: cyrillic, unicode.Arabic: arabic, unicode.Devanagari: devanagari}
 
-func of(code string) Language {
-	if name, known := names[code]; known {
-		return Language{code, name}
+// of returns the language of a text where it is sure, and otherwise those that it may be in.
+func of(text string) (code string, near []string) {
+	script := scriptOf(text)
+	t := tables[script]
+	if t == nil {
+		if code = alone[script]; code == "" && script != nil {
+			code, _ = byTriples(text)
+		}
+		return code, nil
 	}
-	return Language{code, code}
+	scores := t.scores(text)
+	best := t.best(scores)
+	if near = t.near(scores, best); len(near) == 1 {
+		return near[0], near
+	}
+	// In scripts of few languages the triples know no more than the words.
+	if is, sure := byTriples(text); sure && len(t.codes) > few && (best < least || scores[is] > best/2) {
+		return is, near
+	}
+	return "", near
 }
 
-// byWords returns the language whose frequent words the text has most of. sure: no other has as many.
-func byWords(text string, lexicons map[string]map[string]bool) (code string, sure bool) {
+// few is how many languages of a script the triples of letters do not decide about.
+const few = 3
+
+// byTriples returns the language of a text by its triples of letters, and whether it is sure.
+func byTriples(text string) (code string, sure bool) {
+	info := whatlanggo.Detect(text)
+	l, _ := named(info.Lang.Iso6391())
+	return l.Code, info.IsReliable()
+}
+
+// likeliest returns which of the languages a text is in by its triples of letters; "" for none.
+func likeliest(text string, near []string) string {
+	list := map[whatlanggo.Lang]bool{}
+	for lang := range whatlanggo.Langs {
+		if l, _ := named(lang.Iso6391()); slices.Contains(near, l.Code) {
+			list[lang] = true
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	l, _ := named(whatlanggo.DetectLangWithOptions(text, whatlanggo.Options{Whitelist: list}).Iso6391())
+	return l.Code
+}
+
+// Named returns the language with a code; ok is false where the code is unknown.
+func Named(code string) (l Language, ok bool) { return named(code) }
+
+func named(code string) (Language, bool) {
+	switch code {
+	case "":
+		return Language{}, false
+	case "nb", "nn":
+		code = "no"
+	}
+	return Language{code, cmp.Or(names[code], code)}, true
+}
+
+// alone are scripts that nearly one language has.
+//
+//nolint:gochecknoglobals // an immutable table
+var alone = map[*unicode.RangeTable]string{
+	unicode.Greek: "el", unicode.Hebrew: "h" + "e", unicode.Thai: "th", unicode.Hangul: "ko", unicode.Hiragana: "ja", unicode.Katakana: "ja", unicode.Han: "zh",
+	unicode.Georgian: "ka", unicode.Armenian: "hy", unicode.Bengali: "bn", unicode.Tamil: "ta", unicode.Telugu: "te", unicode.Kannada: "kn", unicode.Malayalam: "ml",
+	unicode.Gujarati: "gu", unicode.Gurmukhi: "pa", unicode.Oriya: "or", unicode.Sinhala: "si", unicode.Khmer: "km", unicode.Lao: "lo", unicode.Myanmar: "my",
+	unicode.Ethiopic: "am",
+}
+
+// scripts are those that are told apart. A text in Japanese has Kana among its Han.
+//
+//nolint:gochecknoglobals // an immutable table
+var scripts = []*unicode.RangeTable{
+	unicode.Latin, unicode.Cyrillic, unicode.Arabic, unicode.Devanagari, unicode.Greek, unicode.Hebrew, unicode.Thai, unicode.Hangul, unicode.Hiragana, unicode.Katakana,
+	unicode.Han, unicode.Georgian, unicode.Armenian, unicode.Bengali, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Gujarati,
+	unicode.Gurmukhi, unicode.Oriya, unicode.Sinhala, unicode.Khmer, unicode.Lao, unicode.Myanmar, unicode.Ethiopic,
+}
+
+// latinWeight is what a letter in Latin script counts beside one of another script: names of products
+// are written in it everywhere.
+const latinWeight = 0.4
+
+// scriptOf returns the script that a text has most letters of; nil where it has none.
+func scriptOf(text string) *unicode.RangeTable {
+	counts := make([]float64, len(scripts))
+	for _, r := range text {
+		if !unicode.IsLetter(r) {
+			continue
+		}
+		if i := slices.IndexFunc(scripts, func(t *unicode.RangeTable) bool { return unicode.Is(t, r) }); i >= 0 {
+			counts[i]++
+		}
+	}
+	counts[0] *= latinWeight
+	best := 0
+	for i, n := range counts {
+		if n > counts[best] {
+			best = i
+		}
+	}
+	switch kana := counts[slices.Index(scripts, unicode.Hiragana)] + counts[slices.Index(scripts, unicode.Katakana)]; {
+	case counts[best] == 0:
+		return nil
+	case scripts[best] == unicode.Han && kana > 0:
+		return unicode.Hiragana
+	}
+	return scripts[best]
+}
+
+// What tells languages apart.
+const (
+	// foreign is taken from a language for each letter that it does not have and others have.
+	foreign = 0.7
+	// ofLetter is what a letter counts beside a word.
+	ofLetter = 0.6
+	// least is the score without which a language is not sure, and lead how far the next one is behind.
+	least = 0.15
+	lead  = 0.12
+)
+
+// best returns the highest score; 0 for none.
+func (t *table) best(scores map[string]float64) (best float64) {
+	for _, code := range t.codes {
+		best = max(best, scores[code])
+	}
+	return best
+}
+
+// near returns the languages that a text may be in: those with about the best score. One alone is sure.
+func (t *table) near(scores map[string]float64, best float64) (codes []string) {
+	for _, code := range t.codes {
+		if best >= least && best-scores[code] < lead {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// scores returns how much a text has of each language.
+func (t *table) scores(text string) map[string]float64 {
+	text = strings.ToLower(text)
+	scores := map[string]float64{}
 	seen := map[string]bool{}
-	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '·' }) {
+		if seen[word] {
+			continue
+		}
 		seen[word] = true
+		for _, code := range t.words[word] {
+			scores[code] += 1 / float64(len(t.words[word]))
+		}
 	}
-	best, second := 0, 0
-	for lang, words := range lexicons {
-		n := 0
-		for word := range seen {
-			if words[word] {
-				n++
+	letters := map[rune]bool{}
+	for _, r := range text {
+		has := t.letters[r]
+		if letters[r] || has == nil {
+			continue
+		}
+		letters[r] = true
+		for _, code := range t.codes {
+			if slices.Contains(has, code) {
+				scores[code] += ofLetter / float64(len(has))
+			} else {
+				scores[code] -= foreign
 			}
 		}
-		switch {
-		case n > best:
-			best, second, code = n, best, lang
-		case n > second:
-			second = n
-		}
 	}
-	return code, best > second
-}
-
-// byLetters returns the language of the first letter that only one language has.
-func byLetters(text string, letters map[rune]string) (code string, sure bool) {
-	for _, r := range strings.ToLower(text) {
-		if code, sure = letters[r]; sure {
-			return code, true
-		}
-	}
-	return "", false
+	return scores
 }

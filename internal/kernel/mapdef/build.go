@@ -127,6 +127,13 @@ func (n node) items(name string) []node {
 	return list
 }
 
+func (n node) criteria(name string) (list []Criterion) {
+	for _, item := range n.items(name) {
+		list = append(list, Criterion{item.text("id"), item.text("description")})
+	}
+	return list
+}
+
 func (n node) value(name string) expression.Value {
 	v, ok := n.get(name)
 	if !ok {
@@ -408,7 +415,7 @@ func (n node) simple(t Type) Action {
 	case TypeReturn:
 		return &DoReturn{n.value("output")}
 	case TypeAgent:
-		return &DoAgent{n.text("agent_id"), n.template("goal"), n.texts("tools"), n.schema("output_schema"), n.condition("complete_when"), n.whole("max_attempts", 1)}
+		return &DoAgent{n.text("agent_id"), n.template("goal"), n.texts("tools"), n.schema("output_schema"), n.condition("complete_when"), n.whole("max_attempts", 1), n.criteria("criteria")}
 	case TypeExtract:
 		return &DoExtract{n.value("input"), n.schema("schema")}
 	case TypeClassify:

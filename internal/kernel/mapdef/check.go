@@ -230,6 +230,7 @@ func (c *checker) more(s *Step, sc *scope) {
 		c.template(do.Goal, p+"/goal", sc)
 		c.schema(do.OutputSchema, p+"/output_schema")
 		c.condition(do.CompleteWhen, p+"/complete_when", sc.withDot())
+		c.criteria(do.Criteria, p+"/criteria")
 	case *DoExtract:
 		c.value(do.Input, p+"/input", sc, anything)
 		c.schema(do.Schema, p+"/schema")
@@ -250,6 +251,16 @@ func (c *checker) labels(labels []string, path string) {
 		if slices.Contains(labels[:i], l) {
 			c.add(at(path, i), "unique", "is there twice")
 		}
+	}
+}
+
+func (c *checker) criteria(list []Criterion, path string) {
+	ids := map[string]bool{}
+	for i, one := range list {
+		if ids[one.ID] {
+			c.add(under(at(path, i), "id"), "unique", "must differ from the ids of the other criteria")
+		}
+		ids[one.ID] = true
 	}
 }
 

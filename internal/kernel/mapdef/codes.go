@@ -24,6 +24,7 @@ const (
 	CodeEventsLimit      = "EVENTS_LIMIT"      // emit steps have emitted, or waits in loops used, too many events
 	CodeModelError       = "MODEL_ERROR"
 	CodeModelMissing     = "MODEL_NOT_CONNECTED"
+	CodeGoalNotReached   = "GOAL_NOT_REACHED" // the manager of an agent has not passed its work
 	CodeBudgetExceeded   = "BUDGET_EXCEEDED"
 	CodeCircuitOpen      = "CIRCUIT_OPEN"
 )
@@ -53,7 +54,7 @@ func Codes(t Type) []string {
 	case TypeMap:
 		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
 	case TypeAgent:
-		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit)
+		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit, CodeGoalNotReached, string(fault.CodeAgentNotFound), string(fault.CodeConflict))
 	case TypeExtract, TypeClassify, TypeSummarize, TypeReason:
 		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded)
 	default: // nothing of their own

@@ -10,6 +10,7 @@ const (
 	maxNames      = 100
 	maxMax        = 1_000_000
 	maxAttempts   = 100
+	maxCriteria   = 20
 	maxSchemas    = 5_000 // JSON values in all schemas of a definition together
 	maxExpression = 2_000 // expressions in a definition
 )
@@ -18,6 +19,7 @@ const (
 const (
 	namePattern      = `^[a-z][a-z0-9_]{0,62}$`
 	nameHint         = "must begin with a-z, and have at most 63 of a-z, 0-9 and _"
+	criterionPattern = `^[a-z0-9][a-z0-9_-]{0,62}$`
 	verbPattern      = `^[a-z0-9][a-z0-9_-]*:[a-z0-9][a-z0-9_-]*$`
 	codePattern      = `^[A-Z][A-Z0-9_]{0,62}$`
 	codeOrAnyPattern = `^([A-Z][A-Z0-9_]{0,62}|\*)$`
@@ -291,12 +293,16 @@ func (t Type) modelFields() []field {
 	switch t {
 	case TypeAgent:
 		return []field{
-			fitting("agent_id", 36, uuidPattern, "must be the id of an agent", "A stored agent. There are none yet, so a step with one fails."),
+			fitting("agent_id", 36, uuidPattern, "must be the id of an agent", "A stored agent, which does the step with its instructions, models, tools and limits. The version that is published when the step begins counts."),
 			template("goal", "What the agent has to reach.").must(),
-			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name> in lower case, with * for any text"}),
+			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text. Of them, a stored agent gets those that its own tools allow too; without this member, all that these allow.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name> in lower case, with * for any text"}),
 			schema("output_schema", "A JSON Schema of the output."),
 			condition("complete_when", "When the goal is reached. `.` is an object with calls and output."),
-			whole("max_attempts", maxAttempts, "How many answers of the agent complete_when judges.").defaulting("1"),
+			whole("max_attempts", maxAttempts, "How many answers of the agent complete_when judges. With a manager, limits.step_attempts of the agent counts instead.").defaulting("1"),
+			list("criteria", 1, maxCriteria, "What the manager of a stored agent judges. Without it, the goal is the one criterion.", shape{kind: objectShape, fields: []field{
+				fitting("id", 63, criterionPattern, "must begin with a-z or 0-9, and have at most 63 of a-z, 0-9, - and _", "The criterion's id, unique in the step.").must(),
+				text("description", 2000, "When the criterion is met. Plain text.").must(),
+			}}),
 		}
 	case TypeExtract:
 		return []field{input, schema("schema", "The JSON Schema of the value.").must()}

@@ -308,4 +308,5 @@ var patterns = []*regexp.Regexp{
 	regexp.MustCompile(namePattern), regexp.MustCompile(verbPattern), regexp.MustCompile(codePattern),
 	regexp.MustCompile(codeOrAnyPattern), regexp.MustCompile(customPattern), regexp.MustCompile(eventPattern),
 	regexp.MustCompile(idPattern), regexp.MustCompile(uuidPattern), regexp.MustCompile(toolPattern),
+	regexp.MustCompile(criterionPattern),
 }

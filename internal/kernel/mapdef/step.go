@@ -279,6 +279,13 @@ type DoAgent struct {
 	OutputSchema json.RawMessage      // nil: any
 	CompleteWhen expression.Condition // "." is {calls, output}; zero: when the agent says so
 	MaxAttempts  int                  // how many answers CompleteWhen judges; 0 for 1
+	Criteria     []Criterion          // what a manager judges; none for the goal alone
+}
+
+// Criterion is one thing that an agent has to reach.
+type Criterion struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
 }
 
 // DoExtract has a model read a value of the schema out of the input.

@@ -25,7 +25,9 @@ const (
 	Reply   Purpose = "reply"   // the next answer or calls in a conversation
 	Summary Purpose = "summary" // what older messages of a conversation say
 	SOP     Purpose = "sop"     // which operating procedures fit a message
-	Plan    Purpose = "plan"    // the next steps to a goal
+	Memory  Purpose = "memory"  // what to remember of a message
+	Plan    Purpose = "plan"    // the next step to a goal
+	Manager Purpose = "manager" // whether a step of work has reached its goal
 
 	Agent     Purpose = "agent"
 	Extract   Purpose = "extract"

@@ -70,8 +70,11 @@ type Ask struct {
 	// Text is what the author asks, Input the evaluated fields of the step.
 	Text  stepmachine.Asked
 	Input json.RawMessage
-	// Tools are those of an agent.
-	Tools []model.Tool
+	// Tools are those of an agent, and Instructions those of a stored one.
+	Tools        []model.Tool
+	Instructions string
+	// Managed: a manager judges the agent's work.
+	Managed bool
 }
 
 // Open returns the first request of a step. The error says why there is none, in words for the
@@ -112,11 +115,17 @@ func Open(a Ask) (model.Request, error) {
 			data(&b, "context", input.Context)
 		}
 	case *mapdef.DoAgent:
-		r.OutputSchema = do.OutputSchema
+		if a.Instructions != "" {
+			r.Instructions += "\n\nThe instructions of the company for which you work:\n" + a.Instructions
+		}
+		if r.OutputSchema = do.OutputSchema; a.Managed {
+			r.Instructions += handledInstructions
+			r.OutputSchema = withHandled(do.OutputSchema)
+		}
 		b.WriteString("The goal: " + a.Text.Text)
 		values(&b, a.Text.Values)
 		if do.OutputSchema != nil {
-			b.WriteString("\nYour last answer is JSON that fits this JSON Schema, and nothing else: " + string(do.OutputSchema))
+			b.WriteString("\nYour last answer is JSON that fits this JSON Schema, and nothing else: " + string(r.OutputSchema))
 		}
 	}
 	r.Messages = []model.Message{{Role: model.User, Text: b.String()}}
@@ -165,9 +174,10 @@ type Verdict struct {
 	Failed string
 }
 
-// Judge returns what an answer means. answers are all answers of the model, the one to judge last.
-// check returns what is wrong with an output, by the schema of the step.
-func Judge(do mapdef.Action, answers []model.Response, check func(json.RawMessage) []string) Verdict {
+// Judge returns what an answer means. answers are all answers of the model, the one to judge last. An
+// agent may ask for calls in so many turns. check returns what is wrong with an output, by the schema of
+// the step.
+func Judge(do mapdef.Action, answers []model.Response, turns int, check func(json.RawMessage) []string) Verdict {
 	last := answers[len(answers)-1]
 	switch {
 	case last.Finish == model.Refused:
@@ -180,8 +190,8 @@ func Judge(do mapdef.Action, answers []model.Response, check func(json.RawMessag
 		return Verdict{Failed: "the model called a tool where there is none"}
 	case len(last.Calls) > MaxCalls:
 		return Verdict{Failed: fmt.Sprintf("the model asked for %d calls at once; %d are allowed", len(last.Calls), MaxCalls)}
-	case len(last.Calls) > 0 && calling(answers) > MaxTurns:
-		return Verdict{Failed: fmt.Sprintf("the agent asked for calls %d times without an end", MaxTurns+1)}
+	case len(last.Calls) > 0 && calling(answers) > turns:
+		return Verdict{Failed: fmt.Sprintf("the agent asked for calls %d times without an end", turns+1)}
 	case len(last.Calls) > 0:
 		return Verdict{Calls: last.Calls}
 	}
@@ -287,6 +297,8 @@ const Incomplete = "The goal is not reached yet: the condition of the task is no
 
 // ToolEnd is how a call of an agent has ended.
 type ToolEnd struct {
+	// ID is the id of the call for the manager; "" where there is none.
+	ID     string
 	Status string
 	Result json.RawMessage
 	// Error is why there is no result; nil where there is one.
@@ -296,6 +308,9 @@ type ToolEnd struct {
 // Told returns the message that tells the model how its call has ended.
 func Told(callID string, end ToolEnd) model.Message {
 	shown := map[string]any{"status": end.Status}
+	if end.ID != "" {
+		shown["id"] = end.ID
+	}
 	switch {
 	case end.Error != nil:
 		shown["error"] = map[string]string{"code": end.Error.Code, "detail": end.Error.Detail}

@@ -85,7 +85,7 @@ func TestJudgeSaysWhatAnAnswerMeans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := modelstep.Judge(c.do, c.answers, c.check)
+			v := modelstep.Judge(c.do, c.answers, modelstep.MaxTurns, c.check)
 			require.Nil(t, v.Calls)
 			if c.output != "" {
 				require.Equal(t, modelstep.Verdict{Output: json.RawMessage(c.output)}, v)
@@ -108,10 +108,10 @@ func TestJudgeBoundsHowOftenAnAgentAsksForCalls(t *testing.T) {
 	var answers []model.Response
 	for range modelstep.MaxTurns {
 		answers = append(answers, calls(modelstep.MaxCalls))
-		require.Len(t, modelstep.Judge(agent, answers, fits).Calls, modelstep.MaxCalls)
+		require.Len(t, modelstep.Judge(agent, answers, modelstep.MaxTurns, fits).Calls, modelstep.MaxCalls)
 	}
-	require.Contains(t, modelstep.Judge(agent, append(answers, calls(1)), fits).Failed, "without an end")
-	require.Equal(t, `"done"`, string(modelstep.Judge(agent, append(answers, says("done")...), fits).Output))
+	require.Contains(t, modelstep.Judge(agent, append(answers, calls(1)), modelstep.MaxTurns, fits).Failed, "without an end")
+	require.Equal(t, `"done"`, string(modelstep.Judge(agent, append(answers, says("done")...), modelstep.MaxTurns, fits).Output))
 }
 
 // No text of a caller or a provider gets out of its element, or into the instructions.

@@ -71,7 +71,7 @@ func (m *machine) callWaits(e CallWaits) {
 		t.WaitsSince = m.now
 	}
 	m.s.waiting.add(t, -1)
-	t.Waits = e.For
+	t.Waits, t.Ask = e.For, e.Ask
 	m.s.waiting.add(t, 1)
 	m.record(t, StepWaiting, nil, nil)
 }
@@ -91,7 +91,7 @@ func (m *machine) waited(t *Task) {
 	if !t.Deadline.IsZero() && !t.WaitsSince.IsZero() {
 		t.Deadline = t.Deadline.Add(m.now.Sub(t.WaitsSince))
 	}
-	t.Waits, t.WaitsSince = "", time.Time{}
+	t.Waits, t.WaitsSince, t.Ask = "", time.Time{}, 0
 }
 
 // callEnded goes on with the end of a call. One that Unsettled has listed was counted before: what it

@@ -73,6 +73,14 @@ type StartModel struct {
 	HeldTurn  int       `json:"held_turn,omitempty"`
 	// ActionsLeft is how many calls an agent may send; nil for any number.
 	ActionsLeft *int `json:"actions_left,omitempty"`
+	// Given is what TakeInput has brought, until the caller has used it.
+	Given *Value `json:"given,omitempty"`
+}
+
+// TakeInput gives the call of a model what a signal has brought, for which it waits.
+type TakeInput struct {
+	Ref  Ref   `json:"ref"`
+	Data Value `json:"data"`
 }
 
 // StartMap starts another Map. MapEnded answers, at once where Wait is false. The caller passes
@@ -265,6 +273,9 @@ func (StartVerb) Name() string { return "start_verb" }
 
 // Name returns the name of the command.
 func (StartModel) Name() string { return "start_model" }
+
+// Name returns the name of the command.
+func (TakeInput) Name() string { return "take_input" }
 
 // Name returns the name of the command.
 func (StartMap) Name() string { return "start_map" }

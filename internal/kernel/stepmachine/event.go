@@ -51,7 +51,10 @@ type MapEnded struct{ CallEnd }
 // until CallGoesOn or its end does not count against the deadline.
 type CallWaits struct {
 	Ref Ref     `json:"ref"`
-	For Waiting `json:"for"` // WaitsApproval, WaitsKillSwitch, or what a Map within waits for
+	For Waiting `json:"for"` // WaitsApproval, WaitsKillSwitch, what a Map within waits for, or as Ask
+	// Ask is the number of the question that the call of a model asks, from 1: WaitsInput, and WaitsSignal
+	// where people have to look at it. TakeInput answers. 0 for none.
+	Ask int `json:"ask,omitempty"`
 }
 
 // CallGoesOn says that a call no longer waits.

@@ -1,6 +1,9 @@
 package stepmachine
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Phase is what a task waits for.
 type Phase string
@@ -40,6 +43,7 @@ const (
 	WaitsResolve    Waiting = "resolve"
 	WaitsMap        Waiting = "map"
 	WaitsKillSwitch Waiting = "kill_switch"
+	WaitsInput      Waiting = "input" // the answer to a question of a model step
 )
 
 // WaitsFor says what an execution waits for, and in which step.
@@ -49,6 +53,15 @@ type WaitsFor struct {
 	Ref   Ref       `json:"ref"`
 	Event string    `json:"event,omitempty"` // the type of the event, or the name of the signal
 	Until time.Time `json:"until,omitzero"`  // when the wait ends by itself; zero for never
+	Ask   int       `json:"ask,omitempty"`   // the number of the question that a model step asks, from 1
+}
+
+// Question names the question that a model step asks; "" where it waits for something else.
+func (w WaitsFor) Question() string {
+	if w.Ask == 0 {
+		return ""
+	}
+	return w.Ref.String() + "#" + strconv.Itoa(w.Ask)
 }
 
 // waits returns what the task waits for; "" where it works, or waits for others.
@@ -118,7 +131,7 @@ func (m *machine) enter(t *Task, p Phase) {
 	m.s.waiting.add(t, -1)
 	t.Phase = p
 	if p != phaseCalling {
-		t.Waits = ""
+		t.Waits, t.Ask = "", 0
 	}
 	m.s.waiting.add(t, 1)
 }
@@ -179,7 +192,7 @@ func (m *machine) firstThatWaits(t *Task, what Waiting) *Task {
 
 // describe says what the task waits for.
 func (m *machine) describe(t *Task) *WaitsFor {
-	w := &WaitsFor{For: t.waits(), Step: m.p.id(t), Ref: t.ref()}
+	w := &WaitsFor{For: t.waits(), Step: m.p.id(t), Ref: t.ref(), Ask: t.Ask}
 	for _, timer := range t.Timers {
 		if w.Until.IsZero() || timer.At.Before(w.Until) {
 			w.Until = timer.At
@@ -190,6 +203,8 @@ func (m *machine) describe(t *Task) *WaitsFor {
 		w.Event = m.p.eventOf(t)
 	case WaitsSignal:
 		w.Event = signalHandled
+	case WaitsInput:
+		w.Event = SignalInput
 	default: // the others wait for no event
 	}
 	return w

@@ -128,6 +128,8 @@ type Task struct {
 	// Waits is what a call waits for, and WaitsSince since when.
 	Waits      Waiting   `json:"waits,omitempty"`
 	WaitsSince time.Time `json:"waits_since,omitzero"`
+	// Ask is the number of the question that a model asks, from 1.
+	Ask int `json:"ask,omitempty"`
 
 	Asks     string         `json:"asks,omitempty"`     // the field that is evaluated
 	AskedAs  int            `json:"asked_as,omitempty"` // the number of Evaluate

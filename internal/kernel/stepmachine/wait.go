@@ -175,6 +175,11 @@ func (m *machine) use(t *Task, e EventArrived) {
 // will, until one has used it.
 func (m *machine) signalled(e Signalled) {
 	m.s.Signalled++
+	if t := m.asking(e.Signal); t != nil {
+		m.callGoesOn(CallGoesOn{t.ref()})
+		m.do(TakeInput{Ref: t.ref(), Data: e.Data})
+		return
+	}
 	id := signalPrefix + strconv.Itoa(m.s.Signalled) + ":" + e.Signal
 	s := EventArrived{ID: id, Event: m.fit(object([]Named{
 		{"data", e.Data}, {"id", Text(id)}, {"time", Text(m.now.Format(time.RFC3339))}, {"type", Text(e.Signal)},
@@ -191,6 +196,26 @@ func (m *machine) signalled(e Signalled) {
 		m.arrived(t, s)
 	}
 }
+
+// asking returns the first task whose model waits for a signal; nil for none.
+func (m *machine) asking(signal string) *Task {
+	var what Waiting
+	switch signal {
+	case SignalInput:
+		what = WaitsInput
+	case signalHandled:
+		what = WaitsSignal
+	default:
+		return nil
+	}
+	if t := m.firstThatWaits(m.s.Root, what); t != nil && t.Ask > 0 {
+		return t
+	}
+	return nil
+}
+
+// SignalInput is the signal that answers the question of a model step.
+const SignalInput = "input"
 
 // signalPrefix begins the ids of signals; a number and the signal's name follow.
 const signalPrefix = "signal:"

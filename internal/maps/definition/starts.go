@@ -20,6 +20,7 @@ const (
 	ruleCycle        = "map_cycle"
 	ruleDepth        = "map_depth"
 	ruleNotPublished = "map_not_published"
+	ruleUnknownAgent = "unknown_agent"
 )
 
 // reference is one Map that a definition starts. Version 0 is the published one.
@@ -192,8 +193,8 @@ func (s *Service) Check(ctx context.Context, tenant, self uuid.UUID, d *mapdef.D
 func (s *Service) check(ctx context.Context, on dbsqlc.DBTX, tenant, self uuid.UUID, d *mapdef.Definition) (Finding, error) {
 	list := startsOf(d)
 	found := Finding{MapType: typeOf(d.HasModel())}
-	if len(list) == 0 {
-		return found, nil
+	if err := s.checkAgents(ctx, on, tenant, d, &found); err != nil || len(list) == 0 {
+		return found, err
 	}
 	ids, versions := distinct(list)
 	maps, err := s.q.KnownMaps(ctx, on, dbsqlc.KnownMapsParams{TenantID: tenant, Ids: ids})
@@ -213,6 +214,41 @@ func (s *Service) check(ctx context.Context, on dbsqlc.DBTX, tenant, self uuid.U
 		found.start(g, self, one)
 	}
 	return found, nil
+}
+
+// checkAgents notes the agents that steps name and the tenant does not have. It costs a round trip where
+// they name any.
+func (s *Service) checkAgents(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, d *mapdef.Definition, f *Finding) error {
+	type named struct {
+		id      uuid.UUID
+		pointer string
+	}
+	var list []named
+	var ids []uuid.UUID
+	see := func(s *mapdef.Step) {
+		do, is := s.Do.(*mapdef.DoAgent)
+		if !is || do.AgentID == "" {
+			return
+		}
+		if id, err := uuid.Parse(do.AgentID); err == nil { // otherwise it is a fault of its form
+			list, ids = append(list, named{id, s.Pointer + "/agent_id"}), append(ids, id)
+		}
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	if len(list) == 0 {
+		return nil
+	}
+	known, err := s.q.KnownAgents(ctx, on, dbsqlc.KnownAgentsParams{TenantID: tenant, Ids: ids})
+	if err != nil {
+		return fmt.Errorf("definition: the agents of steps: %w", err)
+	}
+	for _, one := range list {
+		if !slices.Contains(known, one.id) {
+			f.Errors = append(f.Errors, mapdef.Fault{Path: one.pointer, Rule: ruleUnknownAgent, Message: "must be the id of an agent of the tenant"})
+		}
+	}
+	return nil
 }
 
 // start judges one Map that is started and exists.

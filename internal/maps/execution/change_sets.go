@@ -118,7 +118,11 @@ func (s *Service) Propose(ctx context.Context, e Execution, sel Selection) (p Pr
 	if len(rows) == 0 {
 		return p, fault.New(fault.CodeConflict, "The dry run would change nothing, so there is nothing to decide.")
 	}
-	approved, err := sel.approved(rows)
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	approved, err := sel.Approved(ids)
 	if err != nil {
 		return p, err
 	}
@@ -187,16 +191,17 @@ func (s *Service) askedSet(ctx context.Context, e Execution, changes int64) (set
 	return set, err
 }
 
-// approved returns the ids of the changes that are approved, in their order.
-func (sel Selection) approved(rows []dbsqlc.MapChangesToDecideRow) ([]string, error) {
+// Approved returns which of the changes with the ids are approved, in their order. The error is
+// VALIDATION_ERROR where the selection does not say of each what becomes of it.
+func (sel Selection) Approved(ids []string) ([]string, error) {
 	f := fault.New(fault.CodeValidation, "")
 	wrong := func(path, rule, message string) {
 		f.Details = append(f.Details, fault.Detail{Path: path, Rule: rule, Message: message})
 	}
 	says := map[string]bool{}
 	known := map[string]bool{}
-	for _, row := range rows {
-		known[row.ID] = true
+	for _, id := range ids {
+		known[id] = true
 	}
 	for i, id := range sel.Approve {
 		if !known[id] {
@@ -218,13 +223,13 @@ func (sel Selection) approved(rows []dbsqlc.MapChangesToDecideRow) ([]string, er
 		wrong("/reject", "unique", "Only one of approve and reject can be all.")
 	}
 	approved := []string{}
-	for _, row := range rows {
-		approve, said := says[row.ID]
+	for _, id := range ids {
+		approve, said := says[id]
 		switch {
 		case said && approve, !said && sel.ApproveAll:
-			approved = append(approved, row.ID)
+			approved = append(approved, id)
 		case !said && !sel.RejectAll && len(f.Details) == 0:
-			wrong("/approve", "undecided", "Neither approve nor reject names the change "+row.ID+", and neither is all.")
+			wrong("/approve", "undecided", "Neither approve nor reject names the change "+id+", and neither is all.")
 		}
 	}
 	if len(f.Details) > 0 {

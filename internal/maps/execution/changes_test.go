@@ -37,7 +37,7 @@ func TestSelectionSaysWhatBecomesOfEachChange(t *testing.T) {
 		"both are all":          {Selection{ApproveAll: true, RejectAll: true}, "", "unique"},
 		"one that is not there": {Selection{ApproveAll: true, Reject: []string{"x"}}, "", "unknown"},
 	} {
-		got, err := c.sel.approved(listed("a", "b", "c"))
+		got, err := c.sel.Approved([]string{"a", "b", "c"})
 		if c.rule != "" {
 			require.Equal(t, c.rule, fault.As(err).Details[0].Rule, name)
 			continue

@@ -313,6 +313,11 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 			return e, err
 		}
 	}
+	if w := e.Waits(); w != nil && w.Ask > 0 {
+		if e.WaitingFor, err = s.waitingForAnswer(ctx, e); err != nil {
+			return e, err
+		}
+	}
 	if e.Output, err = openOptional(key, e.place(datakey.MapOutput), r.Output); err != nil {
 		return e, err
 	}

@@ -18,6 +18,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
 )
 
@@ -115,10 +116,41 @@ type ModelTurn struct {
 	Added   []model.Message `json:"added,omitempty"`
 	// Ends are the ends of the calls that the turn before has asked for.
 	Ends []flow.MapToolEnd `json:"ends,omitempty"`
+	// Agent is the stored agent that does the step, in the first turn; nil for none.
+	Agent *StepAgent `json:"agent,omitempty"`
+	// Manager: the manager of the agent is asked, and not the agent. Asked is the question that was
+	// answered before the turn; nil for none.
+	Manager bool      `json:"manager,omitempty"`
+	Asked   *Question `json:"asked,omitempty"`
+	// Ruling is what the answer of a manager is worth; nil where it cannot be used, and Wrong says why.
+	Ruling *modelstep.Ruling `json:"-"`
+	Wrong  string            `json:"-"`
 	// Ended: there is an Answer, or an Error.
 	Ended  bool               `json:"-"`
 	Answer model.Response     `json:"-"`
 	Error  *stepmachine.Error `json:"-"`
+	// Money is what the call has cost, in millionths of a US dollar, and Took how long it has lasted.
+	Money int64         `json:"-"`
+	Took  time.Duration `json:"-"`
+}
+
+// Question is a question of the manager of a step, with its answer.
+type Question struct {
+	Question string          `json:"question"`
+	Answer   json.RawMessage `json:"answer"`
+}
+
+// ruling is what is stored of the answer of a manager.
+type ruling struct {
+	*modelstep.Ruling
+
+	Wrong string `json:"wrong,omitempty"`
+}
+
+// StepAgent is the version of a stored agent that does a step.
+type StepAgent struct {
+	ID      uuid.UUID `json:"id"`
+	Version int32     `json:"version"`
 }
 
 func modelPlace(e Execution, ref stepmachine.Ref, turn int, f datakey.Field) datakey.Place {
@@ -150,9 +182,25 @@ func (a AskedModel) Turns(ctx context.Context) ([]ModelTurn, error) {
 		if err != nil {
 			return nil, fmt.Errorf("execution: call %d of a model: %w", i, err)
 		}
-		turn.Ended = row.EndedAt != nil
+		if err := openRuling(key, modelPlace(e, ref, i, datakey.ModelRuling), row.Ruling, turn); err != nil {
+			return nil, fmt.Errorf("execution: ruling %d of a model: %w", i, err)
+		}
+		if turn.Money = row.MoneyMicros; row.EndedAt != nil {
+			turn.Ended, turn.Took = true, row.EndedAt.Sub(row.BeganAt)
+		}
 	}
 	return turns, nil
+}
+
+func openRuling(key *datakey.Key, at datakey.Place, sealed *string, turn *ModelTurn) error {
+	var r ruling
+	if err := openInto(key, at, sealed, &r); err != nil || sealed == nil {
+		return err
+	}
+	if turn.Wrong = r.Wrong; r.Wrong == "" {
+		turn.Ruling = r.Ruling
+	}
+	return nil
 }
 
 func openInto(key *datakey.Key, at datakey.Place, sealed *string, into any) error {
@@ -163,13 +211,18 @@ func openInto(key *datakey.Key, at datakey.Place, sealed *string, into any) erro
 	return json.Unmarshal(text, into)
 }
 
+// Resolve returns a value of the execution in full.
+func (a AskedModel) Resolve(v stepmachine.Value) (json.RawMessage, error) {
+	return v.Resolve(a.loader.load)
+}
+
 // BeginTurn stores what a call asks, before it is made. stored is false where the execution has
 // made as many calls of models, or has stored as much of them, as it may. A turn that was begun
 // before is not begun again.
 func (a AskedModel) BeginTurn(ctx context.Context, number int, turn ModelTurn) (stored bool, err error) {
 	e, ref := a.Execution, a.Start.Ref
 	begun, err := a.s.q.BeginModelCall(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.BeginModelCallParams{
-		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.Do.Type()),
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.purpose(turn)),
 		Asked: a.loader.key.Seal(modelPlace(e, ref, number, datakey.ModelAsked), mustJSON(turn)),
 		Now:   a.s.d.Now(), MostCalls: modelCallsMost, MostBytes: modelBytesMost,
 	})
@@ -180,6 +233,14 @@ func (a AskedModel) BeginTurn(ctx context.Context, number int, turn ModelTurn) (
 	return len(begun) > 0, nil
 }
 
+// purpose returns what a turn asks a model for.
+func (a AskedModel) purpose(turn ModelTurn) model.Purpose {
+	if turn.Manager {
+		return model.Manager
+	}
+	return model.Purpose(a.Do.Type())
+}
+
 // EndTurn stores the end of a call, and counts its tokens. settle adds to the same transaction; it
 // hears whether this is the end that counts, because another one was not there before.
 func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, settle func(b *db.Batch, counts bool)) error {
@@ -187,6 +248,7 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 	failpoint.Hit("model_answered", e.ID)
 	p := dbsqlc.EndModelCallParams{
 		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Now: new(a.s.d.Now()),
+		MoneyMicros: turn.Money,
 	}
 	if turn.Error != nil {
 		p.Error = sealOptional(key, modelPlace(e, ref, number, datakey.ModelError), mustJSON(turn.Error))
@@ -195,11 +257,18 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 		p.Answer = sealOptional(key, modelPlace(e, ref, number, datakey.ModelAnswer), mustJSON(turn.Answer))
 		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut = turn.Answer.Model, string(turn.Answer.Finish), u.In, u.Cached, u.Out
 	}
+	if turn.Ruling != nil || turn.Wrong != "" {
+		p.Ruling = sealOptional(key, modelPlace(e, ref, number, datakey.ModelRuling), mustJSON(ruling{turn.Ruling, turn.Wrong}))
+	}
 	first := &db.Batch{}
 	ended := db.Queue(first, a.s.q.EndModelCall, p)
 	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
 		last := &db.Batch{}
-		settle(last, len(ended.Value) > 0)
+		counts := len(ended.Value) > 0
+		settle(last, counts)
+		if counts && turn.Ruling != nil && turn.Ruling.Verdict == modelstep.Escalate {
+			a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+		}
 		return last, nil
 	})
 	if err != nil {
@@ -216,8 +285,11 @@ type ModelCall struct {
 	Model  string
 	Usage  model.Usage
 	Finish string
+	Money  int64 // in millionths of a US dollar
 	// Failed: the model has not answered.
 	Failed bool
+	// Ruling is what the answer of a manager is worth; nil for other calls, and where it cannot be used.
+	Ruling *modelstep.Ruling
 	// Runs are those of the calls that the answer has asked for, in their order.
 	Runs    []ModelRun
 	BeganAt time.Time
@@ -267,6 +339,10 @@ func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) err
 	if len(paths) == 0 {
 		return nil
 	}
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return fmt.Errorf("execution: %w", err)
+	}
 	rows, err := s.q.ListModelCalls(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListModelCallsParams{
 		TenantID: e.TenantID, Execution: e.ID, Paths: paths, Most: modelCallsShown,
 	})
@@ -278,9 +354,14 @@ func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) err
 		if err != nil {
 			return err
 		}
+		var turn ModelTurn
+		if err := openRuling(key, modelPlace(e, stepmachine.Ref{Path: row.Path, Attempt: int(row.Attempt)}, int(row.Turn), datakey.ModelRuling), row.Ruling, &turn); err != nil {
+			return fmt.Errorf("execution: ruling of a model: %w", err)
+		}
 		step := &steps[at[row.Path]]
 		step.ModelCalls = append(step.ModelCalls, ModelCall{
-			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Failed: row.Failed, Runs: runs,
+			Ruling:  turn.Ruling,
+			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Money: row.MoneyMicros, Failed: row.Failed, Runs: runs,
 			Usage: model.Usage{In: row.TokensIn, Cached: row.TokensCached, Out: row.TokensOut}, BeganAt: row.BeganAt, EndedAt: row.EndedAt,
 		})
 	}

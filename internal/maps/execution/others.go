@@ -106,11 +106,10 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Seq+len(in.Commands)))
 	}
 	var queued error
-	childID := uuid.Must(uuid.NewV7())
-	parent.also = func(b *db.Batch) {
-		queued = s.QueueCall(ctx, b, e, in.MapWrites, Called{Ref: start.Ref, Run: executionIDOf(childID)})
+	parent.also = func(b *db.Batch, id uuid.UUID) {
+		queued = s.QueueCall(ctx, b, e, in.MapWrites, Called{Ref: start.Ref, Run: executionIDOf(id)})
 	}
-	child, fresh, err := s.claim(ctx, e.Starter(), childID, version, Request{
+	child, fresh, err := s.claim(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
 		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
 		Metadata: mustJSON(map[string]string{"map_id": e.MapID.String(), "step": pathOf(start.Ref)}),
 	})

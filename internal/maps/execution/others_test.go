@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/execution"
 )
 
 const anotherMap = "0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a22"
@@ -54,6 +57,41 @@ func TestAttemptOfAStepStartsOneOtherMap(t *testing.T) {
 	require.NotEqual(t, first.Child, second.Child)
 	require.Equal(t, 2, r.number("SELECT count(*) FROM map_executions WHERE parent_id = 'exec_one' AND depth = 1 AND awaited"))
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps s JOIN map_executions e ON e.execution_id = s.run_id"))
+}
+
+// A repeat of a call brings a name of its own, although it finds the run of the first. A refused call
+// has no run.
+func TestStepShowsTheRunThatItsCallHasClaimed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.triggered("one")
+	e, err := r.Head(t.Context(), ref)
+	require.NoError(t, err)
+	at := stepmachine.Ref{Path: "/steps/0", Attempt: 1}
+	call := func(seq int, name string) {
+		t.Helper()
+		b := &db.Batch{}
+		w := flow.MapWrites{MapRef: ref, Seq: seq, Commands: []stepmachine.Command{stepmachine.RecordStep{Ref: at, ID: "call", Type: mapdef.TypeVerb, Status: stepmachine.StepRunning}}}
+		require.NoError(t, r.QueueCall(t.Context(), b, e, w, execution.Called{Ref: at, Run: name}))
+		require.NoError(t, r.db.Send(t.Context(), r.tenant, b))
+	}
+	shown := func() (name string) {
+		t.Helper()
+		require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT coalesce(run_id, '') FROM map_steps WHERE execution = $1", ref.ID).Scan(&name))
+		return name
+	}
+	call(1, "exec_refused")
+	require.NoError(t, r.ForgetRun(t.Context(), e, at))
+	require.Empty(t, shown())
+	r.exec("INSERT INTO run_keys (tenant_id, key, run_id) VALUES ($1, 'exec_first', $2)", r.tenant, uuid.New())
+	call(2, "exec_first")
+	require.NoError(t, r.ForgetRun(t.Context(), e, at), "it has a run")
+	require.Equal(t, "exec_first", shown())
+	call(3, "exec_repeat")
+	require.Equal(t, "exec_first", shown())
+	at.Attempt = 2
+	call(4, "exec_second")
+	require.Equal(t, "exec_second", shown())
 }
 
 func TestOtherMapIsRefusedWithItsReason(t *testing.T) {

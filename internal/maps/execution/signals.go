@@ -46,6 +46,11 @@ type Signal struct {
 // first one that will. The error is CONFLICT where the execution has ended, and where as many
 // signals as it keeps wait for a step.
 func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, signal Signal) (Execution, error) {
+	return s.signal(ctx, who, e, signal, func(*db.Batch) {})
+}
+
+// signal is Signal, with what also queues.
+func (s *Service) signal(ctx context.Context, who actor.Actor, e Execution, signal Signal, also func(b *db.Batch)) (Execution, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: signal: %w", err)
@@ -70,6 +75,7 @@ func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, sign
 		rec.ExecutionID = e.ExecutionID
 		b := &db.Batch{}
 		audit.Queue(b, rec)
+		also(b)
 		return b.SendIn(ctx, tx)
 	})
 	if err != nil {

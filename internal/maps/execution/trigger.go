@@ -50,7 +50,8 @@ type Parent struct {
 
 	// turn is the message to an agent that starts it; nil where a step does.
 	turn *TurnStart
-	also func(*db.Batch) // queues what is written with the claim
+	// also queues what is written with the claim of the execution with the id.
+	also func(b *db.Batch, id uuid.UUID)
 	// changesAt is the place of its changes in the list of the dry run, nil where it has a list of
 	// its own.
 	changesAt []int32
@@ -290,10 +291,11 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 	claimed := db.Queue(first, s.q.ClaimMap, p)
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
-		if parent != nil {
-			parent.also(b)
+		fresh := claimed.Value.Outcome == claimFresh
+		if parent != nil && (fresh || parent.turn == nil) { // a message has noted its execution when that was fresh
+			parent.also(b, claimed.Value.Execution)
 		}
-		if claimed.Value.Outcome != claimFresh {
+		if !fresh {
 			return b, nil // it may have got another name
 		}
 		by := who

@@ -33,7 +33,7 @@ type TurnStart struct {
 	// Tainted: the agent has read what others than the tenant wrote.
 	Tainted  bool
 	Metadata json.RawMessage
-	// Also queues what is written with the claim of the execution with the id.
+	// Also queues what is written with the claim of the execution with the id. A repeat does not call it.
 	Also func(b *db.Batch, executionID string)
 }
 
@@ -59,7 +59,7 @@ func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStar
 	}
 	id := uuid.Must(uuid.NewV7())
 	parent := &Parent{Execution: Execution{ExecutionID: in.Message}, Step: in.Step, Awaited: true, turn: &in}
-	parent.also = func(b *db.Batch) { in.Also(b, executionIDOf(id)) }
+	parent.also = func(b *db.Batch, id uuid.UUID) { in.Also(b, executionIDOf(id)) }
 	e, fresh, err := s.claim(ctx, who, id, version, Request{
 		MapID: in.MapID, Payload: in.Payload, SessionID: in.SessionID, Customer: in.Customer, Metadata: in.Metadata, Parent: parent,
 	})
@@ -153,4 +153,34 @@ func (e Execution) WaitsFor() stepmachine.Waiting {
 		return ""
 	}
 	return waitsOf(e)
+}
+
+// TurnAnswer is the answer of a message to the question of an execution that an earlier message of its
+// session has started.
+type TurnAnswer struct {
+	ID uuid.UUID
+	// Workflow is that of the message, which hears of the execution from now on. Tainted: the message is.
+	Workflow string
+	Tainted  bool
+	Data     json.RawMessage
+	// Also queues what is written with the answer.
+	Also func(b *db.Batch, executionID string)
+}
+
+// AnswerForTurn gives the answer to the execution. It refuses as Signal does.
+func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnswer) error {
+	e, err := s.read(ctx, by.TenantID, in.ID)
+	if err != nil {
+		return err
+	}
+	_, err = s.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
+		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Tainted: in.Tainted})
+		in.Also(b, e.ExecutionID)
+	})
+	return err
+}
+
+// ReadByName returns an execution of the tenant by its execution_id. It refuses with EXECUTION_NOT_FOUND.
+func (s *Service) ReadByName(ctx context.Context, tenant uuid.UUID, executionID string) (Execution, error) {
+	return s.Get(ctx, actor.Actor{Kind: actor.System, TenantID: tenant}, executionID)
 }

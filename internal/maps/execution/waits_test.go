@@ -40,14 +40,20 @@ type rig struct {
 	maps   *definitions
 }
 
-// definitions has one Map, or none.
-type definitions struct{ program *stepmachine.Program }
+// definitions has one Map, or none. meet, where it is not nil, is called by each that looks it up.
+type definitions struct {
+	program *stepmachine.Program
+	meet    func()
+}
 
 func (d *definitions) Named(ctx context.Context, tenant, id uuid.UUID, number int32) (execution.Version, error) {
 	return d.Version(ctx, tenant, id, number)
 }
 
 func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (execution.Version, error) {
+	if d.meet != nil {
+		d.meet()
+	}
 	if d.program == nil {
 		return execution.Version{}, fault.New(fault.CodeMapNotFound, "")
 	}

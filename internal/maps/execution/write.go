@@ -108,6 +108,17 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 	return nil
 }
 
+// ForgetRun takes back what QueueCall has noted for a call that was then refused: it has no run.
+func (s *Service) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Ref) error {
+	err := s.q.ForgetRunOfMapStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.ForgetRunOfMapStepParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempts: int32(ref.Attempt),
+	})
+	if err != nil {
+		return fmt.Errorf("execution: %w", err)
+	}
+	return nil
+}
+
 func or(a, b *string) *string {
 	if a == nil {
 		return b
@@ -195,6 +206,13 @@ func (s *Service) escalate(b *db.Batch, key *datakey.Key, e Execution, ref flow.
 	}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(ref, c.Ref)))))
 }
 
+// queueEscalated queues the event of a manager that wants people to look at a step.
+func (s *Service) queueEscalated(b *db.Batch, key *datakey.Key, e Execution, ref stepmachine.Ref, turn int, reason string) {
+	event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
+		Kind: "step", Reason: redact.Text(reason), MapID: e.MapID.String(), Step: pathOf(ref), Waits: true,
+	}}, event.PublicID(uuid.NewSHA1(e.ID, fmt.Appendf(nil, "escalate %s/%d", subjectOf(e.Ref(), ref), turn))))
+}
+
 // about says what an event of the execution is about.
 func about(e Execution) event.About {
 	return event.About{ExecutionID: e.ExecutionID, SessionID: e.SessionID, CustomerID: e.Customer}
@@ -263,5 +281,5 @@ func news(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {
 	if row == nil || row.Attempt != attempt || row.FinishedAt != nil {
 		return flow.MapNews{Private: flow.IsPrivate(), Over: true}
 	}
-	return flow.MapNews{Private: flow.IsPrivate(), Cancel: row.WantsCancel, Pause: row.WantsPause}
+	return flow.MapNews{Private: flow.IsPrivate(), Cancel: row.WantsCancel, Pause: row.WantsPause, Caller: db.Text(row.CallerWorkflow)}
 }

@@ -39,6 +39,9 @@ func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Too
 	}
 	offer := offerOf(o)
 	offer.Starts = starts
+	if o.Remembers {
+		offer.Platform = tooling.MemoryTools()
+	}
 	set, err := t.box.Offer(ctx, offer)
 	if err != nil {
 		return answering.Toolset{}, err
@@ -49,7 +52,7 @@ func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Too
 }
 
 func toolset(set tooling.Set) (out answering.Toolset, err error) {
-	out.Tools = set.Tools()
+	out.Tools, out.Verbs = set.Tools(), set.Verbs()
 	if out.Stored, err = json.Marshal(set); err != nil {
 		err = fmt.Errorf("app: tools of an agent: %w", err)
 	}
@@ -59,7 +62,7 @@ func toolset(set tooling.Set) (out answering.Toolset, err error) {
 // Read implements answering.Tools.
 func (t agentTools) Read(stored json.RawMessage) (answering.Toolset, error) {
 	set, err := setOf(stored)
-	return answering.Toolset{Stored: stored, Tools: set.Tools()}, err
+	return answering.Toolset{Stored: stored, Tools: set.Tools(), Verbs: set.Verbs()}, err
 }
 
 func setOf(stored json.RawMessage) (set tooling.Set, err error) {
@@ -104,6 +107,9 @@ func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answ
 		return out, nil
 	case tooling.AskAgent:
 		out.Starts, out.Args = &answering.Start{Kind: flow.KindMessage, ID: r.Start.ID, Version: r.Start.Version}, r.Args
+		return out, nil
+	case tooling.Platform:
+		out.Platform, out.Args = r.Tool, r.Args
 		return out, nil
 	case tooling.Escalate:
 		out.Escalates = true

@@ -34,7 +34,7 @@ func (a *App) buildAgents(targets *dispatch.Dispatcher) (err error) {
 		return err
 	}
 	a.answers, err = answering.New(answering.Deps{
-		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: agentTools{box, starts, a.catalog}, Maps: a.executions, Log: a.log,
+		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: agentTools{box, starts, a.catalog}, Maps: a.executions, Facts: a.facts, Sandbox: a.sandbox, Log: a.log,
 	})
 	return err
 }

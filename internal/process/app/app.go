@@ -29,6 +29,7 @@ import (
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/definition"
@@ -46,6 +47,7 @@ import (
 	"agentruntime/internal/record/quota"
 	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/authoring"
+	"agentruntime/internal/service/changing"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/importing"
 	"agentruntime/internal/service/mailing"
@@ -56,6 +58,7 @@ import (
 	"agentruntime/internal/tenant/auth"
 	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/customer"
+	"agentruntime/internal/tenant/facts"
 	"agentruntime/internal/tenant/limits"
 	"agentruntime/internal/tenant/webhook"
 	"agentruntime/worker"
@@ -91,11 +94,13 @@ type App struct {
 	approvals      *approval.Sweeper
 	policies       *policy.Service
 	customers      *customer.Service
+	facts          *facts.Service
 	maps           *definition.Service
 	authoring      *authoring.Service
 	agents         *roster.Service
 	tools          *tooling.Service
 	executions     *execution.Service
+	sandbox        *jqchild.Pool
 	steps          *stepping.Stepper
 	conversations  *conversation.Service
 	answers        *answering.Answerer
@@ -258,25 +263,13 @@ func (a *App) buildRuns() (err error) {
 	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}
+	if err := a.buildFacts(); err != nil {
+		return err
+	}
 	if err := a.buildAgents(targets); err != nil {
 		return err
 	}
 	return a.buildCustomers()
-}
-
-func (a *App) buildCustomers() (err error) {
-	a.customers, err = customer.New(customer.Deps{
-		DB: a.pool, Quotas: a.quotas, Workflows: a.engine, Log: a.log,
-		Holders: []customer.Held{
-			{Kind: "executions", Holder: a.runs},
-			{Kind: "maps", Holder: a.executions},
-			{Kind: "sessions", Holder: a.conversations},
-			{Kind: "credentials", Holder: a.vault},
-			{Kind: "grants", Holder: desk.GrantEraser{}},
-			{Kind: "events", Holder: event.Eraser{}},
-		},
-	})
-	return err
 }
 
 func (a *App) buildAPI() error {
@@ -330,12 +323,17 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return fmt.Errorf("app: %w", err)
 	}
+	changes, err := changing.New(changing.Deps{Goals: a.conversations, Runs: a.runs, Approvals: approvals})
+	if err != nil {
+		return err
+	}
 	a.handler, err = api.New(api.Deps{
 		Proxies: a.proxies, Addresses: addresses, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, AgentSessions: a.conversations, Tooling: a.tools,
+		Facts:      a.facts,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)
@@ -373,52 +371,6 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 	}
 	tokens, err := auth.NewTokens(tc)
 	return secrets, tokens, err
-}
-
-// ready reports what is missing for the process to do its work: Postgres must take a write,
-// and Temporal must answer. Where the process can work and operators should do something, it
-// returns what, in words.
-func (a *App) ready(ctx context.Context) (warnings []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	if err := a.writes.try(ctx, a.pool.TryWrite); err != nil {
-		return nil, err
-	}
-	if err := a.engine.Ready(ctx); err != nil {
-		return nil, err
-	}
-	warnings = a.engine.Warnings()
-	if a.sender != nil {
-		warnings = append(warnings, a.sender.Warnings()...)
-	}
-	return warnings, nil
-}
-
-// triedEvery is how often readyz tries a write; in between it answers by the last result.
-// Anybody may ask readyz, as often as they like.
-const triedEvery = time.Second
-
-// readyWait is how long readyz waits for Postgres, and for Temporal.
-const readyWait = 2 * time.Second
-
-// trial is a write that is tried now and then.
-type trial struct {
-	mu  sync.Mutex
-	at  time.Time
-	err error
-}
-
-func (t *trial) try(ctx context.Context, write func(context.Context) error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.at) >= triedEvery {
-		// One caller asks for all, so it does not matter whether this one stays.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
-		defer cancel()
-		t.err = write(ctx)
-		t.at = time.Now()
-	}
-	return t.err
 }
 
 // Run does the process's work until ctx ends, then drains: the API answers what it

@@ -28,6 +28,7 @@ var erased = map[string]string{
 	"map_waits":              "true",
 	"model_calls":            "true",
 	"map_changes":            "true",
+	"customer_facts":         "true",
 	"conversations":          "true",
 	"conversation_entries":   "true",
 	"conversation_summaries": "true",

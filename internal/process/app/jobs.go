@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/customer"
+	"agentruntime/internal/tenant/facts"
 	"agentruntime/internal/tenant/limits"
 )
 
@@ -43,6 +44,9 @@ func (a *App) workerJobs() []job {
 		}},
 		{"forget deleted agents", roster.ForgetEvery, func(ctx context.Context) error {
 			return a.agents.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
+		}},
+		{"forget superseded facts", facts.ForgetEvery, func(ctx context.Context) error {
+			return a.facts.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))
 		}},
 		{"start executions of Maps", execution.SweepEvery, a.executions.Sweep},
 		{"erase old sessions of agents", conversation.EraseEvery, a.conversations.EraseOld},

@@ -22,15 +22,14 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if a.maps, err = definition.New(definition.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
-	a.authoring, err = authoring.New(authoring.Deps{DB: a.pool, Catalog: a.catalog, Policies: policies, Maps: a.maps})
+	a.authoring, err = authoring.New(authoring.Deps{DB: a.pool, Catalog: a.catalog, Policies: policies, Maps: a.maps, Models: a.models})
 	if err != nil {
 		return err
 	}
-	sandbox, err := jqchild.New(jqchild.Config{Children: expressionChildren})
-	if err != nil {
+	if a.sandbox, err = jqchild.New(jqchild.Config{Children: expressionChildren}); err != nil {
 		return err
 	}
-	a.onClose(sandbox.Close)
+	a.onClose(a.sandbox.Close)
 	programs, err := authoring.NewPrograms(a.maps)
 	if err != nil {
 		return err
@@ -39,14 +38,14 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour,
 	}, execution.Deps{
 		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Events: a.events, Notices: a.notices,
-		Journal: a.journal, Sandbox: sandbox, Log: a.log, Quotas: a.quotas,
+		Journal: a.journal, Sandbox: a.sandbox, Log: a.log, Quotas: a.quotas,
 	})
 	if err != nil {
 		return err
 	}
 	a.ownSubjects()
 	a.steps, err = stepping.New(stepping.Deps{
-		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Log: a.log,
+		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Agents: a.agents, Log: a.log,
 	})
 	return err
 }

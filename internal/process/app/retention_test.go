@@ -49,6 +49,7 @@ var forgotten = map[string]string{
 	"agents":                 "forget deleted agents",
 	"agent_versions":         "forget deleted agents",
 	"map_changes":            "erase old executions of Maps",
+	"customer_facts":         "forget superseded facts",
 	"conversations":          "erase old sessions of agents",
 	"conversation_entries":   "erase old sessions of agents",
 	"conversation_summaries": "erase old sessions of agents",

@@ -40,6 +40,7 @@ type Settings struct {
 	Domain  string           `json:"domain,omitempty"`
 	BaseURL string           `json:"base_url,omitempty"`
 	Auth    *credential.Auth `json:"auth,omitempty"`
+	Loose   bool             `json:"loose,omitempty"` // strict was false
 }
 
 // row puts the source into the row of its provider, and returns the document in compressed parts.

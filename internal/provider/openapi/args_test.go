@@ -20,7 +20,7 @@ func jsonBody(schema string) string {
 
 func TestBodyPropertiesBecomeArguments(t *testing.T) {
 	t.Parallel()
-	id, given := `"id":{"type":"string"}`, `{"x-opaque":true}`
+	id, given := `"id":{"type":"string"}`, `{"additionalProperties":true,"x-opaque":true}`
 	tests := map[string]struct {
 		version, schema, components string
 		want                        string
@@ -37,11 +37,11 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		"read-only properties are the provider's": {
 			schema:     `{"type":"object","required":["a","b"],"properties":{"a":{"readOnly":true},"b":{"type":"object","required":["c"],"properties":{"c":{"$ref":"#/components/schemas/R"}}}}}`,
 			components: `{"schemas":{"R":{"type":"string","readOnly":true}}}`,
-			want:       `{"additionalProperties":false,"properties":{"b":{"properties":{},"type":"object"},` + id + `},"required":["b","id"],"type":"object"}`,
+			want:       `{"additionalProperties":false,"properties":{"b":{"additionalProperties":false,"properties":{},"type":"object"},` + id + `},"required":["b","id"],"type":"object"}`,
 		},
 		"a clash": {
 			schema: `{"type":"object","properties":{"id":{},"b":{}}}`,
-			want:   `{"additionalProperties":false,"properties":{"body":{"properties":{"b":{},"id":{}},"type":"object"},` + id + `},"required":["body","id"],"type":"object"}`,
+			want:   `{"additionalProperties":false,"properties":{"body":{"additionalProperties":false,"properties":{"b":{},"id":{}},"type":"object"},` + id + `},"required":["body","id"],"type":"object"}`,
 		},
 		"a list": {
 			schema: `{"type":"array","items":{"type":"integer"}}`,
@@ -49,7 +49,7 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		},
 		"alternatives": {
 			schema: `{"oneOf":[{"type":"object","properties":{"a":{}}},{"type":"string"}]}`,
-			want:   `{"additionalProperties":false,"properties":{"body":{"oneOf":[{"properties":{"a":{}},"type":"object"},{"type":"string"}]},` + id + `},"required":["body","id"],"type":"object"}`,
+			want:   `{"additionalProperties":false,"properties":{"body":{"oneOf":[{"properties":{"a":{}},"type":"object"},{"type":"string"}],"unevaluatedProperties":false},` + id + `},"required":["body","id"],"type":"object"}`,
 		},
 		"one of two is required": {
 			schema: `{"properties":{"a":{},"b":{}},"anyOf":[{"required":["a"]},{"required":["b"]}]}`,
@@ -87,18 +87,18 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		"a tree": {
 			schema:     `{"properties":{"root":{"$ref":"#/components/schemas/Node"}}}`,
 			components: `{"schemas":{"Node":{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#/components/schemas/Node"}}}},"Unused":{}}}`,
-			want: `{"$defs":{"Node":{"properties":{"children":{"items":{"$ref":"#/$defs/Node"},"type":"array"}},"type":"object"}},"additionalProperties":false,` +
-				`"properties":{` + id + `,"root":{"$ref":"#/$defs/Node"}},"required":["id"],"type":"object"}`,
+			want: `{"$defs":{"Node":{"properties":{"children":{"items":{"$ref":"#/$defs/Node","unevaluatedProperties":false},"type":"array"}},"type":"object"}},"additionalProperties":false,` +
+				`"properties":{` + id + `,"root":{"$ref":"#/$defs/Node","unevaluatedProperties":false}},"required":["id"],"type":"object"}`,
 		},
 		"a tree through combinations": {
 			schema: `{"properties":{"root":{"$ref":"#/components/schemas/Node"}}}`,
 			components: `{"schemas":{"Node":{"required":["n"],"properties":{"n":{},"a":{"nullable":true,"allOf":[{"$ref":"#/components/schemas/Node"}]},` +
 				`"b":{"type":"array","items":{"anyOf":[{"$ref":"#/components/schemas/Node"},{"type":"string"}]}},"c":{"oneOf":[{"not":{"$ref":"#/components/schemas/Node"}}]},` +
 				`"d":{"if":{"$ref":"#/components/schemas/Node"},"then":{"$ref":"#/components/schemas/Node"},"else":{"dependentSchemas":{"x":{"$ref":"#/components/schemas/Node"}}}}}}}}`,
-			want: `{"$defs":{"Node":{"required":["n"],"properties":{"n":{},"a":{"anyOf":[{"allOf":[{"$ref":"#/$defs/Node"}]},{"type":"null"}]},` +
-				`"b":{"type":"array","items":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"string"}]}},"c":{"oneOf":[{"not":{"$ref":"#/$defs/Node"}}]},` +
+			want: `{"$defs":{"Node":{"required":["n"],"properties":{"n":{},"a":{"anyOf":[{"allOf":[{"$ref":"#/$defs/Node"}]},{"type":"null"}],"unevaluatedProperties":false},` +
+				`"b":{"type":"array","items":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"string"}],"unevaluatedProperties":false}},"c":{"oneOf":[{"not":{"$ref":"#/$defs/Node"}}]},` +
 				`"d":{"if":{"$ref":"#/$defs/Node"},"then":{"$ref":"#/$defs/Node"},"else":{"dependentSchemas":{"x":{"$ref":"#/$defs/Node"}}}}}}},` +
-				`"additionalProperties":false,"properties":{` + id + `,"root":{"$ref":"#/$defs/Node"}},"required":["id"],"type":"object"}`,
+				`"additionalProperties":false,"properties":{` + id + `,"root":{"$ref":"#/$defs/Node","unevaluatedProperties":false}},"required":["id"],"type":"object"}`,
 		},
 		"a dynamic reference": {
 			version:  "3.1.0",
@@ -109,13 +109,13 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		"a reference to itself": {
 			schema:     `{"properties":{"a":{"$ref":"#/components/schemas/A"}}}`,
 			components: `{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}`,
-			want:       `{"$defs":{"A":{"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
+			want:       `{"$defs":{"A":{"additionalProperties":true,"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
 			degraded:   "a schema that refers back to itself is not checked",
 		},
 		"a circle of three": {
 			schema:     `{"properties":{"a":{"$ref":"#/components/schemas/A"}}}`,
 			components: `{"schemas":{"A":{"allOf":[{"$ref":"#/components/schemas/B"}]},"B":{"not":{"$ref":"#/components/schemas/C"}},"C":{"anyOf":[{"$ref":"#/components/schemas/A"},{"type":"string"}]}}}`,
-			want:       `{"$defs":{"A":{"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
+			want:       `{"$defs":{"A":{"additionalProperties":true,"x-opaque":true}},"additionalProperties":false,"properties":{"a":{"$ref":"#/$defs/A"},` + id + `},"required":["id"],"type":"object"}`,
 			degraded:   "a schema that refers back to itself is not checked",
 		},
 		"references that lead out or nowhere": {
@@ -140,12 +140,12 @@ func TestBodyPropertiesBecomeArguments(t *testing.T) {
 		"names by pattern": {
 			version:  "3.1.0",
 			schema:   `{"properties":{"a":{"type":"object","patternProperties":{"^x-":{"type":"integer"},"(?=y)":{"type":"string"}},"additionalProperties":false},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}}}}`,
-			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":{"x-opaque":true},"patternProperties":{"^x-":{"type":"integer"}},"type":"object"},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}},` + id + `},"required":["id"],"type":"object"}`,
+			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":{"additionalProperties":true,"x-opaque":true},"patternProperties":{"^x-":{"type":"integer"}},"type":"object"},"b":{"dependentRequired":{"c":["d"]},"dependentSchemas":{"c":{"required":["e"]}}},` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a pattern that cannot be compiled is not checked",
 		},
 		"nonsense": {
 			schema:   `{"properties":{"a":5,"b":{"type":"file"},"c":{"type":"string","required":true,"enum":[]},"d":{"items":[{"type":"string"}]},"e":{"allOf":7,"properties":[]}}}`,
-			want:     `{"additionalProperties":false,"properties":{"a":{"x-opaque":true},"b":{},"c":{"type":"string"},"d":{"prefixItems":[{"type":"string"}]},"e":{},` + id + `},"required":["id"],"type":"object"}`,
+			want:     `{"additionalProperties":false,"properties":{"a":{"additionalProperties":true,"x-opaque":true},"b":{},"c":{"type":"string"},"d":{"prefixItems":[{"type":"string"}]},"e":{},` + id + `},"required":["id"],"type":"object"}`,
 			degraded: "a schema has a type that JSON does not have; a schema is not an object",
 		},
 	}

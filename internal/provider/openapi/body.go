@@ -159,7 +159,7 @@ func (o *operation) takeApart(media map[string]any) error {
 	if body.Kind == httpplan.BodyBinary {
 		schema = o.takeBinary(schema)
 	}
-	o.props[body.Arg] = o.im.conv.schema(schema, o.scratch, false)
+	o.props[body.Arg] = o.im.conv.value(schema, o.scratch)
 	if body.Required {
 		o.required = append(o.required, body.Arg)
 	}
@@ -310,7 +310,7 @@ func (o *operation) clashes(flat *object) bool {
 func (o *operation) addObject(flat *object) {
 	names := sortedKeys(flat.props)
 	for _, name := range names {
-		o.props[name] = o.im.conv.schema(flat.props[name], o.scratch, false)
+		o.props[name] = o.im.conv.value(flat.props[name], o.scratch)
 	}
 	for _, name := range flat.required {
 		if flat.props[name] != nil || flat.extra != nil {
@@ -318,7 +318,7 @@ func (o *operation) addObject(flat *object) {
 		}
 	}
 	if flat.extra != nil && !flat.closed {
-		o.extra["additionalProperties"] = o.im.conv.schema(flat.extra, o.scratch, false)
+		o.extra["additionalProperties"] = o.im.conv.value(flat.extra, o.scratch)
 	}
 	var all []any
 	for _, choice := range flat.choices {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,10 @@ type converter struct {
 	taken map[string]bool        // names of definitions
 	queue []string               // references that are defined and not yet converted
 	nodes int
+	// loose: objects inside of arguments may have names that their schema does not list. listing
+	// remembers which references list names.
+	loose   bool
+	listing map[string]bool
 }
 
 // definition is a referenced schema, ready to be put under $defs.
@@ -75,8 +80,8 @@ func sorted(set map[string]bool) []string {
 	return out
 }
 
-func newConverter(doc *document) *converter {
-	return &converter{doc: doc, defs: map[string]*definition{}, taken: map[string]bool{}}
+func newConverter(doc *document, loose bool) *converter {
+	return &converter{doc: doc, loose: loose, defs: map[string]*definition{}, taken: map[string]bool{}, listing: map[string]bool{}}
 }
 
 // schema converts one schema. inPlace says that it applies to the same value as the schema
@@ -102,8 +107,11 @@ func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 }
 
 // opaque returns the schema of a value whose own schema is given up. Every value fits it.
-// What is in it counts as unknown: policies judge it by the strict side, and it is masked.
-func opaque() map[string]any { return map[string]any{argschema.Opaque: true} }
+// What is in it counts as unknown: policies judge it by the strict side, and it is masked. Its members
+// count as listed, so that a schema around it does not refuse them.
+func opaque() map[string]any {
+	return map[string]any{argschema.Opaque: true, "additionalProperties": true}
+}
 
 // keepSecrecy keeps the marks by which a value is masked. They check nothing.
 func keepSecrecy(out, n map[string]any) {
@@ -116,7 +124,7 @@ func keepSecrecy(out, n map[string]any) {
 
 // reference converts {"$ref": …}. OpenAPI 3.0 ignores what stands beside it; a
 // description does no harm and helps a reader, and what is marked secret is masked.
-func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace bool) any {
+func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace bool) map[string]any {
 	out := map[string]any{}
 	if !c.doc.old && len(n) > 1 {
 		rest := make(map[string]any, len(n))
@@ -135,7 +143,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 	def, err := c.define(ref)
 	if err != nil {
 		s.lose(err.Error())
-		out[argschema.Opaque] = true
+		maps.Copy(out, opaque())
 		return out
 	}
 	s.refs[ref] = true
@@ -178,7 +186,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 			setPattern(out, value, s)
 		case "$dynamicRef", "$recursiveRef":
 			s.lose("a dynamic reference in a schema is not followed")
-			out[argschema.Opaque] = true
+			maps.Copy(out, opaque())
 		default:
 			if !setNumber(out, key, value, n, s) {
 				c.setNested(out, key, value, s, inPlace)
@@ -195,37 +203,39 @@ func (c *converter) setNested(out map[string]any, key string, value any, s *scra
 	case "not", "if", "then", "else":
 		out[key] = c.schema(value, s, inPlace)
 	case "allOf", "anyOf", "oneOf":
-		c.setList(out, key, value, s, inPlace)
+		c.setList(out, key, value, func(node any) any { return c.schema(node, s, inPlace) })
 	case "prefixItems":
-		c.setList(out, key, value, s, false)
+		c.setList(out, key, value, func(node any) any { return c.value(node, s) })
 	case "items":
 		if _, tuple := value.([]any); tuple {
-			c.setList(out, "prefixItems", value, s, false)
+			c.setList(out, "prefixItems", value, func(node any) any { return c.value(node, s) })
 			return
 		}
-		out[key] = c.schema(value, s, false)
-	case "contains", "propertyNames", "additionalProperties", "unevaluatedProperties", "unevaluatedItems":
+		out[key] = c.value(value, s)
+	case "additionalProperties", "unevaluatedProperties", "unevaluatedItems":
+		out[key] = c.value(value, s)
+	case "contains", "propertyNames": // another schema says what the value may have
 		out[key] = c.schema(value, s, false)
 	case "properties", "patternProperties":
-		c.setProperties(out, key, value, s, false)
+		c.setProperties(out, key, value, s, func(node any) any { return c.value(node, s) })
 	case "dependentSchemas":
-		c.setProperties(out, key, value, s, inPlace)
+		c.setProperties(out, key, value, s, func(node any) any { return c.schema(node, s, inPlace) })
 	}
 }
 
-func (c *converter) setList(out map[string]any, key string, value any, s *scratch, inPlace bool) {
+func (c *converter) setList(out map[string]any, key string, value any, convert func(any) any) {
 	list, ok := value.([]any)
 	if !ok || len(list) == 0 {
 		return
 	}
 	converted := make([]any, len(list))
 	for i, e := range list {
-		converted[i] = c.schema(e, s, inPlace)
+		converted[i] = convert(e)
 	}
 	out[key] = converted
 }
 
-func (c *converter) setProperties(out map[string]any, key string, value any, s *scratch, inPlace bool) {
+func (c *converter) setProperties(out map[string]any, key string, value any, s *scratch, convert func(any) any) {
 	props, ok := value.(map[string]any)
 	if !ok {
 		return
@@ -247,7 +257,7 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 			}
 			name = expression
 		}
-		converted[name] = c.schema(node, s, inPlace)
+		converted[name] = convert(node)
 	}
 	out[key] = converted
 }
@@ -359,7 +369,9 @@ func (c *converter) defName(ref string) string {
 }
 
 // opaqueSchema returns opaque as it is stored.
-func opaqueSchema() json.RawMessage { return json.RawMessage(`{"` + argschema.Opaque + `":true}`) }
+func opaqueSchema() json.RawMessage {
+	return json.RawMessage(`{"additionalProperties":true,"` + argschema.Opaque + `":true}`)
+}
 
 // endless replaces definitions that apply to the same value without end
 // ({"A": {"allOf": [{"$ref": A}]}}), which no value satisfies, with one that

@@ -34,6 +34,8 @@ type ImportInput struct {
 	BaseURL  string           // "" takes the document's first server
 	Auth     *credential.Auth // nil takes the document's security scheme
 	Document json.RawMessage  // OpenAPI 3.0 or 3.1, as JSON
+	// Loose: objects inside of arguments may have names that their schema does not list.
+	Loose bool
 }
 
 // Imported is what an import made of a document.
@@ -98,7 +100,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, conv: newConverter(doc), servers: map[string]bool{}}
+	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if err := im.provider(); err != nil {
 		return nil, err

@@ -197,7 +197,7 @@ func (o *operation) addParameter(p parameter) string {
 	if why != "" {
 		return why
 	}
-	converted := o.im.conv.schema(schema, o.scratch, false)
+	converted := o.im.conv.value(schema, o.scratch)
 	if object, ok := converted.(map[string]any); ok && object["description"] == nil {
 		if d := text(p.node, "description"); d != "" && o.im.doc.spend(len(d)/8) {
 			object["description"] = argschema.Shorten(htmlTag.ReplaceAllString(d, ""), maxText)

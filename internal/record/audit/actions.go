@@ -63,6 +63,10 @@ const (
 
 	CustomerErasureCompleted Action = "customer.erasure_completed"
 
+	FactWritten Action = "customer.fact_written"
+	FactChanged Action = "customer.fact_changed"
+	FactDeleted Action = "customer.fact_deleted"
+
 	MapCreated      Action = "map.created"
 	MapVersionAdded Action = "map.version_added"
 	MapPublished    Action = "map.published"
@@ -230,6 +234,10 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{CustomerErased, SubjectCustomer, "A customer was erased: the record is gone, and a workflow erases what else is stored.", ""},
 		{CustomerErasureCompleted, SubjectCustomer, "All that was stored about the customer is erased. The details count it.", "customer.erased"},
 		{CustomerMerged, SubjectCustomer, "Another customer was merged into this one. The details have its id, and name the fields that changed.", "customer.merged"},
+
+		{FactWritten, SubjectCustomer, "A fact about the customer was remembered. The details have its id, the id of the fact that it supersedes and where it is from, and not its text.", ""},
+		{FactChanged, SubjectCustomer, "A fact about the customer was changed. The details have its id and the names of the members that changed.", ""},
+		{FactDeleted, SubjectCustomer, "A fact about the customer was deleted. The details have its id.", ""},
 
 		{MapCreated, SubjectMap, "A Map was created with its first version. The details have its name.", ""},
 		{MapVersionAdded, SubjectMap, "A Map got another version. The details have its number and name.", ""},

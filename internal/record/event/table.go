@@ -60,6 +60,18 @@ func Types() []Spec { //nolint:funlen // a table
 			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a24", SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
 			Body:  Conversation{Message: "Your order ord_77 was sent today.", Status: "completed", StopReason: "final_answer", ActionsExecuted: 1, TokensUsed: 412},
 		}},
+		{GoalReached, "An agent has reached a goal: each of its criteria is met.", Event{
+			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a26", SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body: GoalCompleted{Goal{
+				Status: "completed", StopReason: "criteria_met", Reason: "The order is refunded.", Criteria: []GoalCriterion{{"refunded", true}}, ActionsExecuted: 2, TokensUsed: 1840,
+			}},
+		}},
+		{GoalMissed, "An agent has stopped before it has reached a goal, or the goal was cancelled.", Event{
+			About: About{ExecutionID: "exec_0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a26", AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
+			Body: GoalFailed{Goal{
+				Status: "failed", StopReason: "step_cap", Reason: "I could not reach this goal: it took more steps than I may make.", Criteria: []GoalCriterion{{"refunded", false}}, ActionsExecuted: 20, TokensUsed: 31200,
+			}},
+		}},
 		{SessionTakenOver, "A person took over a session with an agent. No model is asked until it is handed back.", Event{
 			About: About{SessionID: "sess_42", CustomerID: customer, AgentID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"},
 			Body:  TakenOver{By: "user:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"},

@@ -22,14 +22,17 @@ const (
 	EscalationCreated    Type = "escalation.created"
 	// ConversationCompleted is the reply of an agent.
 	ConversationCompleted Type = "conversation.completed"
-	SessionTakenOver      Type = "session.taken_over"
-	SessionMessage        Type = "session.message"
-	SessionHandedBack     Type = "session.handed_back"
-	FeedbackGiven         Type = "feedback.given"
-	KeyRevoked            Type = "key.revoked"
-	LimitExceeded         Type = "limit.exceeded"
-	WebhookDisabled       Type = "webhook.disabled"
-	WebhookTest           Type = "webhook.test"
+	// GoalReached and GoalMissed are the ends of a goal of an agent.
+	GoalReached       Type = "goal.completed"
+	GoalMissed        Type = "goal.failed"
+	SessionTakenOver  Type = "session.taken_over"
+	SessionMessage    Type = "session.message"
+	SessionHandedBack Type = "session.handed_back"
+	FeedbackGiven     Type = "feedback.given"
+	KeyRevoked        Type = "key.revoked"
+	LimitExceeded     Type = "limit.exceeded"
+	WebhookDisabled   Type = "webhook.disabled"
+	WebhookTest       Type = "webhook.test"
 
 	// CustomAny stands in the table for all types that begin so. Senders name the rest.
 	CustomAny Type = customPrefix + "*"
@@ -196,6 +199,35 @@ type Conversation struct {
 
 // Type implements Body.
 func (Conversation) Type() Type { return ConversationCompleted }
+
+// Goal is what the events of goals have in common.
+type Goal struct {
+	Status          string          `json:"status" about:"How the goal stands." enum:"completed,failed,escalated,cancelled"`
+	StopReason      string          `json:"stop_reason" about:"Why the agent has stopped."`
+	Reason          string          `json:"reason" about:"Why, in words: of the planner where there are some. Empty where there are none."`
+	Criteria        []GoalCriterion `json:"criteria" about:"How the criteria stand. Empty where nobody has looked yet."`
+	ActionsExecuted int             `json:"actions_executed" about:"How many calls of the goal were sent."`
+	TokensUsed      int64           `json:"tokens_used" about:"How many tokens the models have used for the goal."`
+	DryRun          bool            `json:"dry_run" about:"True for a dry run: its writes were not made."`
+}
+
+// GoalCriterion is a criterion of a goal.
+type GoalCriterion struct {
+	ID  string `json:"id" about:"The id that the criterion was given."`
+	Met bool   `json:"met" about:"Whether it is met."`
+}
+
+// GoalCompleted is the body of goal.completed.
+type GoalCompleted struct{ Goal }
+
+// Type implements Body.
+func (GoalCompleted) Type() Type { return GoalReached }
+
+// GoalFailed is the body of goal.failed.
+type GoalFailed struct{ Goal }
+
+// Type implements Body.
+func (GoalFailed) Type() Type { return GoalMissed }
 
 // TakenOver is the body of session.taken_over.
 type TakenOver struct {

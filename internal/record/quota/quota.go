@@ -31,6 +31,8 @@ const (
 	Documents     Resource = "document_bytes"
 	Credentials   Resource = "credentials"
 	Customers     Resource = "customers"
+	CustomerFacts Resource = "customer_facts"
+	Facts         Resource = "facts"
 	Policies      Resource = "policies"
 	PolicyBytes   Resource = "policy_bytes"
 	Grants        Resource = "grants"
@@ -126,6 +128,15 @@ func Table() []Spec { //nolint:funlen // a table
 			// Searches and lists read a page by an index, so their work does not grow with it.
 			Customers, 100_000, "customers", "Erase those that are no longer served.",
 			"SELECT FROM customers WHERE tenant_id = $1", "",
+		},
+		{
+			// The function write_fact counts them. A message reads them all, to find those that fit.
+			CustomerFacts, 500, "facts in use about one customer; superseded ones make room for others", "", "", "",
+		},
+		{
+			// Each has at most 512 bytes. They are counted now and then, as each message may write some.
+			Facts, 100_000, "facts about all customers, superseded ones too", "Delete some, or erase customers that are no longer served.",
+			"SELECT FROM customer_facts WHERE tenant_id = $1", "",
 		},
 		{
 			Policies, 2_000, "policies that are not deleted", "Delete one, or say more in one.",

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +21,14 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/goalloop"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/tenant/budget"
+	"agentruntime/internal/tenant/facts"
 )
 
 // Models asks the models of a tenant. internal/service/models implements it.
@@ -48,6 +49,8 @@ type Offer struct {
 	Message string
 	// Said are the customer's messages, the newest first, as far as they tell what to start.
 	Said []string
+	// Remembers: the message has a customer whom the agent remembers.
+	Remembers bool
 	// MayAsk: the agent may ask others.
 	MayAsk bool
 }
@@ -57,6 +60,8 @@ type Toolset struct {
 	// Stored describes the tools, so that each process judges calls alike.
 	Stored json.RawMessage
 	Tools  []model.Tool
+	// Verbs are the tools as planners read them.
+	Verbs []goalloop.Verb
 	// Advice is what the model is told of what it may start; only Offer sets it.
 	Advice string
 }
@@ -82,23 +87,30 @@ type Resolved struct {
 	Grown  json.RawMessage
 	// Starts is another execution to start, with Args; nil for none.
 	Starts *Start
+	// Platform is the name of a tool of the service that is called with Args, "" for none.
+	Platform string
 	// Escalates: the agent wants a person.
 	Escalates bool
 	// Failed is why the call cannot be made, for the model to read.
 	Failed *stepmachine.Error
+
+	workflow *workflowCall // of an agent of the mode workflow_only
 }
 
 // Deps are the collaborators; all are required but Now.
 type Deps struct {
 	// Maps runs the Maps that messages start.
 	Maps          *execution.Service
+	Facts         *facts.Service
 	Conversations *conversation.Service
 	Runs          *run.Service
 	Budgets       *budget.Service
 	Models        Models
 	Tools         Tools
-	Log           *slog.Logger
-	Now           func() time.Time
+	// Sandbox evaluates the checks of goals.
+	Sandbox Sandbox
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Answerer answers messages.
@@ -110,8 +122,8 @@ type Answerer struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Answerer, error) {
-	if d.Conversations == nil || d.Runs == nil || d.Budgets == nil || d.Models == nil || d.Tools == nil || d.Maps == nil || d.Log == nil {
-		return nil, errors.New("answering: conversations, runs, budgets, models, tools, Maps and log are required")
+	if d.Conversations == nil || d.Runs == nil || d.Budgets == nil || d.Models == nil || d.Tools == nil || d.Maps == nil || d.Facts == nil || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("answering: conversations, runs, budgets, models, tools, Maps, facts, a sandbox and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Answerer{d: d}, nil
@@ -122,22 +134,29 @@ type work struct {
 	conversation.Work
 
 	in flow.TurnStep
+	// known opens what is remembered of the customer, where no model has answered yet.
+	known func(context.Context) ([]facts.Fact, error)
+	// ended: the message ends without a further answer.
+	ended bool
 	// frame is that of the part, whose first answer has the number from.
 	frame conversation.Frame
 	from  int
 	tools Toolset
 	next  conversation.Answer
+	// goal is set for an agent in the mode goal.
+	goal *goal
 }
 
 // offer says what the message's tools are offered for.
 func (w *work) offer() Offer {
-	return Offer{Tenant: w.Turn.TenantID, Definition: w.Agent.Definition, Matched: w.frame.Matched, Message: w.Turn.Message}
+	return Offer{Tenant: w.Turn.TenantID, Definition: w.Agent.Definition, Matched: w.frame.Matched, Message: w.Turn.Message, Remembers: w.remembers()}
 }
 
 // Answer has the agent's model answer once, and returns what follows. A last answer ends the part of
 // the message in the same transaction.
 func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext, error) {
-	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef)
+	var known func(context.Context) ([]facts.Fact, error)
+	loaded, over, err := a.d.Conversations.Load(ctx, in.TurnRef, func(b *db.Batch) { known = a.d.Facts.QueueOfTurn(b, in.TurnRef) })
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
@@ -145,9 +164,13 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 		return flow.TurnNext{Private: flow.IsPrivate(), Over: true, Answers: len(loaded.Answers)}, nil
 	}
 	if over {
+		if err := a.retainLate(ctx, &work{Work: loaded, in: in}); err != nil {
+			return flow.TurnNext{}, err
+		}
 		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting, Answers: len(loaded.Answers)}, nil
 	}
-	w := &work{Work: loaded, in: in}
+	w := &work{Work: loaded, in: in, known: known}
+	w.asGoal()
 	switch {
 	case in.Answer < len(w.Answers): // it was answered before a crash
 		w.find(in.Answer)
@@ -157,6 +180,12 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 	}
 	if err := a.restart(ctx, w); err != nil {
 		return flow.TurnNext{}, err
+	}
+	if w.goal != nil {
+		return a.pursue(ctx, w)
+	}
+	if w.runsMap() {
+		return a.runMap(ctx, w)
 	}
 	if err := a.prepare(ctx, w); err != nil {
 		return flow.TurnNext{}, err
@@ -192,6 +221,7 @@ func (a *Answerer) prepare(ctx context.Context, w *work) (err error) {
 		return err
 	}
 	w.next.Added, err = a.told(ctx, w, decided)
+	w.next.Added = append(w.next.Added, w.again()...)
 	return err
 }
 
@@ -223,6 +253,9 @@ func (a *Answerer) begin(ctx context.Context, w *work) error {
 	if err := a.match(ctx, w); err != nil {
 		return err
 	}
+	if err := a.remember(ctx, w); err != nil {
+		return err
+	}
 	offer := w.offer()
 	offer.Said, offer.MayAsk = w.customerSaid(), len(w.Turn.Chain.Turns)+1 < agentdef.MaxAgentDepth
 	set, err := a.d.Tools.Offer(ctx, offer)
@@ -242,7 +275,13 @@ func (w *work) request() model.Request {
 	if w.frame.Summary != "" {
 		req.Messages = append(req.Messages, agentloop.SummaryMessage(w.frame.Summary))
 	}
-	for _, e := range slices.Concat(w.History, w.said()) {
+	for _, e := range w.History {
+		req.Messages = append(req.Messages, e.Message)
+	}
+	if len(w.frame.Remembered) > 0 { // after what stays the same from one message to the next
+		req.Messages = append(req.Messages, agentloop.MemoryMessage(w.frame.Remembered))
+	}
+	for _, e := range w.said() {
 		req.Messages = append(req.Messages, e.Message)
 	}
 	if len(w.Answers)+1 >= d.Limits.MaxTurns {
@@ -260,6 +299,11 @@ func (w *work) said() (list []conversation.Entry) {
 	for _, answer := range w.Answers[w.from:] {
 		list = append(list, conversation.Added(answer.Added)...)
 		r := answer.Response
+		if answer.Purpose == model.Plan {
+			if r.Text = ""; len(r.Calls) == 0 {
+				continue // what a planner thinks is said to no one
+			}
+		}
 		list = append(list, conversation.Entry{Kind: conversation.KindCalls, Message: model.Message{Role: model.Assistant, Text: r.Text, Calls: r.Calls}})
 	}
 	return append(list, conversation.Added(w.next.Added)...)
@@ -268,7 +312,12 @@ func (w *work) said() (list []conversation.Entry) {
 // ask has the model answer, and stores the answer. The budgets are asked before, and settled with the
 // answer in one transaction.
 func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
-	ask := model.Ask{Tenant: w.Turn.TenantID, Key: w.Turn.KeyID, Choice: *w.Agent.Definition.Models.Worker, Request: w.request()}
+	ask := model.Ask{Tenant: w.Turn.TenantID, Key: w.Turn.KeyID, Choice: *w.Agent.Definition.Models.Worker}
+	if w.goal != nil {
+		ask.Choice, ask.Request = *or(w.Agent.Definition.Models.Planner, w.Agent.Definition.Models.Worker), w.planRequest()
+	} else {
+		ask.Request = w.request()
+	}
 	reserved, err := a.d.Budgets.Reserve(ctx, w.Turn.TenantID, w.Turn.KeyID, a.d.Models.Most(ask.Choice, ask.Request))
 	if f := fault.As(err); f != nil && f.Code == fault.CodeBudgetExceeded {
 		return a.refused(ctx, w, f)
@@ -277,20 +326,37 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 		return flow.TurnNext{}, err
 	}
 	told := a.teller(w)
-	given, failed, late, err := a.generate(ctx, ask, told.stream(ctx), w.deadline())
+	stream := told.stream(ctx)
+	if w.goal != nil {
+		stream = model.Stream{} // a plan is no reply
+	}
+	given, failed, late, err := a.generate(ctx, ask, stream, w.deadline())
 	if err != nil {
-		told.end(w.next, nil)
+		told.end(w.next, nil, false)
 		return flow.TurnNext{}, err // the lease of what was reserved ends
 	}
 	var used budget.Amount
 	used.Tokens, used.Money = given.Used()
 	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
-	reply := a.replyOf(w)
-	if late {
-		reply = w.stopped(agentloop.WallClock)
+	reply, err := a.meaning(ctx, w, late)
+	if err != nil {
+		told.end(w.next, nil, false)
+		return flow.TurnNext{}, err
 	}
-	w.next.Writer, w.next.Tellings = writer(len(w.Answers), writersOfAnswer), told.end(w.next, reply)
-	settle := func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) }
+	if before := a.anyway(w); before != nil && (late || failed != nil) {
+		reply = before
+	}
+	misspoke := w.misspeaks(given, reply)
+	if misspoke {
+		reply = nil
+	}
+	w.next.Writer, w.next.Tellings = writer(len(w.Answers), writersOfAnswer), told.end(w.next, reply, misspoke)
+	settle := func(b *db.Batch, counts bool) {
+		reserved.QueueEnd(b, used, counts)
+		if ids := w.recalled(); len(ids) > 0 {
+			a.d.Facts.QueueUsed(b, w.Turn.TenantID, *w.Turn.Customer, ids)
+		}
+	}
 	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, reply, settle)
 	if db.IsNotChanged(err) {
 		// The message has ended meanwhile, because a person took over. What the model used still counts.
@@ -303,10 +369,29 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	case !stored:
 		return a.Answer(ctx, w.in) // another attempt was first
 	case reply != nil:
-		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended, Answers: len(w.Answers) + 1}, nil
+		w.Answers = append(w.Answers, w.next)
+		if err := a.retain(ctx, w, *reply); err != nil {
+			return flow.TurnNext{}, err
+		}
+		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended, Answers: len(w.Answers)}, nil
 	}
 	w.Answers = append(w.Answers, w.next)
 	return a.follow(ctx, w, w.next.Response.Calls)
+}
+
+// meaning returns the end of the part that the newest answer leads to; nil where the agent goes on. late:
+// the time was over before it came.
+func (a *Answerer) meaning(ctx context.Context, w *work, late bool) (*conversation.Reply, error) {
+	switch {
+	case late && w.goal != nil:
+		return w.missed(agentloop.WallClock, ""), nil
+	case late:
+		return w.stopped(agentloop.WallClock), nil
+	case w.goal != nil:
+		return a.planned(ctx, w)
+	default:
+		return a.replyOf(w), nil
+	}
 }
 
 // generate asks a model, at most until the given time. failed is why it has not answered; late: because

@@ -42,6 +42,9 @@ func escalation(calls []model.ToolCall) (why, summary string, wants bool) {
 func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) (flow.TurnNext, error) {
 	next := flow.TurnNext{Private: flow.IsPrivate(), Answers: len(w.Answers), Parallel: w.Agent.Definition.Tools.Parallel, Deadline: w.deadline()}
 	left := w.Agent.Definition.Tools.MaxPerTurn - w.made()
+	if w.runsMap() {
+		left = 1
+	}
 	for i, call := range calls {
 		means, err := a.resolve(ctx, w, call)
 		if err != nil {
@@ -52,7 +55,7 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 		}
 		tool := flow.TurnTool{Number: int32(i)}
 		if means.Starts != nil {
-			tool.Kind = means.Starts.Kind
+			tool.Kind, tool.Patient = means.Starts.Kind, w.runsMap()
 		} else {
 			tool.Verb = means.Verb.String()
 		}
@@ -79,6 +82,9 @@ func (w *work) made() (n int) {
 
 // resolve returns what a call of the model means, by what it was offered then.
 func (a *Answerer) resolve(ctx context.Context, w *work, call model.ToolCall) (Resolved, error) {
+	if w.runsMap() {
+		return w.workflowMeans(call)
+	}
 	if w.tools.Tools == nil {
 		set, err := a.d.Tools.Read(w.tools.Stored)
 		if err != nil {
@@ -150,6 +156,8 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 		return end, err
 	case means.Failed != nil:
 		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: means.Failed}, nil
+	case means.Platform != "":
+		return a.platform(ctx, w, means, number)
 	case means.Answer != nil:
 		if means.Grown != nil {
 			w.next.Tools, w.tools = means.Grown, Toolset{Stored: means.Grown}
@@ -178,10 +186,10 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	tells := a.tellsOf(w, in, means.Verb.String())
+	tells := a.tellsOf(w, in, means)
 	step, who := stepOf(in.Answer, in.Number), t.Starter()
 	req := run.Request{
-		Verb: means.Verb.String(), Args: means.Args, SessionID: t.SessionID, Metadata: metadata,
+		Verb: means.Verb.String(), Args: means.Args, SessionID: t.SessionID, Metadata: metadata, DryRun: t.DryRun(),
 		Origin: run.Origin{
 			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow,
 		},
@@ -196,13 +204,37 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 		tells.refused(ctx, f)
 		return refused(errorOf(f)), nil
 	}
+	if err == nil && at.Run.State == run.StateIntercepted {
+		return a.intercepted(ctx, at, in.Workflow)
+	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
 	tells.seen(ctx, at)
 	end := endOfRun(at)
 	end.Followed = tells != nil
-	return end, nil
+	return end, a.pause(ctx, &in.TurnRef, false, at.Step.SwitchedOff)
+}
+
+// pause shows that a message waits because a kill switch covers a call of it, or no longer does.
+func (a *Answerer) pause(ctx context.Context, turn *flow.TurnRef, was, is bool) error {
+	if was == is || turn == nil {
+		return nil
+	}
+	return a.d.Conversations.Pause(ctx, *turn, is)
+}
+
+// intercepted gives a write of a dry run to a workflow of its own, which sends it where people approve
+// it, also after the end of the goal.
+func (a *Answerer) intercepted(ctx context.Context, at run.Progress, driver string) (flow.MapCallEnd, error) {
+	ref := flow.RunRef{TenantID: at.Run.TenantID, RunID: at.Run.ID, Attempt: at.Run.Attempt}
+	if _, err := a.d.Runs.HandOver(ctx, ref, driver); err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	at, err := a.d.Runs.Seen(ctx, ref)
+	end := endOfRun(at)
+	end.HandedOver = true
+	return end, err
 }
 
 // metadata is what policies and people see of a call besides its arguments.
@@ -287,7 +319,7 @@ func (a *Answerer) GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEn
 	tells.seen(ctx, at)
 	end := endOfRun(at)
 	end.HandedOver, end.Followed = handedOver, in.Followed != nil
-	return end, nil
+	return end, a.pause(ctx, in.Turn, in.SwitchedOff, at.Step.SwitchedOff)
 }
 
 // Stop ends the run of a call that was not sent, and returns how far it is then.
@@ -309,7 +341,7 @@ func (a *Answerer) Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEn
 	tells.seen(ctx, at)
 	end := endOfRun(at)
 	end.HandedOver, end.Followed = in.Look, in.Followed != nil
-	return end, nil
+	return end, a.pause(ctx, in.Turn, in.SwitchedOff, false)
 }
 
 // Look returns what others want of a message.
@@ -328,7 +360,8 @@ func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, err
 	if err != nil {
 		return flow.TurnNews{}, err
 	}
-	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions, Late: in.Late}}
+	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions, Late: in.Late}, ended: true}
+	w.asGoal()
 	if w.Turn.State == conversation.Ended {
 		return flow.TurnNews{Over: true}, a.afterTakeOver(ctx, w, in)
 	}

@@ -68,6 +68,7 @@ func (a *Answerer) asked(ctx context.Context, in flow.TurnCall) (*work, Resolved
 		return nil, Resolved{}, err
 	}
 	w := &work{Work: loaded}
+	w.asGoal()
 	if over && loaded.Turn.State == conversation.Ended {
 		return w, Resolved{Failed: stepmachine.NewError("NOT_MADE", "the message has ended")}, nil
 	}
@@ -96,11 +97,30 @@ func (a *Answerer) StartOther(ctx context.Context, in flow.TurnCall) (flow.TurnO
 	if means.Starts.Kind == flow.KindMessage {
 		begin = a.askAgent
 	}
-	at, err := begin(ctx, w, means, in)
+	if means.workflow != nil && means.workflow.Start == nil {
+		begin = a.answerMap
+	}
+	tells := a.tellsOf(w, in, means)
+	other, err := begin(ctx, w, means, in, tells)
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		tells.refused(ctx, f)
 		return notStarted(errorOf(f)), nil
 	}
-	return at, err
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	tells.claimed()
+	tells.seenOther(ctx, other)
+	other.at.Followed = tells != nil
+	return other.at, nil
+}
+
+// startedOther is another execution that a call has started.
+type startedOther struct {
+	// at is how far it is, as the workflow of the message takes it, and status what callers see.
+	at     flow.TurnOther
+	status string
+	run    conversation.Run
 }
 
 func notStarted(why *stepmachine.Error) flow.TurnOther {
@@ -111,6 +131,9 @@ func notStarted(why *stepmachine.Error) flow.TurnOther {
 func (w *work) chain() agentloop.Chain {
 	limits, above := w.Agent.Definition.Limits, w.Turn.Chain
 	self := agentloop.Caller{ID: w.Turn.ID, AgentID: w.Turn.AgentID, Tokens: limits.Tokens, MoneyMicros: limits.MoneyMicros}
+	if w.runsMap() {
+		self.Drives = w.Turn.Version
+	}
 	return agentloop.Chain{Turns: append(slices.Clone(above.Turns), self), Maps: above.Maps}
 }
 
@@ -130,10 +153,10 @@ func (a *Answerer) stopsAny(ctx context.Context, w *work) (agentloop.Stop, error
 }
 
 // askAgent writes a message to another agent.
-func (a *Answerer) askAgent(ctx context.Context, w *work, means Resolved, in flow.TurnCall) (flow.TurnOther, error) {
+func (a *Answerer) askAgent(ctx context.Context, w *work, means Resolved, in flow.TurnCall, tells *callTeller) (startedOther, error) {
 	var args struct{ Message string }
 	if json.Unmarshal(means.Args, &args) != nil || strings.TrimSpace(args.Message) == "" {
-		return flow.TurnOther{}, fault.New(fault.CodeInvalidArgs, "message is a text: what the agent is to do.")
+		return startedOther{}, fault.New(fault.CodeInvalidArgs, "message is a text: what the agent is to do.")
 	}
 	t, id := w.Turn, means.Starts.ID
 	asked, err := a.d.Conversations.Ask(ctx, t.Starter(), conversation.Call{
@@ -141,12 +164,23 @@ func (a *Answerer) askAgent(ctx context.Context, w *work, means Resolved, in flo
 		By: agentActor(t), Chain: w.chain(), Customer: t.Customer, CustomerName: t.CustomerName, Metadata: t.Metadata, Tainted: w.tainted(),
 		Also: func(b *db.Batch, executionID string) {
 			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{AgentID: &id, ExecutionID: executionID})
+			tells.queueBegin(b)
 		},
 	})
 	if err != nil {
-		return flow.TurnOther{}, err
+		return startedOther{}, err
 	}
-	return endOfAsked(asked), nil
+	return ofAsked(asked), nil
+}
+
+// ofAsked returns how far a message to another agent is.
+func ofAsked(t conversation.Turn) startedOther {
+	return startedOther{endOfAsked(t), string(t.Status), conversation.Run{AgentID: &t.AgentID, ExecutionID: t.ExecutionID}}
+}
+
+// ofMap returns how far a Map is.
+func ofMap(e execution.Execution) startedOther {
+	return startedOther{endOfMap(e), string(e.Status), conversation.Run{MapID: &e.MapID, ExecutionID: e.ExecutionID}}
 }
 
 // agentActor returns the agent of a message as who does something.
@@ -158,7 +192,7 @@ func agentActor(t conversation.Turn) actor.Actor {
 func endOfAsked(t conversation.Turn) flow.TurnOther {
 	out := flow.TurnOther{Private: flow.IsPrivate(), Other: t.ID, Tainted: t.Tainted, Done: t.State == conversation.Ended}
 	if !out.Done {
-		if out.Rests = t.State == conversation.Waiting; out.Rests && t.Status == conversation.StatusPending {
+		if out.Rests = t.State == conversation.Waiting; out.Rests && t.Status != conversation.StatusRunning {
 			out.ApprovalID = t.ApprovalID
 		}
 		return out
@@ -188,17 +222,18 @@ func (a *Answerer) endOfMessage(ctx context.Context, w *work, end flow.MapToolEn
 	return told, err
 }
 
-func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flow.TurnCall) (flow.TurnOther, error) {
+func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flow.TurnCall, tells *callTeller) (startedOther, error) {
 	t, id := w.Turn, means.Starts.ID
 	metadata, err := json.Marshal(map[string]any{"agent_id": t.AgentID, "customer": db.Optional(t.CustomerName), "message": t.Metadata})
 	if err != nil {
-		return flow.TurnOther{}, fmt.Errorf("answering: %w", err)
+		return startedOther{}, fmt.Errorf("answering: %w", err)
 	}
 	start := execution.TurnStart{
 		MapID: id, Version: means.Starts.Version, Payload: means.Args, Message: t.ExecutionID, Workflow: in.Workflow, AgentID: t.AgentID,
 		Step: stepOf(in.Answer, in.Number), Chain: w.chain(), SessionID: t.SessionID, Tainted: w.tainted(), Metadata: metadata,
 		Also: func(b *db.Batch, executionID string) {
 			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &id, ExecutionID: executionID})
+			tells.queueBegin(b)
 		},
 	}
 	if t.Customer != nil {
@@ -206,9 +241,9 @@ func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flo
 	}
 	e, err := a.d.Maps.StartForTurn(ctx, t.Starter(), start)
 	if err != nil {
-		return flow.TurnOther{}, err
+		return startedOther{}, err
 	}
-	return endOfMap(e), nil
+	return ofMap(e), nil
 }
 
 // endOfMap returns how far a Map is, as the workflow of the message takes it.
@@ -243,18 +278,31 @@ func approvalOf(e execution.Execution) string {
 // LookAtOther returns how far an execution is that a message has started, and ends it where that is
 // asked for.
 func (a *Answerer) LookAtOther(ctx context.Context, in flow.TurnOtherRef) (flow.TurnOther, error) {
-	if in.Kind == flow.KindMessage {
-		t, err := a.d.Conversations.ReadForCaller(ctx, flow.TurnRef{TenantID: in.TenantID, ID: in.Other}, actor.Actor{Kind: actor.System, TenantID: in.TenantID}, in.Stop)
-		if err != nil {
-			return flow.TurnOther{}, err
-		}
-		return endOfAsked(t), nil
-	}
-	e, err := a.d.Maps.ReadForTurn(ctx, in.TenantID, in.Other, in.Stop)
+	other, err := a.other(ctx, in)
 	if err != nil {
 		return flow.TurnOther{}, err
 	}
-	return endOfMap(e), nil
+	tells, err := a.tellsAgain(ctx, in.Followed)
+	if err != nil {
+		return flow.TurnOther{}, err
+	}
+	tells.seenOther(ctx, other)
+	return other.at, nil
+}
+
+// other reads an execution that a message has started.
+func (a *Answerer) other(ctx context.Context, in flow.TurnOtherRef) (startedOther, error) {
+	if in.Kind == flow.KindMessage {
+		t, err := a.d.Conversations.ReadForCaller(ctx, flow.TurnRef{TenantID: in.TenantID, ID: in.Other}, actor.Actor{Kind: actor.System, TenantID: in.TenantID}, in.Stop)
+		return ofAsked(t), err
+	}
+	e, err := a.d.Maps.ReadForTurn(ctx, in.TenantID, in.Other, in.Stop)
+	if err != nil {
+		return startedOther{}, err
+	}
+	other := ofMap(e)
+	other.at = asksOf(e, other.at, in.Answered)
+	return other, nil
 }
 
 // endOfOther returns how far an execution is that a call has started, as the model hears it.

@@ -3,7 +3,7 @@ package answering
 import (
 	"context"
 	"slices"
-	"strings"
+	"time"
 
 	"agentruntime/db"
 	"agentruntime/internal/agents/conversation"
@@ -73,9 +73,7 @@ func (a *Answerer) match(ctx context.Context, w *work) error {
 	}
 	w.next.SOPs = hits
 	w.frame.Advice = agentloop.Advice(d.SOPs, hits)
-	if l, known := language.Of(w.Turn.Message); known {
-		w.frame.Advice = strings.TrimSpace(w.frame.Advice + "\n\nThe customer's last message is in " + l.Name + ". Answer in " + l.Name + ".")
-	}
+	w.frame.Advice = joined(w.frame.Advice, language.Advice(w.Turn.Message, w.Turn.Wished, w.Turn.Language))
 	for _, hit := range hits {
 		w.frame.Matched = append(w.frame.Matched, hit.ID)
 	}
@@ -93,11 +91,17 @@ func or(m, worker *agentdef.Model) *agentdef.Model {
 // The answer is empty where the model fails, and where no budget or limit of the agent has room: the
 // message is answered all the same.
 func (a *Answerer) aside(ctx context.Context, w *work, choice *agentdef.Model, req model.Request) (model.Response, error) {
+	if _, has := w.AsideFor(len(w.Answers), req.Purpose); !has && a.stops(w) != "" {
+		return model.Response{}, nil
+	}
+	now := a.d.Now()
+	return a.askAside(ctx, w, choice, req, now.Add(w.deadline().Sub(now)/2))
+}
+
+// askAside is aside until the given time, whatever the limits of the agent are.
+func (a *Answerer) askAside(ctx context.Context, w *work, choice *agentdef.Model, req model.Request, until time.Time) (model.Response, error) {
 	if done, has := w.AsideFor(len(w.Answers), req.Purpose); has {
 		return done.Response, nil
-	}
-	if a.stops(w) != "" {
-		return model.Response{}, nil
 	}
 	ask := model.Ask{Tenant: w.Turn.TenantID, Key: w.Turn.KeyID, Choice: *choice, Request: req}
 	reserved, err := a.d.Budgets.Reserve(ctx, w.Turn.TenantID, w.Turn.KeyID, a.d.Models.Most(ask.Choice, ask.Request))
@@ -108,7 +112,7 @@ func (a *Answerer) aside(ctx context.Context, w *work, choice *agentdef.Model, r
 		return model.Response{}, err
 	}
 	asked := conversation.Answer{Purpose: req.Purpose, BeganAt: a.d.Now(), Added: req.Messages}
-	given, failed, _, err := a.generate(ctx, ask, model.Stream{}, asked.BeganAt.Add(w.deadline().Sub(asked.BeganAt)/2))
+	given, failed, _, err := a.generate(ctx, ask, model.Stream{}, until)
 	if err != nil {
 		return model.Response{}, err
 	}
@@ -123,7 +127,7 @@ func (a *Answerer) aside(ctx context.Context, w *work, choice *agentdef.Model, r
 // wantsPerson reports whether the message asks for a person, and the agent has such messages handed
 // over. No model is asked then.
 func (w *work) wantsPerson() bool {
-	return len(w.Answers) == 0 && w.in.Part == 0 && w.Agent.Definition.Escalation.OnRequest && agentloop.WantsPerson(w.Turn.Message)
+	return len(w.Answers) == 0 && w.in.Part == 0 && w.Turn.Goal == nil && w.Agent.Definition.Escalation.OnRequest && agentloop.WantsPerson(w.Turn.Message)
 }
 
 // mostOfSummary is how many bytes the people read who are asked to take over.

@@ -54,7 +54,7 @@ func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 		}
 	}
 	r.Text = &text
-	r.Entries = append(w.said(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
+	r.Entries = append(w.kept(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
 	return &r
 }
 
@@ -67,10 +67,16 @@ func (w *work) stopped(stop agentloop.Stop) *conversation.Reply {
 	return w.escalated("A limit has ended a message: "+string(stop)+".", agentloop.Apology(stop)+" "+agentloop.Apology(agentloop.Escalated), stop)
 }
 
-// failed ends the message without a reply. Where the agent wants it, people are asked.
+// failed ends the message without a reply. Where the agent wants it, people are asked. Where calls wait
+// for people, only the part ends: what they decide is answered.
 func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation.Reply {
 	if stop == agentloop.ModelError && w.Agent.Definition.Escalation.OnFailure {
 		r := w.escalated("The model has failed.", "", stop)
+		r.Error = why
+		return r
+	}
+	if w.in.Open > 0 && w.goal == nil {
+		r := w.reply(agentloop.Apology(stop), stop)
 		r.Error = why
 		return r
 	}
@@ -82,11 +88,15 @@ func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation
 }
 
 // escalated ends the message because a person is wanted. The text is the reply; "" for the usual one.
+// Where calls wait for people, what these decide is another reply.
 func (w *work) escalated(why, text string, stop agentloop.Stop) *conversation.Reply {
 	if text == "" {
 		text = agentloop.Apology(agentloop.Escalated)
 	}
 	r := w.ending(conversation.StatusEscalated, stop)
+	if w.in.Open > 0 && w.goal == nil {
+		r.State = conversation.Waiting
+	}
 	r.Text, r.Escalate, r.Summary = &text, why, w.summary("")
 	r.Entries = append(w.said(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
 	return &r
@@ -101,9 +111,10 @@ func (w *work) escalatedBy(why, summary, text string) *conversation.Reply {
 
 // ending returns what all ends have in common.
 func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversation.Reply {
+	written, wished := w.speaks()
 	return conversation.Reply{
-		State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
-		Tainted: w.tainted(),
+		Language: written, Wished: wished, State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
+		Tainted: w.tainted(), Progress: w.progress(),
 	}
 }
 
@@ -163,10 +174,8 @@ func (w *work) asked() (yes bool) {
 
 // tainted reports whether the agent has read what others than the tenant wrote.
 func (w *work) tainted() (yes bool) {
-	yes = w.Turn.Tainted
-	w.ends(func(end flow.MapToolEnd) {
-		yes = yes || end.Tainted || end.Kind == "" && end.Status == stepmachine.CallExecuted
-	})
+	yes = w.Turn.Tainted || w.readUntrusted()
+	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Taints() })
 	return yes
 }
 
@@ -177,6 +186,9 @@ func (a *Answerer) refused(ctx context.Context, w *work, f *fault.Error) (flow.T
 		stop = agentloop.MoneyBudget
 	}
 	if len(w.Answers) > 0 {
+		if w.goal != nil {
+			return a.end(ctx, w, w.missed(stop, ""))
+		}
 		return a.stop(ctx, w, stop)
 	}
 	why := stepmachine.NewError(string(f.Code), f.Message)
@@ -186,11 +198,19 @@ func (a *Answerer) refused(ctx context.Context, w *work, f *fault.Error) (flow.T
 
 // stop ends the part without another answer.
 func (a *Answerer) stop(ctx context.Context, w *work, stop agentloop.Stop) (flow.TurnNext, error) {
+	if before := a.anyway(w); before != nil {
+		return a.end(ctx, w, before)
+	}
 	return a.end(ctx, w, w.stopped(stop))
 }
 
 func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flow.TurnNext, error) {
 	w.replaced(r)
+	if w.next.Memory != nil { // otherwise it is stored with an answer
+		if err := a.d.Conversations.NoteMemory(ctx, w.Work, *w.next.Memory); err != nil {
+			return flow.TurnNext{}, err
+		}
+	}
 	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended, Answers: len(w.Answers)}, a.d.Conversations.EndPart(ctx, w.Work, *r)
 }
 
@@ -209,14 +229,14 @@ func (a *Answerer) stops(w *work) agentloop.Stop {
 	switch {
 	case a.d.Now().After(w.deadline()):
 		return agentloop.WallClock
-	case len(w.Answers) >= limits.MaxTurns && (w.next.Frame == nil || len(w.in.Late) == 0): // what people have decided gets an answer
+	case w.goal == nil && len(w.Answers) >= limits.MaxTurns && (w.next.Frame == nil || len(w.in.Late) == 0): // what people have decided gets an answer
 		return agentloop.MaxTurns
 	case limits.Tokens > 0 && w.Turn.Tokens >= limits.Tokens:
 		return agentloop.TokenBudget
 	case limits.MoneyMicros > 0 && w.Turn.MoneyMicros >= limits.MoneyMicros:
 		return agentloop.MoneyBudget
 	}
-	if _, loops := agentloop.Loops(w.calls()); loops {
+	if _, loops := agentloop.Loops(w.calls()); loops && w.goal == nil { // goals look at more than calls
 		return agentloop.LoopDetected
 	}
 	return ""

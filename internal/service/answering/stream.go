@@ -29,6 +29,7 @@ const (
 	resetCalls    = "tool_calls" // the answer is no reply: it asks for calls
 	resetReplaced = "replaced"   // the reply is another text
 	resetLost     = "lost"       // a write failed, and the text comes again
+	resetLanguage = "language"   // the reply was in another language, and is asked for again
 )
 
 // writersOfAnswer is how many writers an answer can have. One after the other, they have higher
@@ -184,9 +185,10 @@ func (t *teller) write(ctx context.Context, done chan struct{}) {
 	}
 }
 
-// end waits for what is being written, and returns what is to be written with the answer. Where it is a
-// reply, what was streamed since the last reset is then the text of that.
-func (t *teller) end(next conversation.Answer, reply *conversation.Reply) []conversation.Telling {
+// end waits for what is being written, and returns what is to be written with the answer. Where that is
+// a reply, what was streamed since the last reset is then its text. misspoke: it is in another language,
+// and void.
+func (t *teller) end(next conversation.Answer, reply *conversation.Reply, misspoke bool) []conversation.Telling {
 	if t == nil {
 		return nil
 	}
@@ -200,6 +202,8 @@ func (t *teller) end(next conversation.Answer, reply *conversation.Reply) []conv
 		t.mu.Lock()
 	}
 	switch {
+	case misspoke:
+		t.void(resetLanguage)
 	case reply == nil && len(next.Response.Calls) > 0:
 		t.void(resetCalls)
 	case reply == nil || reply.Text == nil:

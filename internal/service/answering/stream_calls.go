@@ -21,11 +21,20 @@ type callTeller struct {
 const noText = 0
 
 // tellsOf returns what streams a call of a message; nil where nobody follows that.
-func (a *Answerer) tellsOf(w *work, in flow.TurnCall, verb string) *callTeller {
+func (a *Answerer) tellsOf(w *work, in flow.TurnCall, means Resolved) *callTeller {
 	if !w.follows() {
 		return nil
 	}
-	return &callTeller{a, w.Work, conversation.ToldCall{CallID: stepOf(in.Answer, in.Number), Verb: verb}}
+	call := conversation.ToldCall{CallID: stepOf(in.Answer, in.Number)}
+	switch starts := means.Starts; {
+	case starts == nil:
+		call.Verb = means.Verb.String()
+	case starts.Kind == flow.KindMessage:
+		call.AgentID = &starts.ID
+	default:
+		call.MapID = &starts.ID
+	}
+	return &callTeller{a, w.Work, call}
 }
 
 func (t *callTeller) begun() conversation.Telling {
@@ -38,7 +47,7 @@ func (t *callTeller) ended(status string, executionID *string) conversation.Tell
 	return conversation.Telling{Event: conversation.ToldFinished, Body: call, About: "finished " + call.CallID}
 }
 
-// queueBegin tells with the claim of the run, and claimed when that is committed.
+// queueBegin tells with the claim of what the call starts, and claimed when that is committed.
 func (t *callTeller) queueBegin(b *db.Batch) {
 	if t != nil {
 		t.a.d.Conversations.QueueTellings(b, t.w, noText, t.begun())
@@ -51,7 +60,7 @@ func (t *callTeller) claimed() {
 	}
 }
 
-// refused tells of a call that has no run. It may not have begun.
+// refused tells of a call that has started nothing. It may not have begun.
 func (t *callTeller) refused(ctx context.Context, f *fault.Error) {
 	if t == nil {
 		return
@@ -70,8 +79,27 @@ func (t *callTeller) seen(ctx context.Context, at run.Progress) {
 	case at.Step.Done:
 		t.call.Verb = at.Run.Verb.String()
 		t.tell(ctx, t.ended(at.Run.State.Status(), &at.Run.ExecutionID))
-	case at.Step.ApprovalID != "":
-		t.tell(ctx, conversation.Telling{Event: conversation.ToldApproval, Body: conversation.ToldAsked{ApprovalID: at.Step.ApprovalID}, About: "asked " + at.Step.ApprovalID})
+	default:
+		t.asked(ctx, at.Step.ApprovalID)
+	}
+}
+
+// seenOther is seen for another execution that the call has started.
+func (t *callTeller) seenOther(ctx context.Context, other startedOther) {
+	switch {
+	case t == nil:
+	case other.at.Done:
+		t.call.MapID, t.call.AgentID = other.run.MapID, other.run.AgentID
+		t.tell(ctx, t.ended(other.status, &other.run.ExecutionID))
+	default:
+		t.asked(ctx, other.at.ApprovalID)
+	}
+}
+
+// asked tells that people are asked; approval is "" where they are not.
+func (t *callTeller) asked(ctx context.Context, approval string) {
+	if approval != "" {
+		t.tell(ctx, conversation.Telling{Event: conversation.ToldApproval, Body: conversation.ToldAsked{ApprovalID: approval}, About: "asked " + approval})
 	}
 }
 

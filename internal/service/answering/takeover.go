@@ -23,6 +23,7 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 		}
 	}
 	var notes []model.Message
+	taints := false
 	for _, late := range unheard {
 		if late.Answer < 0 || late.Answer >= len(w.Answers) || late.Number >= len(w.Answers[late.Answer].Response.Calls) {
 			continue
@@ -35,9 +36,10 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 		if err != nil {
 			return err
 		}
+		taints = taints || late.Taints()
 		notes = append(notes, noteOf(call.Name, ended.Status, ended.Result, late.MapToolEnd))
 	}
-	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, notes)
+	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, taints, notes)
 }
 
 // noteOf tells the model how a call has ended that was under way when a person took over.

@@ -15,9 +15,11 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/provider/catalog"
@@ -29,6 +31,12 @@ type Deps struct {
 	Catalog  *catalog.Catalog
 	Policies *policy.Sets
 	Maps     *definition.Service
+	Models   Models
+}
+
+// Models says which model steps ask. internal/service/models implements it.
+type Models interface {
+	ForMaps(ctx context.Context, tenant uuid.UUID, purpose model.Purpose) (agentdef.Model, error)
 }
 
 // Bounds of checks. One takes milliseconds, and seconds only for a definition or for schemas that
@@ -53,8 +61,8 @@ type Service struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Service, error) {
-	if d.DB == nil || d.Catalog == nil || d.Policies == nil || d.Maps == nil {
-		return nil, errors.New("authoring: database, catalog, policies and Maps are required")
+	if d.DB == nil || d.Catalog == nil || d.Policies == nil || d.Maps == nil || d.Models == nil {
+		return nil, errors.New("authoring: database, catalog, policies, Maps and models are required")
 	}
 	cache, err := bytelru.New[catalog.Hash, *schema](schemaBytes)
 	return &Service{
@@ -193,7 +201,42 @@ func (s *Service) look(ctx context.Context, tenant, self uuid.UUID, source json.
 	if err := s.calls(ctx, tenant, d, &r); err != nil {
 		return nil, r, err
 	}
+	if err := s.models(ctx, tenant, d, &r); err != nil {
+		return nil, r, err
+	}
 	mapdef.Sort(r.Errors)
 	mapdef.Sort(r.Warnings)
 	return d, r, nil
+}
+
+// ruleNoModel is the rule of the warning that no language model is connected.
+const ruleNoModel = "no_language_model"
+
+// models warns of the first step that asks a model where the tenant has connected none: builtin:rules
+// answers then. A stored agent has a model of its own. It costs a round trip where the definition has
+// such a step.
+func (s *Service) models(ctx context.Context, tenant uuid.UUID, d *mapdef.Definition, r *Report) error {
+	var first *mapdef.Step
+	see := func(step *mapdef.Step) {
+		if first != nil || step.Do == nil || !step.Do.Type().IsModel() {
+			return
+		}
+		if agent, is := step.Do.(*mapdef.DoAgent); is && agent.AgentID != "" {
+			return
+		}
+		first = step
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	if first == nil {
+		return nil
+	}
+	choice, err := s.d.Models.ForMaps(ctx, tenant, model.Purpose(first.Do.Type()))
+	if err == nil && choice.Provider == agentdef.BuiltIn && choice.Model == agentdef.Rules {
+		r.Warnings = append(r.Warnings, mapdef.Fault{
+			Path: first.Pointer + "/type", Rule: ruleNoModel,
+			Message: "No language model is connected: builtin:rules answers, which goes by words. Connect one with POST /v1/model-providers.",
+		})
+	}
+	return err
 }

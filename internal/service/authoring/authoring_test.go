@@ -16,9 +16,11 @@ import (
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/provider/catalog"
@@ -37,6 +39,14 @@ type desk struct {
 	policies *policy.Service
 	maps     *definition.Service
 	trips    tripCounter
+}
+
+// noModels is a tenant that has connected no language model.
+type noModels struct{}
+
+// ForMaps implements authoring.Models.
+func (noModels) ForMaps(context.Context, uuid.UUID, model.Purpose) (agentdef.Model, error) {
+	return agentdef.Model{Provider: agentdef.BuiltIn, Model: agentdef.Rules}, nil
 }
 
 // tripCounter counts the round trips to Postgres.
@@ -81,7 +91,7 @@ func newDesk(t *testing.T) *desk {
 	require.NoError(t, err)
 	d.maps, err = definition.New(definition.Deps{DB: pool})
 	require.NoError(t, err)
-	d.Service, err = authoring.New(authoring.Deps{DB: pool, Catalog: d.catalog, Policies: sets, Maps: d.maps})
+	d.Service, err = authoring.New(authoring.Deps{DB: pool, Catalog: d.catalog, Policies: sets, Maps: d.maps, Models: noModels{}})
 	require.NoError(t, err)
 	d.who = d.tenant()
 	d.provider("shop", "none", verbOf("get_order", verb.RiskLow, `{"type":"object"}`), verbOf("refund", verb.RiskMedium, refundSchema), verbOf("wipe", verb.RiskHigh, `{"type":"object"}`))
@@ -170,7 +180,7 @@ func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
 		"held":                         {call("shop:get_order", `{}`), nil, []string{"/steps/0 governance_hold"}},
 		"blocked by the risk":          {call("shop:wipe", `{}`), nil, []string{"/steps/0 governance_block"}},
 		"not connected":                {call("closed:list", `{}`), nil, []string{"/steps/0/verb not_connected"}},
-		"tools of an agent":            {`{"id":"s","type":"agent","goal":"g","tools":["shop:refund","shop:none","shop:no*"]}`, nil, []string{"/steps/0/tools/1 unknown_tool"}},
+		"tools of an agent":            {`{"id":"s","type":"agent","goal":"g","tools":["shop:refund","shop:none","shop:no*"]}`, nil, []string{"/steps/0/tools/1 unknown_tool", "/steps/0/type no_language_model"}},
 		"a compensation":               {`{"id":"s","type":"verb","verb":"shop:refund","args":{` + good + `},"compensate":{"verb":"shop:none","args":{}}}`, []string{"/steps/0/compensate/verb unknown_verb"}, nil},
 		"within a block":               {`{"id":"b","type":"switch","cases":[{"when":"${true}","steps":[` + call("shop:none", "{}") + `]}]}`, []string{"/steps/0/cases/0/steps/0/verb unknown_verb"}, nil},
 		"a form that is wrong as well": {`{"id":"s","type":"verb","verb":"shop:none","args":{},"surely":1}`, []string{"/steps/0/surely unknown_field", "/steps/0/verb unknown_verb"}, nil},

@@ -157,7 +157,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		Verbs: read.Verbs,
 		Source: &catalog.Source{
 			Document: in.Document,
-			Settings: catalog.Settings{Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth},
+			Settings: catalog.Settings{Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose},
 		},
 	}}, nil
 }

@@ -70,7 +70,7 @@ func (u *update) confirms() bool { return u == nil || u.moves }
 // input returns the import that the patch makes of an earlier one, and the names of the members
 // that it has.
 func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput, fields []string) {
-	in = openapi.ImportInput{Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth}
+	in = openapi.ImportInput{Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose}
 	for _, m := range []struct {
 		name  string
 		value *string

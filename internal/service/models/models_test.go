@@ -45,6 +45,7 @@ type providers struct {
 	mu    sync.Mutex
 	ends  map[string][]end
 	asked []string // credential and model of each request
+	reqs  []model.Request
 }
 
 func (p *providers) connect(c models.Connection) (model.Model, error) {
@@ -70,6 +71,9 @@ type connected struct {
 
 // Generate implements model.Model.
 func (c connected) Generate(ctx context.Context, req model.Request, stream func(string)) (model.Response, error) {
+	c.mu.Lock()
+	c.reqs = append(c.reqs, req)
+	c.mu.Unlock()
 	e := c.next(c.token, req.Model)
 	stream(e.said)
 	if e.hangs {
@@ -235,6 +239,25 @@ func TestNextModelIsAskedWhereOneFails(t *testing.T) {
 	answer, _, err = w.ask(who, choice(agentdef.BuiltIn, agentdef.Rules))
 	require.NoError(t, err)
 	require.Equal(t, rules.Name, answer.Model)
+}
+
+// Each model of a choice is asked with its own settings.
+func TestSettingsOfEachModelReachItsRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	who := w.tenant()
+	w.credential(who, "openai", "first", end{err: refused.err})
+	w.credential(who, "anthropic", "second", fine)
+	cold, warm := 0.1, 0.9
+	second := choice("anthropic", "claude-x")
+	second.Temperature, second.MaxOutputTokens = &warm, 22
+	first := choice("openai", "gpt-4o", second)
+	first.Temperature, first.MaxOutputTokens = &cold, 11
+	_, _, err := w.ask(who, first)
+	require.NoError(t, err)
+	require.Len(t, w.reqs, 2)
+	require.Equal(t, []any{"gpt-4o", &cold, 11}, []any{w.reqs[0].Model, w.reqs[0].Temperature, w.reqs[0].Limits.OutputTokens})
+	require.Equal(t, []any{"claude-x", &warm, 22}, []any{w.reqs[1].Model, w.reqs[1].Temperature, w.reqs[1].Limits.OutputTokens})
 }
 
 // A provider that asks for a pause gets no request with this credential until it is over. Other

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
@@ -20,9 +21,10 @@ import (
 	"agentruntime/internal/provider/catalog"
 )
 
-// tools returns the verbs that an agent may call, by the patterns of its step. failed is why it
-// cannot have them.
-func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, patterns []string) (tools []model.Tool, failed *stepmachine.Error, err error) {
+// tools returns the verbs that an agent may call, by the patterns of its step and of the
+// stored agent. failed is why it cannot have them.
+func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, do *mapdef.DoAgent, by *roster.Version) (tools []model.Tool, failed *stepmachine.Error, err error) {
+	patterns := patternsOf(do, by)
 	for _, provider := range providersOf(patterns) {
 		for offset := 0; ; offset += toolsPage {
 			page, err := s.d.Catalog.List(ctx, tenant, catalog.Filter{Provider: provider, Limit: toolsPage, Offset: offset})
@@ -30,7 +32,7 @@ func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, patterns []string
 				return nil, nil, err
 			}
 			for _, v := range page.Verbs {
-				if !matches(patterns, v.Name) {
+				if !matches(patterns, v.Name) || by != nil && !by.Definition.Tools.Allows(v.Name.String()) {
 					continue
 				}
 				if len(tools) == modelstep.MaxTools {
@@ -71,18 +73,21 @@ func matches(patterns []string, name verb.Name) bool {
 // toolsPage is how many verbs of the catalog are read at once.
 const toolsPage = 500
 
-// tool returns the call that an agent has asked for, and the path of its run.
-func (s *Stepper) tool(ctx context.Context, e execution.Execution, call stepmachine.StartVerb, path string, at flow.MapTool) (stepmachine.StartVerb, string, error) {
+// tool returns the call that an agent has asked for, the path of its run, and for which stored agent it
+// is made.
+func (s *Stepper) tool(
+	ctx context.Context, e execution.Execution, call stepmachine.StartVerb, path string, at flow.MapTool,
+) (made stepmachine.StartVerb, step string, agent *uuid.UUID, err error) {
 	asked, err := s.Model(ctx, e, call.Ref)
 	if err != nil {
-		return call, path, err
+		return call, path, nil, err
 	}
 	wanted, err := asked.ToolCall(ctx, at.Turn, at.Number)
 	if err != nil {
-		return call, path, err
+		return call, path, nil, err
 	}
 	call.Verb, call.Args = wanted.Name, stepmachine.Of(wanted.Args)
-	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), nil
+	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), actingFor(e, asked.Do), nil
 }
 
 // callable returns why a call of an agent is not made; nil where it is.
@@ -104,11 +109,16 @@ type toldCall struct {
 	failed *stepmachine.Error
 }
 
-// told returns what the model hears of the calls that it has asked for last.
-func (s *Stepper) told(ctx context.Context, e execution.Execution, turns []execution.ModelTurn, ends []flow.MapToolEnd) (messages []model.Message, err error) {
+// told returns what the model hears of the calls that it has asked for last: with their
+// ids, where a manager judges by these.
+func (s *Stepper) told(ctx context.Context, e execution.Execution, turns []execution.ModelTurn, ends []flow.MapToolEnd, managed bool) (messages []model.Message, err error) {
 	calls, err := s.ended(ctx, e, turns, turns[len(turns)-1].Answer.Calls, ends)
-	for _, call := range calls {
-		messages = append(messages, modelstep.Told(call.ID, modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}))
+	for i, call := range calls {
+		end := modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}
+		if managed {
+			end.ID = evidenceID(len(turns)-1, i)
+		}
+		messages = append(messages, modelstep.Told(call.ID, end))
 	}
 	return messages, err
 }
@@ -121,7 +131,9 @@ func (s *Stepper) ended(
 		told := toldCall{AgentCall: stepmachine.AgentCall{ID: call.ID, Verb: call.Name, Args: call.Args, Status: string(stepmachine.CallFailed)}}
 		at := slices.IndexFunc(ends, func(end flow.MapToolEnd) bool { return end.Number == i })
 		if at < 0 {
-			told.failed = callable(turns, call)
+			if told.failed = callable(turns, call); told.failed == nil {
+				told.failed = notMade()
+			}
 			list = append(list, told)
 			continue
 		}

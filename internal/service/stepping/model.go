@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"agentruntime/db"
+	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
@@ -37,8 +38,12 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 	if err != nil {
 		return flow.MapModelTurn{}, err
 	}
+	by, failed, err := s.worker(ctx, asked, turns)
+	if err != nil || failed != nil {
+		return failedTurn(in.Ref, failed), err
+	}
 	if in.Turn == len(turns) {
-		turn, failed, err := s.next(ctx, asked, turns, in)
+		turn, failed, err := s.next(ctx, asked, by, turns, in)
 		if err != nil || failed != nil {
 			return failedTurn(in.Ref, failed), err
 		}
@@ -54,13 +59,17 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 	if in.Turn >= len(turns) {
 		return flow.MapModelTurn{}, fmt.Errorf("stepping: turn %d of a model, and there are %d", in.Turn, len(turns))
 	}
+	goesOn := len(turns) > in.Turn+1
 	turns = turns[:in.Turn+1]
 	if last := &turns[in.Turn]; !last.Ended {
-		if err := s.generate(ctx, asked, turns); err != nil {
+		if err := s.generate(ctx, asked, by, turns); err != nil {
 			return flow.MapModelTurn{}, err
 		}
 	}
-	return s.follow(ctx, asked, turns)
+	if turns[in.Turn].Manager && turns[in.Turn].Error == nil {
+		return s.ruled(ctx, asked, by, turns, goesOn)
+	}
+	return s.follow(ctx, asked, by, turns)
 }
 
 // notStored is what follows where a turn was not begun: another attempt has begun it meanwhile, which
@@ -77,35 +86,56 @@ func (s *Stepper) notStored(ctx context.Context, asked execution.AskedModel, in 
 }
 
 // next returns what the next call asks. failed is why the step fails instead.
-func (s *Stepper) next(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn, in flow.MapModelCall) (turn execution.ModelTurn, failed *stepmachine.Error, err error) {
+func (s *Stepper) next(
+	ctx context.Context, asked execution.AskedModel, by *roster.Version, turns []execution.ModelTurn, in flow.MapModelCall,
+) (turn execution.ModelTurn, failed *stepmachine.Error, err error) {
+	if failed := spent(by, turns); failed != nil {
+		return turn, failed, nil
+	}
 	if len(turns) == 0 {
 		ask := modelstep.Ask{Do: asked.Do, Text: asked.Text, Input: asked.Input}
 		if do, is := asked.Do.(*mapdef.DoAgent); is {
-			if do.AgentID != "" {
-				return turn, stepmachine.NewError(mapdef.CodeModelError, "there is no agent with the id "+do.AgentID), nil
-			}
-			if ask.Tools, failed, err = s.tools(ctx, asked.Execution.TenantID, do.Tools); failed != nil || err != nil {
+			if ask.Tools, failed, err = s.tools(ctx, asked.Execution.TenantID, do, by); failed != nil || err != nil {
 				return turn, failed, err
 			}
+		}
+		if by != nil {
+			ask.Managed = managed(by)
+			turn.Agent, ask.Instructions = &execution.StepAgent{ID: by.AgentID, Version: by.Number}, by.Definition.Instructions
 		}
 		req, err := modelstep.Open(ask)
 		if err != nil {
 			return turn, stepmachine.NewError(mapdef.CodeModelError, err.Error()), nil
 		}
-		return execution.ModelTurn{Request: &req}, nil, nil
+		turn.Request = &req
+		return turn, nil, nil
+	}
+	if last := turns[len(turns)-1]; last.Manager {
+		turn, err = s.afterRuling(asked, last, in)
+		return turn, nil, err
 	}
 	if last := turns[len(turns)-1].Answer; len(last.Calls) > 0 {
 		turn.Ends = in.Ends
-		turn.Added, err = s.told(ctx, asked.Execution, turns, in.Ends)
+		turn.Added, err = s.told(ctx, asked.Execution, turns, in.Ends, managed(by))
 		return turn, nil, err
 	}
-	said, err := s.judge(ctx, asked, turns)
+	if managed(by) {
+		if means := s.judgeWorker(asked, by, turns); means.output != nil {
+			return s.askManager(ctx, asked, by, turns, means)
+		}
+	}
+	said, err := s.judge(ctx, asked, by, turns)
 	turn.Added = []model.Message{{Role: model.User, Text: said.again}}
 	return turn, nil, err
 }
 
 // requestOf returns the request of the last turn: what was asked first, and all that was said since.
 func requestOf(turns []execution.ModelTurn) model.Request {
+	if turns[len(turns)-1].Manager {
+		turns = asksManager(turns)
+	} else {
+		turns = ofWorker(turns)
+	}
 	req := *turns[0].Request
 	req.Messages = append([]model.Message{}, req.Messages...)
 	for i, turn := range turns {
@@ -119,11 +149,11 @@ func requestOf(turns []execution.ModelTurn) model.Request {
 
 // generate has the model answer the last turn, and stores its answer. The budgets are asked before,
 // and settled with the answer in one transaction. The error is a fault of ours.
-func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) error {
+func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, by *roster.Version, turns []execution.ModelTurn) error {
 	e, number := asked.Execution, len(turns)-1
 	ask := model.Ask{Tenant: e.TenantID, Key: e.KeyID, Request: requestOf(turns)}
 	turn := &turns[number]
-	choice, err := s.d.Models.ForMaps(ctx, e.TenantID, ask.Request.Purpose)
+	choice, err := s.choiceOf(ctx, asked, by, ask.Request.Purpose)
 	var reserved budget.Reservation
 	var used budget.Amount
 	if err == nil {
@@ -140,7 +170,12 @@ func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, turn
 			return err // the lease of what was reserved ends
 		}
 	}
-	turn.Ended = true
+	turn.Ended, turn.Money = true, used.Money
+	if turn.Manager {
+		if err := s.rule(ctx, asked, by, turns); err != nil {
+			return err
+		}
+	}
 	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
 }
 
@@ -195,48 +230,59 @@ type said struct {
 }
 
 // judge returns what the last answer means.
-func (s *Stepper) judge(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) (said, error) {
+func (s *Stepper) judge(ctx context.Context, asked execution.AskedModel, by *roster.Version, turns []execution.ModelTurn) (said, error) {
+	if managed(by) {
+		return s.judgeWorker(asked, by, turns).said, nil
+	}
 	answers := make([]model.Response, len(turns))
 	for i, turn := range turns {
 		answers[i] = turn.Answer
 	}
-	v := modelstep.Judge(asked.Do, answers, asked.Check)
+	means := saidOf(modelstep.Judge(asked.Do, answers, turnsOf(by), asked.Check))
+	do, is := asked.Do.(*mapdef.DoAgent)
+	if means.output == nil || !is || do.CompleteWhen.IsZero() {
+		return means, nil
+	}
+	return s.complete(ctx, asked, do, turns, means.output)
+}
+
+func saidOf(v modelstep.Verdict) said {
 	switch {
 	case v.Failed != "":
-		return said{failed: stepmachine.NewError(mapdef.CodeModelError, v.Failed)}, nil
+		return said{failed: stepmachine.NewError(mapdef.CodeModelError, v.Failed)}
 	case v.Again != "":
-		return said{again: v.Again}, nil
+		return said{again: v.Again}
 	case v.Calls != nil:
-		return said{calls: v.Calls}, nil
+		return said{calls: v.Calls}
+	default:
+		return said{output: v.Output}
 	}
-	do, is := asked.Do.(*mapdef.DoAgent)
-	if !is || do.CompleteWhen.IsZero() {
-		return said{output: v.Output}, nil
-	}
-	return s.complete(ctx, asked, do, turns, v.Output)
 }
 
 // follow returns what the workflow has to do after the last answer.
-func (s *Stepper) follow(ctx context.Context, asked execution.AskedModel, turns []execution.ModelTurn) (flow.MapModelTurn, error) {
+func (s *Stepper) follow(ctx context.Context, asked execution.AskedModel, by *roster.Version, turns []execution.ModelTurn) (flow.MapModelTurn, error) {
 	ref, last := asked.Start.Ref, turns[len(turns)-1]
 	if last.Error != nil {
 		return failedTurn(ref, last.Error), nil
 	}
-	means, err := s.judge(ctx, asked, turns)
+	means, err := s.judge(ctx, asked, by, turns)
 	if err != nil {
 		return flow.MapModelTurn{}, err
 	}
 	switch {
 	case means.failed != nil:
 		return failedTurn(ref, means.failed), nil
+	case means.output != nil && managed(by): // the next turn is the manager's
+		return flow.MapModelTurn{Private: flow.IsPrivate()}, nil
 	case means.output != nil:
 		out := flow.MapModelTurn{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallExecuted}}
 		out.End.Result, err = asked.Keep(ctx, means.output)
 		return out, err
 	}
 	out := flow.MapModelTurn{Private: flow.IsPrivate()}
+	most := left(by, turns)
 	for i, call := range means.calls {
-		if callable(turns, call) == nil {
+		if callable(turns, call) == nil && len(out.Calls) < most {
 			out.Calls = append(out.Calls, i)
 		}
 	}

@@ -33,15 +33,16 @@ type Deps struct {
 	Executions *execution.Service
 	Budgets    *budget.Service
 	Catalog    *catalog.Catalog
-	// Models answer for the steps that ask one.
+	// Models answer for the steps that ask one, and Agents are those that do steps.
 	Models Models
+	Agents Agents
 	Log    *slog.Logger
 	Now    func() time.Time
 }
 
 // Models asks language models. internal/service/models implements it.
 type Models interface {
-	// ForMaps returns the model that a step of a Map asks, or MODEL_NOT_CONNECTED.
+	// ForMaps returns the model that a step of a Map asks.
 	ForMaps(ctx context.Context, tenant uuid.UUID, purpose model.Purpose) (agentdef.Model, error)
 	// Most returns the most that an answer can use.
 	Most(choice agentdef.Model, req model.Request) budget.Amount
@@ -58,8 +59,8 @@ type Stepper struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Stepper, error) {
-	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Models == nil || d.Log == nil {
-		return nil, errors.New("stepping: runs, executions, budgets, catalog, models and log are required")
+	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Models == nil || d.Agents == nil || d.Log == nil {
+		return nil, errors.New("stepping: runs, executions, budgets, catalog, models, agents and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Stepper{Service: d.Executions, d: d}, nil
@@ -75,12 +76,12 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	call, path := in.Call, in.Call.Ref.Path
+	call, path, agent := in.Call, in.Call.Ref.Path, agentOf(e)
 	if call.Ref.Iteration != "" {
 		path += "@" + call.Ref.Iteration
 	}
 	if in.Tool != nil {
-		if call, path, err = s.tool(ctx, e, call, path, *in.Tool); err != nil {
+		if call, path, agent, err = s.tool(ctx, e, call, path, *in.Tool); err != nil {
 			return flow.MapCallEnd{}, err
 		}
 	}
@@ -111,7 +112,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		Verb: call.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata, DryRun: call.DryRun,
 		Origin: run.Origin{
 			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &e.ExecutionID, Step: &path, WorkflowID: in.Workflow,
-			AgentID: agentOf(e),
+			AgentID: agent,
 		},
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
@@ -128,7 +129,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		if _, err := s.Write(ctx, in.MapWrites); err != nil {
 			return flow.MapCallEnd{}, err
 		}
-		return refused(call.Ref, f), nil
+		return refused(call.Ref, f), s.ForgetRun(ctx, e, call.Ref)
 	}
 	if err != nil {
 		return flow.MapCallEnd{}, err

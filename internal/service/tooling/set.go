@@ -2,12 +2,14 @@ package tooling
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/goalloop"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/verb"
 )
@@ -50,6 +52,9 @@ type offered struct {
 	Tool model.Tool `json:"tool"`
 	// Name is that of the verb or of the platform tool, as patterns name it, or what a tool starts.
 	Name string `json:"name,omitempty"`
+	// Risk and Operation are those of a verb.
+	Risk      verb.Risk      `json:"risk,omitempty"`
+	Operation verb.Operation `json:"operation,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -65,6 +70,26 @@ func (s Set) Tools() []model.Tool {
 		tools[i] = t.Tool
 	}
 	return tools
+}
+
+// Verbs returns the tools as planners read them, but the one that hands over to people. What is no verb
+// of a provider reads, unless it starts something.
+func (s Set) Verbs() []goalloop.Verb {
+	var list []goalloop.Verb
+	for _, t := range s.s.Tools {
+		v := goalloop.Verb{Name: t.Tool.Name, Description: t.Tool.Description, Parameters: t.Tool.Schema, Risk: string(cmp.Or(t.Risk, verb.RiskLow)), Operation: string(cmp.Or(t.Operation, verb.Read))}
+		switch t.Kind {
+		case Escalate:
+			continue
+		case CallVerb:
+			v.Name = t.Name
+		case StartMap, AskAgent:
+			v.Operation = string(verb.Write)
+		case SearchVerbs, DescribeVerb, Platform:
+		}
+		list = append(list, v)
+	}
+	return list
 }
 
 // Searches reports whether the agent may call more verbs than it is offered.

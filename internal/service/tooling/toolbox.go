@@ -82,6 +82,8 @@ type Offer struct {
 	Message string
 	// Starts are the tools that start other executions.
 	Starts Startable
+	// Platform are the service's own tools that only this message may have, beside those of all.
+	Platform []model.Tool
 }
 
 // Offer returns what a model is offered: the tool to escalate, what it may start, the platform's tools, and the verbs
@@ -132,7 +134,7 @@ func (b *Toolbox) Offer(ctx context.Context, o Offer) (Set, error) {
 
 // platform returns the platform's tools that the agent may call.
 func (b *Toolbox) platform(o Offer) (list []offered) {
-	for _, t := range b.d.Platform {
+	for _, t := range slices.Concat(b.d.Platform, o.Platform) {
 		if always, procedures := o.allowed(t.Name); always || anyOf(procedures, o.Matched) {
 			name := t.Name
 			t.Name = toolName(name)
@@ -185,7 +187,7 @@ func (b *Toolbox) definitions(ctx context.Context, tenant uuid.UUID, s *shelf, p
 	for _, place := range places {
 		v := s.verbs[place]
 		if p, known := have[v.SchemaHash]; known {
-			tools = append(tools, offered{Kind: CallVerb, Tool: definition(v.ToolVerb, p), Name: v.Name.String()})
+			tools = append(tools, offered{Kind: CallVerb, Tool: definition(v.ToolVerb, p), Name: v.Name.String(), Risk: v.Risk, Operation: v.Operation})
 		}
 	}
 	return tools, nil

@@ -39,7 +39,9 @@ type Deps struct {
 	DB     *db.Pool
 	Quotas quota.Limits
 	// Holders are what is erased with a customer, in this order.
-	Holders   []Held
+	Holders []Held
+	// Moved moves what is kept by the id of a customer who is merged into another one; nil for nothing.
+	Moved     func(b *db.Batch, tenant, into, from uuid.UUID)
 	Workflows Workflows
 	Log       *slog.Logger
 	Now       func() time.Time

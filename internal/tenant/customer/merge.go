@@ -74,6 +74,9 @@ func (s *Service) merge(ctx context.Context, tx pgx.Tx, who actor.Actor, into, f
 	next.UpdatedAt = s.d.Now()
 	b := &db.Batch{}
 	db.QueueExec(b, s.q.MoveIdentifiers, dbsqlc.MoveIdentifiersParams{TenantID: who.TenantID, CustomerID: into, MergedID: from})
+	if s.d.Moved != nil {
+		s.d.Moved(b, who.TenantID, into, from)
+	}
 	db.QueueExec(b, s.q.DeleteCustomer, dbsqlc.DeleteCustomerParams{TenantID: who.TenantID, ID: from})
 	moved := owners{}
 	for _, i := range gone.identifiers() {

@@ -137,13 +137,13 @@ func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
 }
 
 // choose returns the tool that the wish is for with its arguments, and which required ones are missing;
-// nil where none fits.
-func choose(tools []model.Tool, w wish) (*candidate, []argument, []string) {
+// nil where none fits. p are the sentences in the language of the customer.
+func choose(p phrases, tools []model.Tool, w wish) (*candidate, []argument, []string) {
 	docs := make([]wordrank.Doc, len(tools))
 	for i, tool := range tools {
 		docs[i] = wordrank.Doc{Name: inWords(verbOf(tool.Name)), Text: tool.Description}
 	}
-	text := meant(tools, w.text)
+	text := meant(tools, p.inEnglish(w.text))
 	asks := question.MatchString(strings.TrimSpace(w.text)) && !request.MatchString(w.text)
 	var best *candidate
 	var args []argument
@@ -202,7 +202,7 @@ func values(args []argument) map[string]any {
 }
 
 // with says the arguments in words.
-func with(args []argument) string {
+func with(p phrases, args []argument) string {
 	list := make([]string, len(args))
 	for i, a := range args {
 		list[i] = fmt.Sprintf("%s %v", inWords(a.name), a.value)
@@ -210,7 +210,7 @@ func with(args []argument) string {
 	if len(list) == 0 {
 		return ""
 	}
-	return " with " + strings.Join(list, ", ")
+	return p.of["with"] + strings.Join(list, ", ")
 }
 
 var (
@@ -219,6 +219,10 @@ var (
 	number = regexp.MustCompile(`([$€£]\s*)?(-?[0-9]+(?:[.,][0-9]{1,2})?)\s*(dollars?|usd|euros?|eur|pounds?|gbp|cents?|[$€£])?`)
 	quoted = regexp.MustCompile(`"([^"]+)"|“([^”]+)”`)
 )
+
+// mayBeID matches an answer to the question for an id that may be one: it has a digit, or is a word. A
+// sentence is none.
+var mayBeID = regexp.MustCompile(`[0-9]|^[!-~]+$`)
 
 // fill returns the arguments that the wish has, and the required ones that it lacks.
 func (c candidate) fill(w wish) (args []argument, missing []string) {
@@ -271,7 +275,7 @@ func (c candidate) value(name string, p property, w wish, ids *[]string, numbers
 		return strings.Trim(strings.TrimSpace(named[1]), `"`), true
 	}
 	switch {
-	case told != "":
+	case told != "" && (!isID(name) || mayBeID.MatchString(told)):
 		if isID(name) {
 			told = p.asID(told)
 		}

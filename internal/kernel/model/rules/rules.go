@@ -24,17 +24,39 @@ const Name = "builtin:rules (no language model)"
 // Model answers by rules. The zero value is ready.
 type Model struct{}
 
-// Generate implements model.Model. It uses no tokens. It replies in conversations; for other
-// purposes it is a *model.Error, and internal/service/answering goes by words.
+// Generate implements model.Model. It uses no tokens. For purposes that it does not serve, and where
+// nothing follows from the words, it is a *model.Error.
 func (Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
 	}
-	if req.Purpose != model.Reply || req.OutputSchema != nil {
-		return model.Response{}, &model.Error{Reason: "builtin:rules is no language model and cannot do this"}
-	}
 	answer := model.Response{Model: Name, Finish: model.Stopped}
-	answer.Text, answer.Calls = reply(req)
+	var err error
+	switch req.Purpose {
+	case model.Reply:
+		p := phrasesFor(req)
+		answer.Text, answer.Calls = reply(req, p)
+		answer.Text = p.honest(answer.Text)
+	case model.Agent:
+		answer.Text, answer.Calls = work(req)
+	case model.Plan:
+		answer.Text = plan(req)
+	case model.Manager:
+		answer.Text = judge(req)
+	case model.Extract:
+		answer.Text = extract(req)
+	case model.Classify:
+		answer.Text, err = classify(req)
+	case model.Summarize:
+		answer.Text = summarize(req)
+	case model.Reason:
+		answer.Text = reason(req)
+	default:
+		err = cannot("do this")
+	}
+	if err != nil {
+		return model.Response{}, err
+	}
 	if len(answer.Calls) > 0 {
 		answer.Finish = model.Calling
 	}
@@ -46,14 +68,12 @@ func (Model) Generate(ctx context.Context, req model.Request, stream func(delta 
 	return answer, nil
 }
 
-// Can reports whether the model can do what a step of a Map asks for: none of it yet.
-func Can(model.Purpose) bool { return false }
+func cannot(what string) error {
+	return &model.Error{Reason: "builtin:rules is no language model and cannot " + what}
+}
 
-// How the questions of the model begin. It knows by them which messages belong to one wish.
-const (
-	shallI     = "Shall I "
-	pleaseTell = "Please tell me "
-)
+// pleaseTell is how the question for an argument begins in English.
+const pleaseTell = "Please tell me "
 
 var (
 	yes = regexp.MustCompile(`(?i)^\W*(yes|y|yep|yeah|ok|okay|sure|confirm(ed)?|do it|go ahead|please do|ja|oui|s[ií])\b[\s,.!]*(please|do it|go ahead|bitte)?[\s.!]*$`)
@@ -61,42 +81,43 @@ var (
 )
 
 // reply returns the next answer of a conversation.
-func reply(req model.Request) (string, []model.ToolCall) {
-	messages := req.Messages
+func reply(req model.Request, p phrases) (string, []model.ToolCall) {
+	// What is remembered of the customer is for language models: rules know nothing to do with it.
+	messages := slices.DeleteFunc(slices.Clone(req.Messages), agentloop.IsMemory)
 	if req.NoCalls {
 		req.Tools = nil
 	}
 	if len(messages) == 0 {
-		return iAm + abilities(req.Tools), nil
+		return p.of["iam"] + abilities(p, req.Tools), nil
 	}
 	if messages[len(messages)-1].Role == model.Result {
-		return tell(messages), nil
+		return tell(p, messages), nil
 	}
-	if text, is := news(messages[len(messages)-1]); is {
+	if text, is := news(p, messages[len(messages)-1]); is {
 		return text, nil
 	}
 	w := wishOf(messages)
 	if w.denied {
-		return "All right, I do nothing.", nil
+		return p.of["nothing"], nil
 	}
 	if call, wanted := handOver(req.Tools, w); wanted {
 		return "", []model.ToolCall{call}
 	}
-	if text, is := smallTalk(req.Tools, w.text); is {
+	if text, is := smallTalk(p, req.Tools, w.text); is {
 		return text, nil
 	}
-	tool, args, missing := choose(req.Tools, w)
+	tool, args, missing := choose(p, req.Tools, w)
 	switch {
 	case tool == nil:
-		return notUnderstood(req.Tools), nil
+		return notUnderstood(p, req.Tools), nil
 	case len(missing) > 0:
-		return pleaseTell + "the " + inWords(missing[0]) + ". I need it to " + inWords(tool.verb()) + ".", nil
+		return p.say("please", inWords(missing[0]), inWords(tool.verb())), nil
 	case tool.writes && !w.confirmed:
-		return shallI + inWords(tool.verb()) + with(args) + "? Answer yes.", nil
+		return p.say("shall", inWords(tool.verb()), with(p, args)), nil
 	}
 	raw, err := json.Marshal(values(args))
 	if err != nil {
-		return notUnderstood(req.Tools), nil
+		return notUnderstood(p, req.Tools), nil
 	}
 	return "", []model.ToolCall{{ID: fmt.Sprintf("call_%d", len(messages)), Name: tool.Name, Args: raw}}
 }
@@ -120,22 +141,23 @@ func wishOf(messages []model.Message) wish {
 		if i > 0 && messages[i-1].Role == model.Assistant {
 			asked = messages[i-1].Text
 		}
+		in, shall := isQuestion("shall", asked)
+		by, please := isQuestion("please", asked)
+		if please {
+			in = by
+		}
+		agreed := in.agrees(text)
 		switch {
-		case strings.HasPrefix(asked, shallI) && yes.MatchString(text):
+		case shall && agreed:
 			w.confirmed = w.confirmed || len(texts) == 0
-		case asked != "" && no.MatchString(text) && (strings.HasPrefix(asked, shallI) || strings.HasPrefix(asked, pleaseTell)):
+		case (no.MatchString(text) || isOne("no", text, true)) && (shall || please):
 			if len(texts) == 0 && !w.confirmed {
 				return wish{denied: true}
 			}
 			asked = ""
-		case strings.HasPrefix(asked, pleaseTell):
-			if yes.MatchString(text) {
-				break // it tells nothing
-			}
-			name, _, _ := strings.Cut(strings.TrimPrefix(asked, pleaseTell+"the "), ".")
-			if _, later := w.told[name]; !later {
-				w.told[name] = text
-			}
+		case please && agreed: // it tells nothing
+		case please:
+			w.hears(by.wanted(asked), text)
 			texts = append(texts, text)
 		default:
 			texts = append(texts, text)
@@ -150,6 +172,13 @@ func wishOf(messages []model.Message) wish {
 		w.text += text + "\n"
 	}
 	return w
+}
+
+// hears notes the answer to a question for an argument. A later one counts.
+func (w *wish) hears(name, text string) {
+	if _, later := w.told[name]; !later {
+		w.told[name] = text
+	}
 }
 
 var element = regexp.MustCompile(`(?s)^\s*<data[^>]*>(.*)</data>\s*$`)

@@ -143,7 +143,7 @@ func TestRulesTellResultsInWords(t *testing.T) {
 
 func TestRulesRefuseWhatNeedsALanguageModel(t *testing.T) {
 	t.Parallel()
-	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Plan}, nil)
+	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Summary}, nil)
 	var failure *model.Error
 	require.ErrorAs(t, err, &failure)
 	require.False(t, failure.Retryable)

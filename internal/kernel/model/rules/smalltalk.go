@@ -9,9 +9,6 @@ import (
 	"agentruntime/internal/kernel/model"
 )
 
-// iAm is what every answer says that names no tool of its own.
-const iAm = "I work by rules and am no language model."
-
 var (
 	hello  = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|hallo|good (morning|day|afternoon|evening)|bonjour|hola|ciao|moin|servus)( there| again)?\W*$`)
 	thanks = regexp.MustCompile(`(?i)^\W*((many )?thanks|thank you|thx|danke|merci|gracias|great|perfect)( (very|so) much| a lot| again)?\W*$`)
@@ -20,31 +17,31 @@ var (
 )
 
 // smallTalk returns the answer to a text that wants no call; is is false for any other.
-func smallTalk(tools []model.Tool, text string) (answer string, is bool) {
+func smallTalk(p phrases, tools []model.Tool, text string) (answer string, is bool) {
 	text = strings.TrimSpace(text)
 	switch {
-	case hello.MatchString(text):
-		return "Hello. " + iAm + abilities(tools), true
+	case hello.MatchString(text) || isOne("hellos", text, false):
+		return p.of["hello"] + " " + p.of["iam"] + abilities(p, tools), true
 	case able.MatchString(text):
-		return iAm + abilities(tools), true
-	case thanks.MatchString(text):
-		return "You are welcome.", true
-	case bye.MatchString(text):
-		return "Goodbye.", true
+		return p.of["iam"] + abilities(p, tools), true
+	case thanks.MatchString(text) || isOne("thanks", text, false):
+		return p.of["welcome"], true
+	case bye.MatchString(text) || isOne("bye", text, false):
+		return p.of["bye"], true
 	}
 	return "", false
 }
 
 // notUnderstood is the answer where no tool fits.
-func notUnderstood(tools []model.Tool) string {
-	return "I have not understood what to do. " + iAm + abilities(tools)
+func notUnderstood(p phrases, tools []model.Tool) string {
+	return p.of["lost"] + " " + p.of["iam"] + abilities(p, tools)
 }
 
 // mostOffered is how many tools an answer names.
 const mostOffered = 8
 
 // abilities says what the model can do: what reads first, then what writes, with an example.
-func abilities(tools []model.Tool) string {
+func abilities(p phrases, tools []model.Tool) string {
 	var reads, writes []string
 	example := ""
 	for _, tool := range tools {
@@ -68,20 +65,26 @@ func abilities(tools []model.Tool) string {
 	}
 	all := len(reads) + len(writes)
 	names = names[:min(len(names), mostOffered)]
-	said := " I can: " + strings.Join(names, ", ")
-	if more := all - len(names); more > 0 {
-		said += fmt.Sprintf(", and %d more", more)
+	list := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 && p.code == english {
+		list += fmt.Sprintf(", and %d more", more)
+	} else if more > 0 {
+		list += ", …"
 	}
+	said := " " + p.say("can", list)
 	if example != "" {
-		return said + ". For example, write: " + example
+		return said + " " + p.say("example", example)
 	}
-	return said + ". Please name one, with the ids that it needs."
+	if p.code == english {
+		return said + " Please name one, with the ids that it needs."
+	}
+	return said
 }
 
 // own reports whether a tool is one of the service's own, which no customer names. A call of escalate
 // has a rule of its own.
 func own(name string) bool {
-	return name == escalate || name == "search_verbs" || name == "describe_verb"
+	return name == escalate || name == "search_verbs" || name == "describe_verb" || strings.HasPrefix(name, "tool__")
 }
 
 // example returns a message that calls the tool, where it needs one id and its schema shows one.
@@ -94,5 +97,5 @@ func (c candidate) example() string {
 		return ""
 	}
 	words := inWords(c.verb())
-	return strings.ToUpper(words[:1]) + words[1:] + " " + id
+	return capital(words) + " " + id
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentruntime/internal/kernel/model"
@@ -22,16 +23,16 @@ var lateEnd = regexp.MustCompile(`(?s)^People have decided about the call (\S+),
 
 // news says in words what came of a call that had waited for people; is is false for any other
 // message.
-func news(m model.Message) (text string, is bool) {
+func news(p phrases, m model.Message) (text string, is bool) {
 	found := lateEnd.FindStringSubmatch(m.Text)
 	if m.Role != model.User || found == nil {
 		return "", false
 	}
-	return sentence(inWords(verbOf(found[1])), found[2]), true
+	return sentence(p, inWords(verbOf(found[1])), found[2]), true
 }
 
 // tell says in words how the last calls have ended.
-func tell(messages []model.Message) string {
+func tell(p phrases, messages []model.Message) string {
 	names := map[string]string{}
 	for _, m := range messages {
 		for _, call := range m.Calls {
@@ -48,13 +49,13 @@ func tell(messages []model.Message) string {
 		if name == "" {
 			name = "the call"
 		}
-		said = append(said, sentence(name, m.Text))
+		said = append(said, sentence(p, name, m.Text))
 	}
 	return strings.Join(said, " ")
 }
 
 // sentence says how one call has ended.
-func sentence(name, text string) string {
+func sentence(p phrases, name, text string) string {
 	raw := text
 	if inside := element.FindStringSubmatch(text); inside != nil {
 		raw = inside[1]
@@ -76,36 +77,38 @@ func sentence(name, text string) string {
 		if reason == "" {
 			reason = end.Error.Code
 		}
-		return fmt.Sprintf("I could not %s: %s.", name, strings.TrimRight(short(reason), ". "))
+		return p.say("failed", name, strings.TrimRight(short(reason), ". "))
 	case end.Status == "pending_approval":
-		return fmt.Sprintf("A person has to approve this first: %s.", name)
+		return p.say("person", name)
+	case end.Result == nil && end.Status != "" && p.code != english:
+		return p.say("found", name, inWords(end.Status))
 	case end.Result == nil && end.Status != "":
 		return fmt.Sprintf("The call to %s ended as %s.", name, inWords(end.Status))
 	case end.Result == nil:
 		end.Result = json.RawMessage(raw)
 	}
-	return found(name, end.Result)
+	return found(p, name, end.Result)
 }
 
 // found says a result in words.
-func found(name string, raw json.RawMessage) string {
+func found(p phrases, name string, raw json.RawMessage) string {
 	_, of, _ := strings.Cut(name, " ")
 	reads := readers.MatchString(name) && of != ""
 	list, isList := listOf(raw)
 	facts := factsOf(raw)
 	switch {
 	case reads && isList && len(list) == 0:
-		return fmt.Sprintf("I found no %s.", of)
-	case reads && isList && len(list) == 1:
+		return p.say("none", of)
+	case reads && isList && len(list) == 1 && p.code == english:
 		return fmt.Sprintf("I found one of the %s: %s.", of, items(list))
 	case reads && isList:
-		return fmt.Sprintf("I found %d %s: %s.", len(list), of, items(list))
+		return p.say("list", strconv.Itoa(len(list)), of, items(list))
 	case reads && facts != "":
-		return fmt.Sprintf("This is the %s: %s.", of, facts)
+		return p.say("found", of, facts)
 	case facts != "":
-		return fmt.Sprintf("Done: %s. %s.", name, strings.ToUpper(facts[:1])+facts[1:])
+		return p.say("done", name) + " " + capital(facts) + "."
 	default:
-		return fmt.Sprintf("Done: %s.", name)
+		return p.say("done", name)
 	}
 }
 

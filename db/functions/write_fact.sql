@@ -1,0 +1,59 @@
+-- write_fact remembers a fact about the customer that a reference names. It returns the outcome, and
+-- the fact that is meant:
+--   written    the fact is new
+--   repeated   the fact is there under this id: the call is a repeat
+--   known      a fact in use has the same text
+--   customer   there is no such customer, or it was erased
+--   fact       what the fact is to supersede is no fact of the customer that is in use
+--   full       the customer has p_most facts in use
+-- Writes for one customer take turns. Superseded facts make room for new ones, the oldest first.
+CREATE OR REPLACE FUNCTION write_fact(p_tenant uuid, p_reference text, p_fact jsonb, p_most integer, p_now timestamptz)
+RETURNS TABLE (outcome text, fact uuid, customer uuid)
+LANGUAGE plpgsql AS $$
+DECLARE
+    f     customer_facts := jsonb_populate_record(NULL::customer_facts, p_fact);
+    owner uuid;
+    known uuid;
+    used  integer;
+    total integer;
+BEGIN
+    SELECT c.id INTO owner FROM customer_identifiers i JOIN customers c ON c.tenant_id = i.tenant_id AND c.id = i.customer_id
+     WHERE i.tenant_id = p_tenant AND i.identifier = 'id:' || p_reference FOR NO KEY UPDATE OF c;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'customer'::text, f.id, NULL::uuid;
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM customer_facts o WHERE o.tenant_id = p_tenant AND o.customer = owner AND o.id = f.id) THEN
+        RETURN QUERY SELECT 'repeated'::text, f.id, owner;
+        RETURN;
+    END IF;
+    SELECT o.id INTO known FROM customer_facts o
+     WHERE o.tenant_id = p_tenant AND o.customer = owner AND o.digest = f.digest AND o.superseded_at IS NULL;
+    IF FOUND THEN
+        RETURN QUERY SELECT 'known'::text, known, owner;
+        RETURN;
+    END IF;
+    IF f.supersedes IS NOT NULL THEN
+        UPDATE customer_facts o SET superseded_by = f.id, superseded_at = p_now, updated_at = p_now
+         WHERE o.tenant_id = p_tenant AND o.customer = owner AND o.id = f.supersedes AND o.superseded_at IS NULL;
+        IF NOT FOUND THEN
+            RETURN QUERY SELECT 'fact'::text, f.supersedes, owner;
+            RETURN;
+        END IF;
+    END IF;
+    SELECT count(*) FILTER (WHERE o.superseded_at IS NULL), count(*) INTO used, total
+      FROM customer_facts o WHERE o.tenant_id = p_tenant AND o.customer = owner;
+    IF used >= p_most THEN
+        RETURN QUERY SELECT 'full'::text, f.id, owner;
+        RETURN;
+    END IF;
+    IF total >= p_most THEN
+        DELETE FROM customer_facts o WHERE o.tenant_id = p_tenant AND o.customer = owner AND o.id IN (
+            SELECT s.id FROM customer_facts s WHERE s.tenant_id = p_tenant AND s.customer = owner AND s.superseded_at IS NOT NULL
+             ORDER BY s.superseded_at, s.id LIMIT total - p_most + 1);
+    END IF;
+    INSERT INTO customer_facts (tenant_id, id, customer, body, digest, profile, tainted, source, author, agent_id, session_id, execution_id, supersedes, created_at, updated_at)
+        VALUES (p_tenant, f.id, owner, f.body, f.digest, f.profile, f.tainted, f.source, f.author, f.agent_id, f.session_id, f.execution_id, f.supersedes, p_now, p_now);
+    RETURN QUERY SELECT 'written'::text, f.id, owner;
+END
+$$;

@@ -1,0 +1,123 @@
+package language
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Of one message, its language is the first of these that is known.
+const (
+	asksFor = "The customer has asked for answers in "
+	writes  = "The customer's last message is in "
+	goesOn  = "The conversation was in "
+	seems   = "The customer's last message seems to be in "
+)
+
+// Advice returns what a model is told of the language of its answer to a message; "" where nothing is
+// known. It is the language that the customer has asked for, now or before, otherwise that of the
+// message, otherwise that of the session before it, otherwise the one that the message may be in. asked
+// and session are codes. Told and Likely read it.
+func Advice(message, asked, session string) string {
+	if l, ok := Wish(message); ok {
+		return advice(asksFor, l)
+	}
+	if l, ok := Named(asked); ok {
+		return advice(asksFor, l)
+	}
+	is, sure := Surely(message)
+	l, ok := Guess(message, session)
+	switch {
+	case sure && is == l:
+		return advice(writes, l)
+	case l.Code == session && ok:
+		return advice(goesOn, l)
+	case ok:
+		return seems + l.Name + ". Answer in the language that it is in."
+	}
+	if l, ok := Named(session); ok {
+		return advice(goesOn, l)
+	}
+	return ""
+}
+
+func advice(why string, l Language) string { return why + l.Name + ". Answer in " + l.Name + "." }
+
+var (
+	told  = regexp.MustCompile(`(?m)^(?:` + asksFor + `|` + writes + `|` + goesOn + `)\pL+\. Answer in (\pL+)\.$`)
+	maybe = regexp.MustCompile(`(?m)^` + seems + `(\pL+)\.`)
+)
+
+// Told returns the language in which a model was told to answer; ok is false for none.
+func Told(advice string) (l Language, ok bool) { return lastOf(told, advice) }
+
+// Likely returns the language in which a model was told to answer, otherwise the one that the message
+// seems to be in; ok is false for none.
+func Likely(advice string) (l Language, ok bool) {
+	if l, ok = Told(advice); ok {
+		return l, true
+	}
+	return lastOf(maybe, advice)
+}
+
+func lastOf(pattern *regexp.Regexp, advice string) (l Language, ok bool) {
+	all := pattern.FindAllStringSubmatch(advice, -1)
+	if len(all) == 0 {
+		return l, false
+	}
+	found := all[len(all)-1]
+	for _, code := range slices.Sorted(maps.Keys(names)) {
+		if names[code] == found[1] {
+			return named(code)
+		}
+	}
+	return l, false
+}
+
+// What of a reply has no language: code, texts in quotes, addresses.
+var (
+	code   = regexp.MustCompile("(?s)```.*?(```|$)|`[^`]*`|<[^>]*>|\\{[^{}]*\\}")
+	quotes = regexp.MustCompile(`"[^"]*"|“[^”]*”|«[^»]*»|„[^“]*“|「[^」]*」`)
+)
+
+// A reply with less than this is too short to be judged: words, or letters of scripts without blanks.
+const (
+	leastWords   = 5
+	leastLetters = 10
+)
+
+// siblings are languages that are too near each other to tell that a reply is in the wrong one.
+//
+//nolint:gochecknoglobals // an immutable table
+var siblings = []string{"no da sv", "hr sr sl bs", "cs sk", "ru uk be bg mk sr", "id ms jv", "hi mr ne", "es pt ca", "nl af", "tr az", "fa ur ar", "fi et", "zh ja"}
+
+// Differs returns the language of a reply where it is surely another one than the wanted one. Code, ids,
+// quotations, short replies and languages that are near each other are never surely another one.
+func Differs(reply string, want Language) (is Language, surely bool) {
+	text := quotes.ReplaceAllString(code.ReplaceAllString(reply, " "), " ")
+	text = noise.ReplaceAllString(text, " ")
+	words := apart(text)
+	letters := 0
+	for _, word := range words {
+		if r, _ := utf8.DecodeRuneInString(word); unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Khmer, unicode.Lao, unicode.Myanmar) {
+			letters += utf8.RuneCountInString(word)
+		}
+	}
+	if len(words) < leastWords && letters < leastLetters {
+		return is, false
+	}
+	is, sure := Of(text)
+	if !sure || is.Code == want.Code {
+		return is, false
+	}
+	for _, group := range siblings {
+		near := strings.Fields(group)
+		if slices.Contains(near, is.Code) && slices.Contains(near, want.Code) {
+			return is, false
+		}
+	}
+	return is, true
+}

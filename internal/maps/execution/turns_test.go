@@ -1,0 +1,64 @@
+package execution_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/maps/execution"
+)
+
+// Attempts at one start that do not know of each other, because the worker of one was taken for dead,
+// get one execution. Only that is noted, once, and a later attempt notes nothing.
+func TestAttemptsAtOneStartOfAMessageGetOneExecution(t *testing.T) {
+	t.Parallel()
+	const attempts = 4
+	r := newRig(t)
+	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
+	var all sync.WaitGroup
+	all.Add(attempts)
+	r.maps.meet = func() { all.Done(); all.Wait() } // each has looked for the execution, and found none
+	var mu sync.Mutex
+	var noted []string
+	key := uuid.New()
+	start := execution.TurnStart{
+		MapID: uuid.New(), Version: 1, Payload: json.RawMessage(`{}`), Message: "exec_message", Workflow: "turn:1", AgentID: uuid.New(), Step: "answers/0/calls/0",
+		Chain: agentloop.Chain{Turns: []agentloop.Caller{{ID: uuid.New()}}}, Metadata: json.RawMessage(`{}`),
+	}
+	who := actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: key}
+	var got [attempts]execution.Execution
+	var failed [attempts]error
+	var done sync.WaitGroup
+	for i := range attempts {
+		done.Go(func() {
+			one := start
+			queued := ""
+			one.Also = func(_ *db.Batch, executionID string) { queued = executionID }
+			got[i], failed[i] = r.StartForTurn(t.Context(), who, one)
+			mu.Lock()
+			defer mu.Unlock()
+			if queued != "" {
+				noted = append(noted, queued)
+			}
+		})
+	}
+	done.Wait()
+	for i := range attempts {
+		require.NoError(t, failed[i])
+		require.Equal(t, got[0].ID, got[i].ID)
+	}
+	require.Equal(t, 1, r.number("SELECT count(*) FROM map_executions"))
+	require.Equal(t, []string{got[0].ExecutionID}, noted)
+
+	r.maps.meet = nil
+	start.Also = func(*db.Batch, string) { t.Error("it was noted before") }
+	again, err := r.StartForTurn(t.Context(), who, start)
+	require.NoError(t, err)
+	require.Equal(t, got[0].ID, again.ID)
+}

@@ -1,0 +1,96 @@
+package answering
+
+import (
+	"strings"
+
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/language"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/model/rules"
+)
+
+// speaks returns the codes of the language that the message is surely in, and of the one that it asks
+// for; "" for none.
+func (w *work) speaks() (written, wished string) {
+	is, _ := language.Surely(w.Turn.Message)
+	if likely, _ := language.Guess(w.Turn.Message, w.Turn.Language); likely == is {
+		written = is.Code
+	}
+	asked, _ := language.Wish(w.Turn.Message)
+	return written, asked.Code
+}
+
+// misspeaks reports whether a reply is surely in another language than the model was told, and is asked
+// for again: once for each part of a message, and not where the message may have no further answer. The
+// built-in rules know no other words.
+func (w *work) misspeaks(given model.Answer, reply *conversation.Reply) bool {
+	if w.goal != nil || reply == nil || reply.Text == nil || reply.Error != nil || reply.Stop != agentloop.FinalAnswer || given.Model == rules.Name {
+		return false
+	}
+	limits := w.Agent.Definition.Limits
+	_, repeated := w.misspoken()
+	if repeated || len(w.Answers)+1 >= limits.MaxTurns || limits.Tokens > 0 && w.Turn.Tokens+given.Usage.Total() >= limits.Tokens {
+		return false
+	}
+	want, known := language.Told(w.frame.Advice)
+	if !known {
+		return false
+	}
+	_, surely := language.Differs(*reply.Text, want)
+	return surely
+}
+
+// said reports whether an answer was a reply. The thoughts of a planner are none.
+func said(answer conversation.Answer) bool {
+	return answer.Purpose == model.Reply && len(answer.Response.Calls) == 0 && answer.Error == nil
+}
+
+// misspoken returns the answer of the part that was in another language; is is false where there is
+// none. It is the one without a call that did not end the part.
+func (w *work) misspoken() (answer conversation.Answer, is bool) {
+	for _, answer := range w.Answers[w.from:] {
+		if said(answer) {
+			return answer, true
+		}
+	}
+	return answer, false
+}
+
+// again returns what the model is told of its last answer, where that was in another language.
+func (w *work) again() []model.Message {
+	if n := len(w.Answers); n > w.from && said(w.Answers[n-1]) {
+		want, _ := language.Told(w.frame.Advice)
+		is, _ := language.Of(w.Answers[n-1].Response.Text)
+		return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name)}}
+	}
+	return nil
+}
+
+// kept returns what was said without an answer that was in another language, and what the model was told
+// of it.
+func (w *work) kept() (list []conversation.Entry) {
+	answer, is := w.misspoken()
+	for _, e := range w.said() {
+		m := e.Message
+		note := m.Role == model.User && strings.HasPrefix(m.Text, agentloop.OtherLanguage)
+		first := m.Role == model.Assistant && len(m.Calls) == 0 && m.Text == answer.Response.Text
+		if !is || !note && !first {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// anyway is the reply where the model was asked for another language and has given none: the one before.
+func (a *Answerer) anyway(w *work) *conversation.Reply {
+	answer, is := w.misspoken()
+	if !is {
+		return nil
+	}
+	v := agentloop.Judge(answer.Response)
+	if v.Reply == "" {
+		return nil
+	}
+	return w.reply(v.Reply, agentloop.FinalAnswer)
+}

@@ -1,0 +1,255 @@
+package answering
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"agentruntime/db"
+	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/maps/execution"
+)
+
+// workflowTool is the name of the one call of a message to an agent of the mode workflow_only. No model
+// asks for it: it starts the agent's Map, or answers what that asks.
+const workflowTool = "workflow"
+
+// workflowCall are the arguments of that call.
+type workflowCall struct {
+	// Start is the trigger_data of the Map; nil where the message answers the Question of the Execution.
+	Start     json.RawMessage `json:"start,omitempty"`
+	Execution uuid.UUID       `json:"execution,omitzero"`
+	Question  string          `json:"question,omitempty"`
+	// Actions and Tokens are what the execution had used before.
+	Actions int32 `json:"actions,omitempty"`
+	Tokens  int64 `json:"tokens,omitempty"`
+}
+
+// runsMap reports whether the agent works by its Map alone.
+func (w *work) runsMap() bool { return w.Agent.Definition.ExecutionMode == agentdef.WorkflowOnly }
+
+// runMap is Answer for an agent of the mode workflow_only.
+func (a *Answerer) runMap(ctx context.Context, w *work) (flow.TurnNext, error) {
+	if len(w.Answers) > 0 {
+		return a.endMap(ctx, w)
+	}
+	if w.wantsPerson() {
+		if err := a.prepare(ctx, w); err != nil {
+			return flow.TurnNext{}, err
+		}
+		return a.end(ctx, w, w.escalated("The customer asks for a person.", "", agentloop.Escalated))
+	}
+	call, err := a.workflowOf(ctx, w)
+	if f := fault.As(err); f != nil && f.Code == fault.CodeSessionBusy {
+		return a.end(ctx, w, w.failed(errorOf(f), agentloop.MapRunning))
+	}
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	args, err := exactjson.Encode(call)
+	if err != nil {
+		return flow.TurnNext{}, fmt.Errorf("answering: %w", err)
+	}
+	w.next = conversation.Answer{
+		Purpose: model.Reply, Frame: &conversation.Frame{Part: w.in.Part}, BeganAt: a.d.Now(),
+		Response: model.Response{Calls: []model.ToolCall{{ID: workflowTool, Name: workflowTool, Args: args}}, Finish: model.Calling},
+	}
+	stored, err := a.d.Conversations.EndAnswer(ctx, w.Work, w.next, nil, func(*db.Batch, bool) {})
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	if !stored {
+		return a.Answer(ctx, w.in) // another attempt was first
+	}
+	w.Answers = append(w.Answers, w.next)
+	return a.follow(ctx, w, w.next.Response.Calls)
+}
+
+// workflowOf returns what the message does: it answers the Map of the session that asks, or starts one.
+// It refuses with SESSION_BUSY where that Map runs and asks nothing.
+func (a *Answerer) workflowOf(ctx context.Context, w *work) (call workflowCall, err error) {
+	t := w.Turn
+	last, err := a.d.Conversations.MapOfSession(ctx, t)
+	if err != nil {
+		return call, err
+	}
+	if last != "" {
+		e, err := a.d.Maps.ReadByName(ctx, t.TenantID, last)
+		switch asks := e.Waits(); {
+		case fault.HasCode(err, fault.CodeExecutionNotFound): // it was forgotten
+		case err != nil:
+			return call, err
+		case e.Ended():
+		case asks != nil && asks.For == stepmachine.WaitsInput && asks.Question() != "":
+			return workflowCall{Execution: e.ID, Question: asks.Question(), Actions: e.Actions, Tokens: e.Tokens}, nil
+		default:
+			return call, fault.New(fault.CodeSessionBusy, "The workflow of this session is at work and asks nothing.")
+		}
+	}
+	call.Start, err = exactjson.Encode(map[string]any{
+		"message": t.Message, "session_id": db.Optional(t.SessionID), "customer_id": t.Customer, "metadata": t.Metadata,
+	})
+	return call, err
+}
+
+// means returns what the call of a message does.
+func (w *work) workflowMeans(call model.ToolCall) (Resolved, error) {
+	c := &workflowCall{}
+	if err := strictjson.Decode(call.Args, c, strictjson.Options{}); err != nil {
+		return Resolved{}, fmt.Errorf("answering: the call of a workflow: %w", err)
+	}
+	return Resolved{Starts: &Start{Kind: flow.KindMap, ID: *w.Agent.Definition.MapID}, Args: c.Start, workflow: c}, nil
+}
+
+// answerMap gives the message to the Map that asks. It can be repeated: the Map gets it once.
+func (a *Answerer) answerMap(ctx context.Context, w *work, means Resolved, in flow.TurnCall, tells *callTeller) (startedOther, error) {
+	t, call := w.Turn, means.workflow
+	if _, sent := w.Answers[in.Answer].Runs[in.Number]; !sent {
+		data, err := exactjson.Encode(t.Message)
+		if err != nil {
+			return startedOther{}, fmt.Errorf("answering: %w", err)
+		}
+		err = a.d.Maps.AnswerForTurn(ctx, agentActor(t), execution.TurnAnswer{
+			ID: call.Execution, Workflow: in.Workflow, Tainted: w.tainted(), Data: data,
+			Also: func(b *db.Batch, executionID string) {
+				a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &means.Starts.ID, ExecutionID: executionID})
+				tells.queueBegin(b)
+			},
+		})
+		if err != nil {
+			return startedOther{}, err
+		}
+	}
+	e, err := a.d.Maps.ReadForTurn(ctx, t.TenantID, call.Execution, false)
+	if err != nil {
+		return startedOther{}, err
+	}
+	other := ofMap(e)
+	other.at.Answered = call.Question
+	other.at = asksOf(e, other.at, call.Question)
+	return other, nil
+}
+
+// asksOf returns how far a Map is of an agent of the mode workflow_only: one that asks is at its end for
+// the message. answered is the question that the message has answered.
+func asksOf(e execution.Execution, at flow.TurnOther, answered string) flow.TurnOther {
+	waits := e.Waits()
+	if n := len(e.Chain.Turns); n == 0 || e.Chain.Turns[n-1].Drives == 0 || e.Ended() || waits == nil || waits.For != stepmachine.WaitsInput || waits.Question() == "" {
+		return at
+	}
+	at.Rests = false
+	if waits.Question() != answered {
+		at.Done, at.End = true, stepmachine.CallEnd{Status: flow.CallAsks, Actions: int(e.Actions)}
+	}
+	return at
+}
+
+// endMap ends the message, or a part of it, with what its Map has done.
+func (a *Answerer) endMap(ctx context.Context, w *work) (flow.TurnNext, error) {
+	ends := slices.Clone(w.in.Ends)
+	for _, late := range w.in.Late {
+		ends = append(ends, late.MapToolEnd)
+	}
+	calls := w.Answers[0].Response.Calls
+	if len(ends) == 0 || len(calls) == 0 {
+		return flow.TurnNext{}, fmt.Errorf("answering: the workflow of %s has no end", w.Turn.ID)
+	}
+	w.find(len(w.Answers))
+	w.next.Ends = ends
+	means, err := w.workflowMeans(calls[0])
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	end := ends[len(ends)-1]
+	if end.Run == uuid.Nil {
+		return a.end(ctx, w, w.failed(notStartedError(end.Error), agentloop.MapFailed))
+	}
+	e, err := a.d.Maps.ReadForTurn(ctx, w.Turn.TenantID, end.Run, false)
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	r, err := a.replyOfMap(ctx, w, e, end)
+	if err != nil {
+		return flow.TurnNext{}, err
+	}
+	r.Actions = int(e.Actions - means.workflow.Actions)
+	r.Tokens = max(e.Tokens-means.workflow.Tokens-w.Turn.Tokens, 0)
+	r.Governance = e.Governance
+	r.Entries = nil
+	if w.in.Part == 0 {
+		r.Entries = append(r.Entries, conversation.Entry{Kind: conversation.KindCustomer, Message: agentloop.Customer(w.Turn.Message)})
+	}
+	r.Entries = append(r.Entries, conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: *r.Text}})
+	return a.end(ctx, w, r)
+}
+
+// notStartedError is why a Map was not started, as callers of a message see it.
+func notStartedError(why *stepmachine.Error) *stepmachine.Error {
+	switch {
+	case why == nil:
+		return stepmachine.NewError(string(fault.CodeConflict), "The workflow of the agent was not started.")
+	case why.Code == string(fault.CodeInvalidArgs):
+		return why
+	}
+	return stepmachine.NewError(string(fault.CodeConflict), "The workflow of the agent was not started: "+why.Detail)
+}
+
+// replyOfMap returns the reply that a Map leads to: its output, its question, or that it goes on.
+func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Execution, end flow.MapToolEnd) (*conversation.Reply, error) {
+	text := ""
+	var r conversation.Reply
+	switch {
+	case end.Status == flow.CallAsks:
+		question, err := a.d.Maps.Question(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		r, text = w.ending(conversation.StatusCompleted, agentloop.NeedsInput), cmp.Or(question, agentloop.Apology(agentloop.NeedsInput))
+	case e.Status == stepmachine.StatusCompleted:
+		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), textOf(e.Output)
+	case e.Ended() && w.Agent.Definition.Escalation.OnFailure:
+		return w.escalated("The workflow has failed.", "", agentloop.MapFailed), nil
+	case e.Ended():
+		r, text = w.ending(conversation.StatusFailed, agentloop.MapFailed), agentloop.Apology(agentloop.MapFailed)
+		r.Error = e.Error
+	case e.Status == stepmachine.StatusEscalated:
+		r, text = w.ending(conversation.StatusEscalated, agentloop.Escalated), agentloop.Apology(agentloop.Escalated)
+		r.State = conversation.Waiting
+	case e.Status == stepmachine.StatusPending:
+		r, text = w.ending(conversation.StatusPending, agentloop.PendingApproval), agentloop.Apology(agentloop.PendingApproval)
+		r.State = conversation.Waiting
+	default:
+		r, text = w.ending(conversation.StatusRunning, agentloop.MapRunning), agentloop.Apology(agentloop.MapRunning)
+		r.State = conversation.Waiting
+	}
+	r.Text = &text
+	return &r, nil
+}
+
+// textOf returns the reply that an output is: a text, its member message, or else its JSON.
+func textOf(output json.RawMessage) string {
+	var text string
+	if json.Unmarshal(output, &text) == nil && text != "" {
+		return text
+	}
+	var about struct{ Message *string }
+	if json.Unmarshal(output, &about) == nil && about.Message != nil {
+		return *about.Message
+	}
+	if len(output) == 0 || string(output) == "null" || string(output) == `""` {
+		return agentloop.Apology(agentloop.MapCompleted)
+	}
+	return string(output)
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	quinceInEnglish = "Your parcel with the quinces is on its way and will arrive tomorrow."
+	quinceInGerman  = "Ihr Paket mit den Quitten ist unterwegs und kommt morgen bei Ihnen an."
+	medlarInEnglish = "The parcel with the medlars will be there on Monday, as we have said before."
+)
+
+// inLanguages are answers of the scripted model in languages that it was not told.
+var inLanguages = []string{
+	`{"purpose":"reply","contains":["Quitten","because it is in English"],"text":"` + quinceInGerman + `"}`,
+	`{"purpose":"reply","turn":0,"contains":["Quitten"],"text":"` + quinceInEnglish + `","pause_ms":40}`,
+	`{"purpose":"reply","contains":["Mispeln","because it is in English"],"error":"the model is down"}`,
+	`{"purpose":"reply","contains":["Mispeln"],"text":"` + medlarInEnglish + `"}`,
+	`{"purpose":"reply","contains":["Quitten"],"text":"OK."}`,
+}
+
+// A reply in another language than the customer's is asked for once more, and what was streamed of it is
+// void. The session has only the second one.
+func TestReplyInAnotherLanguageIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, nil)
+	all := readReply(t, key, path, write("Wo ist mein Paket mit den Quitten?", "q1")).rest()
+	text, resets := textOf(t, all)
+	require.Equal(t, []string{"language"}, resets)
+	end := completed(t, all)
+	require.Equal(t, quinceInGerman, *end.Message)
+	require.Equal(t, quinceInGerman, text)
+	require.Equal(t, "final_answer", *end.Metadata.StopReason)
+	e := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+end.ExecutionID+"?prompts=true", nil), http.StatusOK)
+	require.Len(t, e.ModelCalls, 2)
+	require.Equal(t, quinceInEnglish, e.ModelCalls[0].Prompt.Wrote.Text)
+
+	advice := func(text string) string {
+		next := saidOf(t, key.Do(http.MethodPost, path, write(text, "q1")), http.StatusOK)
+		e := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+next.ExecutionID+"?prompts=true", nil), http.StatusOK)
+		for _, m := range e.ModelCalls[0].Prompt.Read {
+			require.NotContains(t, m.Text, quinceInEnglish, "the session has it")
+		}
+		return e.ModelCalls[0].Prompt.Advice
+	}
+	// The session decides where a message is unsure, a switch is followed, and a wish stays.
+	require.Equal(t, "The conversation was in German. Answer in German.", advice("ord_1001"))
+	require.Equal(t, "The customer's last message is in French. Answer in French.", advice("Où est ma commande ?"))
+	require.Equal(t, "The customer has asked for answers in Spanish. Answer in Spanish.", advice("Please answer in Spanish."))
+	require.Equal(t, "The customer has asked for answers in Spanish. Answer in Spanish.", advice("Wo ist meine Bestellung?"))
+	require.Equal(t, "The customer has asked for answers in German. Answer in German.", advice("Auf Deutsch bitte"))
+}
+
+// Where the model fails when it is asked again, its first reply is better than none.
+func TestReplyInAnotherLanguageIsTakenWhereThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, nil)
+	all := readReply(t, key, path, write("Wo ist mein Paket mit den Mispeln?", "")).rest()
+	end := completed(t, all)
+	require.Equal(t, medlarInEnglish, *end.Message)
+	require.Equal(t, "completed", end.Status)
+	text, _ := textOf(t, all)
+	require.Equal(t, medlarInEnglish, text)
+	// One answer is all that the agent may give.
+	path, key = agentOf(t, tenant, map[string]any{"limits": map[string]any{"max_turns": 1}})
+	once := saidOf(t, key.Do(http.MethodPost, path, write("Wo ist mein Paket mit den Mispeln?", "")), http.StatusOK)
+	require.Equal(t, medlarInEnglish, *once.Message)
+}
+
+// The built-in model, which is no language model, answers in the language of the customer too: over a
+// switch, after a wish, and in English where it has no sentences.
+func TestRulesAnswerInTheLanguageOfTheCustomer(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, map[string]any{"models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "rules"}}})
+	for _, said := range []struct{ message, reply string }{
+		{"Die Lampe ist kaputt, ich brauche eine neue.", "Ich habe nicht verstanden, was ich tun soll. Ich arbeite nach Regeln und bin kein Sprachmodell."},
+		{"ok", "Ich habe nicht verstanden"},
+		{"Zeige mir bitte thing abc_1", "Das ist das Ergebnis (thing): "},
+		{"La lampe est cassée, il m'en faut une nouvelle.", "Je n'ai pas compris ce que je dois faire."},
+		{"Please answer in Italian.", "Non ho capito che cosa devo fare."},
+		{"Zeige mir bitte thing abc_1", "Ecco il risultato (thing): "},
+		{"Možete li mi pomoći? Na hrvatskom, molim.", "I have not understood what to do."},
+	} {
+		end := saidOf(t, key.Do(http.MethodPost, path, write(said.message, "s1")), http.StatusOK)
+		require.True(t, strings.HasPrefix(*end.Message, said.reply), "%s: %s", said.message, *end.Message)
+	}
+	end := saidOf(t, key.Do(http.MethodPost, path, write("Hol dir abc_1", "s1")), http.StatusOK)
+	require.True(t, strings.HasSuffix(*end.Message, "I have no sentences in Croatian, so this is English."), *end.Message)
+}
