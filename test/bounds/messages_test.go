@@ -167,7 +167,7 @@ func TestAgentThatRejectsLetsNoMessageWait(t *testing.T) {
 
 // follow reads the reply to a message as a stream, up to what opens it. It returns the status and the
 // body, which is still to be read.
-func (k talker) follow(t *testing.T, text string) *http.Response {
+func (k talker) follow(t *testing.T, text string) (int, io.ReadCloser) {
 	t.Helper()
 	raw, err := json.Marshal(m{"message": text})
 	require.NoError(t, err)
@@ -179,23 +179,23 @@ func (k talker) follow(t *testing.T, text string) *http.Response {
 	rep, err := k.key.HTTP.Do(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rep.Body.Close() })
-	return rep
+	return rep.StatusCode, rep.Body
 }
 
-func TestStreamsOfRepliesAreBounded(t *testing.T) { //nolint:bodyclose // follow closes them
+func TestStreamsOfRepliesAreBounded(t *testing.T) {
 	t.Parallel()
 	k := newTalker(t, nil)
 	text, open := gate(t)
-	var followed []*http.Response
+	var followed []io.Reader
 	for range mostReplyStreams {
-		rep := k.follow(t, text)
-		require.Equal(t, http.StatusOK, rep.StatusCode)
-		followed = append(followed, rep)
+		code, events := k.follow(t, text)
+		require.Equal(t, http.StatusOK, code)
+		followed = append(followed, events)
 	}
-	rep := k.follow(t, text)
-	body, err := io.ReadAll(rep.Body)
+	code, refusal := k.follow(t, text)
+	body, err := io.ReadAll(refusal)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusForbidden, rep.StatusCode, "%s", body)
+	require.Equal(t, http.StatusForbidden, code, "%s", body)
 	require.Contains(t, string(body), `"QUOTA_EXCEEDED"`)
 	require.Contains(t, string(body), "reply_streams")
 	var list []struct{ Status string }
@@ -204,8 +204,8 @@ func TestStreamsOfRepliesAreBounded(t *testing.T) { //nolint:bodyclose // follow
 	status(t, k.hear("not-a-stream"), http.StatusOK)
 
 	open()
-	for _, rep := range followed {
-		lines, last := bufio.NewScanner(rep.Body), ""
+	for _, events := range followed {
+		lines, last := bufio.NewScanner(events), ""
 		for lines.Scan() {
 			if event, is := strings.CutPrefix(lines.Text(), "event: "); is {
 				last = event
@@ -214,8 +214,8 @@ func TestStreamsOfRepliesAreBounded(t *testing.T) { //nolint:bodyclose // follow
 		require.Equal(t, "message.completed", last)
 	}
 	require.Eventually(t, func() bool {
-		rep := k.follow(t, "Hello")
-		defer rep.Body.Close()
-		return rep.StatusCode == http.StatusOK
+		code, events := k.follow(t, "Hello")
+		defer events.Close()
+		return code == http.StatusOK
 	}, time.Minute, 100*time.Millisecond)
 }
