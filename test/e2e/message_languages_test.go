@@ -18,7 +18,11 @@ const (
 var inLanguages = []string{
 	`{"purpose":"reply","contains":["Quitten","because it is in English"],"text":"` + quinceInGerman + `"}`,
 	`{"purpose":"reply","turn":0,"contains":["Quitten"],"text":"` + quinceInEnglish + `","pause_ms":40}`,
-	`{"purpose":"reply","contains":["Mispeln","because it is in English"],"error":"the model is down"}`,
+	`{"purpose":"reply","contains":["Mispeln gestört","because it is in English"],"error":"the model is down"}`,
+	`{"purpose":"reply","contains":["Mispeln leer","because it is in English"],"text":" "}`,
+	`{"purpose":"reply","contains":["Mispeln verweigert","because it is in English"],"finish":"refusal"}`,
+	`{"purpose":"reply","contains":["Mispeln verboten","because it is in English"],"finish":"refusal","text":"Das darf ich nicht."}`,
+	`{"purpose":"reply","contains":["Mispeln gesucht","because it is in English"],` + toolCalls(toolCall("1", "gate:get_thing", `{"id":"medlar"}`)) + `}`,
 	`{"purpose":"reply","contains":["Mispeln"],"text":"` + medlarInEnglish + `"}`,
 	`{"purpose":"reply","contains":["Quitten"],"text":"OK."}`,
 }
@@ -57,22 +61,29 @@ func TestReplyInAnotherLanguageIsAskedForAgain(t *testing.T) {
 	require.Equal(t, "The customer has asked for answers in German. Answer in German.", advice("Auf Deutsch bitte"))
 }
 
-// Where the model fails when it is asked again, its first reply is better than none.
+// Where the model fails, refuses, says nothing or calls a tool when it is asked again, its first reply is
+// better than none.
 func TestReplyInAnotherLanguageIsTakenWhereThereIsNoOther(t *testing.T) {
 	t.Parallel()
 	s := stack(t, eager)
 	_, tenant := connected(t, s)
-	path, key := agentOf(t, tenant, nil)
-	all := readReply(t, key, path, write("Wo ist mein Paket mit den Mispeln?", "")).rest()
-	end := completed(t, all)
-	require.Equal(t, medlarInEnglish, *end.Message)
-	require.Equal(t, "completed", end.Status)
-	text, _ := textOf(t, all)
-	require.Equal(t, medlarInEnglish, text)
-	// One answer is all that the agent may give.
-	path, key = agentOf(t, tenant, map[string]any{"limits": map[string]any{"max_turns": 1}})
-	once := saidOf(t, key.Do(http.MethodPost, path, write("Wo ist mein Paket mit den Mispeln?", "")), http.StatusOK)
-	require.Equal(t, medlarInEnglish, *once.Message)
+	ask := func(message string, limits map[string]any) {
+		path, key := agentOf(t, tenant, map[string]any{"limits": limits, "escalation": map[string]any{"on_failure": true, "on_limit": true}})
+		all := readReply(t, key, path, write(message, "")).rest()
+		end := completed(t, all)
+		require.Equal(t, medlarInEnglish, *end.Message, message)
+		require.Equal(t, "completed", end.Status, message)
+		require.Equal(t, "final_answer", *end.Metadata.StopReason, message)
+		require.Zero(t, end.ActionsExecuted, message)
+		text, _ := textOf(t, all)
+		require.Equal(t, medlarInEnglish, text, message)
+	}
+	for _, then := range []string{"gestört", "leer", "verweigert", "verboten", "gesucht"} {
+		ask("Wo ist mein Paket mit den Mispeln "+then+"?", map[string]any{})
+	}
+	// The second answer is one of max_turns. One answer is all that the agent may give.
+	ask("Wo ist mein Paket mit den Mispeln gesucht?", map[string]any{"max_turns": 2})
+	ask("Wo ist mein Paket mit den Mispeln gestört?", map[string]any{"max_turns": 1})
 }
 
 // The built-in model, which is no language model, answers in the language of the customer too: over a

@@ -98,7 +98,7 @@ func of(text string) (code string, near []string) {
 	if near = t.near(scores, best); len(near) == 1 {
 		return near[0], near
 	}
-	// In scripts of few languages the triples know no more than the words.
+	// Where few languages share a script, three letters in a row say nothing that words do not say.
 	if is, sure := byTriples(text); sure && len(t.codes) > few && (best < least || scores[is] > best/2) {
 		return is, near
 	}

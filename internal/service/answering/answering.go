@@ -284,6 +284,7 @@ func (w *work) request() model.Request {
 	for _, e := range w.said() {
 		req.Messages = append(req.Messages, e.Message)
 	}
+	req.NoCalls = w.repeats() // only the words are to change
 	if len(w.Answers)+1 >= d.Limits.MaxTurns {
 		req.NoCalls = true
 		req.Messages = append(req.Messages, agentloop.LastAnswer())
@@ -343,7 +344,7 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 		told.end(w.next, nil, false)
 		return flow.TurnNext{}, err
 	}
-	if before := a.anyway(w); before != nil && (late || failed != nil) {
+	if before := a.anyway(w); before != nil && !improves(w.next, reply, late) {
 		reply = before
 	}
 	misspoke := w.misspeaks(given, reply)

@@ -57,14 +57,20 @@ func (w *work) misspoken() (answer conversation.Answer, is bool) {
 	return answer, false
 }
 
+// repeats reports whether the next answer takes the place of the last one, which was in another language.
+func (w *work) repeats() bool {
+	n := len(w.Answers)
+	return n > w.from && said(w.Answers[n-1])
+}
+
 // again returns what the model is told of its last answer, where that was in another language.
 func (w *work) again() []model.Message {
-	if n := len(w.Answers); n > w.from && said(w.Answers[n-1]) {
-		want, _ := language.Told(w.frame.Advice)
-		is, _ := language.Of(w.Answers[n-1].Response.Text)
-		return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name)}}
+	if !w.repeats() {
+		return nil
 	}
-	return nil
+	want, _ := language.Told(w.frame.Advice)
+	is, _ := language.Of(w.Answers[len(w.Answers)-1].Response.Text)
+	return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name)}}
 }
 
 // kept returns what was said without an answer that was in another language, and what the model was told
@@ -80,6 +86,12 @@ func (w *work) kept() (list []conversation.Entry) {
 		}
 	}
 	return list
+}
+
+// improves reports whether the newest answer is better than one in another language. A refusal, a call, an
+// empty text, a failure and one that came too late are not.
+func improves(next conversation.Answer, reply *conversation.Reply, late bool) bool {
+	return !late && next.Error == nil && next.Response.Finish != model.Refused && len(next.Response.Calls) == 0 && reply != nil && reply.Error == nil
 }
 
 // anyway is the reply where the model was asked for another language and has given none: the one before.
