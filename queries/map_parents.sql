@@ -13,6 +13,10 @@ UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow 
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MoveMapCaller :exec
--- The message whose workflow hears of an execution from now on.
-UPDATE map_executions SET caller_workflow = @workflow::text, tainted = tainted OR @tainted
+-- The message whose workflow hears of an execution from now on, and for which counts what that uses.
+UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::json, tainted = tainted OR @tainted
  WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: CallerOfMap :one
+-- What changes of an execution when another message of its session goes on with it.
+SELECT chain, tainted FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;

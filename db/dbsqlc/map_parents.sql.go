@@ -11,6 +11,28 @@ import (
 	"github.com/google/uuid"
 )
 
+const CallerOfMap = `-- name: CallerOfMap :one
+SELECT chain, tainted FROM map_executions WHERE tenant_id = $1 AND id = $2
+`
+
+type CallerOfMapParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+type CallerOfMapRow struct {
+	Chain   []byte
+	Tainted bool
+}
+
+// What changes of an execution when another message of its session goes on with it.
+func (q *Queries) CallerOfMap(ctx context.Context, db DBTX, arg CallerOfMapParams) (CallerOfMapRow, error) {
+	row := db.QueryRow(ctx, CallerOfMap, arg.TenantID, arg.ID)
+	var i CallerOfMapRow
+	err := row.Scan(&i.Chain, &i.Tainted)
+	return i, err
+}
+
 const MapOfStep = `-- name: MapOfStep :many
 SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown FROM map_executions WHERE tenant_id = $1 AND parent_id = $2::text AND step = $3::text LIMIT 1
 `
@@ -103,21 +125,23 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 }
 
 const MoveMapCaller = `-- name: MoveMapCaller :exec
-UPDATE map_executions SET caller_workflow = $1::text, tainted = tainted OR $2
- WHERE tenant_id = $3 AND id = $4
+UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3
+ WHERE tenant_id = $4 AND id = $5
 `
 
 type MoveMapCallerParams struct {
 	Workflow string
+	Chain    []byte
 	Tainted  bool
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
 
-// The message whose workflow hears of an execution from now on.
+// The message whose workflow hears of an execution from now on, and for which counts what that uses.
 func (q *Queries) MoveMapCaller(ctx context.Context, db DBTX, arg MoveMapCallerParams) error {
 	_, err := db.Exec(ctx, MoveMapCaller,
 		arg.Workflow,
+		arg.Chain,
 		arg.Tainted,
 		arg.TenantID,
 		arg.ID,

@@ -75,11 +75,8 @@ func TestHostilePlannerNeverSucceeds(t *testing.T) {
 		requireCode(t, key.Do(http.MethodPost, goals, goalOf(text)), http.StatusBadGateway, "MODEL_ERROR")
 	}
 
-	a := tenant.User.Do(http.MethodPost, "/v1/model-providers", map[string]any{"slug": "priced", "api": "openai", "private": "priced"})
-	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	a = tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": "model:priced", "type": "bearer", "data": map[string]string{"token": "priced-token"}, "label": "m"})
-	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	_, dear, spender := goalAgent(t, tenant, map[string]any{"models": map[string]any{"planner": map[string]any{"provider": "priced", "model": "gpt-4o"}}})
+	planner := pricedModel(t, tenant)["worker"]
+	_, dear, spender := goalAgent(t, tenant, map[string]any{"models": map[string]any{"planner": planner}})
 	body := goalOf("See the fig", criterion("made", ""))
 	body["limits"] = map[string]any{"money_micros": 1}
 	p := pursuedOf(t, spender.Do(http.MethodPost, dear, body), http.StatusOK)

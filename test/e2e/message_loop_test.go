@@ -91,6 +91,16 @@ func TestProceduresAreCheckedByAModel(t *testing.T) {
 	}
 }
 
+// pricedModel lets the tenant ask the model of pricedServer, and returns the models of an agent with it.
+func pricedModel(t *testing.T, tenant *rig.Tenant) map[string]any {
+	t.Helper()
+	a := tenant.User.Do(http.MethodPost, "/v1/model-providers", map[string]any{"slug": "priced", "api": "openai", "private": "priced"})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	a = tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": "model:priced", "type": "bearer", "data": map[string]string{"token": "priced-token"}, "label": "m"})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	return map[string]any{"worker": map[string]any{"provider": "priced", "model": "gpt-4o"}}
+}
+
 // Each reason to stop that other tests do not show.
 func TestReasonsToStop(t *testing.T) {
 	t.Parallel()
@@ -103,15 +113,11 @@ func TestReasonsToStop(t *testing.T) {
 	require.Equal(t, "token_budget", *poor.Metadata.StopReason)
 	require.Len(t, g.of("guava"), 1)
 
-	a := tenant.User.Do(http.MethodPost, "/v1/model-providers", map[string]any{"slug": "priced", "api": "openai", "private": "priced"})
-	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	a = tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": "model:priced", "type": "bearer", "data": map[string]string{"token": "priced-token"}, "label": "m"})
-	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	priced := map[string]any{"worker": map[string]any{"provider": "priced", "model": "gpt-4o"}}
+	priced := pricedModel(t, tenant)
 	dear := tell(map[string]any{"models": priced, "limits": map[string]any{"money_micros": 2_000_000}}, "See the fig")
 	require.Equal(t, "money_budget", *dear.Metadata.StopReason)
 	require.Len(t, g.of("fig"), 1)
-	a = tenant.User.Do(http.MethodPut, "/v1/budgets", map[string]any{"model_tokens": nil, "money_micros": 2_000_000, "write_calls": nil})
+	a := tenant.User.Do(http.MethodPut, "/v1/budgets", map[string]any{"model_tokens": nil, "money_micros": 2_000_000, "write_calls": nil})
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	dear = tell(map[string]any{"models": priced}, "See the fig")
 	require.Equal(t, "money_budget", *dear.Metadata.StopReason)

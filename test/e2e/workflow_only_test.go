@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
-	"path"
 	"testing"
 	"time"
 
@@ -34,9 +32,13 @@ const removesMap = `{"schema_version":"1","name":"Removes","steps":[{"id":"go","
 // guided makes an agent of the mode workflow_only with the Map.
 func guided(t *testing.T, tenant *rig.Tenant, definition string, more map[string]any) (message string, key *rig.Client) {
 	t.Helper()
-	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(definition))
-	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
-	body := map[string]any{"executionMode": "workflow_only", "map_id": path.Base(a.Header.Get("Location"))}
+	return guidedBy(t, tenant, publishedMap(t, tenant, definition), more)
+}
+
+// guidedBy makes an agent of the mode workflow_only with the Map of the id.
+func guidedBy(t *testing.T, tenant *rig.Tenant, id string, more map[string]any) (message string, key *rig.Client) {
+	t.Helper()
+	body := map[string]any{"executionMode": "workflow_only", "map_id": id}
 	maps.Copy(body, more)
 	return agentOf(t, tenant, body)
 }

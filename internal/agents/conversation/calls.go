@@ -131,30 +131,30 @@ func (s *Service) MapOfSession(ctx context.Context, t Turn) (string, error) {
 	return "", nil
 }
 
-// queueForCallers counts what a message has used for those above it, the nearest first: all take their
-// rows in that order.
-func (s *Service) queueForCallers(b *db.Batch, t Turn, tokens, money int64) {
-	for _, above := range slices.Backward(t.Chain.Turns) {
-		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: t.TenantID, ID: above.ID, Tokens: tokens, Money: money})
+// QueueUsed counts what was used below the messages of a chain for them, the nearest first: all take
+// their rows in that order.
+func (s *Service) QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, tokens, money int64) {
+	for _, above := range slices.Backward(chain.Turns) {
+		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: tenant, ID: above.ID, Tokens: tokens, Money: money})
 	}
 }
 
-// Spent reports which limits of the messages above a message are used up. It costs a round trip where
-// there are some.
-func (s *Service) Spent(ctx context.Context, t Turn) (tokens, money bool, err error) {
-	if len(t.Chain.Turns) == 0 {
+// Spent reports which limits of the messages of a chain are used up. It costs a round trip where there
+// are some.
+func (s *Service) Spent(ctx context.Context, tenant uuid.UUID, chain agentloop.Chain) (tokens, money bool, err error) {
+	if len(chain.Turns) == 0 {
 		return false, false, nil
 	}
-	ids := make([]uuid.UUID, len(t.Chain.Turns))
-	for i, above := range t.Chain.Turns {
+	ids := make([]uuid.UUID, len(chain.Turns))
+	for i, above := range chain.Turns {
 		ids[i] = above.ID
 	}
-	rows, err := s.q.UsedByTurns(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.UsedByTurnsParams{TenantID: t.TenantID, Ids: ids})
+	rows, err := s.q.UsedByTurns(ctx, s.d.DB.Tenant(tenant), dbsqlc.UsedByTurnsParams{TenantID: tenant, Ids: ids})
 	if err != nil {
 		return false, false, fmt.Errorf("conversation: what the callers have used: %w", err)
 	}
 	for _, row := range rows {
-		for _, above := range t.Chain.Turns {
+		for _, above := range chain.Turns {
 			if above.ID == row.ID {
 				tokens = tokens || above.Tokens > 0 && row.TokensUsed >= above.Tokens
 				money = money || above.MoneyMicros > 0 && row.MoneyMicros >= above.MoneyMicros

@@ -211,10 +211,8 @@ type Reply struct {
 	Error *stepmachine.Error
 	Stop  agentloop.Stop
 	// Entries are what was said since the part began, the reply included.
-	Entries []Entry
-	Actions int
-	// Tokens are those that count now, besides those of answers.
-	Tokens     int64
+	Entries    []Entry
+	Actions    int
 	Governance string
 	ApprovalID string
 	// FreesKey: nothing was sent and nobody was asked, so a repeat of the message may run.
@@ -260,7 +258,7 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 			s.queueSummary(b, w, *a.Keeps)
 		}
 		s.QueueTellings(b, w, a.Writer, a.Tellings...)
-		s.queueForCallers(b, w.Turn, count.Tokens, count.Money)
+		s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, count.Tokens, count.Money)
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
@@ -352,11 +350,6 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 		p.Outcome = sealOptional(w.key, t.place(datakey.TurnOutcome), mustJSON(r.Progress))
 	}
 	db.Queue(b, s.q.ReplyTurn, p)
-	if r.Tokens > 0 {
-		t.Tokens += r.Tokens
-		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: t.TenantID, ID: t.ID, Tokens: r.Tokens})
-		s.queueForCallers(b, t, r.Tokens, 0)
-	}
 	db.Queue(b, s.q.RequireTurnReplied, dbsqlc.RequireTurnRepliedParams{TenantID: t.TenantID, ID: t.ID})
 	s.queueEntries(b, w.key, t, r.Entries...)
 	s.queueTaint(b, t, r.Tainted)

@@ -21,3 +21,12 @@ type Caller struct {
 	// agent. 0 for other agents.
 	Drives int32 `json:"drives,omitempty"`
 }
+
+// Driver returns the message to an agent of the mode workflow_only that has started the Map above which
+// nothing else stands; nil for none.
+func (c Chain) Driver() *Caller {
+	if n := len(c.Turns); n > 0 && c.Turns[n-1].Drives > 0 {
+		return &c.Turns[n-1]
+	}
+	return nil
+}

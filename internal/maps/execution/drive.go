@@ -24,9 +24,17 @@ import (
 )
 
 // Head returns the execution without its texts, as it was when it was looked at first: what it is
-// asked for never changes.
+// asked for never changes. Only the message changes that an agent of the mode workflow_only has it from.
 func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID {
+		if e.Chain.Driver() == nil {
+			return e, nil
+		}
+		caller, err := s.q.CallerOfMap(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.CallerOfMapParams{TenantID: ref.TenantID, ID: ref.ID})
+		if err != nil {
+			return Execution{}, fmt.Errorf("execution: its message: %w", err)
+		}
+		e.Chain, e.Tainted = chainOf(caller.Chain), caller.Tainted
 		return e, nil
 	}
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapExecutionParams{TenantID: ref.TenantID, ID: ref.ID})

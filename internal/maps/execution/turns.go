@@ -159,8 +159,10 @@ func (e Execution) WaitsFor() stepmachine.Waiting {
 // session has started.
 type TurnAnswer struct {
 	ID uuid.UUID
-	// Workflow is that of the message, which hears of the execution from now on. Tainted: the message is.
+	// Workflow is that of the message, which hears of the execution from now on. Chain has the message and
+	// what is above it: what the execution uses from now on counts for those. Tainted: the message is.
 	Workflow string
+	Chain    agentloop.Chain
 	Tainted  bool
 	Data     json.RawMessage
 	// Also queues what is written with the answer.
@@ -173,8 +175,11 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 	if err != nil {
 		return err
 	}
+	if was, is := e.Chain.Driver(), in.Chain.Driver(); was != nil && is != nil {
+		is.Drives = was.Drives // the version that has started the Map does its steps
+	}
 	_, err = s.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
-		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Tainted: in.Tainted})
+		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted})
 		in.Also(b, e.ExecutionID)
 	})
 	return err

@@ -18,13 +18,15 @@ import (
 	"agentruntime/internal/tenant/customer"
 )
 
-func (a *App) buildAgents(targets *dispatch.Dispatcher) (err error) {
+// buildConversations comes before the Maps, which count for messages what they use.
+func (a *App) buildConversations() (err error) {
 	a.conversations, err = conversation.New(conversation.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, conversation.Deps{
 		DB: a.pool, Agents: roll{a.agents}, Customers: writers{a}, Engine: a.engine, Keys: a.vault, Notices: a.notices, Log: a.log, Quotas: a.quotas,
 	})
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+func (a *App) buildAgents(targets *dispatch.Dispatcher) (err error) {
 	box, err := tooling.NewToolbox(tooling.ToolboxDeps{Catalog: a.catalog, Names: targets, Tools: a.tools})
 	if err != nil {
 		return err

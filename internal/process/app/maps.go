@@ -45,7 +45,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	}
 	a.ownSubjects()
 	a.steps, err = stepping.New(stepping.Deps{
-		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Agents: a.agents, Log: a.log,
+		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Agents: a.agents, Callers: a.conversations, Log: a.log,
 	})
 	return err
 }

@@ -142,7 +142,7 @@ func (a *Answerer) stopsAny(ctx context.Context, w *work) (agentloop.Stop, error
 	if stop := a.stops(w); stop != "" {
 		return stop, nil
 	}
-	tokens, money, err := a.d.Conversations.Spent(ctx, w.Turn)
+	tokens, money, err := a.d.Conversations.Spent(ctx, w.Turn.TenantID, w.Turn.Chain)
 	switch {
 	case tokens:
 		return agentloop.TokenBudget, err

@@ -32,9 +32,8 @@ type workflowCall struct {
 	Start     json.RawMessage `json:"start,omitempty"`
 	Execution uuid.UUID       `json:"execution,omitzero"`
 	Question  string          `json:"question,omitempty"`
-	// Actions and Tokens are what the execution had used before.
+	// Actions are those that the execution had made before.
 	Actions int32 `json:"actions,omitempty"`
-	Tokens  int64 `json:"tokens,omitempty"`
 }
 
 // runsMap reports whether the agent works by its Map alone.
@@ -93,7 +92,7 @@ func (a *Answerer) workflowOf(ctx context.Context, w *work) (call workflowCall, 
 			return call, err
 		case e.Ended():
 		case asks != nil && asks.For == stepmachine.WaitsInput && asks.Question() != "":
-			return workflowCall{Execution: e.ID, Question: asks.Question(), Actions: e.Actions, Tokens: e.Tokens}, nil
+			return workflowCall{Execution: e.ID, Question: asks.Question(), Actions: e.Actions}, nil
 		default:
 			return call, fault.New(fault.CodeSessionBusy, "The workflow of this session is at work and asks nothing.")
 		}
@@ -122,7 +121,7 @@ func (a *Answerer) answerMap(ctx context.Context, w *work, means Resolved, in fl
 			return startedOther{}, fmt.Errorf("answering: %w", err)
 		}
 		err = a.d.Maps.AnswerForTurn(ctx, agentActor(t), execution.TurnAnswer{
-			ID: call.Execution, Workflow: in.Workflow, Tainted: w.tainted(), Data: data,
+			ID: call.Execution, Workflow: in.Workflow, Chain: w.chain(), Tainted: w.tainted(), Data: data,
 			Also: func(b *db.Batch, executionID string) {
 				a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &means.Starts.ID, ExecutionID: executionID})
 				tells.queueBegin(b)
@@ -146,7 +145,7 @@ func (a *Answerer) answerMap(ctx context.Context, w *work, means Resolved, in fl
 // the message. answered is the question that the message has answered.
 func asksOf(e execution.Execution, at flow.TurnOther, answered string) flow.TurnOther {
 	waits := e.Waits()
-	if n := len(e.Chain.Turns); n == 0 || e.Chain.Turns[n-1].Drives == 0 || e.Ended() || waits == nil || waits.For != stepmachine.WaitsInput || waits.Question() == "" {
+	if e.Chain.Driver() == nil || e.Ended() || waits == nil || waits.For != stepmachine.WaitsInput || waits.Question() == "" {
 		return at
 	}
 	at.Rests = false
@@ -185,7 +184,6 @@ func (a *Answerer) endMap(ctx context.Context, w *work) (flow.TurnNext, error) {
 		return flow.TurnNext{}, err
 	}
 	r.Actions = int(e.Actions - means.workflow.Actions)
-	r.Tokens = max(e.Tokens-means.workflow.Tokens-w.Turn.Tokens, 0)
 	r.Governance = e.Governance
 	r.Entries = nil
 	if w.in.Part == 0 {

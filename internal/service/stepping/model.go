@@ -92,6 +92,9 @@ func (s *Stepper) next(
 	if failed := spent(by, turns); failed != nil {
 		return turn, failed, nil
 	}
+	if failed, err := s.overspent(ctx, asked.Execution); err != nil || failed != nil {
+		return turn, failed, err
+	}
 	if len(turns) == 0 {
 		ask := modelstep.Ask{Do: asked.Do, Text: asked.Text, Input: asked.Input}
 		if do, is := asked.Do.(*mapdef.DoAgent); is {
@@ -176,7 +179,12 @@ func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, by *
 			return err
 		}
 	}
-	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
+	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) {
+		reserved.QueueEnd(b, used, counts)
+		if counts {
+			s.d.Callers.QueueUsed(b, e.TenantID, e.Chain, turn.Answer.Usage.Total(), turn.Money)
+		}
+	})
 }
 
 // answer sets the answer to a request, or why there is none, and returns what it used. Its error says

@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -36,8 +37,19 @@ type Deps struct {
 	// Models answer for the steps that ask one, and Agents are those that do steps.
 	Models Models
 	Agents Agents
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Callers are the messages to agents that have led to Maps.
+	Callers Callers
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// Callers counts what Maps use for the messages to agents that have led to them.
+// internal/agents/conversation implements it.
+type Callers interface {
+	// QueueUsed counts tokens and money for all messages of a chain.
+	QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, tokens, money int64)
+	// Spent reports which limits of them are used up.
+	Spent(ctx context.Context, tenant uuid.UUID, chain agentloop.Chain) (tokens, money bool, err error)
 }
 
 // Models asks language models. internal/service/models implements it.
@@ -59,8 +71,8 @@ type Stepper struct {
 
 // New checks the collaborators.
 func New(d Deps) (*Stepper, error) {
-	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Models == nil || d.Agents == nil || d.Log == nil {
-		return nil, errors.New("stepping: runs, executions, budgets, catalog, models, agents and log are required")
+	if d.Runs == nil || d.Executions == nil || d.Budgets == nil || d.Catalog == nil || d.Models == nil || d.Agents == nil || d.Callers == nil || d.Log == nil {
+		return nil, errors.New("stepping: runs, executions, budgets, catalog, models, agents, callers and log are required")
 	}
 	d.Now = db.Clock(d.Now)
 	return &Stepper{Service: d.Executions, d: d}, nil

@@ -44,11 +44,10 @@ func (s *Stepper) worker(ctx context.Context, asked execution.AskedModel, turns 
 		return &found, nil, err
 	}
 	if do.AgentID == "" {
-		n := len(asked.Execution.Chain.Turns)
-		if n == 0 || asked.Execution.Chain.Turns[n-1].Drives == 0 {
+		by := asked.Execution.Chain.Driver()
+		if by == nil {
 			return nil, nil, nil
 		}
-		by := asked.Execution.Chain.Turns[n-1]
 		found, err := s.d.Agents.Version(ctx, tenant, by.AgentID, by.Drives)
 		return &found, nil, err
 	}
@@ -90,6 +89,19 @@ func patternsOf(do *mapdef.DoAgent, by *roster.Version) []string {
 	return slices.DeleteFunc(slices.Clone(by.Definition.Tools.Allow), func(pattern string) bool {
 		return strings.HasPrefix(pattern, "tool:") || strings.HasPrefix(pattern, "agent:")
 	})
+}
+
+// overspent returns why no model is asked again for an execution; nil where one is. What its models use
+// counts for the messages to agents above it, within their limits.
+func (s *Stepper) overspent(ctx context.Context, e execution.Execution) (*stepmachine.Error, error) {
+	tokens, money, err := s.d.Callers.Spent(ctx, e.TenantID, e.Chain)
+	switch {
+	case tokens:
+		return stepmachine.NewError(mapdef.CodeBudgetExceeded, "limits.tokens of the agent whose message has led to the Map is used up"), err
+	case money:
+		return stepmachine.NewError(mapdef.CodeBudgetExceeded, "limits.money_micros of the agent whose message has led to the Map is used up"), err
+	}
+	return nil, err
 }
 
 // spent returns why the agent of a step is not asked again; nil where it is. Its limits are those of one
