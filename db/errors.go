@@ -113,12 +113,19 @@ func IsNotChanged(err error) bool {
 // serializationFailure is the SQLSTATE of a transaction that lost a race and may be repeated.
 const serializationFailure = "40001"
 
+// deadlockDetected is the SQLSTATE of a transaction that waited for one that waited for it.
+const deadlockDetected = "40P01"
+
 // IsRaced reports whether a transaction was undone because it lost a race. The same
 // transaction may be sent again.
 func IsRaced(err error) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pe.Code == serializationFailure
 }
+
+// IsDeadlock reports whether a transaction was undone because it waited for one that waited for it. The
+// same transaction may be sent again.
+func IsDeadlock(err error) bool { return StateOf(err) == deadlockDetected }
 
 // StateOf returns the SQLSTATE of err, "" where Postgres did not answer with one. It contains
 // nothing of what was sent.

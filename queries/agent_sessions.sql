@@ -1,11 +1,13 @@
 -- name: ListConversations :many
--- Sessions of an agent, the one with the newest message first.
+-- Sessions of an agent, the one with the newest message first. The id of a customer who was merged names
+-- the other one.
 SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at, b.busy
   FROM conversations c
  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL
                                        AND t.state IN ('queued', 'working')) AS busy) b
  WHERE c.tenant_id = @tenant_id AND c.agent_id = @agent_id AND c.session_id IS NOT NULL
-   AND (sqlc.narg('customer')::uuid IS NULL OR c.customer = sqlc.narg('customer'))
+   AND (sqlc.narg('customer')::uuid IS NULL OR c.customer = coalesce((
+        SELECT i.customer_id FROM customer_identifiers i WHERE i.tenant_id = @tenant_id AND i.identifier = 'id:' || sqlc.narg('customer')::uuid::text), sqlc.narg('customer')))
    AND (sqlc.narg('held')::boolean IS NULL OR (c.held_by IS NOT NULL) = sqlc.narg('held'))
    AND (sqlc.narg('busy')::boolean IS NULL OR b.busy = sqlc.narg('busy'))
    AND (sqlc.narg('escalated')::boolean IS NULL OR (c.escalated_at IS NOT NULL) = sqlc.narg('escalated'))

@@ -132,7 +132,7 @@ SELECT t.tenant_id, t.id, t.updated_at FROM turns t
  ORDER BY t.updated_at, t.id LIMIT @most;
 
 -- name: ListTurns :many
--- The newest first, without their texts.
+-- The newest first, without their texts. The id of a customer who was merged names the other one.
 SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
        t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
   FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
@@ -140,7 +140,8 @@ SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t
    AND (sqlc.narg('kind')::text IS NULL OR t.kind = sqlc.narg('kind'))
    AND (sqlc.narg('agent_id')::uuid IS NULL OR t.agent_id = sqlc.narg('agent_id'))
    AND (sqlc.narg('session_id')::text IS NULL OR c.session_id = sqlc.narg('session_id'))
-   AND (sqlc.narg('customer')::uuid IS NULL OR t.customer = sqlc.narg('customer'))
+   AND (sqlc.narg('customer')::uuid IS NULL OR t.customer = coalesce((
+        SELECT i.customer_id FROM customer_identifiers i WHERE i.tenant_id = @tenant_id AND i.identifier = 'id:' || sqlc.narg('customer')::uuid::text), sqlc.narg('customer')))
    AND (sqlc.narg('key_id')::uuid IS NULL OR t.key_id = sqlc.narg('key_id'))
    AND (sqlc.narg('status')::text IS NULL OR t.status = sqlc.narg('status'))
    AND (sqlc.narg('low')::uuid IS NULL OR t.id >= sqlc.narg('low'))
@@ -164,12 +165,19 @@ SELECT id FROM conversations WHERE tenant_id = @tenant_id AND id = ANY (@ids::uu
 -- Sessions of a customer without a message that is not answered. A session that is written in now is
 -- left alone.
 SELECT c.id FROM conversations c
- WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[]) AND c.created_at < @before
+ WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[])
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
  LIMIT @most FOR UPDATE OF c SKIP LOCKED;
 
 -- name: HasConversationOfCustomer :one
-SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[]) AND c.created_at < @before);
+SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[]));
+
+-- name: MoveConversations :exec
+-- The sessions of a customer who is merged into another one, with their messages.
+WITH moved AS (
+    UPDATE conversations c SET customer = @customer::uuid WHERE c.tenant_id = @tenant_id AND c.customer = @merged_id::uuid RETURNING c.id
+)
+UPDATE turns t SET customer = @customer FROM moved m WHERE t.tenant_id = @tenant_id AND t.conversation = m.id AND t.customer = @merged_id;
 
 -- name: DeleteConversations :execrows
 -- Sessions with all their rows. The caller has locked them; a message that came before the lock keeps

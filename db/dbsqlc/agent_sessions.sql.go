@@ -179,7 +179,8 @@ SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escala
  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL
                                        AND t.state IN ('queued', 'working')) AS busy) b
  WHERE c.tenant_id = $1 AND c.agent_id = $2 AND c.session_id IS NOT NULL
-   AND ($3::uuid IS NULL OR c.customer = $3)
+   AND ($3::uuid IS NULL OR c.customer = coalesce((
+        SELECT i.customer_id FROM customer_identifiers i WHERE i.tenant_id = $1 AND i.identifier = 'id:' || $3::uuid::text), $3))
    AND ($4::boolean IS NULL OR (c.held_by IS NOT NULL) = $4)
    AND ($5::boolean IS NULL OR b.busy = $5)
    AND ($6::boolean IS NULL OR (c.escalated_at IS NOT NULL) = $6)
@@ -216,7 +217,8 @@ type ListConversationsRow struct {
 	Busy        bool
 }
 
-// Sessions of an agent, the one with the newest message first.
+// Sessions of an agent, the one with the newest message first. The id of a customer who was merged names
+// the other one.
 func (q *Queries) ListConversations(ctx context.Context, db DBTX, arg ListConversationsParams) ([]ListConversationsRow, error) {
 	rows, err := db.Query(ctx, ListConversations,
 		arg.TenantID,

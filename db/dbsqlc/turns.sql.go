@@ -538,17 +538,16 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 }
 
 const HasConversationOfCustomer = `-- name: HasConversationOfCustomer :one
-SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[]) AND c.created_at < $3)
+SELECT EXISTS (SELECT FROM conversations c WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[]))
 `
 
 type HasConversationOfCustomerParams struct {
 	TenantID  uuid.UUID
 	Customers []uuid.UUID
-	Before    time.Time
 }
 
 func (q *Queries) HasConversationOfCustomer(ctx context.Context, db DBTX, arg HasConversationOfCustomerParams) (bool, error) {
-	row := db.QueryRow(ctx, HasConversationOfCustomer, arg.TenantID, arg.Customers, arg.Before)
+	row := db.QueryRow(ctx, HasConversationOfCustomer, arg.TenantID, arg.Customers)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
@@ -652,7 +651,8 @@ SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t
    AND ($2::text IS NULL OR t.kind = $2)
    AND ($3::uuid IS NULL OR t.agent_id = $3)
    AND ($4::text IS NULL OR c.session_id = $4)
-   AND ($5::uuid IS NULL OR t.customer = $5)
+   AND ($5::uuid IS NULL OR t.customer = coalesce((
+        SELECT i.customer_id FROM customer_identifiers i WHERE i.tenant_id = $1 AND i.identifier = 'id:' || $5::uuid::text), $5))
    AND ($6::uuid IS NULL OR t.key_id = $6)
    AND ($7::text IS NULL OR t.status = $7)
    AND ($8::uuid IS NULL OR t.id >= $8)
@@ -703,7 +703,7 @@ type ListTurnsRow struct {
 	SessionID    *string
 }
 
-// The newest first, without their texts.
+// The newest first, without their texts. The id of a customer who was merged names the other one.
 func (q *Queries) ListTurns(ctx context.Context, db DBTX, arg ListTurnsParams) ([]ListTurnsRow, error) {
 	rows, err := db.Query(ctx, ListTurns,
 		arg.TenantID,
@@ -786,27 +786,21 @@ func (q *Queries) LockConversation(ctx context.Context, db DBTX, arg LockConvers
 
 const LockConversationsOfCustomer = `-- name: LockConversationsOfCustomer :many
 SELECT c.id FROM conversations c
- WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[]) AND c.created_at < $3
+ WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[])
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
- LIMIT $4 FOR UPDATE OF c SKIP LOCKED
+ LIMIT $3 FOR UPDATE OF c SKIP LOCKED
 `
 
 type LockConversationsOfCustomerParams struct {
 	TenantID  uuid.UUID
 	Customers []uuid.UUID
-	Before    time.Time
 	Most      int32
 }
 
 // Sessions of a customer without a message that is not answered. A session that is written in now is
 // left alone.
 func (q *Queries) LockConversationsOfCustomer(ctx context.Context, db DBTX, arg LockConversationsOfCustomerParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, LockConversationsOfCustomer,
-		arg.TenantID,
-		arg.Customers,
-		arg.Before,
-		arg.Most,
-	)
+	rows, err := db.Query(ctx, LockConversationsOfCustomer, arg.TenantID, arg.Customers, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -888,6 +882,25 @@ func (q *Queries) MapOfSession(ctx context.Context, db DBTX, arg MapOfSessionPar
 		return nil, err
 	}
 	return items, nil
+}
+
+const MoveConversations = `-- name: MoveConversations :exec
+WITH moved AS (
+    UPDATE conversations c SET customer = $1::uuid WHERE c.tenant_id = $2 AND c.customer = $3::uuid RETURNING c.id
+)
+UPDATE turns t SET customer = $1 FROM moved m WHERE t.tenant_id = $2 AND t.conversation = m.id AND t.customer = $3
+`
+
+type MoveConversationsParams struct {
+	Customer uuid.UUID
+	TenantID uuid.UUID
+	MergedID uuid.UUID
+}
+
+// The sessions of a customer who is merged into another one, with their messages.
+func (q *Queries) MoveConversations(ctx context.Context, db DBTX, arg MoveConversationsParams) error {
+	_, err := db.Exec(ctx, MoveConversations, arg.Customer, arg.TenantID, arg.MergedID)
+	return err
 }
 
 const NoteTurnMap = `-- name: NoteTurnMap :exec

@@ -6,7 +6,10 @@
 --   existing  the message of the key answers this call
 --   busy      another one is answered, and the agent lets none wait, or p_most wait
 --   customer  the session belongs to another customer
--- In the last three nothing is to be stored: the caller undoes the transaction.
+--   erased    the session belongs to a customer that was erased, and is about to be deleted
+--   gone      there is no such customer: it was erased since the caller looked for it
+-- In the last five nothing is to be stored: the caller undoes the transaction. The customer of the
+-- message cannot be erased before it ends. So an erasure finds all messages of its customer.
 -- With p_most 0, one that waits for people has the session too.
 -- p_session is NULL where the message is in no session, p_key where it has no Idempotency-Key. All
 -- that changes who works in a session has locked its row.
@@ -18,6 +21,7 @@ DECLARE
     c     turns := jsonb_populate_record(NULL::turns, p_call);
     s     conversations;
     owner uuid;
+    known uuid; -- the customer of the session, as it is found
     busy  integer;
     waits integer;
     how   text := 'working';
@@ -29,6 +33,17 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF c.customer IS NOT NULL THEN
+        c.customer := hold_customer(p_tenant, c.customer::text, false);
+        IF c.customer IS NULL THEN
+            RETURN QUERY SELECT 'gone'::text, c.id, NULL::uuid, c.conversation;
+            RETURN;
+        END IF;
+    ELSIF p_session IS NOT NULL THEN
+        -- Customers are locked before their sessions everywhere, so that no two wait for each other.
+        SELECT o.customer INTO known FROM conversations o WHERE o.tenant_id = p_tenant AND o.agent_id = c.agent_id AND o.session_id = p_session;
+        known := hold_customer(p_tenant, known::text, false);
+    END IF;
     INSERT INTO conversations AS o (tenant_id, id, agent_id, session_id, customer, turns, version, created_at, updated_at)
         VALUES (p_tenant, c.conversation, c.agent_id, p_session, c.customer, 1, c.version, p_now, p_now)
         ON CONFLICT (tenant_id, agent_id, session_id) DO UPDATE SET updated_at = p_now, turns = o.turns + 1, version = c.version
@@ -37,9 +52,16 @@ BEGIN
         UPDATE conversations o SET customer = c.customer WHERE o.tenant_id = p_tenant AND o.id = s.id;
         s.customer := c.customer;
     END IF;
-    IF s.customer IS DISTINCT FROM c.customer AND c.customer IS NOT NULL THEN
-        RETURN QUERY SELECT 'customer'::text, c.id, s.customer, s.id;
-        RETURN;
+    IF s.customer IS DISTINCT FROM coalesce(c.customer, known) THEN
+        IF NOT EXISTS (SELECT FROM customers k WHERE k.tenant_id = p_tenant AND k.id = s.customer) THEN
+            RETURN QUERY SELECT 'erased'::text, c.id, s.customer, s.id;
+            RETURN;
+        ELSIF c.customer IS NOT NULL THEN
+            RETURN QUERY SELECT 'customer'::text, c.id, s.customer, s.id;
+            RETURN;
+        END IF;
+        -- Another message has given the session its customer. The next try holds them.
+        RAISE EXCEPTION 'the session has a customer since' USING ERRCODE = '40001';
     END IF;
     IF s.id <> c.conversation THEN
         SELECT count(*) FILTER (WHERE t.state = 'working' OR p_most = 0 AND t.state = 'waiting'), count(*) FILTER (WHERE t.state = 'queued') INTO busy, waits

@@ -17,9 +17,8 @@ DECLARE
     used  integer;
     total integer;
 BEGIN
-    SELECT c.id INTO owner FROM customer_identifiers i JOIN customers c ON c.tenant_id = i.tenant_id AND c.id = i.customer_id
-     WHERE i.tenant_id = p_tenant AND i.identifier = 'id:' || p_reference FOR NO KEY UPDATE OF c;
-    IF NOT FOUND THEN
+    owner := hold_customer(p_tenant, p_reference, true);
+    IF owner IS NULL THEN
         RETURN QUERY SELECT 'customer'::text, f.id, NULL::uuid;
         RETURN;
     END IF;

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -299,4 +300,51 @@ func TestErasureLeavesNothingOfWhatWasRemembered(t *testing.T) {
 		require.Zero(t, rows(table), table)
 	}
 	require.NotContains(t, string(pgDump(t, s.DatabaseURL)), canary)
+}
+
+// The sessions of a customer who was merged belong to the other one: a message goes on in an old one,
+// lists, exports and erasures have it.
+func TestSessionsOfAMergedCustomerGoOn(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(stack(t, eager))
+	path, key := agentOf(t, tenant, nil)
+	saidOf(t, key.Do(http.MethodPost, path, from("twin", "I say daffodils", "s1")), http.StatusOK)
+	saidOf(t, key.Do(http.MethodPost, path, from("ada", "I say daffodils", "s2")), http.StatusOK)
+	var ada, twin struct{ ID string }
+	tenant.User.Do(http.MethodGet, "/v1/customers/ada", nil).Data(t, &ada)
+	tenant.User.Do(http.MethodGet, "/v1/customers/twin", nil).Data(t, &twin)
+	merged := tenant.User.Do(http.MethodPost, "/v1/customers/ada/merge", map[string]any{"customer_id": "twin"})
+	require.Equal(t, http.StatusOK, merged.Status, "%s", merged.Body)
+
+	for _, customer := range []string{"ada", "twin", twin.ID, ""} {
+		a := key.Do(http.MethodPost, path, from(customer, "What did I say?", "s1"))
+		require.Equal(t, "Daffodils.", *saidOf(t, a, http.StatusOK).Message, customer)
+		var of struct {
+			CustomerID string `json:"customer_id"`
+		}
+		a.Data(t, &of)
+		require.Equal(t, ada.ID, of.CustomerID, customer)
+	}
+	for _, id := range []string{ada.ID, twin.ID} {
+		var list []struct {
+			SessionID  string `json:"session_id"`
+			CustomerID string `json:"customer_id"`
+		}
+		tenant.User.Do(http.MethodGet, strings.TrimSuffix(path, "/message")+"/sessions?customer_id="+id, nil).Data(t, &list)
+		require.Len(t, list, 2)
+		tenant.User.Do(http.MethodGet, "/v1/executions?kind=message&customer_id="+id, nil).Data(t, &list)
+		require.Len(t, list, 6)
+		for _, one := range list {
+			require.Equal(t, ada.ID, one.CustomerID)
+		}
+	}
+	var export struct {
+		Sessions []struct {
+			SessionID string `json:"session_id"`
+		}
+		MessageExecutions []any `json:"message_executions"`
+	}
+	require.NoError(t, json.Unmarshal(tenant.User.Do(http.MethodGet, "/v1/customers/ada/export", nil).Body, &export))
+	require.Len(t, export.Sessions, 2)
+	require.Len(t, export.MessageExecutions, 6)
 }

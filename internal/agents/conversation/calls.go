@@ -60,7 +60,8 @@ func (c *Call) queue(b *db.Batch, s *Service, t Turn) actor.Actor {
 
 // Ask writes a message to an agent for another execution, in the name of who, and starts its workflow.
 // It can be repeated: the call always gets the same message. It refuses with AGENT_NOT_FOUND, and with
-// CONFLICT where the agent is paused, or where too many agents would call each other in a row.
+// CONFLICT where the agent is paused, or where too many agents would call each other in a row, and
+// with CUSTOMER_NOT_FOUND where the customer was erased meanwhile.
 func (s *Service) Ask(ctx context.Context, who actor.Actor, call Call) (Turn, error) {
 	known, err := s.q.TurnOfKey(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.TurnOfKeyParams{TenantID: who.TenantID, AgentID: call.AgentID, Key: call.key()})
 	switch {
@@ -91,6 +92,9 @@ func (s *Service) Ask(ctx context.Context, who actor.Actor, call Call) (Turn, er
 	t, outcome, err := s.claim(ctx, who, agent, writer, Request{
 		AgentID: call.AgentID, Message: call.Message, Key: call.key(), CustomerID: call.CustomerName, Metadata: call.Metadata, call: &call,
 	})
+	if err == nil && outcome == claimGone {
+		return t, fault.New(fault.CodeCustomerNotFound, "The customer was erased.")
+	}
 	if err != nil || outcome != claimWorking {
 		return t, err
 	}

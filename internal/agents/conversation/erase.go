@@ -48,15 +48,16 @@ func (s *Service) EraseOld(ctx context.Context) error {
 }
 
 // EraseOf implements customer.Holder: it deletes the sessions of a customer with all that was said in
-// them. One with a message that has not ended waits.
-func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, names []string, before time.Time, most int) (erased int64, waits bool, err error) {
-	var customers []uuid.UUID // sessions know their customers by id
+// them. One with a message that has not ended waits. Sessions know their customers by ids, which no
+// other customer gets, so their time does not count.
+func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, names []string, _ time.Time, most int) (erased int64, waits bool, err error) {
+	var customers []uuid.UUID
 	for _, name := range names {
 		if id, err := uuid.Parse(name); err == nil {
 			customers = append(customers, id)
 		}
 	}
-	ids, err := s.q.LockConversationsOfCustomer(ctx, tx, dbsqlc.LockConversationsOfCustomerParams{TenantID: tenant, Customers: customers, Before: before, Most: int32(most)})
+	ids, err := s.q.LockConversationsOfCustomer(ctx, tx, dbsqlc.LockConversationsOfCustomerParams{TenantID: tenant, Customers: customers, Most: int32(most)})
 	if err != nil {
 		return 0, false, fmt.Errorf("conversation: those of a customer: %w", err)
 	}
@@ -66,7 +67,13 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 		}
 	}
 	if erased == 0 {
-		waits, err = s.q.HasConversationOfCustomer(ctx, tx, dbsqlc.HasConversationOfCustomerParams{TenantID: tenant, Customers: customers, Before: before})
+		waits, err = s.q.HasConversationOfCustomer(ctx, tx, dbsqlc.HasConversationOfCustomerParams{TenantID: tenant, Customers: customers})
 	}
 	return erased, waits, err
+}
+
+// QueueMoved moves the sessions of a customer who is merged into another one, with their messages, in the
+// transaction of the merge.
+func (s *Service) QueueMoved(b *db.Batch, tenant, into, from uuid.UUID) {
+	db.QueueExec(b, s.q.MoveConversations, dbsqlc.MoveConversationsParams{TenantID: tenant, Customer: into, MergedID: from})
 }

@@ -89,6 +89,8 @@ const (
 	claimHeld     = "held"
 	claimBusy     = "busy"
 	claimCustomer = "customer"
+	claimErased   = "erased"
+	claimGone     = "gone"
 	claimExisting = "existing"
 )
 
@@ -98,6 +100,9 @@ const identityAnonymous = "anonymous"
 const (
 	// claimTries is how often a claim is made that lost a race for its key.
 	claimTries = 4
+	// goneTries is how often the customer of a message is looked for who was erased before the claim. The
+	// second try makes another customer of the same identifiers; the third is in reserve.
+	goneTries = 3
 	// queuedMost is how many messages of a session wait for their turn.
 	queuedMost = 20
 	// governanceApproved is the governance status of a turn of which nothing was held or refused.
@@ -120,11 +125,7 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 	if req.Goal != nil && agent.Definition.ExecutionMode != agentdef.Goal {
 		return Outcome{}, fault.New(fault.CodeConflict, "The agent takes no goals: its executionMode is not goal.")
 	}
-	writer, err := s.d.Customers.Writer(ctx, who, req)
-	if err != nil {
-		return Outcome{}, err
-	}
-	t, outcome, err := s.claim(ctx, who, agent, writer, req)
+	t, outcome, err := s.claimFor(ctx, who, agent, req)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -138,6 +139,20 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 		return Outcome{Turn: t, Cached: true}, nil
 	}
 	return Outcome{Turn: t}, nil
+}
+
+// claimFor claims a turn for the customer that the message names.
+func (s *Service) claimFor(ctx context.Context, who actor.Actor, agent Agent, req Request) (t Turn, outcome string, err error) {
+	for range goneTries {
+		writer, err := s.d.Customers.Writer(ctx, who, req)
+		if err != nil {
+			return t, "", err
+		}
+		if t, outcome, err = s.claim(ctx, who, agent, writer, req); outcome != claimGone {
+			return t, outcome, err
+		}
+	}
+	return t, "", fault.New(fault.CodeCustomerNotFound, "The customer of the message was erased.")
 }
 
 // repeated returns the turn that an earlier message of the same key has claimed of a paused agent, which
@@ -299,6 +314,12 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 		return t, "", f
 	case claimCustomer:
 		return t, "", fault.New(fault.CodeConflict, "The session belongs to another customer. Another customer takes another session_id.")
+	case claimErased:
+		f := fault.New(fault.CodeConflict, "The customer of this session was erased, and the session is being deleted. Take another session_id, or send the message again later.")
+		f.Retryable = true
+		return t, "", f
+	case claimGone:
+		return t, claimGone, nil
 	}
 	t, err = s.sameAs(ctx, who.TenantID, claimed.Turn, req)
 	return t, claimed.Outcome, err

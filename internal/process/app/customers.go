@@ -1,6 +1,9 @@
 package app
 
 import (
+	"github.com/google/uuid"
+
+	"agentruntime/db"
 	"agentruntime/internal/action/desk"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/customer"
@@ -25,7 +28,10 @@ func (a *App) buildCustomers() (err error) {
 			{Kind: "grants", Holder: desk.GrantEraser{}},
 			{Kind: "events", Holder: event.Eraser{}},
 		},
-		Moved: a.facts.QueueMoved,
+		Moved: func(b *db.Batch, tenant, into, from uuid.UUID) {
+			a.facts.QueueMoved(b, tenant, into, from)
+			a.conversations.QueueMoved(b, tenant, into, from)
+		},
 	})
 	return err
 }

@@ -24,7 +24,7 @@ import (
 // implements it, and the composition root adds it to Deps.
 type Holder interface {
 	// EraseOf erases, in the transaction, at most most things of the customer that came to be
-	// before the given time. names are all texts that named the customer. It returns how many it
+	// before the given time. names are texts that named the customer. It returns how many it
 	// has erased. waits: none can be erased now, and some will be later.
 	EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, names []string, before time.Time, most int) (erased int64, waits bool, err error)
 }
@@ -42,6 +42,9 @@ type Workflows interface {
 
 // eraseMost is how many things of a kind one transaction erases, so that none is long.
 const eraseMost = 100
+
+// eraseAhead is how far the clocks of processes differ at most.
+const eraseAhead = time.Hour
 
 // Erasure is what was erased of a customer, and whether all is.
 type Erasure struct {
@@ -174,8 +177,16 @@ func (s *Service) eraseNext(ctx context.Context, tx pgx.Tx, row dbsqlc.CustomerE
 	}
 	// What came to be in the millisecond of the request counts too: ids have no finer time.
 	before := row.RequestedAt.Add(time.Millisecond)
+	// A message that was under way then has made calls since. They name the customer by its id, which no
+	// other customer gets.
+	ever, id := s.d.Now().Add(eraseAhead), []string{row.CustomerID.String()}
 	for _, h := range s.d.Holders {
 		n, waits, err := h.EraseOf(ctx, tx, row.TenantID, row.Names, before, eraseMost)
+		if err == nil && n == 0 {
+			var later bool
+			n, later, err = h.EraseOf(ctx, tx, row.TenantID, id, ever, eraseMost)
+			waits = waits || later
+		}
 		if err != nil {
 			return step, err
 		}

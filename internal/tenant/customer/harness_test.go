@@ -46,18 +46,26 @@ type shelf struct {
 	has   int64
 	waits bool
 	fails error
-	names []string // that it was asked about last
+	asked time.Time
+	names []string // of what came before that
+	since int64    // how many have come after that
+	late  []string // of those
 }
 
 // EraseOf implements customer.Holder.
-func (s *shelf) EraseOf(_ context.Context, _ pgx.Tx, _ uuid.UUID, names []string, _ time.Time, most int) (int64, bool, error) {
+func (s *shelf) EraseOf(_ context.Context, _ pgx.Tx, _ uuid.UUID, names []string, before time.Time, most int) (int64, bool, error) {
 	if err := s.fails; err != nil {
 		s.fails = nil
 		return 0, false, err
 	}
-	n := min(s.has, int64(most))
-	s.has -= n
-	s.names = names
+	has := &s.has
+	if before.After(s.asked.Add(time.Minute)) {
+		s.late, has = names, &s.since
+	} else {
+		s.names = names
+	}
+	n := min(*has, int64(most))
+	*has -= n
 	return n, n == 0 && s.waits, nil
 }
 
@@ -69,6 +77,7 @@ func newOffice(t *testing.T) *office {
 func newOfficeWith(t *testing.T, quotas quota.Limits) *office {
 	t.Helper()
 	o := &office{t: t, db: testkit.Database(t), at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	o.letters.asked, o.notes.asked = o.at, o.at
 	var err error
 	o.Service, err = customer.New(customer.Deps{
 		DB: o.db.Pool, Quotas: quotas, Now: func() time.Time { return o.at }, Workflows: o, Log: slog.New(slog.DiscardHandler),

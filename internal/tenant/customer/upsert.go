@@ -52,10 +52,10 @@ func (s *Service) Upsert(ctx context.Context, who actor.Actor, in Identity) (c C
 }
 
 // change runs fn in a transaction of the tenant, and again where its customer was removed
-// meanwhile.
+// meanwhile, or where it and a transaction of a session waited for each other.
 func (s *Service) change(ctx context.Context, who actor.Actor, fn func(pgx.Tx) error) (err error) {
 	for range goneTries {
-		if err = s.d.DB.InTenant(ctx, who.TenantID, fn); !errors.Is(err, errGone) {
+		if err = s.d.DB.InTenant(ctx, who.TenantID, fn); !errors.Is(err, errGone) && !db.IsDeadlock(err) {
 			return err
 		}
 	}
