@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -32,22 +31,24 @@ func (j *job) fromCalls(c candidate, name string, p *part, depth int) (found []a
 // those that others belong to.
 func (j *job) idsOf(stem string, p *part) (ids []any) {
 	add := func(id any) {
-		if id != nil && id != "" && !slices.Contains(ids, id) {
+		if id != nil && id != "" && j.spend(len(ids)/8) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
+	}
+	if !j.spend(len(j.made)) {
+		return nil
 	}
 	for _, m := range j.made {
 		c, known := j.tool(m.name)
 		if !m.succeeded() || !known || c.noun() != stem {
 			continue
 		}
-		list, isList := listOf(m.result)
-		if !isList {
-			add(member(decoded(m.result), "id"))
+		if !m.isList {
+			add(m.things[0].id)
 			continue
 		}
-		for _, item := range j.meant(list, p) {
-			add(member(decoded(item), "id"))
+		for _, item := range j.meant(m.things, p) {
+			add(item.id)
 		}
 	}
 	if len(ids) > 0 {
@@ -57,7 +58,7 @@ func (j *job) idsOf(stem string, p *part) (ids []any) {
 		if !m.succeeded() {
 			continue
 		}
-		for _, value := range find(stem+" id", leavesOf(m.result)) {
+		for _, value := range find(j.effort, stem+" id", m.leaves) {
 			add(value)
 		}
 	}
@@ -66,27 +67,31 @@ func (j *job) idsOf(stem string, p *part) (ids []any) {
 
 // meant returns the items of a list that the goal means: those that have most of its words, and of
 // these the newest where it says so. Lists are newest first.
-func (j *job) meant(list []json.RawMessage, p *part) []json.RawMessage {
+func (j *job) meant(list []thing, p *part) []thing {
 	text := j.goal
 	if all.MatchString(p.text) {
 		text = p.text
 	}
+	const reading = 4 // bytes for a unit
+	if !j.spend((len(text) + len(j.goal)) / reading) {
+		return nil
+	}
 	// What the verb says is no word of a thing: "cancel" does not mean the cancelled orders.
-	verbs := keysOf(inWords(p.tool.verb()))
+	verbs := keysOf(p.tool.words)
 	keys := slices.DeleteFunc(keysOf(text), func(key string) bool { return slices.Contains(verbs, key) })
 	owners := j.owners()
 	most := 0
-	var kept []json.RawMessage
+	var kept []thing
 	for _, item := range list {
-		hits := hitsOf(item, keys)
-		for _, l := range leavesOf(item) {
-			if l.name() != "id" && slices.Contains(owners, l.text()) {
+		hits := j.hitsOf(item, keys)
+		for _, l := range item.leaves {
+			if owners[l.text()] && l.name() != "id" {
 				hits++
 			}
 		}
 		switch {
 		case hits > most:
-			most, kept = hits, []json.RawMessage{item}
+			most, kept = hits, []thing{item}
 		case hits == most:
 			kept = append(kept, item)
 		}
@@ -101,13 +106,13 @@ func (j *job) meant(list []json.RawMessage, p *part) []json.RawMessage {
 }
 
 // hitsOf returns how many values of an item the words have. Of a name, one word is enough.
-func hitsOf(item json.RawMessage, keys []string) (hits int) {
-	for _, l := range leavesOf(item) {
-		value, is := l.value.(string)
-		if !is || len(value) < 3 {
+func (j *job) hitsOf(item thing, keys []string) (hits int) {
+	for i, l := range item.leaves {
+		words, is := item.words[i]
+		const compared = 32 // words for a unit
+		if !is || !j.spend(1+len(keys)*(1+len(words)/compared)/compared) {
 			continue
 		}
-		words := keysOf(value)
 		named := l.name() == "name" && slices.ContainsFunc(words, func(w string) bool { return len(w) > 2 && slices.Contains(keys, w) })
 		if named || phrase(keys, words) {
 			hits++
@@ -117,16 +122,15 @@ func hitsOf(item json.RawMessage, keys []string) (hits int) {
 }
 
 // owners are the ids of things in lists that the goal has words of: things belong to them.
-func (j *job) owners() (ids []string) {
-	keys := keysOf(j.goal)
+func (j *job) owners() map[string]bool {
+	ids, keys := map[string]bool{}, keysOf(j.goal)
 	for _, m := range j.made {
-		list, isList := listOf(m.result)
-		if !m.succeeded() || !isList {
+		if !m.succeeded() || !m.isList {
 			continue
 		}
-		for _, item := range list {
-			if id, is := member(decoded(item), "id").(string); is && hitsOf(item, keys) > 0 {
-				ids = append(ids, id)
+		for _, item := range m.things {
+			if id, is := item.id.(string); is && j.hitsOf(item, keys) > 0 {
+				ids[id] = true
 			}
 		}
 	}
@@ -141,11 +145,13 @@ func (j *job) telling(stem string) (*call, bool) {
 		if !known || c.noun() != stem {
 			continue
 		}
-		for _, l := range leavesOf(m.result) {
+		asked := map[string]bool{}
+		for _, l := range m.leaves {
 			of := stemOfID(l.name())
-			if of == "" || of == stem || l.name() == "id" {
+			if of == "" || of == stem || asked[of] || !j.spend(len(j.tools)) {
 				continue
 			}
+			asked[of] = true
 			for _, t := range j.tools {
 				if t.many() && t.noun() == of && len(t.required) == 0 && !j.tried(t.Name) {
 					return &call{t, nil, "It tells which " + stem + " is meant."}, true
@@ -161,10 +167,10 @@ func (j *job) telling(stem string) (*call, bool) {
 func (j *job) bringing(stem string, p *part, depth int) (*call, bool) {
 	var narrow, other, whole *call
 	for _, t := range j.tools {
-		if t.writes || j.tried(t.Name) {
+		if t.writes || !j.spend(len(j.made)) || j.tried(t.Name) {
 			continue
 		}
-		args, missing := t.fill(wish{text: j.goal})
+		args, missing := j.fill(t, j.goal)
 		for _, name := range slices.Clone(missing) {
 			if value, ok := j.elsewhere(t, name, p); ok {
 				args, missing = append(args, argument{name, value}), slices.DeleteFunc(missing, func(m string) bool { return m == name })
@@ -212,10 +218,10 @@ func (j *job) narrowed(t candidate, args []argument, p *part) []argument {
 // chained returns a read which brings what another read needs to bring the id.
 func (j *job) chained(stem string, p *part, depth int) (*call, bool) {
 	for _, t := range j.tools {
-		if t.writes || t.noun() != stem || j.tried(t.Name) {
+		if t.writes || t.noun() != stem || !j.spend(len(j.made)) || j.tried(t.Name) {
 			continue
 		}
-		_, missing := t.fill(wish{text: j.goal})
+		_, missing := j.fill(t, j.goal)
 		for _, name := range missing {
 			if of := t.stemOf(name); of != "" && of != stem && depth < mostChained {
 				if _, next := j.fromCalls(t, name, p, depth+1); next.call != nil {

@@ -23,6 +23,11 @@ type candidate struct {
 	required []string
 	order    []string
 	props    map[string]property
+	// words are those of the verb, about is its noun, and ids are the arguments that are ids.
+	words, about string
+	ids          []string
+	// texts counts the required arguments that any text may be.
+	texts int
 }
 
 type property struct {
@@ -56,7 +61,10 @@ func (c candidate) verb() string { return verbOf(c.Name) }
 var readers = regexp.MustCompile(`^(get|list|find|search|read|show|count|describe|check|fetch|retrieve|lookup|view|query)\b`)
 
 func candidateOf(t model.Tool) candidate {
-	c := candidate{Tool: t, writes: !readers.MatchString(inWords(verbOf(t.Name)))}
+	c := candidate{Tool: t, words: inWords(verbOf(t.Name))}
+	c.writes = !readers.MatchString(c.words)
+	_, of, _ := strings.Cut(c.words, " ")
+	c.about = singular(of)
 	var schema struct {
 		Properties map[string]property `json:"properties"`
 		Required   []string            `json:"required"`
@@ -65,9 +73,21 @@ func candidateOf(t model.Tool) candidate {
 		c.props, c.required = schema.Properties, schema.Required
 	}
 	c.order = slices.Clone(c.required)
+	isRequired := map[string]bool{}
+	for _, name := range c.required {
+		isRequired[name] = true
+		if p := c.props[name]; len(p.Enum) == 0 && !p.is("integer") && !p.is("number") && !p.is("boolean") {
+			c.texts++
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.props)) {
-		if !slices.Contains(c.order, name) {
+		if !isRequired[name] {
 			c.order = append(c.order, name)
+		}
+	}
+	for _, name := range c.order {
+		if isID(name) {
+			c.ids = append(c.ids, name)
 		}
 	}
 	return c
@@ -138,23 +158,23 @@ func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
 
 // choose returns the tool that the wish is for with its arguments, and which required ones are missing;
 // nil where none fits. p are the sentences in the language of the customer.
-func choose(p phrases, tools []model.Tool, w wish) (*candidate, []argument, []string) {
-	docs := make([]wordrank.Doc, len(tools))
+func choose(e *effort, p phrases, tools []model.Tool, w wish) (*candidate, []argument, []string) {
+	list := make([]candidate, len(tools))
 	for i, tool := range tools {
-		docs[i] = wordrank.Doc{Name: inWords(verbOf(tool.Name)), Text: tool.Description}
+		list[i] = candidateOf(tool)
 	}
-	text := meant(tools, p.inEnglish(w.text))
+	text, s := meant(e, list, p.inEnglish(w.text)), e.scanOf(w.text)
 	asks := question.MatchString(strings.TrimSpace(w.text)) && !request.MatchString(w.text)
 	var best *candidate
 	var args []argument
 	var missing []string
 	top := 0.0
-	for _, hit := range wordrank.New(docs).Rank(text, ranked) {
-		if own(tools[hit.Doc].Name) {
+	for _, hit := range indexOf(list).Rank(text, ranked) {
+		c := list[hit.Doc]
+		if own(c.Name) {
 			continue
 		}
-		c := candidateOf(tools[hit.Doc])
-		filled, lacks := c.fill(w)
+		filled, lacks := c.fill(e, w, s)
 		score := hit.Score + perFilled*float64(len(filled)) - perMissing*float64(len(lacks))
 		score += c.ofMany(w.text)
 		switch {
@@ -171,6 +191,15 @@ func choose(p phrases, tools []model.Tool, w wish) (*candidate, []argument, []st
 		return nil, nil, nil
 	}
 	return best, args, missing
+}
+
+// indexOf returns the index of tools by their words.
+func indexOf(list []candidate) *wordrank.Index {
+	docs := make([]wordrank.Doc, len(list))
+	for i, c := range list {
+		docs[i] = wordrank.Doc{Name: c.words, Text: c.Description}
+	}
+	return wordrank.New(docs)
 }
 
 // creators are first words of names of verbs that make what their last word says. "Refund ord_1001" is
@@ -224,23 +253,27 @@ var (
 // sentence is none.
 var mayBeID = regexp.MustCompile(`[0-9]|^[!-~]+$`)
 
-// fill returns the arguments that the wish has, and the required ones that it lacks.
-func (c candidate) fill(w wish) (args []argument, missing []string) {
-	text := w.text
-	ids := idLike.FindAllString(text, -1)
-	quotes := quoted.FindAllStringSubmatch(text, -1)
-	rest := email.ReplaceAllString(idLike.ReplaceAllString(text, " "), " ")
+// fill returns the arguments that the wish has, and the required ones that it lacks. s is of its text.
+func (c candidate) fill(e *effort, w wish, s *scan) (args []argument, missing []string) {
+	const looking = 4 // units for an argument, and for each KiB of the text
+	if !e.spend(looking * len(c.order) * (1 + len(s.text)>>10)) {
+		return nil, c.required
+	}
+	f := filling{scan: s, wish: w, effort: e, ids: slices.Clone(s.ids), quotes: slices.Clone(s.quotes)}
+	rest := s.rest
 	bare := map[string]string{}
-	for _, name := range c.order {
-		if id, left, found := c.bareID(name, c.props[name], rest); found && isID(name) {
+	for _, name := range c.ids {
+		if id, left, found := c.bareID(e, name, rest, s.lower); found {
 			bare[name], rest = id, left
 		}
 	}
-	numbers := number.FindAllStringSubmatch(rest, -1)
-	for _, name := range c.order {
+	if slices.ContainsFunc(c.order, func(name string) bool { return c.props[name].isNumber() }) && e.spend(len(rest)) {
+		f.numbers = number.FindAllStringSubmatch(rest, mostIDs)
+	}
+	for i, name := range c.order {
 		p := c.props[name]
-		required := slices.Contains(c.required, name)
-		value, ok := c.value(name, p, w, &ids, &numbers, &quotes, required)
+		required := i < len(c.required)
+		value, ok := c.value(&f, name, p, required)
 		if id := bare[name]; !ok && id != "" {
 			value, ok = id, true
 		}
@@ -253,26 +286,45 @@ func (c candidate) fill(w wish) (args []argument, missing []string) {
 	return args, missing
 }
 
-func (c candidate) value(name string, p property, w wish, ids *[]string, numbers, quotes *[][]string, required bool) (any, bool) {
-	told := strings.TrimSpace(w.told[inWords(name)])
+// filling is what arguments are filled from.
+type filling struct {
+	*scan
+	*effort
+
+	wish wish
+	// ids, numbers and quotes are those that no argument has taken yet.
+	ids             []string
+	numbers, quotes [][]string
+}
+
+func (p property) isNumber() bool { return p.is("integer") || p.is("number") }
+
+func (c candidate) value(f *filling, name string, p property, required bool) (any, bool) {
+	words := inWords(name)
+	told := strings.TrimSpace(f.wish.told[words])
 	switch {
 	case len(p.Enum) > 0:
-		return enum(name, p.Enum, w.text)
-	case p.is("integer") || p.is("number"):
-		return c.number(name, p, numbers, required)
+		return enum(f.effort, name, p.Enum, f.lower)
+	case p.isNumber():
+		return c.number(f, name, p, required)
 	case p.is("boolean") || p.is("array") || p.is("object"):
 		return nil, false
 	case p.Format == "email" || strings.Contains(name, "email"):
-		found := email.FindString(w.text)
+		f.spend(len(f.text))
+		found := email.FindString(f.text)
 		return found, found != ""
 	}
-	if i := slices.IndexFunc(*ids, func(id string) bool { return c.isFor(name, id) }); i >= 0 {
-		id := (*ids)[i]
-		*ids = slices.Delete(*ids, i, i+1)
-		return p.asID(id), true
+	if f.spend(len(f.ids) * (1 + len(c.ids))) {
+		if i := slices.IndexFunc(f.ids, func(id string) bool { return c.isFor(name, id) }); i >= 0 {
+			id := f.ids[i]
+			f.ids = slices.Delete(f.ids, i, i+1)
+			return p.asID(id), true
+		}
 	}
-	if named := regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(inWords(name)) + `\s*(?:is|:|=)\s*([^\n,;]+)`).FindStringSubmatch(w.text); named != nil {
-		return strings.Trim(strings.TrimSpace(named[1]), `"`), true
+	if strings.Contains(f.lower, words) {
+		if at := f.matches(`(?i)\b`+regexp.QuoteMeta(words)+`\s*(?:is|:|=)\s*([^\n,;]+)`, f.text); at != nil {
+			return strings.Trim(strings.TrimSpace(f.text[at[2]:at[3]]), `"`), true
+		}
 	}
 	switch {
 	case told != "" && (!isID(name) || mayBeID.MatchString(told)):
@@ -280,9 +332,9 @@ func (c candidate) value(name string, p property, w wish, ids *[]string, numbers
 			told = p.asID(told)
 		}
 		return told, true
-	case required && !isID(name) && len(*quotes) > 0:
-		text := (*quotes)[0][1] + (*quotes)[0][2]
-		*quotes = (*quotes)[1:]
+	case required && !isID(name) && len(f.quotes) > 0:
+		text := f.quotes[0][1] + f.quotes[0][2]
+		f.quotes = f.quotes[1:]
 		return text, true
 	}
 	return nil, false
@@ -298,24 +350,18 @@ func (c candidate) isFor(name, id string) bool {
 	if isID(name) && len(letters) >= 2 {
 		of := stem
 		if name == "id" {
-			of = inWords(c.verb())
+			of = c.words
 		}
 		if slices.ContainsFunc(strings.Fields(of), func(word string) bool { return strings.HasPrefix(word, letters[:min(len(letters), 3)]) }) {
 			return true
 		}
-		if slices.ContainsFunc(c.order, func(other string) bool {
-			return other != name && isID(other) && strings.HasPrefix(other, letters[:min(len(letters), 3)])
+		if slices.ContainsFunc(c.ids, func(other string) bool {
+			return other != name && strings.HasPrefix(other, letters[:min(len(letters), 3)])
 		}) {
 			return false
 		}
 	}
-	texts := 0
-	for _, other := range c.required {
-		if p := c.props[other]; len(p.Enum) == 0 && !p.is("integer") && !p.is("number") && !p.is("boolean") {
-			texts++
-		}
-	}
-	if texts != 1 || !slices.Contains(c.required, name) {
+	if c.texts != 1 || !slices.Contains(c.required, name) {
 		return false
 	}
 	// ref_1 is no order.
@@ -328,12 +374,18 @@ func knownStem(letters string) bool {
 		func(thing string) bool { return strings.HasPrefix(thing, letters) })
 }
 
+var smallUnit = regexp.MustCompile(`(?i)cent|minor unit|smallest|hundredth`)
+
 var money = regexp.MustCompile(`(?i)amount|price|total|cost|sum|value`)
 
 // number returns the number for an argument: money for an amount, in the smallest unit where the schema
 // says so; otherwise the only number, for a required one.
-func (c candidate) number(name string, p property, numbers *[][]string, required bool) (any, bool) {
-	for i, found := range *numbers {
+func (c candidate) number(f *filling, name string, p property, required bool) (any, bool) {
+	for i, found := range f.numbers {
+		const reading = 10
+		if !f.spend(reading + len(found[2])) {
+			return nil, false
+		}
 		isMoney := found[1] != "" || found[3] != ""
 		if !money.MatchString(name) && (isMoney || !required) {
 			continue
@@ -342,14 +394,14 @@ func (c candidate) number(name string, p property, numbers *[][]string, required
 		if !ok {
 			continue
 		}
-		small := regexp.MustCompile(`(?i)cent|minor unit|smallest|hundredth`).MatchString(p.Description)
+		small := smallUnit.MatchString(p.Description)
 		if isMoney && small && !strings.HasPrefix(found[3], "cent") {
 			value.Mul(value, big.NewRat(100, 1))
 		}
 		if p.is("integer") && !value.IsInt() {
 			continue
 		}
-		*numbers = slices.Delete(*numbers, i, i+1)
+		f.numbers = slices.Delete(f.numbers, i, i+1)
 		text := value.FloatString(2)
 		if value.IsInt() {
 			text = value.Num().String()
@@ -359,9 +411,8 @@ func (c candidate) number(name string, p property, numbers *[][]string, required
 	return nil, false
 }
 
-// enum returns the value whose word the text has. A currency can be named by its sign.
-func enum(name string, list []json.RawMessage, text string) (any, bool) {
-	text = strings.ToLower(text)
+// enum returns the value whose word the text has, which is in small letters. A currency can be named by its sign.
+func enum(e *effort, name string, list []json.RawMessage, text string) (any, bool) {
 	for sign, code := range map[string]string{"dollar": "usd", "$": "usd", "euro": "eur", "€": "eur", "pound": "gbp", "£": "gbp"} {
 		if strings.Contains(name, "currency") && strings.Contains(text, sign) {
 			text += " " + code
@@ -369,10 +420,11 @@ func enum(name string, list []json.RawMessage, text string) (any, bool) {
 	}
 	for _, raw := range list {
 		var value string
-		if json.Unmarshal(raw, &value) != nil || value == "" {
+		const reading = 5
+		if !e.spend(reading+len(text)>>10) || json.Unmarshal(raw, &value) != nil || value == "" {
 			continue
 		}
-		if regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(inWords(value)) + `\b`).MatchString(text) {
+		if words := inWords(value); strings.Contains(text, words) && e.matches(`(?i)\b`+regexp.QuoteMeta(words)+`\b`, text) != nil {
 			return value, true
 		}
 	}

@@ -46,7 +46,7 @@ var cues = map[string]string{
 var restLabels = strings.Fields("other others unknown none general misc miscellaneous else neutral unclear rest default")
 
 // classify answers a step that chooses a label: the one of which the data has most words.
-func classify(req model.Request) (string, error) {
+func classify(e *effort, req model.Request) (string, error) {
 	var schema struct {
 		Properties struct{ Label struct{ Enum []string } }
 	}
@@ -55,7 +55,7 @@ func classify(req model.Request) (string, error) {
 		return "", cannot("classify without labels")
 	}
 	labels := schema.Properties.Label.Enum
-	label, score := bestLabel(labels, plainOf(dataIn(data, "input")))
+	label, score := bestLabel(e, labels, plainOf(dataIn(data, "input")))
 	if score == 0 {
 		i := slices.IndexFunc(labels, func(label string) bool {
 			return slices.ContainsFunc(strings.Fields(inWords(label)), func(word string) bool { return slices.Contains(restLabels, word) })
@@ -75,23 +75,31 @@ const (
 )
 
 // bestLabel returns the label of which the text has most words; 0 where it has none of any.
-func bestLabel(labels []string, text string) (label string, best int) {
+func bestLabel(e *effort, labels []string, text string) (label string, best int) {
+	const reading = 4 // bytes for a unit
+	if !e.spend(len(text) / reading) {
+		return "", 0
+	}
+	keys, asks := keysOf(text), strings.Contains(text, "?")
 	for _, one := range labels {
-		if score := labelScore(one, text); score > best {
+		const compared = 4 // words for a unit: a label has some, and words that suggest it
+		if !e.spend(1 + (1+len(one)/10)*len(keys)/compared) {
+			break
+		}
+		if score := labelScore(one, keys, asks); score > best {
 			label, best = one, score
 		}
 	}
 	return label, best
 }
 
-func labelScore(label, text string) (score int) {
-	keys := keysOf(text)
+func labelScore(label string, keys []string, asks bool) (score int) {
 	for word := range strings.FieldsSeq(inWords(label)) {
 		if phrase(keys, keysOf(word)) {
 			score += ownWord
 		}
 		for cue := range strings.SplitSeq(cues[singular(word)], ",") {
-			if cue == "?" && strings.Contains(text, "?") || cue != "" && phrase(keys, keysOf(cue)) {
+			if cue == "?" && asks || cue != "" && phrase(keys, keysOf(cue)) {
 				score += cueWord
 			}
 		}

@@ -31,20 +31,26 @@ const mostDepth = 12
 
 // extractor reads values of a schema out of data.
 type extractor struct {
-	root   json.RawMessage
+	*effort
+
+	// root is the schema, in which references lead.
+	root   any
 	raw    any
 	leaves []leaf
-	text   string
+	// text is what is read of the data as a text, and scan what it has for arguments; nil until it is
+	// looked for.
+	text string
+	scan *scan
 }
 
 // extract answers a step that reads a value of a schema. What the data does not say is left out.
-func extract(req model.Request) string {
+func extract(e *effort, req model.Request) string {
 	data, _ := dataOf(asked(req))
-	return extracted(req.OutputSchema, dataIn(data, "input"))
+	return extracted(e, req.OutputSchema, dataIn(data, "input"))
 }
 
-func extracted(schema, input json.RawMessage) string {
-	x := &extractor{root: schema, raw: decoded(input), leaves: leavesOf(input), text: plainOf(input)}
+func extracted(e *effort, schema, input json.RawMessage) string {
+	x := &extractor{effort: e, root: decoded(schema), raw: decoded(input), leaves: leavesOf(input), text: beginning(plainOf(input), mostText)}
 	value, ok := x.value("", schema, true, 0)
 	if !ok {
 		value = nil
@@ -63,10 +69,14 @@ func encoded(value any) string {
 func (x *extractor) shape(raw json.RawMessage) (s shape) {
 	for range mostDepth {
 		s = shape{}
+		const reading = 10
+		if !x.spend(reading + len(raw)/bytesRead) {
+			return s
+		}
 		if json.Unmarshal(raw, &s) != nil || s.Ref == "" {
 			return s
 		}
-		at := decoded(x.root)
+		at := x.root
 		for part := range strings.SplitSeq(strings.TrimPrefix(s.Ref, "#/"), "/") {
 			object, _ := at.(map[string]any)
 			at = object[part]
@@ -76,12 +86,16 @@ func (x *extractor) shape(raw json.RawMessage) (s shape) {
 	return shape{}
 }
 
+// bytesRead is how many bytes of JSON are read for a unit.
+const bytesRead = 4
+
 // value returns the value of a schema for a property; ok is false where the data has none.
 func (x *extractor) value(name string, schema json.RawMessage, required bool, depth int) (value any, ok bool) {
-	s := x.shape(schema)
-	if depth > mostDepth {
+	const reading = 20 // units for a value
+	if depth > mostDepth || !x.spend(reading) {
 		return nil, false
 	}
+	s := x.shape(schema)
 	if s.Const != nil {
 		return decoded(s.Const), true
 	}
@@ -108,14 +122,17 @@ func (x *extractor) value(name string, schema json.RawMessage, required bool, de
 // object reads the properties of a schema. It is none where the data has nothing of it.
 func (x *extractor) object(s shape, depth int) (any, bool) {
 	filled := x.filled(s)
-	out := map[string]any{}
+	out, isRequired := map[string]any{}, map[string]bool{}
+	for _, name := range s.Required {
+		isRequired[name] = true
+	}
 	order := slices.Concat(s.Required, slices.Sorted(maps.Keys(s.Properties)))
 	for _, name := range order {
 		raw, described := s.Properties[name]
-		if _, done := out[name]; done || !described {
+		if _, done := out[name]; done || !described || x.over {
 			continue
 		}
-		required := slices.Contains(s.Required, name)
+		required := isRequired[name]
 		p := x.shape(raw)
 		value, ok := x.known(name, p)
 		if !ok {
@@ -135,7 +152,14 @@ func (x *extractor) object(s shape, depth int) (any, bool) {
 // of an enum, texts in quotes.
 func (x *extractor) filled(s shape) map[string]any {
 	schema := json.RawMessage(encoded(map[string]any{"properties": s.Properties, "required": s.Required}))
-	args, _ := candidateOf(model.Tool{Name: "extract", Schema: schema}).fill(wish{text: x.text})
+	const describing = 50 // units for a property
+	if !x.spend(len(schema)/bytesRead + describing*len(s.Properties)) {
+		return nil
+	}
+	if x.scan == nil {
+		x.scan = x.scanOf(x.text)
+	}
+	args, _ := candidateOf(model.Tool{Name: "extract", Schema: schema}).fill(x.effort, wish{text: x.text}, x.scan)
 	out := values(args)
 	for name, value := range out {
 		if text, is := value.(string); is {
@@ -150,7 +174,7 @@ func (x *extractor) known(name string, s shape) (any, bool) {
 	if name == "" {
 		return s.as(x.raw)
 	}
-	for _, value := range find(name, x.leaves) {
+	for _, value := range find(x.effort, name, x.leaves) {
 		if value, fits := s.as(value); fits {
 			return value, true
 		}
@@ -204,33 +228,43 @@ var (
 // read returns the value that the text says for a property.
 func (x *extractor) read(name string, s shape, required bool) (any, bool) {
 	words := inWords(name)
+	// What looks for a value goes through the text.
+	const passes = 2
+	looks := func() bool { return x.spend(passes * len(x.text)) }
 	switch {
 	case len(s.Enum) > 0:
 		return x.oneOf(s)
 	case s.is("boolean"):
+		if !looks() {
+			return nil, false
+		}
 		return x.says(words, required)
 	case s.is("integer") || s.is("number"):
+		if !looks() {
+			return nil, false
+		}
 		return x.number(words, s)
 	case s.Type != nil && !s.is("string"):
 		return nil, false
 	}
 	for _, rule := range []struct {
 		is    bool
-		found string
+		found func(text string) string
 	}{
-		{s.Format == "email" || strings.Contains(words, "email"), email.FindString(x.text)},
-		{strings.Contains(words, "phone") || strings.Contains(words, "mobile"), phone.FindString(x.text)},
-		{s.Format == "uri" || strings.HasSuffix(words, "url") || words == "link", strings.TrimRight(link.FindString(x.text), ".,;)")},
-		{s.Format == "date" || s.Format == "date-time" || strings.Contains(words, "date"), isoDate.FindString(x.text)},
-		{isID(name), idLike.FindString(x.text)},
-		{words == "language", languageOf(x.text)},
-		{words == "reason" || words == "cause", first(because, x.text)},
-		{words == "name" || words == "customer" || strings.HasSuffix(words, " name"), first(iAmCalled, x.text)},
-		{words == "subject" || words == "title" || words == "summary" || words == "topic", firstSentence(x.text)},
-		{slices.Contains([]string{"", "text", "body", "message", "description", "content", "question", "request", "issue", "problem", "comment"}, words), strings.TrimSpace(x.text)},
+		{s.Format == "email" || strings.Contains(words, "email"), email.FindString},
+		{strings.Contains(words, "phone") || strings.Contains(words, "mobile"), phone.FindString},
+		{s.Format == "uri" || strings.HasSuffix(words, "url") || words == "link", func(text string) string { return strings.TrimRight(link.FindString(text), ".,;)") }},
+		{s.Format == "date" || s.Format == "date-time" || strings.Contains(words, "date"), isoDate.FindString},
+		{isID(name), idLike.FindString},
+		{words == "language", languageOf},
+		{words == "reason" || words == "cause", func(text string) string { return first(because, text) }},
+		{words == "name" || words == "customer" || strings.HasSuffix(words, " name"), func(text string) string { return first(iAmCalled, text) }},
+		{words == "subject" || words == "title" || words == "summary" || words == "topic", firstSentence},
+		{slices.Contains([]string{"", "text", "body", "message", "description", "content", "question", "request", "issue", "problem", "comment"}, words), strings.TrimSpace},
 	} {
-		if rule.is {
-			return rule.found, rule.found != ""
+		if rule.is && looks() {
+			found := rule.found(x.text)
+			return found, found != ""
 		}
 	}
 	return nil, false
@@ -265,7 +299,7 @@ func (x *extractor) oneOf(s shape) (any, bool) {
 		}
 		labels = append(labels, label)
 	}
-	label, score := bestLabel(labels, x.text)
+	label, score := bestLabel(x.effort, labels, x.text)
 	return label, score > 0
 }
 
@@ -286,20 +320,23 @@ func (x *extractor) says(words string, required bool) (any, bool) {
 	return false, required
 }
 
+const digitsOf = `(-?[0-9]+(?:[.][0-9]+)?)`
+
+var anyNumber = regexp.MustCompile(digitsOf)
+
 // number returns the number that stands beside the name of a property, otherwise the only one of the
 // text.
 func (x *extractor) number(words string, s shape) (any, bool) {
-	const digits = `(-?[0-9]+(?:[.][0-9]+)?)`
 	if words != "" {
 		stem := regexp.QuoteMeta(singular(words))
-		for _, pattern := range []string{`(?i)\b` + stem + `\w*\s*(?:is|of|:|=)?\s*` + digits, `(?i)` + digits + `\s*` + stem} {
-			if found := regexp.MustCompile(pattern).FindStringSubmatch(x.text); found != nil {
-				return s.as(json.Number(found[1]))
+		for _, pattern := range []string{`(?i)\b` + stem + `\w*\s*(?:is|of|:|=)?\s*` + digitsOf, `(?i)` + digitsOf + `\s*` + stem} {
+			if at := x.matches(pattern, x.text); at != nil {
+				return s.as(json.Number(x.text[at[2]:at[3]]))
 			}
 		}
 	}
 	rest := isoDate.ReplaceAllString(phone.ReplaceAllString(idLike.ReplaceAllString(x.text, " "), " "), " ")
-	if found := regexp.MustCompile(digits).FindAllString(rest, -1); len(found) == 1 {
+	if found := anyNumber.FindAllString(rest, 2); len(found) == 1 {
 		return s.as(json.Number(found[0]))
 	}
 	return nil, false
@@ -311,8 +348,12 @@ func (x *extractor) array(name string, s shape, depth int) (any, bool) {
 	if list, is := member(x.raw, name).([]any); is {
 		out := []any{}
 		for _, item := range list {
+			if x.over {
+				break
+			}
 			raw := json.RawMessage(encoded(item))
-			one := &extractor{root: x.root, raw: item, leaves: leavesOf(raw), text: plainOf(raw)}
+			x.spend(len(raw) / bytesRead)
+			one := &extractor{effort: x.effort, root: x.root, raw: item, leaves: leavesOf(raw), text: beginning(plainOf(raw), mostText)}
 			if value, ok := one.value("", s.Items, true, depth+1); ok {
 				out = append(out, value)
 			}

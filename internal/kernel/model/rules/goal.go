@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/wordrank"
 )
 
@@ -23,6 +22,57 @@ type job struct {
 	wanted []string
 	// few: there are steps for nothing but what the goal asks for.
 	few bool
+	// said is what the words of the goal ask for. unread: there is more of the goal than is read.
+	said    []part
+	clauses int
+	unread  bool
+
+	*effort
+
+	// of has the places of the tools by their names, and index their words.
+	of    map[string]int
+	index *wordrank.Index
+	scans map[string]*scan
+	fills map[fillKey]filled
+}
+
+type fillKey struct{ tool, text string }
+
+type filled struct {
+	args    []argument
+	missing []string
+}
+
+// offer sets the tools that the job may call.
+func (j *job) offer(tools []candidate) {
+	j.tools, j.index, j.of = tools, indexOf(tools), map[string]int{}
+	j.scans, j.fills = map[string]*scan{}, map[fillKey]filled{}
+	for i, c := range tools {
+		if _, twice := j.of[c.Name]; !twice {
+			j.of[c.Name] = i
+		}
+	}
+}
+
+// scan returns what a text has for arguments.
+func (j *job) scan(text string) *scan {
+	s := j.scans[text]
+	if s == nil {
+		s = j.scanOf(text)
+		j.scans[text] = s
+	}
+	return s
+}
+
+// fill returns the arguments of a tool that a text has, and the required ones that it lacks.
+func (j *job) fill(c candidate, text string) ([]argument, []string) {
+	key := fillKey{c.Name, text}
+	f, known := j.fills[key]
+	if !known {
+		f.args, f.missing = c.fill(j.effort, wish{text: text}, j.scan(text))
+		j.fills[key] = f
+	}
+	return slices.Clone(f.args), slices.Clone(f.missing)
 }
 
 // made is a call that was made.
@@ -32,6 +82,41 @@ type made struct {
 	status   string
 	result   json.RawMessage
 	failed   *failure
+	// leaves are the plain values of the result. things are the items of a list, or the result itself.
+	leaves []leaf
+	isList bool
+	things []thing
+}
+
+// thing is what a result is about.
+type thing struct {
+	id     any
+	leaves []leaf
+	// words are those of the leaves that are texts, by their places.
+	words map[int][]string
+}
+
+func thingOf(raw json.RawMessage) thing {
+	t := thing{id: member(decoded(raw), "id"), leaves: leavesOf(raw), words: map[int][]string{}}
+	for i, l := range t.leaves {
+		if value, is := l.value.(string); is && len(value) >= 3 {
+			t.words[i] = keysOf(value)
+		}
+	}
+	return t
+}
+
+// read sets what the result has.
+func (m *made) read() {
+	m.leaves = leavesOf(m.result)
+	list, isList := listOf(m.result)
+	if m.isList = isList; !isList {
+		m.things = []thing{{id: member(decoded(m.result), "id"), leaves: m.leaves}}
+		return
+	}
+	for _, item := range list {
+		m.things = append(m.things, thingOf(item))
+	}
 }
 
 // failure is why a call has no result.
@@ -92,17 +177,26 @@ var synonyms = []struct {
 	{regexp.MustCompile(`(?i)\b(register|sign up|add)\b`), "create"},
 }
 
+// take adds a text to the goal, as much of it as is read, and what its words ask for.
+func (j *job) take(text string) {
+	read := beginning(text, max(0, mostGoal-len(j.goal)))
+	j.unread = j.unread || len(read) < len(text)
+	j.goal += read
+	for _, sentence := range agentloop.Sentences(read) {
+		j.said = append(j.said, j.partsOf(sentence, last(j.said))...)
+	}
+}
+
 // parts returns what the goal asks for, in its order, then what criteria look for.
 func (j *job) parts() []part {
-	var list []part
-	for _, sentence := range agentloop.Sentences(j.goal) {
-		list = append(list, j.partsOf(sentence, last(list))...)
-	}
+	list := slices.Clone(j.said)
 	for _, name := range j.wanted {
-		i := slices.IndexFunc(j.tools, func(c candidate) bool { return c.Name == name })
-		if i >= 0 && !slices.ContainsFunc(list, func(p part) bool { return p.tool.Name == name }) {
-			list = append(list, part{text: j.goal, rest: j.goal, tool: j.tools[i]})
+		if !slices.ContainsFunc(list, func(p part) bool { return p.tool.Name == name }) {
+			list = append(list, part{text: j.goal, rest: j.goal, tool: j.tools[j.of[name]]})
 		}
+	}
+	if len(list) > mostClauses {
+		j.unread, list = true, list[:mostClauses]
 	}
 	return list
 }
@@ -135,6 +229,10 @@ func (j *job) partsOf(sentence string, before part) (list []part) {
 	mask = hidden(body)
 	from := 0
 	for _, at := range append(clauseEnd.FindAllStringIndex(mask, -1), []int{len(mask), len(mask)}) {
+		if j.clauses++; j.clauses > mostClauses {
+			j.unread = true
+			break
+		}
 		text := body[from:at[0]]
 		tool, found := j.pick(mask[from:at[0]])
 		switch {
@@ -161,28 +259,24 @@ func meaning(clause string) string {
 
 // pick returns the tool that a clause asks for by its words.
 func (j *job) pick(clause string) (candidate, bool) {
-	tools := make([]model.Tool, len(j.tools))
-	docs := make([]wordrank.Doc, len(j.tools))
-	for i, c := range j.tools {
-		tools[i] = c.Tool
-		docs[i] = wordrank.Doc{Name: inWords(c.verb()), Text: c.Description}
+	if !j.spend(len(j.tools)) {
+		return candidate{}, false
 	}
 	said := meaning(clause)
-	text := meant(tools, said)
+	text, keys := meant(j.effort, j.tools, said), keysOf(said)
 	asks := question.MatchString(strings.TrimSpace(clause)) && !request.MatchString(clause)
-	w := wish{text: clause}
 	best, top := -1, 0.0
-	for _, hit := range wordrank.New(docs).Rank(text, ranked) {
+	for _, hit := range j.index.Rank(text, ranked) {
 		c := j.tools[hit.Doc]
-		if c.writes && (asks || forbids.MatchString(clause) || !c.asksFor(said)) || !c.writes && !acting.MatchString(clause) {
+		if c.writes && (asks || forbids.MatchString(clause) || !c.asksFor(said, keys)) || !c.writes && !acting.MatchString(clause) {
 			continue
 		}
-		filled, _ := c.fill(w)
+		filled, _ := j.fill(c, clause)
 		score := hit.Score + perFilled*float64(len(filled)) + c.ofMany(clause)
 		if c.writes {
 			score += forWrite
 		}
-		if c.saysVerb(said) {
+		if c.saysVerb(keys) {
 			score += forVerb
 		}
 		if best < 0 || score > top {
@@ -198,9 +292,9 @@ func (j *job) pick(clause string) (candidate, bool) {
 // forVerb is what a tool gets whose name begins with a word of the clause.
 const forVerb = 4.0
 
-func (c candidate) saysVerb(text string) bool {
-	verb, _, _ := strings.Cut(inWords(c.verb()), " ")
-	return phrase(keysOf(text), keysOf(verb))
+func (c candidate) saysVerb(keys []string) bool {
+	verb, _, _ := strings.Cut(c.words, " ")
+	return phrase(keys, keysOf(verb))
 }
 
 var (
@@ -213,27 +307,23 @@ var (
 // asksFor reports whether a clause asks for what a tool that writes does: it has the first word of the
 // verb, or does what the verb makes. So "refund the order" asks for create_refund, and an order in a
 // clause asks for no create_order.
-func (c candidate) asksFor(clause string) bool {
-	if c.saysVerb(clause) {
+func (c candidate) asksFor(clause string, keys []string) bool {
+	if c.saysVerb(keys) {
 		return true
 	}
-	verb := inWords(c.verb())
 	at := strings.Index(strings.ToLower(clause), c.noun())
-	if !creators.MatchString(verb) || at < 0 || c.noun() == "" {
+	if !creators.MatchString(c.words) || at < 0 || c.noun() == "" {
 		return false
 	}
 	return wants.MatchString(clause[:at]) || isMade.MatchString(clause[:at])
 }
 
 // noun is what a tool is about: order for get_order and list_orders.
-func (c candidate) noun() string {
-	_, of, _ := strings.Cut(inWords(c.verb()), " ")
-	return singular(of)
-}
+func (c candidate) noun() string { return c.about }
 
 // many reports whether a tool reads a list.
 func (c candidate) many() bool {
-	verb, of, _ := strings.Cut(inWords(c.verb()), " ")
+	verb, of, _ := strings.Cut(c.words, " ")
 	return !c.writes && (verb == "list" || verb == "search" || verb == "find" && singular(of) != of)
 }
 

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"agentruntime/internal/kernel/model"
 )
 
 // wordBeforeID is what people write between a thing and its number: order 1001, order no. 1001,
@@ -20,20 +18,24 @@ var notANumber = regexp.MustCompile(`(?i)^(?:[.,][0-9]|\s*(?:dollars?|usd|euros?
 func (c candidate) things(name string) []string {
 	of := strings.TrimSuffix(inWords(name), " id")
 	if name == "id" {
-		_, of, _ = strings.Cut(inWords(c.verb()), " ")
+		_, of, _ = strings.Cut(c.words, " ")
 	}
 	return strings.Fields(of)
 }
 
 // bareID returns the id that a text names by its digits only, as the argument's description writes ids:
 // with "such as ord_1001" in it, order 1002 is ord_1002. The rest is the text without it.
-func (c candidate) bareID(name string, p property, text string) (id, rest string, found bool) {
+// lower has all words of the text in small letters.
+func (c candidate) bareID(e *effort, name, text, lower string) (id, rest string, found bool) {
 	for _, thing := range c.things(name) {
-		at := regexp.MustCompile(`(?i)\b` + regexp.QuoteMeta(thing) + wordBeforeID + `([0-9]{2,})\b`).FindStringSubmatchIndex(text)
+		if !strings.Contains(lower, thing) {
+			continue
+		}
+		at := e.matches(`(?i)\b`+regexp.QuoteMeta(thing)+wordBeforeID+`([0-9]{2,})\b`, text)
 		if at == nil || notANumber.MatchString(text[at[1]:]) {
 			continue
 		}
-		return p.asID(text[at[2]:at[3]]), text[:at[2]] + " " + text[at[1]:], true
+		return c.props[name].asID(text[at[2]:at[3]]), text[:at[2]] + " " + text[at[1]:], true
 	}
 	return "", text, false
 }
@@ -56,19 +58,23 @@ func (p property) asID(text string) string {
 
 // meant returns the text of a wish with the words that it means without saying them: what its ids are
 // of, so that "Where is ord_1001?" is about an order, and one word for others of the same meaning.
-func meant(tools []model.Tool, text string) string {
+func meant(e *effort, tools []candidate, text string) string {
 	more := []string{text}
-	for _, id := range idLike.FindAllString(text, -1) {
+	stems := map[string]bool{}
+	for _, id := range idLike.FindAllString(text, mostIDs) {
 		letters := lettersOf(id)
 		if len(letters) < 2 {
 			continue
 		}
 		stem := letters[:min(len(letters), 3)]
-		for _, tool := range tools {
-			c := candidateOf(tool)
-			i := slices.IndexFunc(c.order, func(name string) bool { return isID(name) && strings.HasPrefix(inWords(name), stem) })
+		if stems[stem] || !e.spend(len(tools)) {
+			continue
+		}
+		stems[stem] = true
+		for _, c := range tools {
+			i := slices.IndexFunc(c.ids, func(name string) bool { return strings.HasPrefix(inWords(name), stem) })
 			if i >= 0 {
-				more = append(more, c.things(c.order[i])...)
+				more = append(more, c.things(c.ids[i])...)
 				break
 			}
 		}

@@ -37,7 +37,7 @@ type offered struct {
 // plan answers a planner's request. It does what the words of the goal ask for, one verb after the
 // other; reads what a required argument is missing of, and what a write is about before it. It knows no
 // expression: the service checks what it claims of criteria.
-func plan(req model.Request) string {
+func plan(e *effort, req model.Request) string {
 	data, _ := dataOf(asked(req))
 	var criteria []criterion
 	var verbs []offered
@@ -48,7 +48,8 @@ func plan(req model.Request) string {
 	_ = json.Unmarshal(dataIn(data, "facts"), &facts)
 	_ = json.Unmarshal(dataIn(data, "steps_left"), &steps)
 	goal, _ := decoded(dataIn(data, "goal")).(string)
-	j := &job{goal: goal}
+	j := &job{effort: e}
+	var tools []candidate
 	for _, v := range verbs {
 		if own(v.Verb) {
 			continue
@@ -57,11 +58,15 @@ func plan(req model.Request) string {
 		if v.Operation != "" {
 			c.writes = v.Operation != "read"
 		}
-		j.tools = append(j.tools, c)
+		tools = append(tools, c)
 	}
+	j.offer(tools)
 	for _, f := range facts {
-		j.made = append(j.made, f.made())
+		m := f.made()
+		m.read()
+		j.made = append(j.made, m)
 	}
+	j.take(goal)
 	j.lookFor(criteria)
 	m := j.next()
 	if left, err := steps.Int64(); err == nil && steps != "" {
@@ -80,19 +85,19 @@ var verbName = regexp.MustCompile(`[a-z0-9_-]+:[A-Za-z0-9_.-]+`)
 func (j *job) lookFor(criteria []criterion) {
 	for _, c := range criteria {
 		for _, name := range verbName.FindAllString(c.Check, -1) {
-			if !slices.Contains(j.wanted, name) {
+			if _, offered := j.of[name]; offered && !slices.Contains(j.wanted, name) {
 				j.wanted = append(j.wanted, name)
 			}
 		}
-		for _, id := range idLike.FindAllString(c.Check, -1) {
+		for _, id := range idLike.FindAllString(c.Check, mostIDs) {
 			j.data = append(j.data, leaf{value: id})
 		}
 	}
 	for _, c := range criteria {
-		if len(j.parts()) > 0 {
+		if len(j.said) > 0 || len(j.wanted) > 0 {
 			return
 		}
-		j.goal += "\n" + c.Description + "."
+		j.take("\n" + c.Description + ".")
 	}
 }
 

@@ -28,14 +28,14 @@ var (
 )
 
 // reason answers a question by the value or the sentence of the data that has its words.
-func reason(req model.Request) string {
+func reason(e *effort, req model.Request) string {
 	data, task := dataOf(asked(req))
 	_, question, _ := strings.Cut(task, "The question: ")
-	answer, why := answered(strings.TrimSpace(question), data)
+	answer, why := answered(e, strings.TrimSpace(question), data)
 	return encoded(map[string]string{"answer": answer, "reason": ruled + why})
 }
 
-func answered(question string, data []named) (answer, why string) {
+func answered(e *effort, question string, data []named) (answer, why string) {
 	var leaves []leaf
 	for _, one := range data {
 		leaves = append(leaves, leavesOf(one.raw)...)
@@ -48,7 +48,7 @@ func answered(question string, data []named) (answer, why string) {
 		}
 	}
 	if yesOrNo.MatchString(question) {
-		if yes, why, sure := judged(question, leaves, nil); sure {
+		if yes, why, sure := judged(e, question, leaves, nil); sure {
 			return map[bool]string{true: "yes", false: "no"}[yes], why
 		}
 	}
@@ -106,9 +106,12 @@ func sentenceFor(question string, leaves []leaf) string {
 	return docs[hits[0].Doc].Text
 }
 
+// mostStatus is how long a value of up to three words is.
+const mostStatus = 200
+
 // judged returns whether what a text says is true of values; sure is false where they do not tell.
 // values are texts that a status can have, besides those that the text may mean.
-func judged(text string, leaves []leaf, values []string) (yes bool, why string, sure bool) {
+func judged(e *effort, text string, leaves []leaf, values []string) (yes bool, why string, sure bool) {
 	no := negation.MatchString(text)
 	if found := compare.FindStringSubmatch(text); found != nil {
 		l, ok := numberFor(text, leaves)
@@ -119,6 +122,10 @@ func judged(text string, leaves []leaf, values []string) (yes bool, why string, 
 		return yes != no, fmt.Sprintf("%s is %s.", l.name(), l.text()), true
 	}
 	keys := keysOf(text)
+	const compared = 32 // words for a unit
+	if !e.spend((len(leaves) + len(values)) * (1 + len(keys)/compared)) {
+		return false, "", false
+	}
 	for _, l := range leaves {
 		switch value := l.value.(type) {
 		case bool:
@@ -126,14 +133,20 @@ func judged(text string, leaves []leaf, values []string) (yes bool, why string, 
 				return value != no, fmt.Sprintf("%s is %t.", l.name(), value), true
 			}
 		case string:
+			if len(value) > mostStatus {
+				continue
+			}
 			if words := keysOf(value); len(words) <= 3 && !idLike.MatchString(value) && phrase(keys, words) {
 				return !no, fmt.Sprintf("%s is %s.", l.name(), value), true
 			}
 		}
 	}
 	// Another value of a status is no.
+	if values != nil && !slices.ContainsFunc(values, func(v string) bool { return phrase(keys, keysOf(v)) }) {
+		return false, "", false
+	}
 	for _, l := range leaves {
-		if known.MatchString(l.name()) && (values == nil || slices.ContainsFunc(values, func(v string) bool { return phrase(keys, keysOf(v)) })) {
+		if known.MatchString(l.name()) {
 			return no, fmt.Sprintf("%s is %s.", l.name(), l.text()), true
 		}
 	}

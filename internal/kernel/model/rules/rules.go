@@ -31,30 +31,36 @@ func (Model) Generate(ctx context.Context, req model.Request, stream func(delta 
 		return model.Response{}, err
 	}
 	answer := model.Response{Model: Name, Finish: model.Stopped}
+	e := newEffort(ctx)
 	var err error
 	switch req.Purpose {
 	case model.Reply:
 		p := phrasesFor(req)
-		answer.Text, answer.Calls = reply(req, p)
+		answer.Text, answer.Calls = reply(e, req, p)
 		answer.Text = p.honest(answer.Text)
 	case model.Agent:
-		answer.Text, answer.Calls = work(req)
+		answer.Text, answer.Calls = work(e, req)
 	case model.Plan:
-		answer.Text = plan(req)
+		answer.Text = plan(e, req)
 	case model.Manager:
 		answer.Text = judge(req)
 	case model.Extract:
-		answer.Text = extract(req)
+		answer.Text = extract(e, req)
 	case model.Classify:
-		answer.Text, err = classify(req)
+		answer.Text, err = classify(e, req)
 	case model.Summarize:
 		answer.Text = summarize(req)
 	case model.Reason:
-		answer.Text = reason(req)
+		answer.Text = reason(e, req)
 	default:
 		err = cannot("do this")
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return model.Response{}, ctx.Err()
+	case e.over:
+		return model.Response{}, cannot("look at so much: shorten the text, the schemas of the tools or the data")
+	case err != nil:
 		return model.Response{}, err
 	}
 	if len(answer.Calls) > 0 {
@@ -81,7 +87,7 @@ var (
 )
 
 // reply returns the next answer of a conversation.
-func reply(req model.Request, p phrases) (string, []model.ToolCall) {
+func reply(e *effort, req model.Request, p phrases) (string, []model.ToolCall) {
 	// What is remembered of the customer is for language models: rules know nothing to do with it.
 	messages := slices.DeleteFunc(slices.Clone(req.Messages), agentloop.IsMemory)
 	if req.NoCalls {
@@ -106,7 +112,7 @@ func reply(req model.Request, p phrases) (string, []model.ToolCall) {
 	if text, is := smallTalk(p, req.Tools, w.text); is {
 		return text, nil
 	}
-	tool, args, missing := choose(p, req.Tools, w)
+	tool, args, missing := choose(e, p, req.Tools, w)
 	switch {
 	case tool == nil:
 		return notUnderstood(p, req.Tools), nil
@@ -171,6 +177,7 @@ func wishOf(messages []model.Message) wish {
 	for _, text := range slices.Backward(texts) {
 		w.text += text + "\n"
 	}
+	w.text = beginning(w.text, mostText)
 	return w
 }
 

@@ -50,7 +50,13 @@ func (j *job) next() move {
 		}
 		m.left = append(m.left, inWords(p.tool.verb()))
 	}
-	m.done = len(m.left) == 0
+	switch {
+	case len(m.left) > 0:
+	case j.unread:
+		m.blocked = fmt.Sprintf("the goal is longer than what is read of it: %d bytes, and %d clauses", mostGoal, mostClauses)
+	default:
+		m.done = true
+	}
 	return m
 }
 
@@ -84,6 +90,7 @@ func (j *job) has(name string) bool {
 // make returns the call with the arguments, or what became of it.
 func (j *job) make(p *part, args []argument) move {
 	tries := 0
+	j.spend(len(j.made))
 	for i, m := range j.made {
 		if m.name != p.tool.Name || !same(m.args, args) {
 			continue
@@ -126,8 +133,8 @@ func (j *job) changedAfter(number int) bool {
 }
 
 func (j *job) tool(name string) (candidate, bool) {
-	i := slices.IndexFunc(j.tools, func(c candidate) bool { return c.Name == name })
-	if i < 0 {
+	i, known := j.of[name]
+	if !known {
 		return candidate{}, false
 	}
 	return j.tools[i], true
@@ -151,7 +158,7 @@ func (j *job) readFirst(c candidate, args []argument) *call {
 	}
 	for _, a := range args {
 		stem := c.stemOf(a.name)
-		if stem == "" || j.seen(fmt.Sprint(a.value)) {
+		if stem == "" || j.seen(fmt.Sprint(a.value)) || !j.spend(len(j.tools)) {
 			continue
 		}
 		for _, t := range j.tools {
@@ -169,7 +176,8 @@ func (j *job) seen(id string) bool {
 		if m.failed != nil {
 			return slices.ContainsFunc([]any{m.args["id"]}, func(v any) bool { return v == id }) || strings.Contains(encoded(m.args), id)
 		}
-		return slices.ContainsFunc(leavesOf(m.result), func(l leaf) bool { return l.name() == "id" && l.text() == id })
+		j.spend(len(m.leaves))
+		return slices.ContainsFunc(m.leaves, func(l leaf) bool { return l.text() == id && l.name() == "id" })
 	})
 }
 
@@ -186,10 +194,10 @@ func (j *job) condition(p *part) (m move, decided bool) {
 	}
 	for _, made := range j.made {
 		if made.succeeded() {
-			leaves = append(leaves, leavesOf(made.result)...)
+			leaves = append(leaves, made.leaves...)
 		}
 	}
-	yes, _, sure := judged(p.only, leaves, j.statuses())
+	yes, _, sure := judged(j.effort, p.only, leaves, j.statuses())
 	switch {
 	case !sure:
 		return move{blocked: "builtin:rules cannot tell whether this is so: " + short(p.only), missing: "whether " + short(p.only)}, true
@@ -204,6 +212,10 @@ func (j *job) statuses() (words []string) {
 	words = []string{}
 	for _, c := range j.tools {
 		for _, p := range c.props {
+			const reading = 10
+			if !j.spend(1 + reading*len(p.Enum)) {
+				return words
+			}
 			for _, raw := range p.Enum {
 				if word, is := decoded(raw).(string); is {
 					words = append(words, word)
@@ -215,17 +227,18 @@ func (j *job) statuses() (words []string) {
 }
 
 var (
-	all    = regexp.MustCompile(`(?i)\b(all|every|each|any)\b`)
-	newest = regexp.MustCompile(`(?i)\b(newest|latest|last|most recent)\b`)
-	oldest = regexp.MustCompile(`(?i)\b(oldest|first|earliest)\b`)
-	tells  = regexp.MustCompile(`(?i)\b(?:that|saying|says?|with the (?:text|words|message|comment)|:)\s+(.+)$`)
+	all       = regexp.MustCompile(`(?i)\b(all|every|each|any)\b`)
+	newest    = regexp.MustCompile(`(?i)\b(newest|latest|last|most recent)\b`)
+	oldest    = regexp.MustCompile(`(?i)\b(oldest|first|earliest)\b`)
+	aboutWhat = regexp.MustCompile(`(?i)\babout\s+([^.,;]+)`)
+	tells     = regexp.MustCompile(`(?i)\b(?:that|saying|says?|with the (?:text|words|message|comment)|:)\s+(.+)$`)
 )
 
 // arguments returns the arguments of a part, once for each thing that it is for. Where some are
 // missing, the move says what comes first: a read which brings them, or nothing.
 func (j *job) arguments(p *part) (sets [][]argument, m move) {
 	c := p.tool
-	args, missing := c.fill(wish{text: p.text})
+	args, missing := j.fill(c, p.text)
 	// Ids that the clause does not say may be elsewhere in the goal.
 	for _, name := range slices.Clone(missing) {
 		if value, ok := j.elsewhere(c, name, p); ok {
@@ -244,7 +257,7 @@ func (j *job) arguments(p *part) (sets [][]argument, m move) {
 		}
 		var more [][]argument
 		for _, set := range sets {
-			for _, value := range found {
+			for _, value := range found[:min(len(found), mostSets-len(more))] {
 				more = append(more, append(slices.Clip(set), argument{name, value}))
 			}
 		}
@@ -269,9 +282,9 @@ func (j *job) each(c candidate, args []argument, p *part) [][]argument {
 		if c.stemOf(a.name) == "" {
 			continue
 		}
-		for _, id := range idLike.FindAllString(p.text, -1) {
+		for _, id := range j.scan(p.text).ids {
 			id = c.props[a.name].asID(id)
-			if c.isFor(a.name, id) && lettersOf(id) == lettersOf(fmt.Sprint(a.value)) && id != a.value {
+			if len(sets) < mostSets && j.spend(1+len(c.ids)) && c.isFor(a.name, id) && lettersOf(id) == lettersOf(fmt.Sprint(a.value)) && id != a.value {
 				more := slices.Clone(args)
 				more[i].value = id
 				sets = append(sets, more)
@@ -287,17 +300,17 @@ func (j *job) each(c candidate, args []argument, p *part) [][]argument {
 func (j *job) elsewhere(c candidate, name string, p *part) (any, bool) {
 	property := c.props[name]
 	if c.stemOf(name) != "" {
-		for _, id := range idLike.FindAllString(j.goal, -1) {
-			if c.isFor(name, id) && lettersOf(id) != "" && strings.HasPrefix(c.stemOf(name), lettersOf(id)[:min(3, len(lettersOf(id)))]) {
+		for _, id := range j.scan(j.goal).ids {
+			if j.spend(1+len(c.ids)) && c.isFor(name, id) && lettersOf(id) != "" && strings.HasPrefix(c.stemOf(name), lettersOf(id)[:min(3, len(lettersOf(id)))]) {
 				return property.asID(id), true
 			}
 		}
-		if args, _ := c.fill(wish{text: j.goal}); slices.ContainsFunc(args, func(a argument) bool { return a.name == name }) {
+		if args, _ := j.fill(c, j.goal); slices.ContainsFunc(args, func(a argument) bool { return a.name == name }) {
 			return values(args)[name], true
 		}
 	}
 	s := shape{property: property}
-	for _, value := range find(name, j.data) {
+	for _, value := range find(j.effort, name, j.data) {
 		if value, fits := s.as(value); fits {
 			return value, true
 		}
@@ -310,7 +323,7 @@ func (j *job) elsewhere(c candidate, name string, p *part) (any, bool) {
 	case property.is("string"):
 		return j.written(name, p)
 	}
-	args, _ := c.fill(wish{text: j.texts()})
+	args, _ := j.fill(c, j.texts())
 	value, ok := values(args)[name]
 	return value, ok
 }
@@ -328,13 +341,19 @@ func (j *job) texts() string {
 func (j *job) idInData(c candidate, name string) (any, bool) {
 	var found []string
 	for _, l := range j.data {
-		for _, id := range idLike.FindAllString(l.text(), -1) {
-			if c.isFor(name, id) && !slices.Contains(found, id) {
-				found = append(found, id)
+		text := l.text()
+		if !j.spend(1 + len(text)) {
+			return nil, false
+		}
+		for _, id := range idLike.FindAllString(text, mostIDs) {
+			if j.spend(1+len(c.ids)) && c.isFor(name, id) && !slices.Contains(found, id) {
+				if found = append(found, id); len(found) > 1 {
+					return nil, false
+				}
 			}
 		}
 	}
-	if len(found) != 1 {
+	if len(found) == 0 {
 		return nil, false
 	}
 	return found[0], true
@@ -345,11 +364,11 @@ func (j *job) idInData(c candidate, name string) (any, bool) {
 func (j *job) enumOfFacts(p property) (any, bool) {
 	leaves := slices.Clone(j.data)
 	for _, m := range j.made {
-		leaves = append(leaves, leavesOf(m.result)...)
+		leaves = append(leaves, m.leaves...)
 	}
 	for _, raw := range p.Enum {
 		word, is := decoded(raw).(string)
-		if is && slices.ContainsFunc(leaves, func(l leaf) bool { return l.name() == inWords(word) && l.text() != "" }) {
+		if is && j.spend(len(leaves)) && slices.ContainsFunc(leaves, func(l leaf) bool { return l.name() == inWords(word) && l.text() != "" }) {
 			return word, true
 		}
 	}
@@ -376,7 +395,7 @@ func (j *job) written(name string, p *part) (any, bool) {
 		}
 		return j.report()
 	case "subject", "title":
-		if about := first(regexp.MustCompile(`(?i)\babout\s+([^.,;]+)`), p.rest); about != "" {
+		if about := first(aboutWhat, p.rest); about != "" {
 			return capital(about), true
 		}
 		if list := agentloop.Sentences(p.rest); len(list) > 0 {

@@ -159,11 +159,15 @@ func singular(words string) string {
 
 // find returns the values of leaves whose name is that of an argument or a property: exact names
 // first, then those with the name of the member around them.
-func find(name string, leaves []leaf) (list []any) {
+func find(e *effort, name string, leaves []leaf) (list []any) {
+	const reading = 3
+	if !e.spend(reading * len(leaves)) {
+		return nil
+	}
 	words := inWords(name)
 	for _, name := range []func(leaf) string{leaf.name, leaf.long} {
 		for _, l := range leaves {
-			if name(l) == words && l.text() != "" && !slices.Contains(list, l.value) {
+			if name(l) == words && l.text() != "" && e.spend(len(list)/8) && !slices.Contains(list, l.value) {
 				list = append(list, l.value)
 			}
 		}

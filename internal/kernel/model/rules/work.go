@@ -16,8 +16,8 @@ var (
 )
 
 // work does the next thing for an agent step: a call, or the answer that ends it.
-func work(req model.Request) (string, []model.ToolCall) {
-	j := jobOf(req)
+func work(e *effort, req model.Request) (string, []model.ToolCall) {
+	j := jobOf(e, req)
 	m := j.next()
 	if m.call != nil {
 		raw := encoded(values(m.call.args))
@@ -31,15 +31,22 @@ func work(req model.Request) (string, []model.ToolCall) {
 }
 
 // jobOf reads the task of an agent step, and the calls that it has made.
-func jobOf(req model.Request) *job {
+func jobOf(e *effort, req model.Request) *job {
 	data, task := dataOf(asked(req))
-	j := &job{}
+	j := &job{effort: e}
+	goal := ""
 	if found := goalOf.FindStringSubmatch(strings.TrimSpace(task)); found != nil {
-		j.goal = strings.TrimSpace(found[1])
+		goal = strings.TrimSpace(found[1])
+	}
+	if len(goal) > mostGoal {
+		goal, j.unread = beginning(goal, mostGoal), true
 	}
 	// A plain value of the goal stands where its author has put it. It chooses no verb: see pick.
-	j.goal = valueRef.ReplaceAllStringFunc(j.goal, func(ref string) string {
+	goal = valueRef.ReplaceAllStringFunc(goal, func(ref string) string {
 		raw := dataIn(data, strings.Trim(ref, "[]"))
+		if len(raw) > mostHarmless {
+			return ref
+		}
 		if list := leavesOf(raw); len(list) == 1 && len(list[0].path) == 0 && harmless.MatchString(list[0].text()) {
 			return list[0].text()
 		}
@@ -57,18 +64,24 @@ func jobOf(req model.Request) *job {
 			j.data = append(j.data, leavesOf(one.raw)...)
 		}
 	}
+	var tools []candidate
 	for _, t := range req.Tools {
 		if !own(t.Name) {
-			j.tools = append(j.tools, candidateOf(t))
+			tools = append(tools, candidateOf(t))
 		}
 	}
+	j.offer(tools)
 	j.made = madeIn(req.Messages)
+	j.take(goal)
 	return j
 }
 
 // harmless is a value that stands within a goal: an id, a number, an address or one word. Other data
 // fills arguments, and nothing else.
 var harmless = regexp.MustCompile(`^[\p{L}\p{N}@._+:#-]{1,120}$`)
+
+// mostHarmless is how many bytes of JSON it has at most.
+const mostHarmless = 2_000
 
 // madeIn returns the calls of a conversation with what came of them.
 func madeIn(messages []model.Message) (list []made) {
@@ -93,6 +106,7 @@ func madeIn(messages []model.Message) (list []made) {
 		}
 		if json.Unmarshal([]byte(inside[1]), &end) == nil {
 			list[i].status, list[i].result, list[i].failed = end.Status, end.Result, end.Error
+			list[i].read()
 		}
 	}
 	return list
@@ -134,10 +148,11 @@ func (j *job) output(schema json.RawMessage, text string, m move) string {
 			newest = append(newest, made.result)
 		}
 	}
-	var x extractor
-	x.root, x.text = schema, text
-	for _, raw := range newest {
-		x.leaves = append(x.leaves, leavesOf(raw)...)
+	x := extractor{effort: j.effort, root: decoded(schema), text: text}
+	for _, made := range slices.Backward(j.made) {
+		if made.succeeded() {
+			x.leaves = append(x.leaves, made.leaves...)
+		}
 	}
 	x.leaves = append(x.leaves, j.data...)
 	results["results"] = newest
@@ -183,9 +198,9 @@ var inOwnWords = []string{"answer", "message", "reply", "text", "question", "rep
 func (j *job) knows(name string) bool {
 	leaves := slices.Clone(j.data)
 	for _, m := range j.made {
-		leaves = append(leaves, leavesOf(m.result)...)
+		leaves = append(leaves, m.leaves...)
 	}
-	return len(find(name, leaves)) > 0
+	return len(find(j.effort, name, leaves)) > 0
 }
 
 // did reports whether a call has succeeded whose verb has the words of a property: refunded, or
