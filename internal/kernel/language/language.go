@@ -48,8 +48,12 @@ func Guess(message, session string) (l Language, ok bool) {
 	}
 	t := tables[scriptOf(text)]
 	nothing := len(near) == 0 && t != nil && slices.Contains(t.codes, session)
-	if nothing || slices.Contains(near, session) || session != "" && len(strings.Fields(text)) < leastGuessed {
+	inHan := t == nil && len(near) > 0
+	if nothing || slices.Contains(near, session) || session != "" && !inHan && len(strings.Fields(text)) < leastGuessed {
 		return named(session)
+	}
+	if inHan {
+		return named(near[0])
 	}
 	if l, ok := Of(message); ok {
 		return l, true
@@ -86,6 +90,9 @@ var tables = map[*unicode.RangeTable]*table{unicode.Latin: latin, unicode.Cyrill
 // of returns the language of a text where it is sure, and otherwise those that it may be in.
 func of(text string) (code string, near []string) {
 	script := scriptOf(text)
+	if script == unicode.Han || script == unicode.Hiragana || script == unicode.Katakana {
+		return ofHan(text)
+	}
 	t := tables[script]
 	if t == nil {
 		if code = alone[script]; code == "" && script != nil {
@@ -147,13 +154,13 @@ func named(code string) (Language, bool) {
 //
 //nolint:gochecknoglobals // an immutable table
 var alone = map[*unicode.RangeTable]string{
-	unicode.Greek: "el", unicode.Hebrew: "h" + "e", unicode.Thai: "th", unicode.Hangul: "ko", unicode.Hiragana: "ja", unicode.Katakana: "ja", unicode.Han: "zh",
+	unicode.Greek: "el", unicode.Hebrew: "h" + "e", unicode.Thai: "th", unicode.Hangul: "ko",
 	unicode.Georgian: "ka", unicode.Armenian: "hy", unicode.Bengali: "bn", unicode.Tamil: "ta", unicode.Telugu: "te", unicode.Kannada: "kn", unicode.Malayalam: "ml",
 	unicode.Gujarati: "gu", unicode.Gurmukhi: "pa", unicode.Oriya: "or", unicode.Sinhala: "si", unicode.Khmer: "km", unicode.Lao: "lo", unicode.Myanmar: "my",
 	unicode.Ethiopic: "am",
 }
 
-// scripts are those that are told apart. A text in Japanese has Kana among its Han.
+// scripts are those that are told apart.
 //
 //nolint:gochecknoglobals // an immutable table
 var scripts = []*unicode.RangeTable{
@@ -184,11 +191,8 @@ func scriptOf(text string) *unicode.RangeTable {
 			best = i
 		}
 	}
-	switch kana := counts[slices.Index(scripts, unicode.Hiragana)] + counts[slices.Index(scripts, unicode.Katakana)]; {
-	case counts[best] == 0:
+	if counts[best] == 0 {
 		return nil
-	case scripts[best] == unicode.Han && kana > 0:
-		return unicode.Hiragana
 	}
 	return scripts[best]
 }

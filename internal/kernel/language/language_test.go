@@ -61,6 +61,43 @@ func TestLanguageOfMessages(t *testing.T) {
 	require.Equal(t, language.Language{Code: "en", Name: "English"}, long)
 }
 
+// Short answers, names and addresses in Japanese have Han signs only. They are Chinese where they have a
+// sign or a word that Japanese does not have.
+func TestHanSignsAreNotChineseInAJapaneseSession(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ message, session, guess, of string }{
+		{"了解", "ja", "ja", ""},
+		{"注文番号", "ja", "ja", ""},
+		{"返品希望", "ja", "ja", ""},
+		{"在庫有無", "ja", "ja", ""},
+		{"東京都新宿区西新宿二丁目", "ja", "ja", ""},
+		{"我慢", "ja", "ja", ""},
+		{"山田太郎", "zh", "zh", ""},
+		{"了解", "", "zh", ""},
+		{"了解", "de", "zh", ""},
+		{"我的订单在哪里", "ja", "zh", "zh"},
+		{"我的訂單在哪裡？", "ja", "zh", "zh"},
+		{"谢谢", "ja", "zh", "zh"},
+		{"退款可以吗", "ja", "zh", "zh"},
+		{"注文はどこですか", "zh", "ja", "ja"},
+		{"キャンセル", "zh", "ja", "ja"},
+		{"我想买一个ドラえもん玩具", "zh", "zh", ""},
+	} {
+		l, _ := language.Guess(c.message, c.session)
+		require.Equal(t, c.guess, l.Code, "%s in %q", c.message, c.session)
+		l, ok := language.Of(c.message)
+		require.Equal(t, c.of, l.Code, c.message)
+		require.Equal(t, c.of != "", ok, c.message)
+	}
+	require.Equal(t, "The conversation was in Japanese. Answer in Japanese.", language.Advice("了解", "", "ja"))
+	require.Equal(t, "The customer's last message seems to be in Chinese. Answer in the language that it is in.", language.Advice("了解", "", ""))
+	japanese, _ := language.Named("ja")
+	_, differs := language.Differs("配送先：東京都新宿区西新宿二丁目、到着予定：明日午前", japanese)
+	require.False(t, differs)
+	_, differs = language.Differs("您的订单已经发货，明天就会送到。", japanese)
+	require.True(t, differs, "a reply in Chinese")
+}
+
 func BenchmarkOf(b *testing.B) {
 	for b.Loop() {
 		language.Of("Where is my order, I have been waiting for a week and nobody has told me anything about it")

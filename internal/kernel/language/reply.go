@@ -92,7 +92,7 @@ const (
 // siblings are languages that are too near each other to tell that a reply is in the wrong one.
 //
 //nolint:gochecknoglobals // an immutable table
-var siblings = []string{"no da sv", "hr sr sl bs", "cs sk", "ru uk be bg mk sr", "id ms jv", "hi mr ne", "es pt ca", "nl af", "tr az", "fa ur ar", "fi et", "zh ja"}
+var siblings = []string{"no da sv", "hr sr sl bs", "cs sk", "ru uk be bg mk sr", "id ms jv", "hi mr ne", "es pt ca", "nl af", "tr az", "fa ur ar", "fi et"}
 
 // Differs returns the language of a reply where it is surely another one than the wanted one. Code, ids,
 // quotations, short replies and languages that are near each other are never surely another one.
