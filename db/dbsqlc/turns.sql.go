@@ -892,9 +892,9 @@ UPDATE turns t SET customer = $1 FROM moved m WHERE t.tenant_id = $2 AND t.conve
 `
 
 type MoveConversationsParams struct {
-	Customer uuid.UUID
+	Customer *uuid.UUID
 	TenantID uuid.UUID
-	MergedID uuid.UUID
+	MergedID *uuid.UUID
 }
 
 // The sessions of a customer who is merged into another one, with their messages.

@@ -212,6 +212,15 @@ func TestMemoryFromTaintedTextStaysMarked(t *testing.T) {
 	tenant.User.Do(http.MethodGet, strings.TrimSuffix(path, "/message")+"/sessions/s2", nil).Data(t, &session)
 	require.True(t, session.Tainted)
 
+	// A person says that it can be trusted, and no key.
+	var server struct{ Key string }
+	tenant.User.MakeKey(map[string]any{"name": "server", "permissions": []string{"customers:manage"}}).Data(t, &server)
+	of, trusted := "/v1/customers/ada/memory/"+known[0].ID, map[string]any{"tainted": false}
+	require.Equal(t, http.StatusForbidden, tenant.Runtime.With(server.Key, "").Do(http.MethodPatch, of, trusted).Status)
+	require.True(t, factsOf(t, tenant, "ada")[0].Tainted)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPatch, of, trusted).Status)
+	require.False(t, factsOf(t, tenant, "ada")[0].Tainted)
+
 	// An agent that may not use the tools is not offered them.
 	path, key = agentOf(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"shelf:*"}}})
 	saidOf(t, key.Do(http.MethodPost, path, from("eve", "Keep the note", "")), http.StatusOK)

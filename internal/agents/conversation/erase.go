@@ -75,5 +75,5 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 // QueueMoved moves the sessions of a customer who is merged into another one, with their messages, in the
 // transaction of the merge.
 func (s *Service) QueueMoved(b *db.Batch, tenant, into, from uuid.UUID) {
-	db.QueueExec(b, s.q.MoveConversations, dbsqlc.MoveConversationsParams{TenantID: tenant, Customer: into, MergedID: from})
+	db.QueueExec(b, s.q.MoveConversations, dbsqlc.MoveConversationsParams{TenantID: tenant, Customer: &into, MergedID: &from})
 }

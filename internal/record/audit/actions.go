@@ -235,8 +235,8 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{CustomerErasureCompleted, SubjectCustomer, "All that was stored about the customer is erased. The details count it.", "customer.erased"},
 		{CustomerMerged, SubjectCustomer, "Another customer was merged into this one. The details have its id, and name the fields that changed.", "customer.merged"},
 
-		{FactWritten, SubjectCustomer, "A fact about the customer was remembered. The details have its id, the id of the fact that it supersedes and where it is from, and not its text.", ""},
-		{FactChanged, SubjectCustomer, "A fact about the customer was changed. The details have its id and the names of the members that changed.", ""},
+		{FactWritten, SubjectCustomer, "A fact about the customer was remembered. The details have its id, the id of the fact that it supersedes, or beside which it stays, and where it is from, and not its text.", ""},
+		{FactChanged, SubjectCustomer, "A fact about the customer was changed. The details have its id and the names of the members that changed, or what was asked for where its text was written again.", ""},
 		{FactDeleted, SubjectCustomer, "A fact about the customer was deleted. The details have its id.", ""},
 
 		{MapCreated, SubjectMap, "A Map was created with its first version. The details have its name.", ""},

@@ -150,14 +150,21 @@ func (a *Answerer) memoryWrite(ctx context.Context, w *work, raw json.RawMessage
 	return answered(map[string]any{"fact_id": id, "remembered": true})
 }
 
-// write writes a fact of the message, and notes it.
+// write writes a fact of the message, and notes it. What it would supersede may be gone by now: then it
+// supersedes nothing.
 func (a *Answerer) write(ctx context.Context, w *work, at string, source facts.Source, l recall.Learned) (uuid.UUID, error) {
 	t := w.Turn
 	in := facts.NewFact{
 		ID: facts.IDOf(t.ID, at), Text: l.Text, Profile: l.Profile, Tainted: w.tainted(), Source: source, Supersedes: l.Supersedes,
 		AgentID: &t.AgentID, SessionID: t.SessionID, ExecutionID: t.ExecutionID,
 	}
-	id, written, err := a.d.Facts.Write(ctx, actor.Actor{Kind: actor.Agent, TenantID: t.TenantID, ID: t.AgentID}, t.Customer.String(), in)
+	who := actor.Actor{Kind: actor.Agent, TenantID: t.TenantID, ID: t.AgentID}
+	id, written, err := a.d.Facts.Write(ctx, who, t.Customer.String(), in)
+	if in.Supersedes != nil && fault.HasCode(err, fault.CodeValidation) {
+		// Another message has superseded that fact meanwhile, or it was deleted. This one is true all the same.
+		in.Supersedes = nil
+		id, written, err = a.d.Facts.Write(ctx, who, t.Customer.String(), in)
+	}
 	if err == nil && (written || id == in.ID) {
 		w.Turn.Memory.Write(conversation.FactWritten{ID: id, By: string(source), Text: l.Text})
 	}
@@ -219,6 +226,22 @@ func (a *Answerer) retainLate(ctx context.Context, w *work) error {
 	return a.retain(ctx, w, conversation.Reply{Text: w.Turn.Reply, Status: w.Turn.Status})
 }
 
+// mayChange returns the known facts that the model reads which says what to remember of a message: those
+// that fit it, and then those of the profile. It reads no tainted fact: what it writes would not be marked.
+func mayChange(known []recall.Fact, message string) (shown []recall.Fact) {
+	var profile []recall.Fact
+	trusted := slices.DeleteFunc(slices.Clone(known), func(f recall.Fact) bool { return f.Tainted })
+	for _, c := range recall.Choose(trusted, message) {
+		if c.Why == recall.OfProfile {
+			profile = append(profile, c.Fact)
+		} else {
+			shown = append(shown, c.Fact)
+		}
+	}
+	shown = append(shown, profile...)
+	return shown[:min(len(shown), mostKnown)]
+}
+
 func (a *Answerer) retainOf(ctx context.Context, w *work, reply string) error {
 	t := w.Turn
 	all, err := a.d.Facts.InUse(ctx, t.TenantID, t.Customer.String())
@@ -229,11 +252,7 @@ func (a *Answerer) retainOf(ctx context.Context, w *work, reply string) error {
 	var learned []recall.Learned
 	models := w.Agent.Definition.Models
 	if choice := or(models.Summarizer, models.Worker); agentloop.IsLanguageModel(choice) {
-		var shown []recall.Fact
-		for _, c := range recall.Choose(known, t.Message) {
-			shown = append(shown, c.Fact)
-		}
-		shown = shown[:min(len(shown), mostKnown)]
+		shown := mayChange(known, t.Message)
 		answer, err := a.askAside(ctx, w, choice, agentloop.LearnRequest(t.Message, reply, shown), a.d.Now().Add(learnAtMost))
 		if err != nil {
 			return err

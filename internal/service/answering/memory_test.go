@@ -1,6 +1,7 @@
 package answering
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/recall"
+	"agentruntime/internal/tenant/facts"
 )
 
 // What is remembered never is where a model reads its instructions, in no mode. One that others may have
@@ -51,4 +54,63 @@ func TestRememberedFactIsNeverAnInstruction(t *testing.T) {
 			require.Equal(t, tainted, w.tainted(), mode)
 		}
 	}
+}
+
+// The model that says what to remember reads the facts that fit the message, however long the profile is,
+// and none that others may have written.
+func TestLearnerReadsWhatFitsAndNothingTainted(t *testing.T) {
+	t.Parallel()
+	var known []recall.Fact
+	add := func(text string, profile, tainted bool) {
+		known = append(known, recall.Fact{ID: uuid.New(), Text: text, Profile: profile, Tainted: tainted})
+	}
+	for i := range 2 * mostKnown {
+		add(fmt.Sprint("Line ", i, " of the profile."), true, false)
+	}
+	add("Keeps a quokka.", false, false)
+	add("Keeps a quokka, says a parcel.", false, true)
+	add("A quokka is the name.", true, true)
+	shown := mayChange(known, "My quokka is well.")
+	require.Len(t, shown, mostKnown)
+	require.Equal(t, "Keeps a quokka.", shown[0].Text)
+	for _, f := range shown {
+		require.False(t, f.Tainted, f.Text)
+	}
+	require.Empty(t, mayChange(nil, "Hello"))
+}
+
+// Two messages may learn that the same fact has changed. The second one is written beside the first: what
+// it was to supersede is superseded already.
+func TestFactIsWrittenWhereWhatItSupersedesIsGone(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	known, err := facts.New(facts.Deps{DB: d.Pool, Keys: testkit.Keys{}})
+	require.NoError(t, err)
+	tenant, customer := uuid.New(), uuid.New()
+	exec := func(sql string, args ...any) {
+		_, err := d.Tenant(tenant).Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	exec("INSERT INTO tenants (id, name) VALUES ($1, 'shop')", tenant)
+	exec("INSERT INTO customers (id, tenant_id, metadata, tags, created_at, updated_at) VALUES ($1, $2, '{}', '{}', now(), now())", customer, tenant)
+	exec("INSERT INTO customer_identifiers (tenant_id, identifier, customer_id) VALUES ($1, 'id:' || $2::uuid::text, $2)", tenant, customer)
+	a := &Answerer{d: Deps{Facts: known}}
+	write := func(text string, supersedes *uuid.UUID) uuid.UUID {
+		w := &work{}
+		w.Turn.TenantID, w.Turn.ID, w.Turn.Customer = tenant, uuid.New(), &customer
+		id, err := a.write(t.Context(), w, placeOfAuto+"0", facts.Auto, recall.Learned{Text: text, Supersedes: supersedes})
+		require.NoError(t, err)
+		require.Len(t, w.Turn.Memory.Written, 1)
+		return id
+	}
+	old := write("Lives in Berlin.", nil)
+	write("Lives in Paris.", &old)
+	write("Lives in Rome.", &old)
+	left, err := known.InUse(t.Context(), tenant, customer.String())
+	require.NoError(t, err)
+	var texts []string
+	for _, f := range left {
+		texts = append(texts, f.Text)
+	}
+	require.ElementsMatch(t, []string{"Lives in Paris.", "Lives in Rome."}, texts)
 }

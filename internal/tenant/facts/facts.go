@@ -93,7 +93,8 @@ type NewFact struct {
 	Profile bool
 	Tainted bool
 	Source  Source
-	// Supersedes is the fact whose place it takes; nil for none.
+	// Supersedes is the fact whose place it takes; nil for none. A tainted fact takes the place of a
+	// tainted one only; otherwise both stay in use.
 	Supersedes  *uuid.UUID
 	AgentID     *uuid.UUID
 	SessionID   string
@@ -103,7 +104,8 @@ type NewFact struct {
 // Outcomes of write_fact.
 const (
 	outcomeWritten  = "written"
-	outcomeKnown    = "known"
+	outcomeBeside   = "beside"
+	outcomeChanged  = "changed"
 	outcomeCustomer = "customer"
 	outcomeFact     = "fact"
 	outcomeFull     = "full"
@@ -126,7 +128,8 @@ type row struct {
 
 // Write remembers a fact of the customer that the reference names. What looks like a secret in it is
 // masked before. It returns the id of the fact; written is false where a fact in use has the same text,
-// or where it is a repeat. It refuses with CUSTOMER_NOT_FOUND, QUOTA_EXCEEDED and VALIDATION_ERROR.
+// or where it is a repeat. The one with the same text then joins the profile and supersedes, as was asked
+// for. It refuses with CUSTOMER_NOT_FOUND, QUOTA_EXCEEDED and VALIDATION_ERROR.
 func (s *Service) Write(ctx context.Context, who actor.Actor, reference string, in NewFact) (id uuid.UUID, written bool, err error) {
 	text, err := checked(in.Text)
 	if err != nil {
@@ -153,24 +156,33 @@ func (s *Service) Write(ctx context.Context, who actor.Actor, reference string, 
 	})
 	counted := func() {}
 	err = s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
-		if got.Value.Outcome != outcomeWritten {
+		b, action, details := &db.Batch{}, audit.FactWritten, map[string]any{"fact_id": got.Value.Fact, "supersedes": in.Supersedes, "source": in.Source}
+		switch got.Value.Outcome {
+		case outcomeWritten:
+			written = true
+		case outcomeBeside:
+			written, details["supersedes"], details["beside"] = true, nil, in.Supersedes
+		case outcomeChanged:
+			action, details["profile"] = audit.FactChanged, in.Profile
+		default:
 			return nil, s.refusal(got.Value.Outcome)
 		}
-		b := &db.Batch{}
-		idempotency.Queue(ctx, b, in.ID.String())
-		counted = s.room.Queue(b, who.TenantID)
-		rec := audit.Change(who, audit.FactWritten, audit.SubjectCustomer, got.Value.Customer.String())
+		idempotency.Queue(ctx, b, got.Value.Fact.String())
+		if written {
+			counted = s.room.Queue(b, who.TenantID)
+		}
+		rec := audit.Change(who, action, audit.SubjectCustomer, got.Value.Customer.String())
 		if in.ExecutionID != "" {
 			rec.ExecutionID = in.ExecutionID
 		}
-		audit.Queue(b, rec.With(map[string]any{"fact_id": in.ID, "supersedes": in.Supersedes, "source": in.Source}))
+		audit.Queue(b, rec.With(details))
 		return b, nil
 	})
 	if err != nil {
 		return id, false, fmt.Errorf("facts: write: %w", err)
 	}
 	counted()
-	return got.Value.Fact, got.Value.Outcome == outcomeWritten, nil
+	return got.Value.Fact, written, nil
 }
 
 // refusal returns why a fact is not written; nil where it is there already.

@@ -258,3 +258,110 @@ func TestErasureDeletesTheFactsOfTheCustomerAlone(t *testing.T) {
 	require.Empty(t, w.inUse(w.a, "ada"))
 	require.Len(t, w.inUse(w.a, "bob"), 1)
 }
+
+// What others may have made an agent write takes no place of what they have not. Both stay in use.
+func TestTaintedFactSupersedesNoTrustedOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		old, next  bool // are tainted
+		supersedes bool
+	}{
+		"a trusted one by a trusted one": {false, false, true},
+		"a trusted one by a tainted one": {false, true, false},
+		"a tainted one by a trusted one": {true, false, true},
+		"a tainted one by a tainted one": {true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, known := range []bool{false, true} { // the text of the newer one is there before
+				w := newWorld(t, nil)
+				old := w.write(w.a, "ada", facts.NewFact{Text: "Lives in Berlin.", Tainted: c.old})
+				in := facts.NewFact{Text: "Lives in Paris.", Tainted: c.next, Source: facts.ByTool}
+				if known {
+					w.write(w.a, "ada", in)
+				}
+				in.Supersedes = &old
+				id, written, err := w.facts.Write(t.Context(), w.a, "ada", in)
+				require.NoError(t, err)
+				require.Equal(t, !known, written)
+				want := []string{"Lives in Paris."}
+				if !c.supersedes {
+					want = append(want, "Lives in Berlin.")
+				}
+				require.Equal(t, want, w.inUse(w.a, "ada"), "known: %v", known)
+				f, err := w.facts.Get(t.Context(), w.a.TenantID, "ada", id)
+				require.NoError(t, err)
+				require.Equal(t, c.next, f.Tainted)
+				of, err := w.facts.Get(t.Context(), w.a.TenantID, "ada", old)
+				require.NoError(t, err)
+				require.Equal(t, c.supersedes, of.SupersededBy != nil)
+				if !known {
+					require.Equal(t, &old, f.Supersedes, "it says what it was to supersede")
+				}
+			}
+		})
+	}
+}
+
+// A text that is known joins the profile and takes the place of another fact, as is asked for when it is
+// written again. A tainted one does not.
+func TestKnownFactJoinsTheProfileAndSupersedes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.write(w.a, "ada", facts.NewFact{Text: "Lives in Paris."})
+	again := func(in facts.NewFact) facts.Fact {
+		in.Text, in.Source = "lives in paris", facts.ByTool
+		same, written, err := w.facts.Write(t.Context(), w.a, "ada", in)
+		require.NoError(t, err)
+		require.False(t, written)
+		require.Equal(t, id, same)
+		f, err := w.facts.Get(t.Context(), w.a.TenantID, "ada", id)
+		require.NoError(t, err)
+		return f
+	}
+	before := again(facts.NewFact{})
+	require.Equal(t, before, again(facts.NewFact{Supersedes: &id}), "nothing supersedes itself")
+	require.False(t, again(facts.NewFact{Profile: true, Tainted: true}).Profile)
+	require.True(t, again(facts.NewFact{Profile: true}).Profile)
+	require.True(t, again(facts.NewFact{}).Profile)
+	old := w.write(w.a, "ada", facts.NewFact{Text: "Lives in Berlin."})
+	again(facts.NewFact{Supersedes: &old})
+	require.Equal(t, []string{"Lives in Paris."}, w.inUse(w.a, "ada"))
+	var changes int
+	require.NoError(t, w.admin.QueryRow(t.Context(), "SELECT count(*) FROM audit_records WHERE action = 'customer.fact_changed'").Scan(&changes))
+	require.Equal(t, 2, changes)
+}
+
+// Only a person says that a fact can be trusted.
+func TestPersonsAloneTrustATaintedFact(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	key := actor.Actor{Kind: actor.Key, TenantID: w.a.TenantID, ID: uuid.New()}
+	for name, c := range map[string]struct {
+		who         actor.Actor
+		was, is     bool
+		mayNot      bool
+		textChanges bool
+	}{
+		"a key marks":                {who: key, was: false, is: true},
+		"a key trusts":               {who: key, was: true, is: false, mayNot: true},
+		"a key trusts another text":  {who: key, was: true, is: false, mayNot: true, textChanges: true},
+		"a key leaves it as it is":   {who: key, was: true, is: true, textChanges: true},
+		"a key leaves it trusted":    {who: key, was: false, is: false, textChanges: true},
+		"a person marks":             {who: w.a, was: false, is: true},
+		"a person trusts":            {who: w.a, was: true, is: false},
+		"a person trusts other text": {who: w.a, was: true, is: false, textChanges: true},
+	} {
+		id := w.write(w.a, "ada", facts.NewFact{Text: "About " + name, Tainted: c.was})
+		p := facts.Patch{Tainted: &c.is}
+		if c.textChanges {
+			p.Text = new("More about " + name)
+		}
+		_, err := w.facts.Change(t.Context(), c.who, "ada", id, p)
+		require.Equal(t, c.mayNot, fault.HasCode(err, fault.CodeInsufficientPermissions), "%s: %v", name, err)
+		f, err := w.facts.Get(t.Context(), w.a.TenantID, "ada", id)
+		require.NoError(t, err)
+		require.Equal(t, c.is != c.mayNot, f.Tainted, name)
+		require.Equal(t, c.textChanges && !c.mayNot, strings.HasPrefix(f.Text, "More"), name)
+	}
+}

@@ -114,7 +114,7 @@ func (s *Service) notFound(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID
 type Patch struct {
 	Text    *string
 	Profile *bool
-	// Tainted: people say whether what stands there can be trusted.
+	// Tainted: people say whether what stands there can be trusted. Only they set it to false.
 	Tainted *bool
 	Expect  fault.Expect[Fact]
 }
@@ -145,7 +145,8 @@ func (p Patch) of(f Fact) (Fact, []string, error) {
 
 // Change patches a fact, and returns it. The text before is gone: to keep it, write one that supersedes
 // it. It refuses with CUSTOMER_NOT_FOUND, FACT_NOT_FOUND, VALIDATION_ERROR, CONFLICT (another fact in
-// use has the text) and with what Expect returns.
+// use has the text), INSUFFICIENT_PERMISSIONS (a key that says that a fact can be trusted) and with what
+// Expect returns.
 func (s *Service) Change(ctx context.Context, who actor.Actor, reference string, id uuid.UUID, p Patch) (f Fact, err error) {
 	key, err := s.d.Keys.Key(ctx, who.TenantID)
 	if err != nil {
@@ -158,6 +159,10 @@ func (s *Service) Change(ctx context.Context, who actor.Actor, reference string,
 		var changed []string
 		if f, changed, err = p.of(now); err != nil || len(changed) == 0 {
 			return err
+		}
+		if now.Tainted && !f.Tainted && who.Kind != actor.User {
+			// A program that takes marks away would let through what policies stop in tainted sessions.
+			return fault.New(fault.CodeInsufficientPermissions, "Only a person says that a tainted fact can be trusted: use a JWT of an owner or an admin.")
 		}
 		f.UpdatedAt = s.d.Now().UTC()
 		b := &db.Batch{}
