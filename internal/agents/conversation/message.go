@@ -303,26 +303,34 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, agent Agent, write
 	case claimHeld:
 		t, err = s.read(ctx, t.Ref())
 		return t, claimed.Outcome, err
-	case claimBusy:
-		f := fault.New(fault.CodeSessionBusy, "")
-		if agent.Definition.ExecutionMode == agentdef.WorkflowOnly {
-			f.Message = "The workflow of this session is at work and asks nothing."
-		} else if agent.Definition.Concurrency != agentdef.Reject {
-			f.Message = fmt.Sprintf("%d messages of this session wait already.", queuedMost)
-		}
-		f.Retryable, f.RetryAfter = true, time.Second
-		return t, "", f
-	case claimCustomer:
-		return t, "", fault.New(fault.CodeConflict, "The session belongs to another customer. Another customer takes another session_id.")
-	case claimErased:
-		f := fault.New(fault.CodeConflict, "The customer of this session was erased, and the session is being deleted. Take another session_id, or send the message again later.")
-		f.Retryable = true
-		return t, "", f
+	case claimBusy, claimCustomer, claimErased:
+		return t, "", notClaimed(claimed.Outcome, agent.Definition)
 	case claimGone:
 		return t, claimGone, nil
 	}
 	t, err = s.sameAs(ctx, who.TenantID, claimed.Turn, req)
 	return t, claimed.Outcome, err
+}
+
+// notClaimed says why the session takes no message now.
+func notClaimed(outcome string, d *agentdef.Definition) *fault.Error {
+	var f *fault.Error
+	switch outcome {
+	case claimCustomer:
+		return fault.New(fault.CodeConflict, "The session belongs to another customer. Another customer takes another session_id.")
+	case claimErased:
+		f = fault.New(fault.CodeConflict, "The customer of this session was erased, and the session is being deleted. Take another session_id, or send the message again later.")
+	default:
+		f = fault.New(fault.CodeSessionBusy, "")
+		f.RetryAfter = time.Second
+		if d.ExecutionMode == agentdef.WorkflowOnly {
+			f.Message = "The workflow of this session is at work and asks nothing."
+		} else if d.Concurrency != agentdef.Reject {
+			f.Message = fmt.Sprintf("%d messages of this session wait already.", queuedMost)
+		}
+	}
+	f.Retryable = true
+	return f
 }
 
 // claimOnce is one try of a claim. A new turn has an audit record, and counts in its quotas. One in a
