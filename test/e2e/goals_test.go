@@ -66,6 +66,8 @@ var plans = slices.Concat([]string{
 	plan([]string{"Two steps", `name="steps_left">0<`}, "act", next("gate:create_thing", `{"id":"rowan"}`), claim("made", "f1")),
 	plan([]string{"Two steps", `name="steps_left">1<`}, "act", next("gate:create_thing", `{"id":"rowan","mode":"second"}`)),
 	plan([]string{"Two steps"}, "act", next("gate:create_thing", `{"id":"rowan"}`)),
+	plan([]string{"Two calls", `"f1"`}, "act", next("gate:create_thing", `{"id":"service-tree","mode":"second"}`)),
+	plan([]string{"Two calls"}, "act", next("gate:create_thing", `{"id":"service-tree"}`)),
 	`{"purpose":"plan","contains":["Twice unusable"],"text":"I think about it."}`,
 	`{"purpose":"plan","contains":["Once unusable","cannot be used"],"json":{"status":"blocked","remaining_plan":[],"next":null,"criteria":[],"reason":"It is better now."}}`,
 	`{"purpose":"plan","contains":["Once unusable"],` + toolCalls(toolCall("1", "gate__create_thing", `{"id":"smuggled"}`)) + `}`,
@@ -265,6 +267,17 @@ func TestGoalStopsWithoutSuccess(t *testing.T) {
 	})
 }
 
+// The calls of a goal are bounded by the agent's tools too, whatever its steps.
+func TestGoalMakesNoMoreCallsThanItsAgentMay(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, stack(t, eager))
+	_, goals, key := goalAgent(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"gate:*"}, "max_per_turn": 1}})
+	p := pursuedOf(t, key.Do(http.MethodPost, goals, goalOf("Two calls")), http.StatusOK)
+	require.Equal(t, "step_cap", *p.StopReason)
+	require.Equal(t, 1, p.ActionsExecuted)
+	require.Len(t, g.of("service-tree"), 1)
+}
+
 // A call that people have to approve has the goal wait for them. Rejected, it ends the goal; approved, it
 // has its effect once.
 func TestGoalWaitsForPeople(t *testing.T) {
@@ -327,7 +340,7 @@ func TestLongestGoalFitsOneHistory(t *testing.T) {
 	s := stack(t, split)
 	g, tenant := connected(t, s)
 	c := stranger(t, s)
-	_, goals, key := goalAgent(t, tenant, map[string]any{"limits": map[string]any{"goal_steps": 100}})
+	_, goals, key := goalAgent(t, tenant, map[string]any{"limits": map[string]any{"goal_steps": 100}, "tools": map[string]any{"allow": []string{"gate:*"}, "max_per_turn": 100}})
 	events := func(id string) int {
 		return len(closedHistory(t, c, executionOf(t, tenant.User, id).WorkflowID).Events)
 	}

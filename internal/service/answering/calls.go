@@ -71,10 +71,16 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 // for people, or have waited, count once.
 func (w *work) made() (n int) {
 	for _, answer := range w.Answers {
-		for _, end := range answer.Ends {
-			if end.Error == nil || end.Error.Code != flow.CodeNotMade {
-				n++
-			}
+		n += madeOf(answer.Ends)
+	}
+	return n
+}
+
+// madeOf counts the calls of one answer that were made.
+func madeOf(ends []flow.MapToolEnd) (n int) {
+	for _, end := range ends {
+		if end.Error == nil || end.Error.Code != flow.CodeNotMade {
+			n++
 		}
 	}
 	return n

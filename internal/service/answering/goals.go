@@ -49,7 +49,6 @@ func (w *work) asGoal() {
 		d.Maps, d.Tools = nil, d.Tools.OnlyVerbs()
 	}
 	d.Limits.GoalSteps = min(d.Limits.GoalSteps, goalloop.MaxSteps)
-	d.Tools.MaxPerTurn = d.Limits.GoalSteps + 1 // the steps bound the calls
 	w.Agent.Definition = &d
 }
 
@@ -184,8 +183,12 @@ func (a *Answerer) stopsGoal(ctx context.Context, w *work) (agentloop.Stop, erro
 	return goalloop.Stops(w.goal.steps), nil
 }
 
-// stepsLeft is how many calls the planner may still ask for. One answer more judges the last of them.
-func (w *work) stepsLeft() int { return w.Agent.Definition.Limits.GoalSteps - len(w.goal.steps) }
+// stepsLeft is how many calls the planner may still ask for: within the steps of the goal, and within the
+// calls of a message. One answer more judges the last of them.
+func (w *work) stepsLeft() int {
+	calls := max(0, w.Agent.Definition.Tools.MaxPerTurn-w.made()-madeOf(w.next.Ends))
+	return min(w.Agent.Definition.Limits.GoalSteps-len(w.goal.steps), calls)
+}
 
 // planRequest returns what the planner is asked.
 func (w *work) planRequest() model.Request {
