@@ -142,6 +142,15 @@ func (s *mapModel) left(ctx workflow.Context) time.Duration {
 	return s.start.Deadline.Sub(now)
 }
 
+// deadline is until when a call may be sent. What has passed since an earlier call of the same answer has
+// begun to wait does not count.
+func (s *mapModel) deadline(ctx workflow.Context) time.Time {
+	if since := s.start.HeldSince; !since.IsZero() {
+		return s.start.Deadline.Add(workflow.Now(ctx).Sub(since))
+	}
+	return s.start.Deadline
+}
+
 // awaitInput waits until there is an answer to the question of the last turn, or the step is to stop.
 // That time does not count against the deadline.
 func (s *mapModel) awaitInput(ctx workflow.Context, waits stepmachine.Waiting) error {
@@ -198,7 +207,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 // callTool makes one call and waits for its end.
 func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
 	in := flow.MapCall{
-		MapWrites: s.m.takeWrites(ctx), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.start.Deadline, DryRun: s.start.DryRun},
+		MapWrites: s.m.takeWrites(ctx), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.deadline(ctx), DryRun: s.start.DryRun},
 		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool,
 	}
 	s.held = false

@@ -48,16 +48,18 @@ type mapWorld struct {
 	failed map[string]int
 	looks  map[string]int
 	calls  []string // verbs whose calls have ended, in that order
-	ended  map[string]time.Duration
-	steps  map[string]stepmachine.RecordStep
-	shown  []stepmachine.Status
-	finish *stepmachine.Finish
-	writes int
-	seqs   []int    // of the writes
-	stops  int      // of other Maps
-	waits  []string // the steps that wait for events
-	began  time.Time
-	env    *testsuite.TestWorkflowEnvironment
+	// timeLeft is how much time each call was given.
+	timeLeft []time.Duration
+	ended    map[string]time.Duration
+	steps    map[string]stepmachine.RecordStep
+	shown    []stepmachine.Status
+	finish   *stepmachine.Finish
+	writes   int
+	seqs     []int    // of the writes
+	stops    int      // of other Maps
+	waits    []string // the steps that wait for events
+	began    time.Time
+	env      *testsuite.TestWorkflowEnvironment
 }
 
 func newMapWorld(t *testing.T, steps string) *mapWorld {
@@ -147,6 +149,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		w.write(in.MapWrites)
 		at := w.look(in.Call.Verb, in.Call.Ref)
 		w.mu.Lock()
+		w.timeLeft = append(w.timeLeft, in.Call.Deadline.Sub(w.env.Now()))
 		verbs[at.Run.RunID] = in.Call.Verb
 		w.mu.Unlock()
 		return at, nil
