@@ -30,6 +30,12 @@ SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escala
 -- The messages of a session that have not ended, the oldest first.
 SELECT id, execution_id, state FROM turns WHERE tenant_id = @tenant_id AND conversation = @conversation AND finished_at IS NULL ORDER BY id LIMIT @most;
 
+-- name: OpenMapsOfConversation :many
+-- The executions of Maps that messages of a session have started, and that go on.
+SELECT m.execution_id FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+ WHERE t.tenant_id = @tenant_id AND t.conversation = @conversation AND m.finished_at IS NULL
+ ORDER BY m.id LIMIT @most;
+
 -- name: HoldConversation :exec
 UPDATE conversations SET held_by = sqlc.narg('held_by')::uuid, held_at = sqlc.narg('held_at')::timestamptz, escalated_at = NULL WHERE tenant_id = @tenant_id AND id = @id;
 

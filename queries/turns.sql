@@ -150,10 +150,13 @@ SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t
  ORDER BY t.id DESC LIMIT @most;
 
 -- name: OldConversations :many
--- Sessions of all tenants without a message since, and without one that is not answered.
+-- Sessions of all tenants without a message since, and without one that is not answered. One with a Map
+-- that goes on may still be asked for an answer.
 SELECT c.tenant_id, c.id FROM conversations c
  WHERE c.updated_at < @before
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+   AND 0 = (SELECT count(*) FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+             WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND m.finished_at IS NULL)
  ORDER BY c.updated_at LIMIT @most;
 
 -- name: LockOldConversations :many
@@ -162,11 +165,13 @@ SELECT c.tenant_id, c.id FROM conversations c
 SELECT id FROM conversations WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND updated_at < @before ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: LockConversationsOfCustomer :many
--- Sessions of a customer without a message that is not answered. A session that is written in now is
--- left alone.
+-- Sessions of a customer without a message that is not answered, and without a Map that goes on. A
+-- session that is written in now is left alone.
 SELECT c.id FROM conversations c
  WHERE c.tenant_id = @tenant_id AND c.customer = ANY (@customers::uuid[])
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+   AND 0 = (SELECT count(*) FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+             WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND m.finished_at IS NULL)
  LIMIT @most FOR UPDATE OF c SKIP LOCKED;
 
 -- name: HasConversationOfCustomer :one

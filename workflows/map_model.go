@@ -56,7 +56,7 @@ func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
 	if err != nil {
 		return err
 	}
-	s.m.heed(news)
+	s.m.heed(ctx, news)
 	in := flow.MapModelCall{Private: flow.IsPrivate(), MapRef: s.m.in.MapRef, Ref: s.ref}
 	for ; ; in.Turn++ {
 		turn, done, err := s.ask(ctx, in)
@@ -66,8 +66,7 @@ func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
 		in.Input = nil
 		if turn.Waits != "" {
 			in.Ends = nil
-			if err := s.awaitInput(ctx, turn.Waits); err != nil || s.stopped {
-				s.ended(stepmachine.CallCancelled, nil)
+			if err := s.awaitInput(ctx, turn.Waits); err != nil || s.end.Status != "" {
 				return err
 			}
 			in.Input, s.start.Given = s.start.Given, nil
@@ -151,14 +150,39 @@ func (s *mapModel) deadline(ctx workflow.Context) time.Time {
 	return s.start.Deadline
 }
 
-// awaitInput waits until there is an answer to the question of the last turn, or the step is to stop.
-// That time does not count against the deadline.
+// changeBoundsInput names a change of this workflow, for histories from before it: they wait for an
+// answer without an end.
+const changeBoundsInput = "wait for an answer for seven days"
+
+// awaitInput waits until there is an answer to the question of the last turn. Where the step is to stop,
+// or nobody answers in time, it sets the end of the step. The wait does not count against the deadline.
 func (s *mapModel) awaitInput(ctx workflow.Context, waits stepmachine.Waiting) error {
-	if s.start.Given == nil && !s.stopped {
+	inTime, answered := true, func() bool { return s.start.Given != nil || s.stopped }
+	if !answered() {
 		s.hold(ctx)
-		s.m.tell(stepmachine.CallWaits{Ref: s.ref, For: waits, Ask: s.turn + 1})
+		asks := stepmachine.CallWaits{Ref: s.ref, For: waits, Ask: s.turn + 1}
+		var err error
+		if workflow.GetVersion(ctx, changeBoundsInput, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			s.m.tell(asks)
+			err = workflow.Await(ctx, answered)
+		} else {
+			asks.Until = s.start.HeldSince.Add(mapdef.AnswerTime.Std())
+			s.m.tell(asks)
+			inTime, err = workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+				Timeout: max(asks.Until.Sub(workflow.Now(ctx)), time.Second), TimerOptions: workflow.TimerOptions{Summary: flow.AnswerSummary},
+			}, answered)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return workflow.Await(ctx, func() bool { return s.start.Given != nil || s.stopped })
+	switch {
+	case s.stopped:
+		s.ended(stepmachine.CallCancelled, nil)
+	case !inTime:
+		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeWaitTimeout, "nobody has answered the manager within seven days"))
+	}
+	return nil
 }
 
 // takeInput keeps what a signal has brought for the step that waits for it.

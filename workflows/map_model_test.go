@@ -155,3 +155,59 @@ func TestMapRunAgentGoesOnInANewHistory(t *testing.T) {
 		require.Equal(t, 1, asked.Ref.Attempt)
 	}
 }
+
+// A question of the manager waits for seven days, also where another history begins meanwhile. An answer
+// in time goes to the next turn; one that came before the workflow waited does too.
+func TestMapRunWaitsForAnAnswerForSevenDays(t *testing.T) {
+	t.Parallel()
+	asks := flow.MapModelTurn{Waits: stepmachine.WaitsInput}
+	signalled := stepmachine.Signalled{Signal: stepmachine.SignalInput, Data: stepmachine.Of(json.RawMessage(`"blue"`))}
+	answer := func(after time.Duration, w *mapWorld) func(int64) ([]stepmachine.Signalled, int64) {
+		return func(heard int64) ([]stepmachine.Signalled, int64) {
+			if heard > 0 || w.passed() < after {
+				return nil, heard
+			}
+			return []stepmachine.Signalled{signalled}, 1
+		}
+	}
+	for name, c := range map[string]struct {
+		after  time.Duration
+		status stepmachine.Status
+	}{
+		"early": {0, stepmachine.StatusCompleted}, "in time": {6 * 24 * time.Hour, stepmachine.StatusCompleted}, "never": {30 * 24 * time.Hour, stepmachine.StatusFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, agentOfTest)
+			talk := &conversation{turns: []flow.MapModelTurn{asks, answers(`"done"`)}}
+			w.signals = answer(c.after, w)
+			w.run(func(env *testsuite.TestWorkflowEnvironment) {
+				talk.register(w)(env)
+				if c.after == 0 {
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, 0)
+				}
+				env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, c.after)
+			})
+			require.Equal(t, c.status, w.finish.Status)
+			if c.status == stepmachine.StatusFailed {
+				require.Equal(t, "WAIT_TIMEOUT", w.finish.Error.Code)
+				require.InDelta(t, 7*24, w.passed().Hours(), 1)
+				return
+			}
+			require.Len(t, talk.asked, 2)
+			require.JSONEq(t, `"blue"`, string(talk.asked[1].Input.JSON))
+		})
+	}
+	t.Run("in another history", func(t *testing.T) {
+		t.Parallel()
+		w := newMapWorld(t, agentOfTest)
+		talk := &conversation{turns: []flow.MapModelTurn{asks}}
+		w.length = 10_000
+		next := w.history(flow.MapInput{}, talk.register(w))
+		require.NotNil(t, next)
+		w.length = 0
+		require.Nil(t, w.history(*next, talk.register(w)))
+		require.Equal(t, "WAIT_TIMEOUT", w.finish.Error.Code)
+		require.InDelta(t, 7*24, w.passed().Hours(), 1, "the time goes on")
+	})
+}

@@ -35,7 +35,7 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 		m.begun = 0
 		news, err := writeMap(ctx, m.takeAll(ctx))
 		if err == nil {
-			m.heed(news)
+			m.heed(ctx, news)
 		}
 		return true, err
 	default:

@@ -177,12 +177,16 @@ func (m *mapRun) look(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	m.heed(news)
+	m.heed(ctx, news)
 	return nil
 }
 
+// changeKeepsAnswers names a change of this workflow, for histories from before it: a signal that came
+// before its step asked people was lost.
+const changeKeepsAnswers = "keep early answers to people's steps"
+
 // heed turns news into events.
-func (m *mapRun) heed(news flow.MapNews) {
+func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	if news.Over {
 		m.over = true
 		return
@@ -209,6 +213,7 @@ func (m *mapRun) heed(news flow.MapNews) {
 		}
 	}
 	for _, s := range news.Signals {
+		s.Keeps = s.ForPeople() && workflow.GetVersion(ctx, changeKeepsAnswers, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 		m.tell(s)
 	}
 	for _, d := range news.Decisions {
@@ -239,7 +244,7 @@ func (m *mapRun) show(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	m.heed(news)
+	m.heed(ctx, news)
 	if !changed {
 		return nil
 	}

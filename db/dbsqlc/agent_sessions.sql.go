@@ -407,6 +407,39 @@ func (q *Queries) NoteTakenOver(ctx context.Context, db DBTX, arg NoteTakenOverP
 	return items, nil
 }
 
+const OpenMapsOfConversation = `-- name: OpenMapsOfConversation :many
+SELECT m.execution_id FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+ WHERE t.tenant_id = $1 AND t.conversation = $2 AND m.finished_at IS NULL
+ ORDER BY m.id LIMIT $3
+`
+
+type OpenMapsOfConversationParams struct {
+	TenantID     uuid.UUID
+	Conversation uuid.UUID
+	Most         int32
+}
+
+// The executions of Maps that messages of a session have started, and that go on.
+func (q *Queries) OpenMapsOfConversation(ctx context.Context, db DBTX, arg OpenMapsOfConversationParams) ([]string, error) {
+	rows, err := db.Query(ctx, OpenMapsOfConversation, arg.TenantID, arg.Conversation, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var execution_id string
+		if err := rows.Scan(&execution_id); err != nil {
+			return nil, err
+		}
+		items = append(items, execution_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const OpenTurns = `-- name: OpenTurns :many
 SELECT id, execution_id, state FROM turns WHERE tenant_id = $1 AND conversation = $2 AND finished_at IS NULL ORDER BY id LIMIT $3
 `

@@ -788,6 +788,8 @@ const LockConversationsOfCustomer = `-- name: LockConversationsOfCustomer :many
 SELECT c.id FROM conversations c
  WHERE c.tenant_id = $1 AND c.customer = ANY ($2::uuid[])
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+   AND 0 = (SELECT count(*) FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+             WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND m.finished_at IS NULL)
  LIMIT $3 FOR UPDATE OF c SKIP LOCKED
 `
 
@@ -797,8 +799,8 @@ type LockConversationsOfCustomerParams struct {
 	Most      int32
 }
 
-// Sessions of a customer without a message that is not answered. A session that is written in now is
-// left alone.
+// Sessions of a customer without a message that is not answered, and without a Map that goes on. A
+// session that is written in now is left alone.
 func (q *Queries) LockConversationsOfCustomer(ctx context.Context, db DBTX, arg LockConversationsOfCustomerParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, LockConversationsOfCustomer, arg.TenantID, arg.Customers, arg.Most)
 	if err != nil {
@@ -965,6 +967,8 @@ const OldConversations = `-- name: OldConversations :many
 SELECT c.tenant_id, c.id FROM conversations c
  WHERE c.updated_at < $1
    AND NOT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL)
+   AND 0 = (SELECT count(*) FROM turns t JOIN map_executions m ON m.tenant_id = t.tenant_id AND m.execution_id = t.map_execution_id
+             WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND m.finished_at IS NULL)
  ORDER BY c.updated_at LIMIT $2
 `
 
@@ -978,7 +982,8 @@ type OldConversationsRow struct {
 	ID       uuid.UUID
 }
 
-// Sessions of all tenants without a message since, and without one that is not answered.
+// Sessions of all tenants without a message since, and without one that is not answered. One with a Map
+// that goes on may still be asked for an answer.
 func (q *Queries) OldConversations(ctx context.Context, db DBTX, arg OldConversationsParams) ([]OldConversationsRow, error) {
 	rows, err := db.Query(ctx, OldConversations, arg.Before, arg.Most)
 	if err != nil {

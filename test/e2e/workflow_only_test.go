@@ -3,6 +3,7 @@ package e2e
 import (
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,4 +134,29 @@ func TestWorkflowOnlyAgentSaysHowItsMapStands(t *testing.T) {
 	a = key.Do(http.MethodPost, message, write("Go", "s1"), "Accept: text/event-stream")
 	require.Contains(t, string(a.Body), "event: message.completed")
 	require.Contains(t, string(a.Body), `{\"n\":1,\"of\":\"Go\"}`)
+}
+
+// Nobody can answer a message that is in no session, so its Map ends where it asks. The session of a Map
+// that asks stays.
+func TestWorkflowOnlyAgentAsksOnlyInSessions(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	message, key := guided(t, tenant, guidedMap, nil)
+	alone := saidOf(t, key.Do(http.MethodPost, message, write("A cup please", "")), http.StatusOK)
+	require.Equal(t, []string{"failed", "map_failed"}, []string{alone.Status, *alone.Metadata.StopReason})
+	e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+*alone.Metadata.MapExecutionID, nil), http.StatusOK)
+	require.Equal(t, "NO_SESSION", e.Error.Code)
+
+	asks := saidOf(t, key.Do(http.MethodPost, message, write("A cup please", "s1")), http.StatusOK)
+	var waits struct {
+		WaitingFor struct{ Until time.Time } `json:"waiting_for"`
+	}
+	tenant.User.Do(http.MethodGet, "/v1/executions/"+*asks.Metadata.MapExecutionID, nil).Data(t, &waits)
+	require.WithinDuration(t, time.Now().Add(7*24*time.Hour), waits.WaitingFor.Until, time.Hour)
+	session := strings.TrimSuffix(message, "/message") + "/sessions/s1"
+	refused := requireCode(t, tenant.User.Do(http.MethodDelete, session, nil), http.StatusConflict, "CONFLICT")
+	require.Equal(t, *asks.Metadata.MapExecutionID, refused.Error.ExecutionID)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/executions/"+refused.Error.ExecutionID+"/cancel", nil).Status)
+	require.Eventually(t, func() bool { return tenant.User.Do(http.MethodDelete, session, nil).Status == http.StatusOK }, time.Minute, 50*time.Millisecond)
 }

@@ -278,3 +278,35 @@ func TestSessionsOfAMergedCustomerAreThoseOfTheOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page, 1)
 }
+
+// runsMap writes a Map that the message has started, and that goes on.
+func (d *desk) runsMap(turn uuid.UUID) {
+	d.t.Helper()
+	_, err := d.db.Tenant(d.tenant).Exec(d.t.Context(), `INSERT INTO map_executions (tenant_id, id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, status, updated_at)
+		VALUES ($1, $2::uuid, 'map_' || $2::uuid::text, $2::uuid, 1, 1, 'cognitive', false, 1, '', '', '{}', 'agent', '', '', '', 'waiting', now())`, d.tenant, turn)
+	require.NoError(d.t, err)
+	d.exec("UPDATE turns SET map_execution_id = 'map_' || id::text WHERE id = $1", turn)
+}
+
+// A Map of a session may ask, and the session's next message answers. So the session stays until its
+// Map has ended.
+func TestSessionsStayUntilTheirMapsHaveEnded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ann := uuid.New()
+	asks := d.turn(d.tenant, &ann, Ended, d.now.Add(-d.cfg.Keep-time.Minute))
+	d.runsMap(asks.ID)
+	require.NoError(t, d.EraseOld(t.Context()))
+	erased, waits := d.eraseOf(ann)
+	require.Zero(t, erased)
+	require.True(t, waits)
+	owner := actor.Actor{Kind: actor.User, TenantID: d.tenant, ID: uuid.New()}
+	err := d.DeleteSession(t.Context(), owner, SessionRef{AgentID: asks.ID, SessionID: asks.ID.String()}, nil)
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	require.Equal(t, "map_"+asks.ID.String(), fault.As(err).ExecutionID)
+	require.Equal(t, 1, d.number("SELECT count(*) FROM conversations"))
+
+	d.exec("UPDATE map_executions SET finished_at = now()")
+	require.NoError(t, d.EraseOld(t.Context()))
+	require.Zero(t, d.number("SELECT count(*) FROM conversations"))
+}

@@ -183,6 +183,15 @@ func (s *Service) DeleteSession(ctx context.Context, who actor.Actor, ref Sessio
 			f.ExecutionID = open[0].ExecutionID
 			return f
 		}
+		maps, err := s.q.OpenMapsOfConversation(ctx, tx, dbsqlc.OpenMapsOfConversationParams{TenantID: who.TenantID, Conversation: found.ID, Most: 1})
+		if err != nil {
+			return fmt.Errorf("conversation: open Maps: %w", err)
+		}
+		if len(maps) > 0 {
+			f := fault.New(fault.CodeConflict, "A Map of the session has not ended. Wait for it, or cancel its execution, before you delete the session.")
+			f.ExecutionID = maps[0]
+			return f
+		}
 		if _, err := s.q.DeleteConversations(ctx, tx, dbsqlc.DeleteConversationsParams{TenantID: who.TenantID, Ids: []uuid.UUID{found.ID}}); err != nil {
 			return fmt.Errorf("conversation: delete a session: %w", err)
 		}

@@ -51,9 +51,10 @@ func HoldSummary(approvalID string) string {
 
 // Texts that operators read at other timers.
 const (
-	CallSummary  = "waits for the call at the provider"
-	RetrySummary = "waits before the next attempt"
-	FaultSummary = "waits after a fault of the service"
+	CallSummary   = "waits for the call at the provider"
+	RetrySummary  = "waits before the next attempt"
+	FaultSummary  = "waits after a fault of the service"
+	AnswerSummary = "waits for an answer"
 
 	ErasureSummary = "erases a customer"
 	ErasureWaits   = "waits for calls of the customer that are under way or held"
@@ -97,7 +98,7 @@ func StepSummary(activity string) string {
 
 // Summaries returns all summaries that are fixed texts.
 func Summaries() []string {
-	all := []string{CallSummary, RetrySummary, FaultSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
+	all := []string{CallSummary, AnswerSummary, RetrySummary, FaultSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
 	for _, a := range []Activity[RunRef, Step]{GovernRun, SendRun, RejectRun, GiveUpRun, LookAtRun} {
 		all = append(all, StepSummary(string(a)))
 	}

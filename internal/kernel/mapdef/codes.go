@@ -14,7 +14,7 @@ const (
 	CodeValidation       = "VALIDATION_ERROR"  // the value of a validate step does not fit
 	CodeLoopLimit        = "LOOP_LIMIT"        // a while step has had its iterations
 	CodeItemsLimit       = "ITEMS_LIMIT"       // a foreach step has got more than MaxItems
-	CodeWaitTimeout      = "WAIT_TIMEOUT"      // no event in time
+	CodeWaitTimeout      = "WAIT_TIMEOUT"      // no event, or no answer, in time
 	CodeApprovalRejected = "APPROVAL_REJECTED" // people said no
 	CodeApprovalExpired  = "APPROVAL_EXPIRED"  // people said nothing
 	CodeStepsLimit       = "STEPS_LIMIT"       // limits.max_steps
@@ -25,6 +25,7 @@ const (
 	CodeModelError       = "MODEL_ERROR"
 	CodeModelMissing     = "MODEL_NOT_CONNECTED"
 	CodeGoalNotReached   = "GOAL_NOT_REACHED" // the manager of an agent has not passed its work
+	CodeNoSession        = "NO_SESSION"       // the manager asks, and the message is in no session
 	CodeBudgetExceeded   = "BUDGET_EXCEEDED"
 	CodeCircuitOpen      = "CIRCUIT_OPEN"
 )
@@ -54,7 +55,7 @@ func Codes(t Type) []string {
 	case TypeMap:
 		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
 	case TypeAgent:
-		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit, CodeGoalNotReached, string(fault.CodeAgentNotFound), string(fault.CodeConflict))
+		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit, CodeGoalNotReached, CodeNoSession, CodeWaitTimeout, string(fault.CodeAgentNotFound), string(fault.CodeConflict))
 	case TypeExtract, TypeClassify, TypeSummarize, TypeReason:
 		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded)
 	default: // nothing of their own

@@ -11,6 +11,9 @@ import (
 // It does not bound waits for people.
 const DefaultTimeout = Duration(15 * time.Minute)
 
+// AnswerTime is how long the question of a manager waits for its answer.
+const AnswerTime = Duration(7 * 24 * time.Hour)
+
 // MaxDuration is the longest duration that a definition may name.
 const MaxDuration = Duration(366 * 24 * time.Hour)
 

@@ -41,4 +41,7 @@ func (m *machine) escalate(t *Task, do *mapdef.DoEscalate) {
 	}
 	m.enter(t, phaseEscalated)
 	m.record(t, StepWaiting, nil, nil)
+	if data, kept := m.takeKept(SignalHandled); kept {
+		m.complete(t, data)
+	}
 }

@@ -71,9 +71,20 @@ func (m *machine) callWaits(e CallWaits) {
 		t.WaitsSince = m.now
 	}
 	m.s.waiting.add(t, -1)
-	t.Waits, t.Ask = e.For, e.Ask
+	t.Waits, t.Ask, t.WaitsUntil = e.For, e.Ask, e.Until
 	m.s.waiting.add(t, 1)
 	m.record(t, StepWaiting, nil, nil)
+	if e.Ask == 0 {
+		return
+	}
+	signal := SignalInput
+	if e.For == WaitsSignal {
+		signal = SignalHandled
+	}
+	if data, kept := m.takeKept(signal); kept {
+		m.callGoesOn(CallGoesOn{t.ref()})
+		m.do(TakeInput{Ref: t.ref(), Data: data})
+	}
 }
 
 // callGoesOn notes that a call no longer waits.
@@ -91,7 +102,7 @@ func (m *machine) waited(t *Task) {
 	if !t.Deadline.IsZero() && !t.WaitsSince.IsZero() {
 		t.Deadline = t.Deadline.Add(m.now.Sub(t.WaitsSince))
 	}
-	t.Waits, t.WaitsSince, t.Ask = "", time.Time{}, 0
+	t.Waits, t.WaitsSince, t.WaitsUntil, t.Ask = "", time.Time{}, time.Time{}, 0
 }
 
 // callEnded goes on with the end of a call. One that Unsettled has listed was counted before: what it

@@ -63,7 +63,7 @@ func titles(code string) string {
 	case mapdef.CodeStepTimeout:
 		return "The step took too long."
 	case mapdef.CodeWaitTimeout:
-		return "No such event came in time."
+		return "Nothing of the kind came in time."
 	case mapdef.CodeDurationLimit:
 		return "The execution took too long."
 	case mapdef.CodeStepsLimit:
@@ -88,6 +88,8 @@ func titles(code string) string {
 		return "The model did not give an answer that can be used."
 	case mapdef.CodeModelMissing:
 		return "No model is connected."
+	case mapdef.CodeNoSession:
+		return "Nobody can answer the question."
 	default:
 		return "The expression has no value."
 	}

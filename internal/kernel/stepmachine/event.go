@@ -1,6 +1,10 @@
 package stepmachine
 
-import "agentruntime/internal/kernel/expression"
+import (
+	"time"
+
+	"agentruntime/internal/kernel/expression"
+)
 
 // Event is something that has happened. Start makes the state; all others go to Next.
 type Event interface {
@@ -55,6 +59,8 @@ type CallWaits struct {
 	// Ask is the number of the question that the call of a model asks, from 1: WaitsInput, and WaitsSignal
 	// where people have to look at it. TakeInput answers. 0 for none.
 	Ask int `json:"ask,omitempty"`
+	// Until is when the call ends by itself; zero for never.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // CallGoesOn says that a call no longer waits.
@@ -109,6 +115,8 @@ type EventArrived struct {
 	Ref   Ref    `json:"ref"`
 	ID    string `json:"id"`
 	Event Value  `json:"event"` // the whole event, an object
+	// Data is that of a signal which can answer people's steps; nil for other events.
+	Data *Value `json:"data,omitempty"`
 }
 
 // Signalled is a signal to the execution. Steps that wait for its name get it, and otherwise
@@ -116,7 +124,12 @@ type EventArrived struct {
 type Signalled struct {
 	Signal string `json:"signal"`
 	Data   Value  `json:"data"`
+	// Keeps: one for a step that asks people is kept until such a step waits, too.
+	Keeps bool `json:"keeps,omitempty"`
 }
+
+// ForPeople reports whether the signal answers steps that ask people.
+func (s Signalled) ForPeople() bool { return s.Signal == SignalInput || s.Signal == SignalHandled }
 
 // CancelRequested cancels the execution.
 type CancelRequested struct{}

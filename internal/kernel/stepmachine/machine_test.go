@@ -194,6 +194,29 @@ steps:
 	require.Equal(t, stepmachine.StatusPaused, x.s.Status)
 }
 
+// A signal that answers people's steps is kept until one waits for it, and is used once.
+func TestSignalForPeopleMayComeEarly(t *testing.T) {
+	t.Parallel()
+	early := func(name string) stepmachine.Signalled {
+		return stepmachine.Signalled{Signal: name, Data: stepmachine.Of([]byte(`"early"`)), Keeps: true}
+	}
+	x, commands := start(t, `steps: [{id: a, type: agent, goal: g}, {id: e, type: escalate, reason: look, wait: true}, {id: f, type: escalate, reason: again, wait: true}]`)
+	model := find[stepmachine.StartModel](t, commands).Ref
+	require.Empty(t, x.next(at(1), early("input")))
+	asks := stepmachine.CallWaits{Ref: model, For: stepmachine.WaitsInput, Ask: 2, Until: at(100)}
+	given := find[stepmachine.TakeInput](t, x.next(at(2), asks))
+	require.JSONEq(t, `"early"`, string(given.Data.JSON))
+	require.Equal(t, stepmachine.StatusRunning, x.s.Status)
+	x.next(at(3), asks)
+	require.Equal(t, stepmachine.StatusWaiting, x.s.Status, "the signal was used")
+	require.Equal(t, at(100), x.s.WaitingFor.Until)
+
+	x.next(at(4), early("handled"))
+	x.next(at(5), stepmachine.ModelEnded{CallEnd: executed(model, `1`).CallEnd})
+	require.Equal(t, stepmachine.StatusEscalated, x.s.Status)
+	require.Equal(t, "f", x.s.WaitingFor.Step, "the first step has used the signal")
+}
+
 func TestDeadlineDoesNotCountWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	x, commands := start(t, `steps: [{id: a, type: verb, verb: "shop:a", timeout: 1m, retry: {max_attempts: 3, initial: 10s}}]`)

@@ -131,7 +131,7 @@ func (m *machine) enter(t *Task, p Phase) {
 	m.s.waiting.add(t, -1)
 	t.Phase = p
 	if p != phaseCalling {
-		t.Waits, t.Ask = "", 0
+		t.Waits, t.WaitsUntil, t.Ask = "", time.Time{}, 0
 	}
 	m.s.waiting.add(t, 1)
 }
@@ -192,7 +192,7 @@ func (m *machine) firstThatWaits(t *Task, what Waiting) *Task {
 
 // describe says what the task waits for.
 func (m *machine) describe(t *Task) *WaitsFor {
-	w := &WaitsFor{For: t.waits(), Step: m.p.id(t), Ref: t.ref(), Ask: t.Ask}
+	w := &WaitsFor{For: t.waits(), Step: m.p.id(t), Ref: t.ref(), Ask: t.Ask, Until: t.WaitsUntil}
 	for _, timer := range t.Timers {
 		if w.Until.IsZero() || timer.At.Before(w.Until) {
 			w.Until = timer.At
@@ -202,7 +202,7 @@ func (m *machine) describe(t *Task) *WaitsFor {
 	case WaitsEvent:
 		w.Event = m.p.eventOf(t)
 	case WaitsSignal:
-		w.Event = signalHandled
+		w.Event = SignalHandled
 	case WaitsInput:
 		w.Event = SignalInput
 	default: // the others wait for no event

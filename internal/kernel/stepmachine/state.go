@@ -125,9 +125,10 @@ type Task struct {
 	Tries    int       `json:"tries,omitempty"`
 	Delays   int       `json:"delays,omitempty"` // waits for a provider that asked to wait
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Waits is what a call waits for, and WaitsSince since when.
+	// Waits is what a call waits for, WaitsSince since when, and WaitsUntil until when at most.
 	Waits      Waiting   `json:"waits,omitempty"`
 	WaitsSince time.Time `json:"waits_since,omitzero"`
+	WaitsUntil time.Time `json:"waits_until,omitzero"`
 	// Ask is the number of the question that a model asks, from 1.
 	Ask int `json:"ask,omitempty"`
 

@@ -11,8 +11,11 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 )
 
-// signalHandled is the signal that ends an escalation.
-const signalHandled = "handled"
+// The signals that answer steps which ask people: the question of a model step, and an escalation.
+const (
+	SignalInput   = "input"
+	SignalHandled = "handled"
+)
 
 // MaxSignals is how many signals are kept that no step has used yet. Callers refuse more.
 const MaxSignals = 100
@@ -184,6 +187,9 @@ func (m *machine) signalled(e Signalled) {
 	s := EventArrived{ID: id, Event: m.fit(object([]Named{
 		{"data", e.Data}, {"id", Text(id)}, {"time", Text(m.now.Format(time.RFC3339))}, {"type", Text(e.Signal)},
 	}), "event:"+id)}
+	if e.Keeps {
+		s.Data = new(m.fit(e.Data, "data:"+id))
+	}
 	if len(m.s.Signals) < MaxSignals {
 		m.s.Signals = append(m.s.Signals, s)
 	}
@@ -197,13 +203,25 @@ func (m *machine) signalled(e Signalled) {
 	}
 }
 
+// takeKept returns the data of the first signal of the name that no step has used, and forgets it. kept
+// is false where there is none.
+func (m *machine) takeKept(signal string) (data Value, kept bool) {
+	for _, s := range m.s.Signals {
+		if s.Data != nil && m.signalOf(s) == signal {
+			m.use(&Task{}, s)
+			return *s.Data, true
+		}
+	}
+	return Value{}, false
+}
+
 // asking returns the first task whose model waits for a signal; nil for none.
 func (m *machine) asking(signal string) *Task {
 	var what Waiting
 	switch signal {
 	case SignalInput:
 		what = WaitsInput
-	case signalHandled:
+	case SignalHandled:
 		what = WaitsSignal
 	default:
 		return nil
@@ -213,9 +231,6 @@ func (m *machine) asking(signal string) *Task {
 	}
 	return nil
 }
-
-// SignalInput is the signal that answers the question of a model step.
-const SignalInput = "input"
 
 // signalPrefix begins the ids of signals; a number and the signal's name follow.
 const signalPrefix = "signal:"
@@ -228,7 +243,7 @@ func (m *machine) signalOf(s EventArrived) string {
 
 // waitingFor lists the tasks that wait for an event of the name.
 func (m *machine) waitingFor(t *Task, name string, found []*Task) []*Task {
-	if t.Phase == phaseEscalated && name == signalHandled || t.Awaits && m.p.eventOf(t) == name {
+	if t.Phase == phaseEscalated && name == SignalHandled || t.Awaits && m.p.eventOf(t) == name {
 		found = append(found, t)
 	}
 	for _, b := range t.Blocks {

@@ -18,7 +18,7 @@ import (
 	"agentruntime/internal/tenant/customer"
 )
 
-// buildConversations comes before the Maps, which count for messages what they use.
+// buildConversations comes before the steps of Maps, which count for messages what they use.
 func (a *App) buildConversations() (err error) {
 	a.conversations, err = conversation.New(conversation.Config{PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour}, conversation.Deps{
 		DB: a.pool, Agents: roll{a.agents}, Customers: writers{a}, Engine: a.engine, Keys: a.vault, Notices: a.notices, Log: a.log, Quotas: a.quotas,

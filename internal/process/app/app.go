@@ -260,9 +260,6 @@ func (a *App) buildRuns() (err error) {
 	if err := a.buildModels(); err != nil {
 		return err
 	}
-	if err := a.buildConversations(); err != nil {
-		return err
-	}
 	if err := a.buildMaps(sets, targets); err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		return err
 	}
 	a.ownSubjects()
+	if err := a.buildConversations(); err != nil {
+		return err
+	}
 	a.steps, err = stepping.New(stepping.Deps{
 		Runs: a.runs, Executions: a.executions, Budgets: a.budgets, Catalog: a.catalog, Models: a.models, Agents: a.agents, Callers: a.conversations, Log: a.log,
 	})

@@ -218,7 +218,12 @@ func (s *Stepper) ruled(ctx context.Context, asked execution.AskedModel, by *ros
 			return notReached("the step is not complete after %d attempts: the rulings are in model_calls of the step", tries), nil
 		}
 		return out, nil
-	case modelstep.NeedsInput, modelstep.Escalate:
+	case modelstep.NeedsInput:
+		if e := asked.Execution; e.Chain.Driver() != nil && e.SessionID == "" {
+			return failedTurn(ref, stepmachine.NewError(mapdef.CodeNoSession,
+				"the manager asks something, and the message is in no session in which it can be answered: the question is in model_calls of the step")), nil
+		}
+	case modelstep.Escalate:
 	}
 	if questions > mostQuestions {
 		return notReached("the manager has asked more than %d questions", mostQuestions), nil
