@@ -43,10 +43,13 @@ func Of(text string) (l Language, ok bool) {
 func Guess(message, session string) (l Language, ok bool) {
 	text := spokenIn(message)
 	code, near := of(text)
-	if code != "" {
+	t := tables[scriptOf(text)]
+	switch {
+	case code != "" && t.mayBe(session, code, text):
+		return named(session)
+	case code != "":
 		return named(code)
 	}
-	t := tables[scriptOf(text)]
 	nothing := len(near) == 0 && t != nil && slices.Contains(t.codes, session)
 	inHan := t == nil && len(near) > 0
 	if nothing || slices.Contains(near, session) || session != "" && !inHan && len(strings.Fields(text)) < leastGuessed {
@@ -102,11 +105,20 @@ func of(text string) (code string, near []string) {
 	}
 	scores := t.scores(text)
 	best := t.best(scores)
-	if near = t.near(scores, best); len(near) == 1 {
+	near = t.near(scores, best)
+	one := len(near) == 1
+	if one && !t.behind(scores, best) {
 		return near[0], near
 	}
 	// Where few languages share a script, three letters in a row say nothing that words do not say.
-	if is, sure := byTriples(text); sure && len(t.codes) > few && (best < least || scores[is] > best/2) {
+	is, sure := byTriples(text)
+	sure = sure && len(t.codes) > few
+	switch {
+	case one && sure && is != near[0] && isBehind(scores[is], best):
+		return "", append(near, is)
+	case one:
+		return near[0], near
+	case sure && (best < least || scores[is] > best/2):
 		return is, near
 	}
 	return "", near
@@ -206,7 +218,30 @@ const (
 	// least is the score without which a language is not sure, and lead how far the next one is behind.
 	least = 0.15
 	lead  = 0.12
+	// aWord is what a word counts that no other language has. It alone is no sign of a switch.
+	aWord = 1
 )
+
+// behind reports whether the best language is less than a word before another one.
+func (t *table) behind(scores map[string]float64, best float64) bool {
+	return slices.ContainsFunc(t.codes, func(code string) bool { return scores[code] < best && isBehind(scores[code], best) })
+}
+
+func isBehind(score, best float64) bool { return score > 0 && best-score < aWord }
+
+// mayBe reports whether a text that seems to be in one language may be in that of its session: no more than
+// a word speaks against one that is much like it, and less against another. A nil table has one language.
+func (t *table) mayBe(session, code, text string) bool {
+	if t == nil || session == "" || session == code {
+		return false
+	}
+	most := 2 * lead
+	if alike(session, code) {
+		most = aWord
+	}
+	scores := t.scores(text)
+	return scores[session] > 0 && scores[code]-scores[session] <= most
+}
 
 // best returns the highest score; 0 for none.
 func (t *table) best(scores map[string]float64) (best float64) {

@@ -44,6 +44,17 @@ func Advice(message, asked, session string) string {
 	return ""
 }
 
+// Says returns the codes of the language that a message is surely in, and of the one that it asks for; ""
+// for none. The session with the code keeps them.
+func Says(message, session string) (written, wished string) {
+	is, _ := Surely(message)
+	if likely, _ := Guess(message, session); likely == is {
+		written = is.Code
+	}
+	asked, _ := Wish(message)
+	return written, asked.Code
+}
+
 func advice(why string, l Language) string { return why + l.Name + ". Answer in " + l.Name + "." }
 
 var (
@@ -110,14 +121,21 @@ func Differs(reply string, want Language) (is Language, surely bool) {
 		return is, false
 	}
 	is, sure := Of(text)
-	if !sure || is.Code == want.Code {
-		return is, false
+	all := []string{is.Code}
+	if !sure {
+		_, all = of(text) // none of these may be the wanted one
+		is, sure = named(likeliest(text, all))
 	}
-	for _, group := range siblings {
+	for _, code := range all {
+		sure = sure && !alike(code, want.Code)
+	}
+	return is, sure
+}
+
+// alike reports whether two languages are one, or too near each other.
+func alike(one, other string) bool {
+	return one == other || slices.ContainsFunc(siblings, func(group string) bool {
 		near := strings.Fields(group)
-		if slices.Contains(near, is.Code) && slices.Contains(near, want.Code) {
-			return is, false
-		}
-	}
-	return is, true
+		return slices.Contains(near, one) && slices.Contains(near, other)
+	})
 }

@@ -10,17 +10,6 @@ import (
 	"agentruntime/internal/kernel/model/rules"
 )
 
-// speaks returns the codes of the language that the message is surely in, and of the one that it asks
-// for; "" for none.
-func (w *work) speaks() (written, wished string) {
-	is, _ := language.Surely(w.Turn.Message)
-	if likely, _ := language.Guess(w.Turn.Message, w.Turn.Language); likely == is {
-		written = is.Code
-	}
-	asked, _ := language.Wish(w.Turn.Message)
-	return written, asked.Code
-}
-
 // misspeaks reports whether a reply is surely in another language than the model was told, and is asked
 // for again: once for each part of a message, and not where the message may have no further answer. The
 // built-in rules know no other words.
@@ -69,7 +58,7 @@ func (w *work) again() []model.Message {
 		return nil
 	}
 	want, _ := language.Told(w.frame.Advice)
-	is, _ := language.Of(w.Answers[len(w.Answers)-1].Response.Text)
+	is, _ := language.Differs(w.Answers[len(w.Answers)-1].Response.Text, want)
 	return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name)}}
 }
 

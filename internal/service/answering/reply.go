@@ -10,6 +10,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/language"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/tenant/budget"
@@ -111,7 +112,7 @@ func (w *work) escalatedBy(why, summary, text string) *conversation.Reply {
 
 // ending returns what all ends have in common.
 func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversation.Reply {
-	written, wished := w.speaks()
+	written, wished := language.Says(w.Turn.Message, w.Turn.Language)
 	return conversation.Reply{
 		Language: written, Wished: wished, State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
 		Tainted: w.tainted(), Progress: w.progress(),
