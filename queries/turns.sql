@@ -71,6 +71,10 @@ VALUES (@tenant_id, @turn, @number, @purpose, @asked, sqlc.narg('answer'), sqlc.
 ON CONFLICT DO NOTHING
 RETURNING number;
 
+-- name: ReplaceTurnAsked :exec
+-- What is kept of what the planner of a goal has read.
+UPDATE turn_answers SET asked = @asked WHERE tenant_id = @tenant_id AND turn = @turn AND number = @number AND purpose = 'plan';
+
 -- name: CountTurnAnswer :exec
 UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), memory = coalesce(sqlc.narg('memory'), memory), updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id;

@@ -1072,6 +1072,28 @@ func (q *Queries) PromoteTurn(ctx context.Context, db DBTX, arg PromoteTurnParam
 	return items, nil
 }
 
+const ReplaceTurnAsked = `-- name: ReplaceTurnAsked :exec
+UPDATE turn_answers SET asked = $1 WHERE tenant_id = $2 AND turn = $3 AND number = $4 AND purpose = 'plan'
+`
+
+type ReplaceTurnAskedParams struct {
+	Asked    string
+	TenantID uuid.UUID
+	Turn     uuid.UUID
+	Number   int32
+}
+
+// What is kept of what the planner of a goal has read.
+func (q *Queries) ReplaceTurnAsked(ctx context.Context, db DBTX, arg ReplaceTurnAskedParams) error {
+	_, err := db.Exec(ctx, ReplaceTurnAsked,
+		arg.Asked,
+		arg.TenantID,
+		arg.Turn,
+		arg.Number,
+	)
+	return err
+}
+
 const ReplyTurn = `-- name: ReplyTurn :many
 UPDATE turns SET state = $1::text, status = $2, reply = $3, replies = replies + 1, error = $4, stop_reason = $5,
        actions = $6, governance = $7, approval_id = coalesce($8, approval_id), outcome = coalesce($9, outcome), updated_at = $10,

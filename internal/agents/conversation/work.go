@@ -93,6 +93,8 @@ type Work struct {
 	Turn    Turn
 	Agent   Agent
 	Answers []Answer
+	// Shortened are the numbers of answers whose facts keep less than is stored.
+	Shortened []int
 	// Asides are the other answers of models for the turn.
 	Asides []Aside
 	// History are the entries of the session before the turn's part and after Summary, in their order.
@@ -254,6 +256,9 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 			return b, nil
 		}
 		db.QueueExec(b, s.q.CountTurnAnswer, count)
+		for _, number := range w.Shortened {
+			s.queueShorter(b, w, number)
+		}
 		if a.Keeps != nil {
 			s.queueSummary(b, w, *a.Keeps)
 		}
@@ -276,6 +281,15 @@ func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 		s.Wake(w.Turn)
 	}
 	return stored, nil
+}
+
+// queueShorter replaces what is stored of an answer by what is kept of it.
+func (s *Service) queueShorter(b *db.Batch, w Work, number int) {
+	a := w.Answers[number]
+	db.QueueExec(b, s.q.ReplaceTurnAsked, dbsqlc.ReplaceTurnAskedParams{
+		TenantID: w.Turn.TenantID, Turn: w.Turn.ID, Number: int32(number),
+		Asked: w.key.Seal(answerPlace(w.Turn, number, a.Purpose, datakey.TurnAsked), mustJSON(a)),
+	})
 }
 
 // stored returns the row of an answer, and what it adds to its turn.

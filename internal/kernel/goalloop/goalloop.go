@@ -6,7 +6,10 @@ package goalloop
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/strictjson"
 )
 
 // Bounds of one request.
@@ -24,7 +28,9 @@ const (
 	// come first.
 	maxResult   = 16 << 10
 	mostResults = 128 << 10
-	// maxBeginning is how many bytes are shown of a result for which there is no room.
+	// maxArgs is how many bytes of the arguments of one call it reads. They take of the same room.
+	maxArgs = 8 << 10
+	// maxBeginning is how many bytes are shown of a result or arguments for which there is no room.
 	maxBeginning = 200
 )
 
@@ -39,7 +45,7 @@ Answer with one JSON object that fits the schema, and with nothing else:
 - criteria: for each criterion whether it is met, with the ids of the facts that show it. A criterion without such facts is not met, and neither is one whose check is not true.
 - reason: one or two sentences for the caller.
 
-A person may have to approve a call. Never say that something is done unless a fact shows it. Do not repeat a call that has brought the same result before. With steps_left 0 no call is made any more: say "done" or "blocked".`
+A person may have to approve a call. Never say that something is done unless a fact shows it. A fact with bytes has a result that you do not see in full; without a beginning it is no longer kept, and no check reads it. Do not repeat a call that has brought the same result before. With steps_left 0 no call is made any more: say "done" or "blocked".`
 
 // rehearsed is what a planner is told in a dry run.
 const rehearsed = `
@@ -53,8 +59,11 @@ type Fact struct {
 	Args json.RawMessage `json:"args"`
 	// Status is executed where the call was made and has succeeded.
 	Status string `json:"status"`
-	// Result is nil where there is none, and where it is longer than MaxKept.
+	// Result is nil where there is none, and where it is not kept. Then Bytes is how long it was, and Sum
+	// what it is compared by.
 	Result json.RawMessage    `json:"result,omitempty"`
+	Bytes  int                `json:"bytes,omitempty"`
+	Sum    string             `json:"sum,omitempty"`
 	Error  *stepmachine.Error `json:"error,omitempty"`
 	// LookUp: it is of a tool of the service, and says only what the agent may call or remembers. So it is
 	// evidence of nothing.
@@ -63,8 +72,42 @@ type Fact struct {
 	Rejected bool `json:"rejected,omitempty"`
 }
 
-// MaxKept is how many bytes of a result a fact keeps, for checks to read.
-const MaxKept = 256 << 10
+// What is kept of results, for checks to read.
+const (
+	// MaxKept is how many bytes a result may have to be kept.
+	MaxKept = 256 << 10
+	// MostKept is how many bytes of results all facts of a goal keep.
+	MostKept = 4 << 20
+)
+
+// drop leaves out the result of a fact.
+func (f *Fact) drop() {
+	form := []byte(f.Result)
+	if canonical, err := strictjson.Canonical(f.Result); err == nil {
+		form = canonical
+	}
+	sum := sha256.Sum256(form)
+	f.Bytes, f.Sum, f.Result = len(f.Result), hex.EncodeToString(sum[:]), nil
+}
+
+// Shorten leaves out the result of a fact that is too long to be kept.
+func (f *Fact) Shorten() {
+	if len(f.Result) > MaxKept {
+		f.drop()
+	}
+}
+
+// MakeRoom leaves out the results for which there is no room. The newest stay; facts are in their order,
+// the oldest first. It calls changed for each that it has left out.
+func MakeRoom(facts []*Fact, changed func(i int)) {
+	kept := 0
+	for i, f := range slices.Backward(facts) {
+		if kept += len(f.Result); kept > MostKept && f.Result != nil {
+			f.drop()
+			changed(i)
+		}
+	}
+}
 
 // Executed reports whether the call was made and has succeeded.
 func (f Fact) Executed() bool {
@@ -164,7 +207,8 @@ const outputSchema = `{"type":"object","additionalProperties":false,"required":[
 type shownFact struct {
 	ID        string          `json:"id"`
 	Verb      string          `json:"verb"`
-	Args      json.RawMessage `json:"args"`
+	Args      json.RawMessage `json:"args,omitempty"`
+	ArgsBegin string          `json:"args_beginning,omitempty"` // of arguments that are not shown in full
 	Status    string          `json:"status"`
 	Result    json.RawMessage `json:"result,omitempty"`
 	Bytes     int             `json:"bytes,omitempty"` // of a result that is not shown in full
@@ -183,7 +227,11 @@ func shown(facts []Fact) []shownFact {
 	room := mostResults
 	for i := len(facts) - 1; i >= 0; i-- {
 		f := facts[i]
-		s := shownFact{ID: f.ID, Verb: f.Verb, Args: f.Args, Status: f.Status}
+		s := shownFact{ID: f.ID, Verb: f.Verb, Args: f.Args, Status: f.Status, Bytes: f.Bytes}
+		if len(f.Args) > min(maxArgs, max(maxBeginning, room)) {
+			s.Args, s.ArgsBegin = nil, strings.ToValidUTF8(string(f.Args[:maxBeginning]), "")
+		}
+		room = max(0, room-len(s.Args))
 		if f.Error != nil {
 			s.Error = &shownError{f.Error.Code, f.Error.Detail}
 		}

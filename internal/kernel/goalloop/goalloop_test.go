@@ -191,3 +191,53 @@ func TestRequestHasDataInElements(t *testing.T) {
 	}
 	require.Less(t, goalloop.Request(a).Size(), 256<<10)
 }
+
+// The facts of the longest goal keep 4 MiB of results: the newest. The planner is told which are left out,
+// and a call that brings the same as one of these has brought nothing new.
+func TestFactsKeepTheNewestResults(t *testing.T) {
+	t.Parallel()
+	result := func(n int) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"n":%d,"text":"%s"}`, n, strings.Repeat("x", goalloop.MaxKept-30)))
+	}
+	var facts []*goalloop.Fact
+	dropped := map[int]bool{}
+	for i := range goalloop.MaxSteps {
+		facts = append(facts, &goalloop.Fact{ID: goalloop.FactID(i), Verb: "shop:get", Args: json.RawMessage(`{}`), Status: "executed", Result: result(i)})
+		goalloop.MakeRoom(facts, func(i int) {
+			require.False(t, dropped[i])
+			dropped[i] = true
+		})
+	}
+	kept := 0
+	var list []goalloop.Fact
+	for i, f := range facts {
+		kept += len(f.Result)
+		require.Equal(t, f.Result == nil, dropped[i])
+		require.Equal(t, f.Result == nil, f.Bytes > 200<<10)
+		list = append(list, *f)
+	}
+	require.LessOrEqual(t, kept, goalloop.MostKept)
+	require.Greater(t, kept, goalloop.MostKept-goalloop.MaxKept)
+	require.NotNil(t, facts[len(facts)-1].Result)
+	text := goalloop.Request(goalloop.Ask{Facts: list}).Messages[0].Text
+	require.Contains(t, text, fmt.Sprintf(`{"id":"f1","verb":"shop:get","args":{},"status":"executed","bytes":%d}`, facts[0].Bytes))
+	require.Less(t, len(text), 256<<10)
+
+	again := goalloop.Fact{Verb: "shop:get", Args: json.RawMessage(`{}`), Status: "executed", Result: result(0)}
+	require.Equal(t, goalloop.NoProgress, goalloop.Stops([]goalloop.Step{{Fact: &list[0]}, {Fact: &list[1]}, {Fact: &again}, {Fact: &list[1]}}))
+
+	long := goalloop.Fact{Result: json.RawMessage(`"` + strings.Repeat("x", goalloop.MaxKept) + `"`)}
+	long.Shorten()
+	require.Nil(t, long.Result)
+	require.Equal(t, goalloop.MaxKept+2, long.Bytes)
+}
+
+// Arguments take of the room for results.
+func TestPlannerReadsSoMuchOfArguments(t *testing.T) {
+	t.Parallel()
+	var facts []goalloop.Fact
+	for i := range goalloop.MaxSteps {
+		facts = append(facts, goalloop.Fact{ID: goalloop.FactID(i), Verb: "shop:get", Args: json.RawMessage(`{"text":"` + strings.Repeat("x", 60<<10) + `"}`), Status: "executed"})
+	}
+	require.Less(t, goalloop.Request(goalloop.Ask{Facts: facts}).Size(), 256<<10)
+}

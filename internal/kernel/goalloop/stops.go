@@ -71,6 +71,12 @@ func Stops(steps []Step) agentloop.Stop {
 // came returns what came of a call, for comparison.
 func came(f Fact) json.RawMessage {
 	about := map[string]any{"status": f.Status, "result": f.Result}
+	if f.Sum == "" && f.Result != nil { // it may be left out later
+		f.drop()
+	}
+	if f.Sum != "" {
+		about["result"] = f.Sum
+	}
 	if f.Error != nil {
 		about["code"] = f.Error.Code
 	}

@@ -123,10 +123,7 @@ func (a *Answerer) learn(ctx context.Context, w *work) error {
 			return err
 		}
 	}
-	w.goal.facts = w.next.Facts
-	for _, answer := range slices.Backward(w.Answers) {
-		w.goal.facts = append(slices.Clone(answer.Facts), w.goal.facts...)
-	}
+	w.keep()
 	for _, answer := range w.Answers {
 		if answer.Wrong != "" {
 			continue
@@ -140,6 +137,29 @@ func (a *Answerer) learn(ctx context.Context, w *work) error {
 		w.goal.steps = append(w.goal.steps, step)
 	}
 	return nil
+}
+
+// keep sets the facts so far, with the results for which there is room.
+func (w *work) keep() {
+	var all []*goalloop.Fact
+	var of []int
+	for i := range w.Answers {
+		for n := range w.Answers[i].Facts {
+			all, of = append(all, &w.Answers[i].Facts[n]), append(of, i)
+		}
+	}
+	for n := range w.next.Facts {
+		all, of = append(all, &w.next.Facts[n]), append(of, len(w.Answers))
+	}
+	goalloop.MakeRoom(all, func(i int) {
+		if of[i] < len(w.Answers) && !slices.Contains(w.Shortened, of[i]) {
+			w.Shortened = append(w.Shortened, of[i])
+		}
+	})
+	w.goal.facts = nil
+	for _, f := range all {
+		w.goal.facts = append(w.goal.facts, *f)
+	}
 }
 
 // learnEnd adds what came of a call to what is told with the next answer: a fact where it has ended.
@@ -160,9 +180,7 @@ func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, en
 		return nil
 	}
 	f := goalloop.Fact{ID: call.ID, Verb: call.Name, Args: call.Args, Status: end.Status, Result: end.Result, Error: end.Error}
-	if len(f.Result) > goalloop.MaxKept {
-		f.Result = nil
-	}
+	f.Shorten()
 	f.LookUp = at < 0 && end.Error == nil
 	f.Rejected = late && at >= 0 && ends[at].Kind == "" && end.Error != nil && end.Error.Code == string(fault.CodeGovernanceBlocked)
 	w.next.Facts = append(w.next.Facts, f)
