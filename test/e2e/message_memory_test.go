@@ -266,7 +266,7 @@ func TestErasureLeavesNothingOfWhatWasRemembered(t *testing.T) {
 	})
 	const canary = "quetzalcoatlus"
 	for i := range 6 {
-		saidOf(t, key.Do(http.MethodPost, path, from("ada", fmt.Sprintf("I prefer the %s number %d.", canary, i), "s1")), http.StatusOK)
+		saidOf(t, key.Do(http.MethodPost, path, from("ada", fmt.Sprintf("I prefer %s number %d.", canary, i), "s1")), http.StatusOK)
 	}
 	rig.Until(t, arriveLimit, "facts are written", func() bool { return len(factsOf(t, tenant, "ada")) == 6 })
 	made := tenant.User.Do(http.MethodPost, "/v1/customers/ada/memory", map[string]any{"text": "Likes the " + canary + "."})

@@ -30,33 +30,100 @@ type statement struct {
 	form    *regexp.Regexp
 	about   string
 	profile bool
+	// likes: the group named value is what they like, and says nothing of them where it means what is
+	// being talked about.
+	likes bool
+	// kind is what the customer wants by saying it.
+	kind kind
 }
 
-// The forms, in English, German, French and Spanish. Each is explicit: the customer speaks of
-// themselves, in the first person.
+// kind is what a customer wants by a statement.
+type kind int
+
+const (
+	tells kind = iota // something about themselves
+	wants             // that something is always done
+	asked             // that something is remembered
+)
+
+// form returns the form of a sentence that begins so, after a greeting and the like. In it, \p{Lu} is an
+// upper-case letter, and all other letters are of any case.
+func form(text string) *regexp.Regexp {
+	const first = `(?:(?:hello|hi|hey|also|and|btw|by the way|please|hallo|übrigens|und|bitte|bonjour|au fait|et|hola|por cierto|y)[,!:]? +)*`
+	return regexp.MustCompile(`(?i)^` + first + `(?:` + strings.ReplaceAll(text, `\p{Lu}`, `(?-i:\p{Lu})`) + `)`)
+}
+
+// Parts of forms.
+const (
+	nameWord = `\p{Lu}[\p{L}.'’-]*`
+	thing    = ` +(?P<value>\S.*)`
+	onlyThat = `(?:(?:,| (?:named|called|and|who|with|namens|und|qui|et|que|y)\b).*)?[.!]?$`
+)
+
+// The forms, in English, German, French and Spanish. Each is explicit: the sentence begins with the
+// customer, in the first person, or with what they ask for.
 var statements = []statement{ //nolint:gochecknoglobals // a table
-	{regexp.MustCompile(`(?i)\b(?:my name is|call me|ich hei(?:ß|ss)e|mein name ist|je m['’]appelle|mon nom est|me llamo|mi nombre es)\s+\S`), "name", true},
-	{regexp.MustCompile(`(?i)\b(?:i live in|i moved to|ich wohne in|ich bin nach \S+ gezogen|j['’]habite|vivo en)\s+\S`), "home", true},
-	{regexp.MustCompile(`(?i)\b(?:i work (?:at|as|for)|ich arbeite (?:bei|als)|je travaille|trabajo (?:en|como))\s+\S`), "work", true},
-	{regexp.MustCompile(`(?i)\b(?:i (?:speak|would like to (?:speak|write) in)|please (?:write|answer|speak) (?:to me )?in|ich spreche|je parle|hablo)\s+\S`), "language", true},
-	{regexp.MustCompile(`(?i)\bmy ((?:(?:favou?rite|preferred|default|delivery|billing|shipping|home|work|new|usual) )?[a-z]+(?: (?:address|number|size|day|time|date|method|plan|account|company|colou?r))?) (?:is|are)\s+\S`), "", true},
-	{regexp.MustCompile(`(?i)\b(?:i (?:always |usually |really )?(?:prefer|like|love|hate|dislike|want to be)|i (?:don['’]?t|do not) (?:like|want|eat|drink|use)|i(?:['’]d| would) rather|ich (?:bevorzuge|mag|möchte immer|möchte nie)|je préfère|j['’]aime|je n['’]aime pas|prefiero|me gusta|no me gusta)\s+\S`), "", true},
-	{regexp.MustCompile(`(?i)\b(?:please (?:always|never)|from now on|bitte (?:immer|nie)|ab jetzt|à partir de maintenant|a partir de ahora)\s+\S`), "", false},
-	{regexp.MustCompile(`(?i)\b(?:remember (?:that|this|:)|please note that|keep in mind that|merk(?:e)? dir|vergiss nicht, dass|souviens-toi que|recuerda que)\s*\S`), "", false},
-	{regexp.MustCompile(`(?i)\b(?:i have (?:an?|two|three|four|\d+)|i own|i drive|i(?:['’]m| am) (?:an?|from|vegetarian|vegan|retired|married)|ich habe (?:eine?n?|zwei|drei)|ich bin (?:vegetarier|veganer|aus))\b`), "", false},
+	{form: form(`(?:my name is|ich hei(?:ß|ss)e|mein name ist|je m['’]appelle|mon nom est|me llamo|mi nombre es) +` + nameWord), about: "name", profile: true},
+	{form: form(`(?:call me|nenn mich|nennen sie mich|appelez-moi|appelle-moi|llámame|llámeme) +` + nameWord + `(?: +(?:` + nameWord + `|van|von|der|de|du|la))*(?:,? +(?:please|bitte|por favor))?[.!]?$`), about: "name", profile: true},
+	{form: form(`(?:i (?:now )?live in(?: the)?|i(?:['’]ve| have)? moved to|ich wohne (?:jetzt )?in|ich bin nach|j['’]habite (?:à|au|en)|vivo en) +\p{Lu}`), about: "home", profile: true},
+	{form: form(`(?:i work (?:as an? +\p{L}|(?:at|for) +\p{Lu})|ich arbeite (?:als|bei) +\p{Lu}|je travaille (?:comme +\p{L}|chez +\p{Lu})|trabajo (?:como +\p{L}|en +\p{Lu}|para +\p{Lu}))`), about: "work", profile: true},
+	{form: form(`(?:(?:i speak|ich spreche) (?:only |nur )?\p{Lu}|(?:always )?(?:write|answer|reply|speak)(?: to me)? in +\p{Lu}|je parle (?:français|anglais|allemand|espagnol|italien|portugais|néerlandais|arabe|turc|polonais|russe|chinois)|hablo (?:español|inglés|francés|alemán|italiano|portugués|catalán|árabe|chino))`), about: "language", profile: true},
+	{form: form(`my ((?:favou?rite|preferred) +\p{L}+(?: +\p{L}+)?) (?:is|are)` + thing), profile: true, likes: true},
+	{form: form(`(?:my|meine?|mon|mi) ((?:(?:new|delivery|billing|shipping|home|work|postal|neue) +)*(?:address|adresse|lieferadresse|rechnungsadresse|anschrift)|adresse de livraison|dirección(?: de entrega)?) (?:is|ist|lautet|est|es)(?: now)? +(?:\p{Lu}|\d)`), profile: true},
+	{form: form(`my ((?:shoe|hat|shirt|dress|ring|coat|trouser|glove) size) is(?: now)? +(?:\d|x*[sml]\b)`), profile: true},
+	{form: form(`my ((?:phone|telephone|mobile) number) is(?: now)? +[+\d]`), profile: true},
+	{form: form(`my (e-?mail(?: address)?) is(?: now)? +\S+@\S`), profile: true},
+	{form: form(`i (?:always |usually |really |generally )?(?:(?:prefer|like|love|enjoy|dislike|hate)|(?:don['’]?t|do not) (?:like|eat|drink)|never (?:eat|drink))` + thing), profile: true, likes: true},
+	{form: form(`(?:ich (?:bevorzuge|mag)|je préfère|j['’]aime|je n['’]aime pas|prefiero|(?:no )?me gustan?)` + thing), profile: true, likes: true},
+	{form: form(`i(?:['’]d like| would like| want) to be (?:called|addressed|contacted|reached|notified|informed) +(?:by|via|as|in|on|only|before) +\S`), profile: true},
+	{form: form(`i have (?:an?|two|three|four|five|\d) +(?:\p{L}+ +)?(?:dogs?|cats?|birds?|horses?|rabbits?|parrots?|pets?|child|children|kids?|bab(?:y|ies)|sons?|daughters?|gardens?|cars?|bikes?|bicycles?|motorbikes?|boats?)` + onlyThat)},
+	{form: form(`ich habe (?:eine?n?|zwei|drei|vier) +(?:\p{L}+ +)?(?:hunde?|katzen?|vögel|pferde?|kind(?:er)?|sohn|söhne|tochter|töchter|garten|autos?|fahrrad|fahrräder)` + onlyThat)},
+	{form: form(`(?:j['’]ai (?:une?|deux|trois|quatre) +(?:chiens?|chats?|chevaux|enfants?|fils|filles?|jardin|voitures?|vélos?)|tengo (?:una?|dos|tres|cuatro) +(?:perr[oa]s?|gat[oa]s?|caballos?|hij[oa]s?|jardín|coches?|bicicletas?))` + onlyThat)},
+	{form: form(`(?:i(?:['’]m| am) (?:a )?(?:vegetarian|vegan|retired|married)|ich bin (?:vegetarier(?:in)?|veganer(?:in)?|rentner(?:in)?|verheiratet)|je suis (?:végétarien(?:ne)?|végane?|retraitée?|mariée?)|soy (?:vegetarian[oa]|vegan[oa]|jubilad[oa]))` + onlyThat)},
+	{form: form(`(?:please (?:always|never)|bitte (?:immer|nie|niemals)|from now on,? please|ab jetzt bitte|à partir de maintenant, (?:merci de|veuillez)|a partir de ahora, por favor,?) +\S`), kind: wants},
+	{form: form(`(?:remember(?: that|:| this:)|keep in mind that|merke? dir|vergiss nicht, dass|souviens-toi que|souvenez-vous que|recuerda que|recuerde que),? *\S`), kind: asked},
 }
 
+// anyOf returns a pattern that finds one of the words, which may be parts of a regular expression. \b
+// knows no letters but those of ASCII.
+func anyOf(words string) string {
+	return `(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(strings.Fields(words), "|") + `)(?:[^\p{L}\p{N}]|$)`
+}
+
+// What no statement is remembered with, by its kind.
 var (
 	// secret is never remembered by itself, passing is only of this conversation.
 	secret  = regexp.MustCompile(`(?i)\b(password|passwort|mot de passe|contraseña|pin|cvv|cvc|iban|passcode|secret|token|(?:card|account|security|social security) (?:number|code))s?\b`)
-	passing = regexp.MustCompile(`(?i)\b(order|problem|question|issue|refund|complaint|invoice|parcel|package)s?\b`)
-	asks    = regexp.MustCompile(`[?？]\s*$`)
-	ends    = regexp.MustCompile(`[.!?。！？](?:\s+|$)|\n+`)
+	passing = regexp.MustCompile(anyOf(`orders? problems? questions? issues? refunds? complaints? invoices? parcels? packages? bestellung(?:en)? pakete? rechnung(?:en)? erstattung probleme? fragen? reklamation
+		commandes? colis factures? remboursement problèmes? pedidos? paquetes? facturas? reembolso problemas?`))  //nolint:misspell // French
+	// moment is what is wrong, or holds for now: it complains, or will not be true in the next conversation.
+	moment = regexp.MustCompile(anyOf(`late broken wrong missing damaged defective faulty lost angry upset unhappy disappointed terrible awful horrible worst bad rubbish scam unacceptable complain(?:ing)? waiting warten attendre esperar
+		cancel(?:led)? again still anymore yet today tomorrow tonight now asap later back soon
+		kaputt falsch spät verspätet beschädigt schlecht verärgert sauer wütend enttäuscht schrecklich furchtbar wieder noch heute morgen gleich sofort
+		cassée? faux fausse retard abîmée? mauvaise? déçue? fâchée? furieu(?:x|se) encore aujourd['’]hui demain maintenant
+		rot[oa] mal tarde dañad[oa] enfadad[oa] decepcionad[oa] todavía hoy mañana ahora
+		(?:mon|tues|wednes|thurs|fri|satur|sun)day january february march april june july august september october november december`))
+	// others are those who are spoken to: what is said of them says nothing of the customer.
+	others = regexp.MustCompile(anyOf(`you your yours yourself company staff service support website app euch euer eure[nmrs]? ihr ihre[nmrs]? vous votre vos usted(?:es)? sus? vuestr[oa]s?`))
+	// sensitive is of health, religion, politics, origin and sexual life. Customers must ask for it to be
+	// remembered.
+	sensitive = regexp.MustCompile(anyOf(`allerg\p{L}* alérgic[oa]s? diab[eéè]t\p{L}* c(?:o)?eliac celía[ck]\p{L}* cœliaque zöliakie gluten lactose asthma\p{L}* asthm\p{L}* cancer krebs tumou?r pregnan\p{L}* schwanger\p{L}* enceinte embaraz\p{L}*
+		disab\p{L}* behinder\p{L}* handicap\p{L}* discapac\p{L}* wheelchairs? rollstuhl fauteuil deaf blind(?:ness)? taub depress\p{L}* anxiety adhd autis\p{L}* hiv aids epilep\p{L}* ill(?:ness)? sick(?:ness)? disease krank\p{L}* malad\p{L}* enferm\p{L}*
+		health\p{L}* medic(?:ation|ine|ines|al) medikament\p{L}* médicaments? medicamentos? therap\p{L}* surgery doctors? hospital blood insulin dialysis kosher halal koscher
+		religio\p{L}* muslim\p{L}* islam\p{L}* christian\p{L}* christ(?:lich)? jew(?:ish|s)? jüdisch jude hindu\p{L}* buddhis\p{L}* catholi\p{L}* katholi\p{L}* evangelisch protestant\p{L}* atheis\p{L}* church mosque synagogue ramadan musul\p{L}* jui(?:f|ve) judí[oa] católic[oa] pray\p{L}*
+		politic\p{L}* politik\p{L}* polític\p{L}* vot(?:e|ed|er|ing|o) wähle party partei parti conservatives? socialist\p{L}* communist\p{L}* democrats? republicans? liberals? unions? gewerkschaft\p{L}* syndicat\p{L}* sindicat\p{L}*
+		ethnic\p{L}* rac(?:e|ial) immigrants? refugees? migrant\p{L}* flüchtling\p{L}* gay lesbian\p{L}* bisexual\p{L}* homosex\p{L}* transgender sex(?:ual\p{L}*)? schwul lesbisch`))
+	// unlike begins what is no thing that someone likes at all times.
+	unlike = regexp.MustCompile(anyOf(`the this that these those it its them him her all everything nothing how what when where who why being not to das dies dieser dieses diese es alles nichts wie wenn nicht dass ça cela ce cet cette ces que quand tout être attendre eso esto este esta estos estas ese esa cuando todo esperar cómo`))
+	usual  = regexp.MustCompile(`(?i)^to (?:be|pay|receive|get|use|talk|speak|write|shop|read|travel|eat|drink|sit)\b`)
+	asks   = regexp.MustCompile(`[?？]\s*$`)
+	ends   = regexp.MustCompile(`[.!?。！？](?:\s+|$)|\n+`)
 )
 
 // Said returns what a customer explicitly says about themselves in a message, in their own words: at most
-// five sentences. known are the facts in use; one about the same is superseded. It takes no question, and
-// nothing that looks like a secret.
+// five sentences. known are the facts in use; one about the same is superseded. It takes no question, no
+// complaint, nothing that looks like a secret, and nothing of health, religion, politics, origin and
+// sexual life that the customer does not ask to have remembered.
 func Said(message string, known []Fact) (list []Learned) {
 	for _, text := range sentences(message) {
 		about, s, is := stated(text)
@@ -82,22 +149,39 @@ func IsSecret(text string) bool { return secret.MatchString(text) || redact.Text
 // stated returns what a sentence is about, "" where it stands for itself; is: it says something about
 // the customer.
 func stated(text string) (about string, s statement, is bool) {
-	if len(text) > saidBytes || asks.MatchString(text) || passing.MatchString(text) || IsSecret(text) {
+	if len(text) > saidBytes || asks.MatchString(text) {
 		return "", s, false
 	}
 	for _, s := range statements {
 		found := s.form.FindStringSubmatch(text)
-		switch {
-		case found == nil:
+		if found == nil || !s.holds(text, found) {
 			continue
-		case s.about != "":
-			return s.about, s, true
-		case len(found) > 1:
+		}
+		if s.about == "" && len(found) > 1 && s.form.SubexpNames()[1] == "" {
 			return Canonical(found[1]), s, true
 		}
-		return "", s, true
+		return s.about, s, true
 	}
 	return "", s, false
+}
+
+// holds reports whether a sentence of the form says something that is to be remembered.
+func (s statement) holds(text string, found []string) bool {
+	said := text
+	if s.kind == wants {
+		said = text[len(found[0]):] // "from now on" itself is of the moment
+	}
+	switch {
+	case passing.MatchString(text), IsSecret(text):
+		return false
+	case s.kind != asked && (moment.MatchString(said) || sensitive.MatchString(text)), s.kind == tells && others.MatchString(text):
+		return false
+	case !s.likes:
+		return true
+	}
+	value := found[s.form.SubexpIndex("value")]
+	first, _, _ := strings.Cut(value, " ")
+	return usual.MatchString(value) || !unlike.MatchString(first)
 }
 
 // sentences divides a text.
