@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +40,11 @@ func TestPhrasesAreComplete(t *testing.T) {
 	t.Parallel()
 	all := sections(t)
 	require.GreaterOrEqual(t, len(all), 20)
+	var names []string
 	for code, p := range all {
 		l, known := language.Named(code)
 		require.True(t, known)
+		names = append(names, l.Name)
 		for name, text := range all["en"] {
 			require.Equal(t, strings.Count(text, "%s"), strings.Count(p[name], "%s"), "%s of %s", name, l.Name)
 			require.NotEmpty(t, p[name], "%s of %s", name, l.Name)
@@ -49,6 +52,10 @@ func TestPhrasesAreComplete(t *testing.T) {
 		require.NotEmpty(t, strings.Split(p["shall"], "%s")[0], "a question is known by how it begins")
 		require.Contains(t, p["please"], "%s. ", "what is asked for ends with a full stop")
 	}
+	slices.Sort(names)
+	last := len(names) - 1
+	require.Contains(t, strings.Join(strings.Fields(languagesPage(t)), " "),
+		fmt.Sprintf("has sentences of its own in %d languages: %s and %s.", len(names), strings.Join(names[:last], ", "), names[last]))
 }
 
 // talkIn is talk with a customer of a language.
@@ -204,12 +211,17 @@ func (o *offline) add(t *testing.T, all map[string]map[string]string, code, mess
 	}
 }
 
-// published fails where docs/languages.md has other figures than were counted.
-func published(t *testing.T, what string, o offline) {
+func languagesPage(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../../../docs/languages.md")
 	require.NoError(t, err)
-	require.Contains(t, string(page), fmt.Sprintf("\n| %s | %d | %d | %d | %d |\n", what, o.of, o.own, o.english, o.wrong))
+	return string(page)
+}
+
+// published fails where docs/languages.md has other figures than were counted.
+func published(t *testing.T, what string, o offline) {
+	t.Helper()
+	require.Contains(t, languagesPage(t), fmt.Sprintf("\n| %s | %d | %d | %d | %d |\n", what, o.of, o.own, o.english, o.wrong))
 }
 
 // ask returns the answer to the last of the texts: of a customer and of the model in turn.
