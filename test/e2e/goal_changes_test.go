@@ -19,6 +19,8 @@ var rehearsals = []string{
 	plan([]string{"Rehearse the writes", `"f1"`}, "act", next("gate:create_thing", `{"id":"early-whitebeam"}`)),
 	plan([]string{"Rehearse the writes"}, "act", next("gate:get_thing", `{"id":"early-whitebeam"}`)),
 	plan([]string{"Rehearse one write", `"f1"`}, "done", "", claim("made", "f1")),
+	`{"purpose":"plan","contains":["Rehearse and break","f1"],"error":"the model is away"}`,
+	plan([]string{"Rehearse and break"}, "act", next("gate:create_thing", `{"id":"wild-service"}`)),
 	plan([]string{"Rehearse one write"}, "act", next("gate:create_thing", `{"id":"bullace"}`)),
 }
 
@@ -151,4 +153,30 @@ func TestChangesOfAGoalAreDecided(t *testing.T) {
 	both := goalOf("Rehearse one write", criterion("made", ""))
 	both["metadata"], both["session_id"] = map[string]any{"dry_run": true}, "s"
 	requireCode(t, key.Do(http.MethodPost, goals, both), http.StatusBadRequest, "VALIDATION_ERROR")
+}
+
+// A dry run that fails has its changes all the same, so its key stays: a repeat makes no others. It asks
+// nobody to take over, because nothing has happened.
+func TestDryRunThatFailsKeepsItsKeyAndAsksNobody(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, stack(t, eager))
+	_, goals, key := goalAgent(t, tenant, map[string]any{"escalation": map[string]any{"on_limit": true}})
+	_, eagerGoals, eagerKey := goalAgent(t, tenant, map[string]any{"escalation": map[string]any{"on_failure": true}})
+	body := goalOf("Rehearse and break", criterion("made", ""))
+	body["dryRun"] = true
+	first := requireCode(t, key.Do(http.MethodPost, goals, body, "Idempotency-Key: k"), http.StatusBadGateway, "MODEL_ERROR")
+	again := requireCode(t, key.Do(http.MethodPost, goals, body, "Idempotency-Key: k"), http.StatusBadGateway, "MODEL_ERROR")
+	require.Equal(t, first.Error.ExecutionID, again.Error.ExecutionID)
+	require.Len(t, goalChangesOf(t, key.Do(http.MethodGet, "/v1/executions/"+first.Error.ExecutionID+"/changes", nil)).Changes, 1)
+
+	requireCode(t, eagerKey.Do(http.MethodPost, eagerGoals, body), http.StatusBadGateway, "MODEL_ERROR")
+
+	capped := goalOf("Rehearse one write", criterion("made", madeCheck))
+	capped["dryRun"], capped["limits"] = true, map[string]any{"goal_steps": 1}
+	p := pursuedOf(t, key.Do(http.MethodPost, goals, capped), http.StatusOK)
+	require.Equal(t, "failed", p.Status)
+	require.Equal(t, "step_cap", *p.StopReason)
+	var events []struct{ Type string }
+	tenant.User.Do(http.MethodGet, "/v1/events?type=escalation.created", nil).Data(t, &events)
+	require.Empty(t, events)
 }

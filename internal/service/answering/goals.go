@@ -287,10 +287,11 @@ func (w *work) called() (n int) {
 	return n
 }
 
-// missed ends a goal that is not reached. Where the agent wants it, people are asked.
+// missed ends a goal that is not reached. Where the agent wants it, people are asked; a dry run asks
+// nobody.
 func (w *work) missed(stop agentloop.Stop, reason string) *conversation.Reply {
 	r := w.pursued(conversation.StatusFailed, stop, reason)
-	if w.Agent.Definition.Escalation.OnLimit && stop != goalloop.PlannerBlocked && stop != goalloop.ApprovalRejected {
+	if w.Agent.Definition.Escalation.OnLimit && !w.Turn.DryRun() && stop != goalloop.PlannerBlocked && stop != goalloop.ApprovalRejected {
 		r.Escalate, r.Summary = "A limit has ended a goal: "+string(stop)+".", w.summary("")
 	}
 	return &r

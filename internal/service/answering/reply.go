@@ -71,7 +71,7 @@ func (w *work) stopped(stop agentloop.Stop) *conversation.Reply {
 // failed ends the message without a reply. Where the agent wants it, people are asked. Where calls wait
 // for people, only the part ends: what they decide is answered.
 func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation.Reply {
-	if stop == agentloop.ModelError && w.Agent.Definition.Escalation.OnFailure {
+	if stop == agentloop.ModelError && w.Agent.Definition.Escalation.OnFailure && !w.Turn.DryRun() {
 		r := w.escalated("The model has failed.", "", stop)
 		r.Error = why
 		return r
@@ -167,9 +167,12 @@ func (w *work) blocked() bool {
 	return true
 }
 
-// asked reports whether people were asked about a call of the message.
+// asked reports whether people were asked about a call of the message. About one that a dry run has
+// intercepted they are.
 func (w *work) asked() (yes bool) {
-	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Status == flow.CallPending })
+	w.ends(func(end flow.MapToolEnd) {
+		yes = yes || end.Status == flow.CallPending || end.Status == stepmachine.CallIntercepted
+	})
 	return yes
 }
 
