@@ -93,12 +93,12 @@ func (t *agentTurn) cancel() {
 // work has the model answer, and makes the calls that it asks for, until there is a reply. over: the
 // message has ended.
 func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) {
-	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: part, Late: t.late}
-	t.late = nil
+	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: part}
 	for {
 		if err := t.look(ctx); err != nil {
 			return false, err
 		}
+		step.Late, t.late = t.late, nil // a call may have ended during the look
 		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
 		step.Running = t.running()
 		if t.cancelled {
@@ -121,7 +121,6 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 		if step.Ends, err = t.call(ctx, next); err != nil {
 			return false, err
 		}
-		step.Late, t.late = t.late, nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 
 	"agentruntime/internal/kernel/flow"
@@ -27,11 +28,15 @@ type turnWorld struct {
 	// stopped is when the call was asked for an early end, answered what the model was told then.
 	stopped  time.Duration
 	answered []flow.TurnStep
+	// calls and goesOn return how far the call is, and looks is called at each look.
+	calls, goesOn func() flow.MapCallEnd
+	looks         func()
 }
 
 func newTurnWorld(within time.Duration) *turnWorld {
 	w := &turnWorld{env: (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment(), within: within}
 	w.ref = flow.TurnRef{TenantID: uuid.New(), ID: uuid.New()}
+	w.calls, w.goesOn, w.looks = w.unfinished, w.unfinished, func() {}
 	w.run = flow.RunRef{TenantID: w.ref.TenantID, RunID: uuid.New(), Attempt: 1}
 	w.env.RegisterActivityWithOptions(w.answer, activity.RegisterOptions{Name: string(flow.AnswerTurn)})
 	w.env.RegisterActivityWithOptions(w.call, activity.RegisterOptions{Name: string(flow.CallFromTurn)})
@@ -56,11 +61,11 @@ func (w *turnWorld) unfinished() flow.MapCallEnd {
 }
 
 func (w *turnWorld) call(context.Context, flow.TurnCall) (flow.MapCallEnd, error) {
-	return w.unfinished(), nil
+	return w.calls(), nil
 }
 
 func (w *turnWorld) goOn(context.Context, flow.MapCallRef) (flow.MapCallEnd, error) {
-	return w.unfinished(), nil
+	return w.goesOn(), nil
 }
 
 func (w *turnWorld) stop(context.Context, flow.MapCallRef) (flow.MapCallEnd, error) {
@@ -69,6 +74,7 @@ func (w *turnWorld) stop(context.Context, flow.MapCallRef) (flow.MapCallEnd, err
 }
 
 func (w *turnWorld) look(context.Context, flow.TurnRef) (flow.TurnNews, error) {
+	w.looks()
 	return flow.TurnNews{Working: true}, nil
 }
 
@@ -91,4 +97,52 @@ func TestWallClockEndsCallsOfAMessage(t *testing.T) {
 			require.GreaterOrEqual(t, w.stopped, 2*time.Minute)
 		})
 	}
+}
+
+// A call that has waited for people may end while the workflow looks at the row, before it asks the model
+// again. That answer is told of it, and counts it as open no longer.
+func TestCallThatEndsDuringALookIsToldWithTheNextAnswer(t *testing.T) {
+	t.Parallel()
+	w := newTurnWorld(time.Hour)
+	looking, wentOn := make(chan struct{}, 2), make(chan struct{}, 2)
+	w.env.SetOnLocalActivityCompletedListener(func(_ *activity.Info, result converter.EncodedValue, _ error) {
+		if at := (flow.MapCallEnd{}); result.Get(&at) == nil && at.HandedOver {
+			wentOn <- struct{}{}
+		}
+	})
+	waits := flow.MapCallEnd{Run: w.run, Step: flow.Step{ApprovalID: "appr_1"}}
+	w.calls = func() flow.MapCallEnd {
+		w.env.SignalWorkflow(flow.SignalRecheck, nil)
+		<-looking
+		return waits
+	}
+	asked := 0
+	w.goesOn = func() flow.MapCallEnd {
+		at := waits
+		if at.HandedOver = true; asked > 0 {
+			at.Step, at.End.Status = flow.Step{Done: true}, stepmachine.CallExecuted
+		}
+		asked++
+		return at
+	}
+	looks := 0
+	w.looks = func() {
+		switch looks++; looks {
+		case 1:
+			looking <- struct{}{}
+			<-wentOn // it waits for people
+			w.env.SignalWorkflow(flow.SignalRecheck, nil)
+		case 2:
+			w.env.SignalWorkflow(flow.SignalRunEnded, w.run)
+			<-wentOn
+		}
+	}
+	w.env.RegisterDelayedCallback(w.env.CancelWorkflow, time.Hour)
+	w.env.ExecuteWorkflow(workflows.AgentTurn, flow.TurnInput{TurnRef: w.ref})
+	require.NoError(t, w.env.GetWorkflowError())
+	require.Len(t, w.answered, 2)
+	require.Equal(t, flow.CallPending, w.answered[1].Ends[0].Status)
+	require.Zero(t, w.answered[1].Open)
+	require.Len(t, w.answered[1].Late, 1)
+	require.Equal(t, stepmachine.CallExecuted, w.answered[1].Late[0].Status)
 }

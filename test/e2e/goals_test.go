@@ -303,6 +303,23 @@ func TestGoalWaitsForPeople(t *testing.T) {
 	})
 }
 
+// A policy may block a call that waits for people. They have not rejected it, so the goal goes on.
+func TestGoalGoesOnWhereAPolicyBlocksWhatWaits(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, stack(t, eager))
+	held(t, tenant, "gate:delete_thing")
+	_, goals, key := goalAgent(t, tenant, nil)
+	waits := pursuedOf(t, key.Do(http.MethodPost, goals, goalOf("Delete the quince")), http.StatusAccepted)
+	a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+		"name": "no", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:delete_thing"}}, "action": map[string]any{"type": "block"},
+	})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	tenant.User.Decide(*waits.ApprovalID, "approve", map[string]any{})
+	p := pursuedUntil(t, tenant, waits.ExecutionID, "failed")
+	require.Equal(t, "no_progress", *p.StopReason)
+	require.Empty(t, g.of("quince"))
+}
+
 // A message to an agent in the mode goal is a goal whose criteria are the agent's. One that is missed is
 // answered all the same.
 func TestMessageToAGoalAgentIsAGoal(t *testing.T) {

@@ -30,9 +30,13 @@ const (
 // errorType begins the type of an error; its code follows.
 const errorType = "urn:agentruntime:error:"
 
-// TypeRejected is the type of the error of a call that people have rejected. Its code is that of all
-// calls which governance does not let through.
-const TypeRejected = errorType + "GOVERNANCE_BLOCKED:rejected"
+// TypeRejected and TypeExpired are the types of the errors of calls that people were asked about: they
+// have rejected the call, or nobody has decided in time. The code is that of all calls which governance
+// does not let through.
+const (
+	TypeRejected = errorType + "GOVERNANCE_BLOCKED:rejected"
+	TypeExpired  = errorType + "GOVERNANCE_BLOCKED:expired"
+)
 
 // NewError returns an error with the title and the status of its code.
 func NewError(code, detail string) *Error {

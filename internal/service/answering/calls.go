@@ -291,6 +291,9 @@ func endOfRun(at run.Progress) flow.MapCallEnd {
 		if r.State == run.StateRejected {
 			out.End.Error.Type = stepmachine.TypeRejected
 		}
+		if r.State == run.StateExpired {
+			out.End.Error.Type = stepmachine.TypeExpired
+		}
 	}
 	return out
 }

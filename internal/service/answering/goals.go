@@ -110,7 +110,7 @@ func (a *Answerer) prepareGoal(ctx context.Context, w *work) (err error) {
 func (a *Answerer) learn(ctx context.Context, w *work) error {
 	if last := len(w.Answers) - 1; last >= 0 && w.next.Frame == nil {
 		for i := range w.Answers[last].Response.Calls {
-			if err := a.learnEnd(ctx, w, last, i, w.in.Ends); err != nil {
+			if err := a.learnEnd(ctx, w, last, i, w.in.Ends, false); err != nil {
 				return err
 			}
 		}
@@ -119,7 +119,7 @@ func (a *Answerer) learn(ctx context.Context, w *work) error {
 		if late.Answer >= len(w.Answers) || late.Number >= len(w.Answers[late.Answer].Response.Calls) {
 			continue
 		}
-		if err := a.learnEnd(ctx, w, late.Answer, late.Number, []flow.MapToolEnd{late.MapToolEnd}); err != nil {
+		if err := a.learnEnd(ctx, w, late.Answer, late.Number, []flow.MapToolEnd{late.MapToolEnd}, true); err != nil {
 			return err
 		}
 	}
@@ -162,8 +162,9 @@ func (w *work) keep() {
 	}
 }
 
-// learnEnd adds what came of a call to what is told with the next answer: a fact where it has ended.
-func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, ends []flow.MapToolEnd) error {
+// learnEnd adds what came of a call to what is told with the next answer: a fact where it has ended. late:
+// the planner was told before that the call waits.
+func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, ends []flow.MapToolEnd, late bool) error {
 	call := w.Answers[answer].Response.Calls[number]
 	end, err := a.endOf(ctx, w, call, number, ends)
 	if err != nil {
@@ -171,7 +172,6 @@ func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, en
 	}
 	told := modelstep.Told(call.ID, end)
 	at := slices.IndexFunc(ends, func(e flow.MapToolEnd) bool { return e.Number == number })
-	late := w.next.Frame != nil
 	if late {
 		told = model.Message{Role: model.User, Text: lateWords(ends[at], decided, call.Name) + "\n" + told.Text}
 	}
@@ -182,9 +182,14 @@ func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, en
 	f := goalloop.Fact{ID: call.ID, Verb: call.Name, Args: call.Args, Status: end.Status, Result: end.Result, Error: end.Error}
 	f.Shorten()
 	f.LookUp = at < 0 && end.Error == nil
-	f.Rejected = late && at >= 0 && ends[at].Kind == "" && end.Error != nil && end.Error.Code == string(fault.CodeGovernanceBlocked)
+	f.Rejected = at >= 0 && ends[at].Kind == "" && notApproved(ends[at].Error)
 	w.next.Facts = append(w.next.Facts, f)
 	return nil
+}
+
+// notApproved reports whether people were asked about a call, and it was not approved.
+func notApproved(why *stepmachine.Error) bool {
+	return why != nil && (why.Type == stepmachine.TypeRejected || why.Type == stepmachine.TypeExpired)
 }
 
 // stopsGoal returns why the planner is not asked again; "" where it is.
