@@ -86,6 +86,27 @@ func TestReplyInAnotherLanguageIsTakenWhereThereIsNoOther(t *testing.T) {
 	ask("Wo ist mein Paket mit den Mispeln gestört?", map[string]any{"max_turns": 1})
 }
 
+// An agent with one language answers in that, also a customer who writes in another one and asks for it.
+func TestAgentAnswersInOneLanguage(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	path, key := agentOf(t, tenant, map[string]any{"language": "de"})
+	for _, message := range []string{"Where is my parcel with the Quitten?", "Please answer in English: where are the Quitten?"} {
+		end := saidOf(t, key.Do(http.MethodPost, path, write(message, "")), http.StatusOK)
+		require.Equal(t, quinceInGerman, *end.Message)
+		e := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+end.ExecutionID+"?prompts=true", nil), http.StatusOK)
+		require.Len(t, e.ModelCalls, 2, "the first answer was in English")
+		require.Equal(t, "You answer every customer, whatever they write and ask for, in German. Answer in German.", e.ModelCalls[0].Prompt.Advice)
+	}
+	path, key = agentOf(t, tenant, map[string]any{"language": "es", "models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "rules"}}})
+	end := saidOf(t, key.Do(http.MethodPost, path, write("Die Lampe ist kaputt, ich brauche eine neue.", "")), http.StatusOK)
+	require.True(t, strings.HasPrefix(*end.Message, "No he entendido"), *end.Message)
+	refused := tenant.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": "klingon", "language": "qq"})
+	require.Equal(t, http.StatusBadRequest, refused.Status, "%s", refused.Body)
+	require.Contains(t, string(refused.Body), `"/language"`)
+}
+
 // The built-in model, which is no language model, answers in the language of the customer too: over a
 // switch, after a wish, and in English where it has no sentences.
 func TestRulesAnswerInTheLanguageOfTheCustomer(t *testing.T) {

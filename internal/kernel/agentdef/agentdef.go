@@ -21,6 +21,9 @@ const (
 // Concurrency is what a message does while another one of its session is answered.
 type Concurrency string
 
+// Follow is the language of an agent that answers each customer in theirs.
+const Follow = "follow"
+
 // The values of concurrency.
 const (
 	Enqueue Concurrency = "enqueue" // it waits for its turn
@@ -38,8 +41,10 @@ type Definition struct {
 	SOPs          []SOP       `json:"sops"`
 	Maps          []uuid.UUID `json:"maps"`
 	Concurrency   Concurrency `json:"concurrency"`
-	Memory        Memory      `json:"memory"`
-	Escalation    Escalation  `json:"escalation"`
+	// Language is Follow, or the code of the one language in which the agent answers.
+	Language   string     `json:"language"`
+	Memory     Memory     `json:"memory"`
+	Escalation Escalation `json:"escalation"`
 	// MapID is the Map of the mode workflow_only; nil in the others.
 	MapID *uuid.UUID `json:"map_id,omitempty"`
 	// CompletionCriteria say when a goal is met, in the mode goal; nil in the others.

@@ -29,11 +29,11 @@ func TestReadGivesWhatIsLeftOutItsDefault(t *testing.T) {
 		Models:        agentdef.Models{Worker: &agentdef.Model{Provider: "builtin", Model: "rules", Timeout: agentdef.Duration(time.Minute)}},
 		Tools:         agentdef.Tools{Allow: []string{"tool:*"}, Deny: []string{}, MaxPerTurn: 20, Parallel: 4},
 		Limits:        agentdef.Limits{MaxTurns: 10, StepAttempts: 3, GoalSteps: 20, WallClock: agentdef.Duration(10 * time.Minute)},
-		SOPs:          []agentdef.SOP{}, Maps: []uuid.UUID{}, Concurrency: agentdef.Enqueue,
+		SOPs:          []agentdef.SOP{}, Maps: []uuid.UUID{}, Concurrency: agentdef.Enqueue, Language: agentdef.Follow,
 		Memory: agentdef.Memory{WindowMessages: 40, Summarize: true, Customer: agentdef.MemoryTools}, Escalation: agentdef.Escalation{OnRequest: true},
 	}
 	require.Equal(t, want, read(t, `{"name":"a"}`))
-	require.Equal(t, want, read(t, `{"name":"a","executionMode":"CONVERSATIONAL","concurrency":"Enqueue","sops":null,"maps":null,"models":{"worker":null},"tools":{"allow":null}}`))
+	require.Equal(t, want, read(t, `{"name":"a","executionMode":"CONVERSATIONAL","concurrency":"Enqueue","language":"Follow","sops":null,"maps":null,"models":{"worker":null},"tools":{"allow":null}}`))
 
 	d := read(t, `{"name":"a","limits":{"max_turns":3},"tools":{"allow":["shop:*"]},"memory":{"summarize":false},"escalation":{"on_limit":true},
 		"sops":[{"slug":"s","title":"t","when":"w","action":"a"}]}`)
@@ -72,7 +72,8 @@ func TestReadNamesAllFaults(t *testing.T) {
 		`"executionMode":"workflow_only"`:                 {"/map_id required"},
 		`"map_id":"0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95"`: {"/map_id mode"},
 
-		`"completion_criteria":[{"id":"a","description":"d"}]`:  {"/completion_criteria mode"},
+		`"completion_criteria":[{"id":"a","description":"d"}]`: {"/completion_criteria mode"},
+		`"language":"tlh"`:                                      {"/language enum"},
 		`"concurrency":"both"`:                                  {"/concurrency enum"},
 		`"models":{"worker":{"provider":"builtin"}}`:            {"/models/worker/model required"},
 		`"models":{"worker":{"provider":"No One","model":"m"}}`: {"/models/worker/provider pattern"},

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"agentruntime/internal/kernel/language"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -75,6 +76,9 @@ func (d *Definition) check(f *faults) {
 	}
 	if d.Concurrency != Enqueue && d.Concurrency != Reject {
 		f.add("/concurrency", "enum", "must be enqueue or reject")
+	}
+	if d.Language != Follow && !language.IsKnown(d.Language) {
+		f.add("/language", "enum", "must be follow, or a language by its code of ISO 639-1, such as en")
 	}
 	f.count("/sops", len(d.SOPs), MaxSOPs)
 	slugs := map[string]bool{}

@@ -1,6 +1,7 @@
 package agentdef
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ func Default() Definition {
 		SOPs:        []SOP{},
 		Maps:        []uuid.UUID{},
 		Concurrency: Enqueue,
+		Language:    Follow,
 		// About ten exchanges with their calls.
 		Memory: Memory{WindowMessages: 40, Summarize: true, Customer: MemoryTools},
 		// An agent without people behind it must not stop to answer, so only the customer's wish counts.
@@ -72,6 +74,9 @@ func (d *Definition) complete() {
 	d.ExecutionMode, d.Concurrency, d.Memory.Customer = lower(d.ExecutionMode), lower(d.Concurrency), lower(d.Memory.Customer)
 	if d.Memory.Customer == "" {
 		d.Memory.Customer = otherwise.Memory.Customer
+	}
+	if d.Language = lower(d.Language); d.Language == "" {
+		d.Language = otherwise.Language
 	}
 	if d.Models.Worker == nil {
 		d.Models.Worker = otherwise.Models.Worker
@@ -153,7 +158,7 @@ func known(name string) bool {
 // Members returns the names of the members of a definition.
 func Members() []string {
 	return []string{
-		"name", "executionMode", "instructions", "models", "tools", "limits", "sops", "maps", "concurrency", "memory", "escalation",
+		"name", "executionMode", "instructions", "models", "tools", "limits", "sops", "maps", "concurrency", "language", "memory", "escalation",
 		"map_id", "completion_criteria",
 	}
 }
@@ -176,6 +181,7 @@ func Decode(source []byte) (*Definition, error) {
 	if d.Memory.Customer == "" { // it was stored before there was the member
 		d.Memory.Customer = Default().Memory.Customer
 	}
+	d.Language = cmp.Or(d.Language, Follow)
 	return d, nil
 }
 

@@ -152,6 +152,9 @@ func likeliest(text string, near []string) string {
 // Named returns the language with a code; ok is false where the code is unknown.
 func Named(code string) (l Language, ok bool) { return named(code) }
 
+// IsKnown reports whether the code is that of a language that agents can be told of.
+func IsKnown(code string) bool { return names[code] != "" }
+
 func named(code string) (Language, bool) {
 	switch code {
 	case "":

@@ -14,6 +14,7 @@ const (
 	asksFor = "The customer has asked for answers in "
 	writes  = "The customer's last message is in "
 	goesOn  = "The conversation was in "
+	always  = "You answer every customer, whatever they write and ask for, in "
 	seems   = "The customer's last message seems to be in "
 )
 
@@ -44,6 +45,9 @@ func Advice(message, asked, session string) string {
 	return ""
 }
 
+// Always returns what a model is told that answers in one language only. Told reads it.
+func Always(l Language) string { return advice(always, l) }
+
 // Says returns the codes of the language that a message is surely in, and of the one that it asks for; ""
 // for none. The session with the code keeps them.
 func Says(message, session string) (written, wished string) {
@@ -58,7 +62,7 @@ func Says(message, session string) (written, wished string) {
 func advice(why string, l Language) string { return why + l.Name + ". Answer in " + l.Name + "." }
 
 var (
-	told  = regexp.MustCompile(`(?m)^(?:` + asksFor + `|` + writes + `|` + goesOn + `)\pL+\. Answer in (\pL+)\.$`)
+	told  = regexp.MustCompile(`(?m)^(?:` + asksFor + `|` + writes + `|` + goesOn + `|` + always + `)\pL+\. Answer in (\pL+)\.$`)
 	maybe = regexp.MustCompile(`(?m)^` + seems + `(\pL+)\.`)
 )
 

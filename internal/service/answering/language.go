@@ -10,6 +10,15 @@ import (
 	"agentruntime/internal/kernel/model/rules"
 )
 
+// inLanguage returns what the model is told of the language of its reply.
+func (w *work) inLanguage() string {
+	if only := w.Agent.Definition.Language; language.IsKnown(only) {
+		l, _ := language.Named(only)
+		return language.Always(l)
+	}
+	return language.Advice(w.Turn.Message, w.Turn.Wished, w.Turn.Language)
+}
+
 // misspeaks reports whether a reply is surely in another language than the model was told, and is asked
 // for again: once for each part of a message, and not where the message may have no further answer. The
 // built-in rules know no other words.

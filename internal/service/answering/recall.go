@@ -10,7 +10,6 @@ import (
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/language"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/tenant/budget"
 )
@@ -73,7 +72,7 @@ func (a *Answerer) match(ctx context.Context, w *work) error {
 	}
 	w.next.SOPs = hits
 	w.frame.Advice = agentloop.Advice(d.SOPs, hits)
-	w.frame.Advice = joined(w.frame.Advice, language.Advice(w.Turn.Message, w.Turn.Wished, w.Turn.Language))
+	w.frame.Advice = joined(w.frame.Advice, w.inLanguage())
 	for _, hit := range hits {
 		w.frame.Matched = append(w.frame.Matched, hit.ID)
 	}
