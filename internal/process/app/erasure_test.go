@@ -99,14 +99,31 @@ var impersonal = map[string]string{
 }
 
 // Each table gives up what is personal to an erasure, or there is a reason why nothing personal is
-// in it. All rows name the customer wherever they can.
+// in it. All rows name the customer wherever they can: by any text, before the erasure is asked for, or
+// by its id after that, as what a message does that is under way then.
 func TestErasureReachesEveryTableThatHasSomethingPersonal(t *testing.T) {
 	t.Parallel()
-	w := filled(t, map[string]string{
-		"text": "canary", "text[]": "{canary}", "json": `{"customer_id":"canary"}`, "jsonb": `{"customer_id":"canary"}`,
-		"customer_erasures.names": "{canary," + literals["uuid"] + "}", "customer_erasures.completed_at": "NULL", "customer_erasures.requested_at": "2026-01-02Z", "customer_erasures.erased": "{}",
-		"grants.revoked_at": "NULL",
-	})
+	for name, c := range map[string]struct{ text, askedAt string }{
+		"by any text, before": {"canary", "2026-01-02Z"},
+		"by its id, since":    {literals["uuid"], "1969-12-31Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			named := `{"customer_id":"` + c.text + `"}`
+			w := filled(t, map[string]string{
+				"text": c.text, "text[]": "{" + c.text + "}", "json": named, "jsonb": named,
+				"customer_erasures.names": "{canary," + literals["uuid"] + "}", "customer_erasures.completed_at": "NULL", "customer_erasures.requested_at": c.askedAt, "customer_erasures.erased": "{}",
+				"grants.revoked_at": "NULL",
+			})
+			w.requireErased()
+		})
+	}
+}
+
+// requireErased erases the customer of all rows.
+func (w full) requireErased() {
+	t := w.t
+	t.Helper()
 	a := aWorker(t, w.db)
 	id := uuid.MustParse(literals["uuid"])
 	for done := false; !done; {
