@@ -125,7 +125,8 @@ type ModelTurn struct {
 	// Ruling is what the answer of a manager is worth; nil where it cannot be used, and Wrong says why.
 	Ruling *modelstep.Ruling `json:"-"`
 	Wrong  string            `json:"-"`
-	// Ended: there is an Answer, or an Error.
+	// Ended: there is an Answer, or an Error. Both are there where a manager has answered, and what it was
+	// asked about fails all the same.
 	Ended  bool               `json:"-"`
 	Answer model.Response     `json:"-"`
 	Error  *stepmachine.Error `json:"-"`
@@ -252,7 +253,8 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 	}
 	if turn.Error != nil {
 		p.Error = sealOptional(key, modelPlace(e, ref, number, datakey.ModelError), mustJSON(turn.Error))
-	} else {
+	}
+	if turn.Error == nil || turn.Answer.Finish != "" {
 		u := turn.Answer.Usage
 		p.Answer = sealOptional(key, modelPlace(e, ref, number, datakey.ModelAnswer), mustJSON(turn.Answer))
 		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut = turn.Answer.Model, string(turn.Answer.Finish), u.In, u.Cached, u.Out
@@ -286,7 +288,7 @@ type ModelCall struct {
 	Usage  model.Usage
 	Finish string
 	Money  int64 // in millionths of a US dollar
-	// Failed: the model has not answered.
+	// Failed: the model has not answered, or the step has failed with its answer.
 	Failed bool
 	// Ruling is what the answer of a manager is worth; nil for other calls, and where it cannot be used.
 	Ruling *modelstep.Ruling

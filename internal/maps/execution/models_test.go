@@ -85,3 +85,21 @@ func TestModelCallsOfAnExecutionAreBounded(t *testing.T) {
 		require.Zero(t, r.number("SELECT count(*) FROM model_calls"))
 	}
 }
+
+// A manager may have answered, and the step fails all the same: a condition has no value. What the answer
+// has used counts.
+func TestModelCallThatFailsAfterItsAnswerCountsItsTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, _ := r.asked("fails")
+	_, err := a.BeginTurn(t.Context(), 0, turnOf("canary-asked"))
+	require.NoError(t, err)
+	turn := answered("canary-answer", 10)
+	turn.Error = stepmachine.NewError("EXPRESSION_LIMIT", "complete_when")
+	require.NoError(t, a.EndTurn(t.Context(), 0, turn, func(*db.Batch, bool) {}))
+	require.Equal(t, 11, r.number("SELECT tokens_used FROM map_executions"))
+	turns, err := a.Turns(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "EXPRESSION_LIMIT", turns[0].Error.Code)
+	require.Equal(t, int64(11), turns[0].Answer.Usage.Total())
+}
