@@ -4,6 +4,15 @@ INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider
 VALUES (@id, @tenant_id, @actor_type, @actor_id, @action, @provider, @verb, @risk_level, @decision, @outcome,
         @subject_type, @subject_id, @execution_id, sqlc.narg('session_id'), @request_id, @source_addr, sqlc.narg('input'), sqlc.narg('details'));
 
+-- name: AppendAuditWithMap :exec
+-- The record of a trigger, where the execution of a Map that it claims is fresh. provider, verb, risk_level
+-- and decision are those of no call.
+INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
+                           subject_type, subject_id, execution_id, session_id, request_id, source_addr, details)
+SELECT @id, @tenant_id, @actor_type, @actor_id, @action, '', '', '', '', @outcome,
+       @subject_type, @subject_id, @execution_id, sqlc.narg('session_id'), @request_id, @source_addr, sqlc.narg('details')
+ WHERE EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution);
+
 -- name: HasAuditRecord :one
 SELECT EXISTS (SELECT FROM audit_records r WHERE r.tenant_id = @tenant_id AND r.id = @id);
 

@@ -72,6 +72,14 @@ SELECT v.version, v.cognitive, v.starts, v.start_versions, m.name, m.published_b
    AND v.version = coalesce(nullif(@version::integer, 0), m.published_version)
  WHERE m.tenant_id = @tenant_id AND m.id = @map_id AND (@version::integer <> 0 OR m.deleted_at IS NULL);
 
+-- name: RequirePublished :one
+-- Undoes the transaction of a trigger that took another version for the published one. See
+-- RequireRunChanged.
+SELECT CASE
+    WHEN EXISTS (SELECT FROM maps m WHERE m.tenant_id = @tenant_id AND m.id = @map_id AND m.published_version = @version::integer AND m.deleted_at IS NULL) THEN true
+    ELSE run_not_changed()
+    END::boolean AS published;
+
 -- Which versions of the Maps triggers run.
 -- name: PublishedMaps :many
 SELECT id, published_version::integer AS version FROM maps

@@ -140,7 +140,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	verbs := map[uuid.UUID]string{}
 	local := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
-		return flow.MapBegun{Definition: w.def, Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))}}, w.fault("begin")
+		return flow.MapBegun{Definition: w.def.Source(), Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))}}, w.fault("begin")
 	})
 	local(string(flow.CallFromMap), func(_ context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
 		if err := w.fault(in.Call.Verb); err != nil {

@@ -123,6 +123,53 @@ func (q *Queries) AppendAudit(ctx context.Context, db DBTX, arg AppendAuditParam
 	return err
 }
 
+const AppendAuditWithMap = `-- name: AppendAuditWithMap :exec
+INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
+                           subject_type, subject_id, execution_id, session_id, request_id, source_addr, details)
+SELECT $1, $2, $3, $4, $5, '', '', '', '', $6,
+       $7, $8, $9, $10, $11, $12, $13
+ WHERE EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = $2 AND e.id = $14)
+`
+
+type AppendAuditWithMapParams struct {
+	ID          uuid.UUID
+	TenantID    uuid.UUID
+	ActorType   string
+	ActorID     string
+	Action      string
+	Outcome     string
+	SubjectType string
+	SubjectID   string
+	ExecutionID string
+	SessionID   *string
+	RequestID   string
+	SourceAddr  string
+	Details     []byte
+	Execution   uuid.UUID
+}
+
+// The record of a trigger, where the execution of a Map that it claims is fresh. provider, verb, risk_level
+// and decision are those of no call.
+func (q *Queries) AppendAuditWithMap(ctx context.Context, db DBTX, arg AppendAuditWithMapParams) error {
+	_, err := db.Exec(ctx, AppendAuditWithMap,
+		arg.ID,
+		arg.TenantID,
+		arg.ActorType,
+		arg.ActorID,
+		arg.Action,
+		arg.Outcome,
+		arg.SubjectType,
+		arg.SubjectID,
+		arg.ExecutionID,
+		arg.SessionID,
+		arg.RequestID,
+		arg.SourceAddr,
+		arg.Details,
+		arg.Execution,
+	)
+	return err
+}
+
 const AppendAudits = `-- name: AppendAudits :exec
 INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome,
                            subject_type, subject_id, execution_id, session_id, request_id, source_addr, details)

@@ -831,6 +831,28 @@ func (q *Queries) PublishedMaps(ctx context.Context, db DBTX, arg PublishedMapsP
 	return items, nil
 }
 
+const RequirePublished = `-- name: RequirePublished :one
+SELECT CASE
+    WHEN EXISTS (SELECT FROM maps m WHERE m.tenant_id = $1 AND m.id = $2 AND m.published_version = $3::integer AND m.deleted_at IS NULL) THEN true
+    ELSE run_not_changed()
+    END::boolean AS published
+`
+
+type RequirePublishedParams struct {
+	TenantID uuid.UUID
+	MapID    uuid.UUID
+	Version  int32
+}
+
+// Undoes the transaction of a trigger that took another version for the published one. See
+// RequireRunChanged.
+func (q *Queries) RequirePublished(ctx context.Context, db DBTX, arg RequirePublishedParams) (bool, error) {
+	row := db.QueryRow(ctx, RequirePublished, arg.TenantID, arg.MapID, arg.Version)
+	var published bool
+	err := row.Scan(&published)
+	return published, err
+}
+
 const StartingMaps = `-- name: StartingMaps :many
 SELECT m.id FROM maps m JOIN map_versions v ON v.tenant_id = m.tenant_id AND v.map_id = m.id AND v.version = m.published_version
  WHERE m.tenant_id = $1 AND m.deleted_at IS NULL AND cardinality(v.starts) > 0

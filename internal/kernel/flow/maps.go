@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 )
 
@@ -111,8 +110,10 @@ func IsPrivate() Private { return Private{true} }
 type MapBegun struct {
 	Private
 	// Over: the attempt has ended, or never was; there is nothing to do.
-	Over       bool                  `json:"over,omitempty"`
-	Definition *mapdef.Definition    `json:"definition,omitempty"`
+	Over bool `json:"over,omitempty"`
+	// Definition is the text of the version that the execution runs. It stays a text here: a process
+	// has compiled it for other executions.
+	Definition json.RawMessage       `json:"definition,omitempty"`
 	Beginning  stepmachine.Beginning `json:"beginning"`
 	// Again is what a retry goes on from: the state of the attempt before, and the event.
 	State MachineState       `json:"state,omitempty"`

@@ -79,6 +79,9 @@ func jsonFaults(err error) []Fault {
 	return list
 }
 
+// Source returns the text that the definition was read from, which nobody may change.
+func (d *Definition) Source() json.RawMessage { return d.source }
+
 // MarshalJSON returns the text that the definition was read from.
 func (d *Definition) MarshalJSON() ([]byte, error) {
 	if d.source == nil {

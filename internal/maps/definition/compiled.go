@@ -23,6 +23,8 @@ type Version struct {
 	// PublishedBy is who published the version that triggers run, "user:<id>" or "key:<id>".
 	// ByVersion leaves it "".
 	PublishedBy string
+	// Alone: it starts no other Map, so nothing of it ever changes. ByVersion leaves it false.
+	Alone bool
 }
 
 // versionKey names a version. A version never changes, so nothing is ever invalidated.
@@ -49,7 +51,7 @@ func (s *Service) Published(ctx context.Context, tenant, id uuid.UUID) (Version,
 	if err != nil {
 		return Version{}, err
 	}
-	v.PublishedBy = db.Text(head.PublishedBy)
+	v.PublishedBy, v.Alone = db.Text(head.PublishedBy), len(head.Starts) == 0
 	v.MapType, err = s.typeOfStarts(ctx, on, tenant, *head.Cognitive, head.Starts, head.StartVersions)
 	return v, err
 }

@@ -35,6 +35,9 @@ type Version struct {
 	Number  int32
 	Program *stepmachine.Program
 	MapType mapdef.MapType
+
+	// assumed: it was the published one when this process read it last. The claim makes sure.
+	assumed bool
 }
 
 // Definitions finds the versions of Maps.
@@ -42,6 +45,9 @@ type Definitions interface {
 	// Version returns a version by its number; 0 for the published one. It refuses with
 	// MAP_NOT_FOUND, and with CONFLICT where none is published.
 	Version(ctx context.Context, tenant, id uuid.UUID, number int32) (Version, error)
+	// LastPublished returns, without a round trip, the version that was the published one when Version
+	// was asked last; false where nothing is known, or the type depends on Maps that it starts.
+	LastPublished(tenant, id uuid.UUID) (Version, bool)
 	// Named returns the version of this number for a trigger. It refuses with MAP_NOT_FOUND, also
 	// where the Map was deleted.
 	Named(ctx context.Context, tenant, id uuid.UUID, number int32) (Version, error)

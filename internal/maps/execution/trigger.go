@@ -104,24 +104,23 @@ const governanceApproved = "approved"
 // that an earlier trigger claimed is waited for and read, never run again. A fault refuses the
 // trigger; an execution that ends failed is no fault here.
 func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
-	find := s.d.Definitions.Version
-	if req.Version != 0 {
-		find = s.d.Definitions.Named
+	version, err := s.lastPublished(req, who.TenantID)
+	if err != nil || !version.assumed {
+		version, err = s.versionOf(ctx, who.TenantID, req)
 	}
-	version, err := find(ctx, who.TenantID, req.MapID, req.Version)
 	if err != nil {
 		return Outcome{}, err
-	}
-	if wrong := version.Program.CheckPayload(req.Payload); wrong != nil {
-		f := fault.New(fault.CodeInvalidArgs, "payload does not fit the trigger_schema of the Map.")
-		f.Details = wrong
-		return Outcome{}, f
 	}
 	until := s.d.Now().Add(s.waitOf(req))
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
 	e, fresh, err := s.claim(ctx, who, id, version, req)
+	if version.assumed && db.IsNotChanged(err) { // another version was published since, or the Map deleted
+		if version, err = s.versionOf(ctx, who.TenantID, req); err == nil {
+			e, fresh, err = s.claim(ctx, who, id, version, req)
+		}
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -138,6 +137,44 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	}
 	out.Execution, err = s.await(ctx, e, w.C, until)
 	return out, err
+}
+
+// lastPublished returns the version that a trigger probably runs, without a look at the rows. It is
+// not assumed where this process does not know it. An error says that the payload does not fit it.
+func (s *Service) lastPublished(req Request, tenant uuid.UUID) (Version, error) {
+	if req.Version != 0 || req.Parent != nil {
+		return Version{}, nil
+	}
+	v, known := s.d.Definitions.LastPublished(tenant, req.MapID)
+	v.assumed = known
+	if !known {
+		return v, nil
+	}
+	return v, fits(v, req)
+}
+
+// versionOf returns the version that a trigger runs.
+func (s *Service) versionOf(ctx context.Context, tenant uuid.UUID, req Request) (Version, error) {
+	find := s.d.Definitions.Version
+	if req.Version != 0 {
+		find = s.d.Definitions.Named
+	}
+	v, err := find(ctx, tenant, req.MapID, req.Version)
+	if err != nil {
+		return Version{}, err
+	}
+	return v, fits(v, req)
+}
+
+// fits refuses a payload that does not fit the trigger_schema of the version.
+func fits(v Version, req Request) error {
+	wrong := v.Program.CheckPayload(req.Payload)
+	if wrong == nil {
+		return nil
+	}
+	f := fault.New(fault.CodeInvalidArgs, "payload does not fit the trigger_schema of the Map.")
+	f.Details = wrong
+	return f
 }
 
 // startPatience is how long a trigger waits for the answer to a start, where its caller waits no
@@ -250,7 +287,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	var claimed dbsqlc.ClaimMapRow
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	for range claimTries {
-		if claimed, got, err = s.claimOnce(ctx, who, params, row, req.Parent, asked); !db.IsRaced(err) {
+		if claimed, got, err = s.claimOnce(ctx, who, params, row, v, req.Parent, asked); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -283,12 +320,23 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 
 // claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
 // open executions.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, parent *Parent, asked *place) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+//
+// Where nothing else is written with it, it is one round trip: its audit record is written only where
+// the row of the execution is there.
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
 	first := &db.Batch{}
 	s.queueLock(first, asked)
+	if v.assumed {
+		db.Queue(first, s.q.RequirePublished, dbsqlc.RequirePublishedParams{TenantID: p.TenantID, MapID: row.MapID, Version: v.Number})
+	}
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	counted := func() {}
 	claimed := db.Queue(first, s.q.ClaimMap, p)
+	if parent == nil && asked == nil && s.room.Take(who.TenantID) {
+		audit.QueueWithMap(first, triggered(who, row), row.ID)
+		err := s.d.DB.Send(ctx, who.TenantID, first)
+		return claimed.Value, nil, err
+	}
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
 		fresh := claimed.Value.Outcome == claimFresh
@@ -305,15 +353,20 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 		}
 		got = s.queueTake(b, asked, row.ID)
 		counted = s.room.Queue(b, who.TenantID)
-		rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
-		rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
-		audit.Queue(b, rec)
+		audit.Queue(b, triggered(by, row))
 		return b, nil
 	})
 	if err == nil {
 		counted()
 	}
 	return claimed.Value, got, err
+}
+
+// triggered is the audit record of a fresh execution.
+func triggered(by actor.Actor, row claim) audit.Record {
+	rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
+	rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
+	return rec
 }
 
 // noteRepeat records that a trigger is answered from the execution of an earlier one. The error is

@@ -50,6 +50,11 @@ func (d *definitions) Named(ctx context.Context, tenant, id uuid.UUID, number in
 	return d.Version(ctx, tenant, id, number)
 }
 
+// LastPublished knows nothing, so each trigger looks the Map up.
+func (d *definitions) LastPublished(uuid.UUID, uuid.UUID) (execution.Version, bool) {
+	return execution.Version{}, false
+}
+
 func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (execution.Version, error) {
 	if d.meet != nil {
 		d.meet()

@@ -51,6 +51,16 @@ func Change(who actor.Actor, action Action, subject Subject, subjectID string) R
 // Queue adds the record to a batch of the tenant's transaction.
 func Queue(b *db.Batch, r Record) { db.QueueExec(b, dbsqlc.New().AppendAudit, params(r)) }
 
+// QueueWithMap adds the record of a trigger to the batch that claims the execution with the id. It is
+// written only where the execution is fresh: its row is there then.
+func QueueWithMap(b *db.Batch, r Record, execution uuid.UUID) {
+	p := params(r)
+	db.QueueExec(b, dbsqlc.New().AppendAuditWithMap, dbsqlc.AppendAuditWithMapParams{
+		ID: p.ID, TenantID: p.TenantID, ActorType: p.ActorType, ActorID: p.ActorID, Action: p.Action, SubjectType: p.SubjectType, SubjectID: p.SubjectID,
+		Outcome: p.Outcome, ExecutionID: p.ExecutionID, SessionID: p.SessionID, RequestID: p.RequestID, SourceAddr: p.SourceAddr, Details: p.Details, Execution: execution,
+	})
+}
+
 // Append writes the record by itself or in the transaction tx.
 func Append(ctx context.Context, tx dbsqlc.DBTX, r Record) error {
 	if err := dbsqlc.New().AppendAudit(ctx, tx, params(r)); err != nil {

@@ -49,7 +49,7 @@ func (l Limits) Room(r Resource, now func() time.Time) *Room {
 // Queue makes the batch fail with QUOTA_EXCEEDED where the tenant then has more of the resource than
 // it may; see Limits.Queue. The caller calls counted once the batch was committed.
 func (m *Room) Queue(b *db.Batch, tenant uuid.UUID) (counted func()) {
-	if m.take(tenant) {
+	if m.Take(tenant) {
 		return func() {}
 	}
 	c := m.limits.counting(tenant, m.resource)
@@ -58,8 +58,8 @@ func (m *Room) Queue(b *db.Batch, tenant uuid.UUID) (counted func()) {
 	return func() { m.keep(tenant, (c.most-found.Value)/roomPart) }
 }
 
-// take reports whether the tenant may create one more without a count.
-func (m *Room) take(tenant uuid.UUID) bool {
+// Take reports whether the tenant may create one more without a count, and counts it then.
+func (m *Room) Take(tenant uuid.UUID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.left[tenant]

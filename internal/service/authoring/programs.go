@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/internal/kernel/bytelru"
 	"agentruntime/internal/kernel/stepmachine"
@@ -18,7 +19,14 @@ import (
 type Programs struct {
 	maps *definition.Service
 	kept *bytelru.Cache[programKey, *stepmachine.Program]
+	// published has what was read last as the published version of a Map.
+	published *lru.Cache[mapKey, execution.Version]
 }
+
+type mapKey struct{ tenant, id uuid.UUID }
+
+// mostPublished is of how many Maps a process remembers the published version.
+const mostPublished = 4096
 
 type programKey struct {
 	id     uuid.UUID
@@ -38,7 +46,16 @@ func NewPrograms(maps *definition.Service) (*Programs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authoring: %w", err)
 	}
-	return &Programs{maps: maps, kept: kept}, nil
+	published, err := lru.New[mapKey, execution.Version](mostPublished)
+	if err != nil {
+		return nil, fmt.Errorf("authoring: %w", err)
+	}
+	return &Programs{maps: maps, kept: kept, published: published}, nil
+}
+
+// LastPublished implements execution.Definitions.
+func (p *Programs) LastPublished(tenant, id uuid.UUID) (execution.Version, bool) {
+	return p.published.Get(mapKey{tenant, id})
 }
 
 // Version implements execution.Definitions.
@@ -52,16 +69,31 @@ func (p *Programs) Version(ctx context.Context, tenant, id uuid.UUID, number int
 		return execution.Version{}, err
 	}
 	out := execution.Version{MapID: id, Number: v.Number, MapType: v.MapType}
-	key := programKey{id, v.Number}
-	if kept, ok := p.kept.Get(key); ok {
-		out.Program = kept
-		return out, nil
+	if out.Program, err = p.program(v); err != nil {
+		return out, err
 	}
-	if out.Program, err = stepmachine.Compile(v.Definition); err != nil {
-		return out, fmt.Errorf("authoring: %w", err)
+	switch {
+	case number != 0:
+	case v.Alone:
+		p.published.Add(mapKey{tenant, id}, out)
+	default:
+		p.published.Remove(mapKey{tenant, id})
 	}
-	p.kept.Add(key, out.Program, v.Definition.Size(), nil)
 	return out, nil
+}
+
+// program compiles a version that this process does not keep.
+func (p *Programs) program(v definition.Version) (*stepmachine.Program, error) {
+	key := programKey{v.MapID, v.Number}
+	if kept, ok := p.kept.Get(key); ok {
+		return kept, nil
+	}
+	made, err := stepmachine.Compile(v.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("authoring: %w", err)
+	}
+	p.kept.Add(key, made, v.Definition.Size(), nil)
+	return made, nil
 }
 
 // Named implements execution.Definitions.
