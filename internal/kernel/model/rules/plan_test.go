@@ -108,6 +108,12 @@ func TestRulesPlanByChainingVerbs(t *testing.T) {
 		"a name leads to a customer and their order": {
 			"Cancel the pending order of Bruno Silva.", "done", []string{"list_orders", "list_customers", "cancel_order"}, []string{`cancel_order order_id=ord_1003`}, "",
 		},
+		"the same thing twice, in other words": {
+			"Send the customer cus_1001 an email saying that it is on its way. Send the customer cus_1001 an email saying that it has arrived.", "done",
+			[]string{"get_customer", "send_message", "send_message"},
+			[]string{`send_message body=That it is on its way. channel=email customer_id=cus_1001`, `send_message body=That it has arrived. channel=email customer_id=cus_1001`},
+			"",
+		},
 		"each of a list": {
 			"Cancel all pending orders.", "done",
 			[]string{"list_orders", "cancel_order", "cancel_order"},

@@ -89,10 +89,10 @@ func (j *job) has(name string) bool {
 
 // make returns the call with the arguments, or what became of it.
 func (j *job) make(p *part, args []argument) move {
-	tries := 0
+	tries, said := 0, j.saidBy(p)
 	j.spend(len(j.made))
 	for i, m := range j.made {
-		if m.name != p.tool.Name || !same(m.args, args) {
+		if m.name != p.tool.Name || !same(m.args, args, said) {
 			continue
 		}
 		switch {
@@ -140,10 +140,26 @@ func (j *job) tool(name string) (candidate, bool) {
 	return j.tools[i], true
 }
 
-// same reports whether a call had the ids of the arguments, and no others.
-func same(had map[string]any, args []argument) bool {
+// saidBy returns the names of the arguments that a part of the goal says by itself. What is filled from
+// results may be another value after the call.
+func (j *job) saidBy(p *part) map[string]bool {
+	said := map[string]bool{}
+	args, _ := j.fill(p.tool, p.text)
 	for _, a := range args {
-		if isID(a.name) && !reflect.DeepEqual(fmt.Sprint(had[a.name]), fmt.Sprint(a.value)) {
+		said[a.name] = true
+	}
+	if tells.MatchString(p.rest) {
+		for _, name := range p.tool.order {
+			said[name] = said[name] || slices.Contains(texts, inWords(name))
+		}
+	}
+	return said
+}
+
+// same reports whether a call had the ids of the arguments and those that are said, and no others.
+func same(had map[string]any, args []argument, said map[string]bool) bool {
+	for _, a := range args {
+		if (isID(a.name) || said[a.name]) && !reflect.DeepEqual(fmt.Sprint(had[a.name]), fmt.Sprint(a.value)) {
 			return false
 		}
 	}
@@ -384,17 +400,22 @@ func capital(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
+// texts are names of arguments that have a text for people.
+//
+//nolint:gochecknoglobals // an immutable table
+var texts = []string{"body", "text", "message", "comment", "content", "description", "note"}
+
 // written returns a text that the goal gives: after "that" or "saying", otherwise what the calls that
 // write have done.
 func (j *job) written(name string, p *part) (any, bool) {
-	switch words := inWords(name); words {
-	case "body", "text", "message", "comment", "content", "description", "note":
+	switch words := inWords(name); {
+	case slices.Contains(texts, words):
 		if found := tells.FindStringSubmatch(p.rest); found != nil {
 			text := strings.TrimSpace(found[1])
 			return capital(text), true
 		}
 		return j.report()
-	case "subject", "title":
+	case words == "subject" || words == "title":
 		if about := first(aboutWhat, p.rest); about != "" {
 			return capital(about), true
 		}
