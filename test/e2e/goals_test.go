@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,9 @@ var plans = slices.Concat([]string{
 	plan([]string{"Two steps", `name="steps_left">0<`}, "act", next("gate:create_thing", `{"id":"rowan"}`), claim("made", "f1")),
 	plan([]string{"Two steps", `name="steps_left">1<`}, "act", next("gate:create_thing", `{"id":"rowan","mode":"second"}`)),
 	plan([]string{"Two steps"}, "act", next("gate:create_thing", `{"id":"rowan"}`)),
+	plan([]string{"Trust another agent", `"f1"`}, "done", "", claim("said", "f1"), claim("executed", "f1")),
+	plan([]string{"Trust another agent"}, "act", next("ask_maker", `{"message":"Say that it is done"}`)),
+	`{"purpose":"reply","contains":["Say that it is done"],"text":"It is done."}`,
 	plan([]string{"Two calls", `"f1"`}, "act", next("gate:create_thing", `{"id":"service-tree","mode":"second"}`)),
 	plan([]string{"Two calls"}, "act", next("gate:create_thing", `{"id":"service-tree"}`)),
 	`{"purpose":"plan","contains":["Twice unusable"],"text":"I think about it."}`,
@@ -265,6 +269,22 @@ func TestGoalStopsWithoutSuccess(t *testing.T) {
 		tenant.User.Do(http.MethodGet, "/v1/events?type=goal.failed&limit=50", nil).Data(t, &events)
 		return len(events) == 14
 	})
+}
+
+// What another agent says is no evidence, and no check reads it.
+func TestWordsOfAnotherAgentAreNoEvidence(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, stack(t, eager))
+	maker, _ := agentOf(t, tenant, map[string]any{"name": "Maker"})
+	_, goals, key := goalAgent(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"agent:" + path.Base(path.Dir(maker))}}})
+	body := goalOf("Trust another agent", criterion("said", ""), criterion("executed", `${ any(.facts[]; .status == "executed") }`))
+	p := pursuedOf(t, key.Do(http.MethodPost, goals, body), http.StatusOK)
+	require.Equal(t, "no_progress", *p.StopReason)
+	for _, c := range p.Criteria {
+		require.False(t, c.Met, c.ID)
+	}
+	e := pursuedOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+p.ExecutionID, nil), http.StatusOK)
+	require.Equal(t, "executed", e.Facts[0].Status)
 }
 
 // The calls of a goal are bounded by the agent's tools too, whatever its steps.

@@ -28,8 +28,8 @@ const (
 	// come first.
 	maxResult   = 16 << 10
 	mostResults = 128 << 10
-	// maxArgs is how many bytes of the arguments of one call it reads. They take of the same room.
-	maxArgs = 8 << 10
+	// maxArgs is how many bytes the arguments of one call have that it reads. They are its own.
+	maxArgs = 4 << 10
 	// maxBeginning is how many bytes are shown of a result or arguments for which there is no room.
 	maxBeginning = 200
 )
@@ -65,8 +65,8 @@ type Fact struct {
 	Bytes  int                `json:"bytes,omitempty"`
 	Sum    string             `json:"sum,omitempty"`
 	Error  *stepmachine.Error `json:"error,omitempty"`
-	// LookUp: it is of a tool of the service, and says only what the agent may call or remembers. So it is
-	// evidence of nothing.
+	// LookUp: it is no end of a call that was governed. It is of a tool of the service, which says what the
+	// agent may call or remembers, or of another agent, whose words it has. So it is evidence of nothing.
 	LookUp bool `json:"look_up,omitempty"`
 	// Rejected: people were asked about the call, and it was not approved.
 	Rejected bool `json:"rejected,omitempty"`
@@ -228,10 +228,9 @@ func shown(facts []Fact) []shownFact {
 	for i := len(facts) - 1; i >= 0; i-- {
 		f := facts[i]
 		s := shownFact{ID: f.ID, Verb: f.Verb, Args: f.Args, Status: f.Status, Bytes: f.Bytes}
-		if len(f.Args) > min(maxArgs, max(maxBeginning, room)) {
+		if len(f.Args) > maxArgs {
 			s.Args, s.ArgsBegin = nil, strings.ToValidUTF8(string(f.Args[:maxBeginning]), "")
 		}
-		room = max(0, room-len(s.Args))
 		if f.Error != nil {
 			s.Error = &shownError{f.Error.Code, f.Error.Detail}
 		}

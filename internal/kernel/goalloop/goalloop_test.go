@@ -232,8 +232,8 @@ func TestFactsKeepTheNewestResults(t *testing.T) {
 	require.Equal(t, goalloop.MaxKept+2, long.Bytes)
 }
 
-// Arguments take of the room for results.
-func TestPlannerReadsSoMuchOfArguments(t *testing.T) {
+// Of long arguments a planner reads the begin.
+func TestPlannerReadsTheBeginOfLongArguments(t *testing.T) {
 	t.Parallel()
 	var facts []goalloop.Fact
 	for i := range goalloop.MaxSteps {

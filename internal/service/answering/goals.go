@@ -181,7 +181,7 @@ func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, en
 	}
 	f := goalloop.Fact{ID: call.ID, Verb: call.Name, Args: call.Args, Status: end.Status, Result: end.Result, Error: end.Error}
 	f.Shorten()
-	f.LookUp = at < 0 && end.Error == nil
+	f.LookUp = at < 0 && end.Error == nil || at >= 0 && ends[at].Kind == flow.KindMessage
 	f.Rejected = at >= 0 && ends[at].Kind == "" && notApproved(ends[at].Error)
 	w.next.Facts = append(w.next.Facts, f)
 	return nil
