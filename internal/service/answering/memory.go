@@ -244,6 +244,11 @@ func mayChange(known []recall.Fact, message string) (shown []recall.Fact) {
 
 func (a *Answerer) retainOf(ctx context.Context, w *work, reply string) error {
 	t := w.Turn
+	if err := a.d.Facts.RequireCustomer(ctx, t.TenantID, t.Customer.String()); fault.HasCode(err, fault.CodeCustomerNotFound) {
+		return nil // erased since the message: no model reads their words again
+	} else if err != nil {
+		return err
+	}
 	all, err := a.d.Facts.InUse(ctx, t.TenantID, t.Customer.String())
 	if err != nil {
 		return err

@@ -113,4 +113,14 @@ func TestFactIsWrittenWhereWhatItSupersedesIsGone(t *testing.T) {
 		texts = append(texts, f.Text)
 	}
 	require.ElementsMatch(t, []string{"Lives in Paris.", "Lives in Rome."}, texts)
+
+	// Of a customer who was erased since, no model is asked what to remember.
+	exec("DELETE FROM customers WHERE id = $1", customer)
+	models, definition := &notedModels{}, agentdef.Default()
+	definition.Models.Worker = &agentdef.Model{Provider: "own", Model: "worker"}
+	a.d.Models = models
+	w := &work{Work: conversation.Work{Agent: conversation.Agent{Definition: &definition}}}
+	w.Turn.TenantID, w.Turn.ID, w.Turn.Customer, w.Turn.Message = tenant, uuid.New(), &customer, "I live in Oslo."
+	require.NoError(t, a.retainOf(t.Context(), w, "Fine."))
+	require.Empty(t, models.asked)
 }

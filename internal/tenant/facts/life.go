@@ -23,6 +23,13 @@ func (s *Service) InUse(ctx context.Context, tenant uuid.UUID, reference string)
 	return s.openAll(ctx, tenant, rows)
 }
 
+// RequireCustomer refuses with CUSTOMER_NOT_FOUND where the reference names no customer, or one that was
+// erased.
+func (s *Service) RequireCustomer(ctx context.Context, tenant uuid.UUID, reference string) error {
+	_, err := s.customer(ctx, s.d.DB.Tenant(tenant), tenant, reference)
+	return err
+}
+
 func (s *Service) most() int32 { return int32(s.d.Quotas.Most(quota.CustomerFacts)) }
 
 // QueueMoved moves the facts of a customer who is merged into another one, in the transaction of the

@@ -59,7 +59,7 @@ func (s *Service) customer(ctx context.Context, tx dbsqlc.DBTX, tenant uuid.UUID
 // Search returns the facts in use that have words of the query, the best first. It refuses with
 // CUSTOMER_NOT_FOUND.
 func (s *Service) Search(ctx context.Context, tenant uuid.UUID, reference, query string, most int) ([]Fact, error) {
-	if _, err := s.customer(ctx, s.d.DB.Tenant(tenant), tenant, reference); err != nil {
+	if err := s.RequireCustomer(ctx, tenant, reference); err != nil {
 		return nil, err
 	}
 	all, err := s.InUse(ctx, tenant, reference)
