@@ -1,6 +1,7 @@
 package recall
 
 import (
+	_ "embed" // the words
 	"regexp"
 	"strings"
 
@@ -84,37 +85,34 @@ var statements = []statement{ //nolint:gochecknoglobals // a table
 	{form: form(`(?:remember(?: that|:| this:)|keep in mind that|merke? dir|vergiss nicht, dass|souviens-toi que|souvenez-vous que|recuerda que|recuerde que),? *\S`), kind: asked},
 }
 
-// anyOf returns a pattern that finds one of the words, which may be parts of a regular expression. \b
-// knows no letters but those of ASCII.
-func anyOf(words string) string {
-	return `(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(strings.Fields(words), "|") + `)(?:[^\p{L}\p{N}]|$)`
+//go:embed words.txt
+var wordsFile string
+
+// anyOf returns a pattern that finds one of the words of a list in words.txt. \b knows no letters but
+// those of ASCII.
+func anyOf(list string) *regexp.Regexp {
+	_, words, is := strings.Cut(wordsFile, "["+list+"]\n")
+	if !is {
+		panic("recall: words.txt has no list " + list)
+	}
+	words, _, _ = strings.Cut(words, "\n[")
+	return regexp.MustCompile(`(?i)(?:^|[^\p{L}\p{N}])(?:` + strings.Join(strings.Fields(words), "|") + `)(?:[^\p{L}\p{N}]|$)`)
 }
 
 // What no statement is remembered with, by its kind.
 var (
 	// secret is never remembered by itself, passing is only of this conversation.
 	secret  = regexp.MustCompile(`(?i)\b(password|passwort|mot de passe|contraseña|pin|cvv|cvc|iban|passcode|secret|token|(?:card|account|security|social security) (?:number|code))s?\b`)
-	passing = regexp.MustCompile(anyOf(`orders? problems? questions? issues? refunds? complaints? invoices? parcels? packages? bestellung(?:en)? pakete? rechnung(?:en)? erstattung probleme? fragen? reklamation
-		commandes? colis factures? remboursement problèmes? pedidos? paquetes? facturas? reembolso problemas?`))  //nolint:misspell // French
-	// moment is what is wrong, or holds for now: it complains, or will not be true in the next conversation.
-	moment = regexp.MustCompile(anyOf(`late broken wrong missing damaged defective faulty lost angry upset unhappy disappointed terrible awful horrible worst bad rubbish scam unacceptable complain(?:ing)? waiting warten attendre esperar
-		cancel(?:led)? again still anymore yet today tomorrow tonight now asap later back soon
-		kaputt falsch spät verspätet beschädigt schlecht verärgert sauer wütend enttäuscht schrecklich furchtbar wieder noch heute morgen gleich sofort
-		cassée? faux fausse retard abîmée? mauvaise? déçue? fâchée? furieu(?:x|se) encore aujourd['’]hui demain maintenant
-		rot[oa] mal tarde dañad[oa] enfadad[oa] decepcionad[oa] todavía hoy mañana ahora
-		(?:mon|tues|wednes|thurs|fri|satur|sun)day january february march april june july august september october november december`))
+	passing = anyOf("passing")
+	// moment is what is wrong, or so only for now: it complains, or will not be true in the next conversation.
+	moment = anyOf("moment")
 	// others are those who are spoken to: what is said of them says nothing of the customer.
-	others = regexp.MustCompile(anyOf(`you your yours yourself company staff service support website app euch euer eure[nmrs]? ihr ihre[nmrs]? vous votre vos usted(?:es)? sus? vuestr[oa]s?`))
+	others = anyOf("others")
 	// sensitive is of health, religion, politics, origin and sexual life. Customers must ask for it to be
 	// remembered.
-	sensitive = regexp.MustCompile(anyOf(`allerg\p{L}* alérgic[oa]s? diab[eéè]t\p{L}* c(?:o)?eliac celía[ck]\p{L}* cœliaque zöliakie gluten lactose asthma\p{L}* asthm\p{L}* cancer krebs tumou?r pregnan\p{L}* schwanger\p{L}* enceinte embaraz\p{L}*
-		disab\p{L}* behinder\p{L}* handicap\p{L}* discapac\p{L}* wheelchairs? rollstuhl fauteuil deaf blind(?:ness)? taub depress\p{L}* anxiety adhd autis\p{L}* hiv aids epilep\p{L}* ill(?:ness)? sick(?:ness)? disease krank\p{L}* malad\p{L}* enferm\p{L}*
-		health\p{L}* medic(?:ation|ine|ines|al) medikament\p{L}* médicaments? medicamentos? therap\p{L}* surgery doctors? hospital blood insulin dialysis kosher halal koscher
-		religio\p{L}* muslim\p{L}* islam\p{L}* christian\p{L}* christ(?:lich)? jew(?:ish|s)? jüdisch jude hindu\p{L}* buddhis\p{L}* catholi\p{L}* katholi\p{L}* evangelisch protestant\p{L}* atheis\p{L}* church mosque synagogue ramadan musul\p{L}* jui(?:f|ve) judí[oa] católic[oa] pray\p{L}*
-		politic\p{L}* politik\p{L}* polític\p{L}* vot(?:e|ed|er|ing|o) wähle party partei parti conservatives? socialist\p{L}* communist\p{L}* democrats? republicans? liberals? unions? gewerkschaft\p{L}* syndicat\p{L}* sindicat\p{L}*
-		ethnic\p{L}* rac(?:e|ial) immigrants? refugees? migrant\p{L}* flüchtling\p{L}* gay lesbian\p{L}* bisexual\p{L}* homosex\p{L}* transgender sex(?:ual\p{L}*)? schwul lesbisch`))
+	sensitive = anyOf("sensitive")
 	// unlike begins what is no thing that someone likes at all times.
-	unlike = regexp.MustCompile(anyOf(`the this that these those it its them him her all everything nothing how what when where who why being not to das dies dieser dieses diese es alles nichts wie wenn nicht dass ça cela ce cet cette ces que quand tout être attendre eso esto este esta estos estas ese esa cuando todo esperar cómo`))
+	unlike = anyOf("unlike")
 	usual  = regexp.MustCompile(`(?i)^to (?:be|pay|receive|get|use|talk|speak|write|shop|read|travel|eat|drink|sit)\b`)
 	asks   = regexp.MustCompile(`[?？]\s*$`)
 	ends   = regexp.MustCompile(`[.!?。！？](?:\s+|$)|\n+`)
