@@ -100,6 +100,8 @@ func anyOf(list string) *regexp.Regexp {
 }
 
 // What no statement is remembered with, by its kind.
+//
+//nolint:gochecknoglobals // immutable tables
 var (
 	// secret is never remembered by itself, passing is only of this conversation.
 	secret  = regexp.MustCompile(`(?i)\b(password|passwort|mot de passe|contraseña|pin|cvv|cvc|iban|passcode|secret|token|(?:card|account|security|social security) (?:number|code))s?\b`)
