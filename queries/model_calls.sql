@@ -24,6 +24,12 @@ UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model
   FROM ended WHERE m.tenant_id = @tenant_id AND m.id = @execution
 RETURNING m.id;
 
+-- name: EndRuling :many
+-- What the answer of a manager is worth, where nothing says so yet. A row is returned where this was it.
+UPDATE model_calls SET ruling = sqlc.narg('ruling'), error = sqlc.narg('error')
+ WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt AND turn = @turn AND ended_at IS NOT NULL AND ruling IS NULL AND error IS NULL
+RETURNING turn;
+
 -- name: ModelCallsOfStep :many
 -- The calls of one attempt of a step, with what was asked and answered.
 SELECT * FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt ORDER BY turn;

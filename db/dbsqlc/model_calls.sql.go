@@ -152,6 +152,51 @@ func (q *Queries) EndModelCall(ctx context.Context, db DBTX, arg EndModelCallPar
 	return items, nil
 }
 
+const EndRuling = `-- name: EndRuling :many
+UPDATE model_calls SET ruling = $1, error = $2
+ WHERE tenant_id = $3 AND execution = $4 AND path = $5 AND attempt = $6 AND turn = $7 AND ended_at IS NOT NULL AND ruling IS NULL AND error IS NULL
+RETURNING turn
+`
+
+type EndRulingParams struct {
+	Ruling    *string
+	Error     *string
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Attempt   int32
+	Turn      int32
+}
+
+// What the answer of a manager is worth, where nothing says so yet. A row is returned where this was it.
+func (q *Queries) EndRuling(ctx context.Context, db DBTX, arg EndRulingParams) ([]int32, error) {
+	rows, err := db.Query(ctx, EndRuling,
+		arg.Ruling,
+		arg.Error,
+		arg.TenantID,
+		arg.Execution,
+		arg.Path,
+		arg.Attempt,
+		arg.Turn,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []int32{}
+	for rows.Next() {
+		var turn int32
+		if err := rows.Scan(&turn); err != nil {
+			return nil, err
+		}
+		items = append(items, turn)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListModelCalls = `-- name: ListModelCalls :many
 SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = ANY ($3::text[])

@@ -25,7 +25,7 @@ type Summary struct {
 }
 
 // Aside is what a model was asked before an answer, for that answer: a summary, or which procedures
-// fit the message.
+// fit the message. It is also a plan that was not judged: the answer is made of it.
 type Aside struct {
 	// Number is that of the answer.
 	Number   int
@@ -37,7 +37,7 @@ type Aside struct {
 }
 
 func isAside(purpose model.Purpose) bool {
-	return purpose == model.SOP || purpose == model.Summary || purpose == model.Memory
+	return purpose == model.SOP || purpose == model.Summary || purpose == model.Memory || purpose == model.Unjudged
 }
 
 // summaryPlace is where the summary of the turn's session is sealed.
@@ -48,7 +48,15 @@ func (t Turn) summaryPlace() datakey.Place {
 // EndAside stores what a model was asked aside, and counts its tokens. settle adds to the transaction;
 // it hears whether this is the answer that counts. It returns the one that does: another attempt may
 // have been first.
-func (s *Service) EndAside(ctx context.Context, w Work, a Answer, settle func(b *db.Batch, counts bool)) (Aside, error) {
+func (s *Service) EndAside(ctx context.Context, w Work, a Answer, settle func(b *db.Batch, counts bool)) (aside Aside, err error) {
+	err = db.Insist(ctx, func() error {
+		aside, err = s.endAside(ctx, w, a, settle)
+		return err
+	})
+	return aside, err
+}
+
+func (s *Service) endAside(ctx context.Context, w Work, a Answer, settle func(b *db.Batch, counts bool)) (Aside, error) {
 	number := len(w.Answers)
 	p, count := s.stored(w, number, a)
 	count.Model = "" // the turn shows the model that replies
@@ -59,6 +67,7 @@ func (s *Service) EndAside(ctx context.Context, w Work, a Answer, settle func(b 
 		settle(b, len(kept.Value) > 0)
 		if len(kept.Value) > 0 {
 			db.QueueExec(b, s.q.CountTurnAnswer, count)
+			s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, count.Tokens, count.Money)
 		}
 		return b, nil
 	})

@@ -237,6 +237,14 @@ type Reply struct {
 // because another one was not there before. stored is false where it was.
 func (s *Service) EndAnswer(ctx context.Context, w Work, a Answer, reply *Reply, settle func(b *db.Batch, counts bool)) (stored bool, err error) {
 	failpoint.Hit("turn_answered", w.Turn.ID)
+	err = db.Insist(ctx, func() error {
+		stored, err = s.endAnswer(ctx, w, a, reply, settle)
+		return err
+	})
+	return stored, err
+}
+
+func (s *Service) endAnswer(ctx context.Context, w Work, a Answer, reply *Reply, settle func(b *db.Batch, counts bool)) (stored bool, err error) {
 	p, count := s.stored(w, len(w.Answers), a)
 	if len(a.SOPs) > 0 {
 		count.Sop = a.SOPs[0].ID

@@ -27,7 +27,9 @@ const (
 	SOP     Purpose = "sop"     // which operating procedures fit a message
 	Memory  Purpose = "memory"  // what to remember of a message
 	Plan    Purpose = "plan"    // the next step to a goal
-	Manager Purpose = "manager" // whether a step of work has reached its goal
+	// Unjudged is a plan that is kept because a fault came before it was judged. No model is asked for it.
+	Unjudged Purpose = "unjudged"
+	Manager  Purpose = "manager" // whether a step of work has reached its goal
 
 	Agent     Purpose = "agent"
 	Extract   Purpose = "extract"

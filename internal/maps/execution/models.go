@@ -262,21 +262,57 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 	if turn.Ruling != nil || turn.Wrong != "" {
 		p.Ruling = sealOptional(key, modelPlace(e, ref, number, datakey.ModelRuling), mustJSON(ruling{turn.Ruling, turn.Wrong}))
 	}
-	first := &db.Batch{}
-	ended := db.Queue(first, a.s.q.EndModelCall, p)
-	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
-		last := &db.Batch{}
-		counts := len(ended.Value) > 0
-		settle(last, counts)
-		if counts && turn.Ruling != nil && turn.Ruling.Verdict == modelstep.Escalate {
-			a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
-		}
-		return last, nil
+	err := db.Insist(ctx, func() error {
+		first := &db.Batch{}
+		ended := db.Queue(first, a.s.q.EndModelCall, p)
+		return a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
+			last := &db.Batch{}
+			counts := len(ended.Value) > 0
+			settle(last, counts)
+			if counts && turn.escalates() {
+				a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+			}
+			return last, nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("execution: end a call of a model: %w", err)
 	}
 	return nil
+}
+
+// EndRuling stores what the answer of a manager is worth, which was stored without it. One that is there
+// stays.
+func (a AskedModel) EndRuling(ctx context.Context, number int, turn ModelTurn) error {
+	e, ref, key := a.Execution, a.Start.Ref, a.loader.key
+	p := dbsqlc.EndRulingParams{TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number)}
+	if turn.Error != nil {
+		p.Error = sealOptional(key, modelPlace(e, ref, number, datakey.ModelError), mustJSON(turn.Error))
+	} else {
+		p.Ruling = sealOptional(key, modelPlace(e, ref, number, datakey.ModelRuling), mustJSON(ruling{turn.Ruling, turn.Wrong}))
+	}
+	first := &db.Batch{}
+	ended := db.Queue(first, a.s.q.EndRuling, p)
+	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
+		last := &db.Batch{}
+		if len(ended.Value) > 0 && turn.escalates() {
+			a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+		}
+		return last, nil
+	})
+	if err != nil {
+		return fmt.Errorf("execution: end a ruling: %w", err)
+	}
+	return nil
+}
+
+// Unruled reports whether a manager has answered, and nothing says what that is worth.
+func (t ModelTurn) Unruled() bool {
+	return t.Manager && t.Ended && t.Error == nil && t.Ruling == nil && t.Wrong == ""
+}
+
+func (t ModelTurn) escalates() bool {
+	return t.Ruling != nil && t.Ruling.Verdict == modelstep.Escalate
 }
 
 // ModelCall is what others see of a call of a model.

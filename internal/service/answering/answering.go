@@ -319,6 +319,10 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 	} else {
 		ask.Request = w.request()
 	}
+	if kept, has := w.AsideFor(len(w.Answers), model.Unjudged); has {
+		kept.Response.Usage = model.Usage{} // it was counted when it was kept
+		return a.answered(ctx, w, model.Answer{Response: kept.Response}, nil, false, a.teller(w), budget.Reservation{})
+	}
 	reserved, err := a.d.Budgets.Reserve(ctx, w.Turn.TenantID, w.Turn.KeyID, a.d.Models.Most(ask.Choice, ask.Request))
 	if f := fault.As(err); f != nil && f.Code == fault.CodeBudgetExceeded {
 		return a.refused(ctx, w, f)
@@ -336,13 +340,23 @@ func (a *Answerer) ask(ctx context.Context, w *work) (flow.TurnNext, error) {
 		told.end(w.next, nil, false)
 		return flow.TurnNext{}, err // the lease of what was reserved ends
 	}
+	return a.answered(ctx, w, given, failed, late, told, reserved)
+}
+
+// answered stores an answer, and returns what follows. It is paid for: where a fault of ours keeps it from
+// being judged, it is kept, and a repeat judges it without asking again.
+func (a *Answerer) answered(
+	ctx context.Context, w *work, given model.Answer, failed *stepmachine.Error, late bool, told *teller, reserved budget.Reservation,
+) (flow.TurnNext, error) {
 	var used budget.Amount
 	used.Tokens, used.Money = given.Used()
 	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
 	reply, err := a.meaning(ctx, w, late)
 	if err != nil {
 		told.end(w.next, nil, false)
-		return flow.TurnNext{}, err
+		kept := conversation.Answer{Purpose: model.Unjudged, BeganAt: w.next.BeganAt, Response: given.Response, Money: used.Money}
+		_, keeping := a.d.Conversations.EndAside(ctx, w.Work, kept, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
+		return flow.TurnNext{}, errors.Join(err, keeping)
 	}
 	if before := a.anyway(w); before != nil && !improves(w.next, reply, late) {
 		reply = before

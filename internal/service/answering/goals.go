@@ -77,6 +77,9 @@ func (a *Answerer) pursue(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if w.in.Open > 0 {
 		return a.end(ctx, w, w.rests())
 	}
+	if _, kept := w.AsideFor(len(w.Answers), model.Unjudged); kept {
+		return a.ask(ctx, w) // it is paid for
+	}
 	stop, err := a.stopsGoal(ctx, w)
 	if err != nil {
 		return flow.TurnNext{}, err

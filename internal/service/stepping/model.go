@@ -66,6 +66,14 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 			return flow.MapModelTurn{}, err
 		}
 	}
+	if last := &turns[in.Turn]; last.Unruled() {
+		if err := s.rule(ctx, asked, by, turns); err != nil {
+			return flow.MapModelTurn{}, err
+		}
+		if err := asked.EndRuling(ctx, in.Turn, *last); err != nil {
+			return flow.MapModelTurn{}, err
+		}
+	}
 	if turns[in.Turn].Manager && turns[in.Turn].Error == nil {
 		return s.ruled(ctx, asked, by, turns, goesOn)
 	}
@@ -174,17 +182,17 @@ func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, by *
 		}
 	}
 	turn.Ended, turn.Money = true, used.Money
+	var unruled error
 	if turn.Manager {
-		if err := s.rule(ctx, asked, by, turns); err != nil {
-			return err
-		}
+		unruled = s.rule(ctx, asked, by, turns) // the answer is paid for, and is stored in any case
 	}
-	return asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) {
+	err = asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) {
 		reserved.QueueEnd(b, used, counts)
 		if counts {
 			s.d.Callers.QueueUsed(b, e.TenantID, e.Chain, turn.Answer.Usage.Total(), turn.Money)
 		}
 	})
+	return errors.Join(unruled, err)
 }
 
 // answer sets the answer to a request, or why there is none, and returns what it used. Its error says
