@@ -25,6 +25,7 @@ var inLanguages = []string{
 	`{"purpose":"reply","contains":["Mispeln gesucht","because it is in English"],` + toolCalls(toolCall("1", "gate:get_thing", `{"id":"medlar"}`)) + `}`,
 	`{"purpose":"reply","contains":["Mispeln"],"text":"` + medlarInEnglish + `"}`,
 	`{"purpose":"reply","contains":["Quitten"],"text":"OK."}`,
+	`{"purpose":"reply","contains":["Sanddorn"],` + toolCalls(toolCall("1", "gate:get_thing", `{"id":"sea-buckthorn"}`)) + `}`,
 }
 
 // A reply in another language than the customer's is asked for once more, and what was streamed of it is
@@ -105,6 +106,22 @@ func TestAgentAnswersInOneLanguage(t *testing.T) {
 	refused := tenant.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": "klingon", "language": "qq"})
 	require.Equal(t, http.StatusBadRequest, refused.Status, "%s", refused.Body)
 	require.Contains(t, string(refused.Body), `"/language"`)
+}
+
+// What the service says itself is in the language of the customer, or in that of the agent.
+func TestServiceSpeaksTheLanguageOfTheCustomer(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	for only, want := range map[string]string{
+		"follow": "Ich konnte das nicht abschließen: Es waren mehr Schritte nötig, als ich für eine Nachricht machen darf. Ich habe einen Menschen gebeten, sich das anzusehen. Die Antwort kommt hier.",
+		"en":     "I could not finish this: it took more steps than I may make for one message. I have asked a person to look at this. They will answer here.",
+	} {
+		path, key := agentOf(t, tenant, map[string]any{"language": only, "limits": map[string]any{"max_turns": 1}, "escalation": map[string]any{"on_limit": true}})
+		end := saidOf(t, key.Do(http.MethodPost, path, write("Wo ist mein Paket mit dem Sanddorn?", "")), http.StatusOK)
+		require.Equal(t, want, *end.Message)
+		require.Equal(t, "max_turns", *end.Metadata.StopReason)
+	}
 }
 
 // The built-in model, which is no language model, answers in the language of the customer too: over a

@@ -185,29 +185,3 @@ func Judge(r model.Response) Verdict {
 		return Verdict{Reply: text}
 	}
 }
-
-// Apology is the reply where the agent has stopped without one of its own.
-func Apology(stop Stop) string {
-	switch stop {
-	case MaxTurns, LoopDetected:
-		return "I could not finish this: it took more steps than I may make for one message."
-	case TokenBudget, MoneyBudget:
-		return "I could not finish this: the budget for my answers is used up."
-	case WallClock:
-		return "I could not finish this in the time that I have for one message."
-	case PendingApproval:
-		return "This needs the approval of a person. I will tell you when it is decided."
-	case Escalated:
-		return "I have asked a person to look at this. They will answer here."
-	case MapCompleted:
-		return "This is done."
-	case MapFailed:
-		return "I could not do this."
-	case MapRunning:
-		return "I am working on this, and will tell you when it is done."
-	case NeedsInput:
-		return "I need to know more to go on."
-	default:
-		return "I could not answer this message."
-	}
-}

@@ -116,6 +116,6 @@ func Reply(stop agentloop.Stop, reason string) string {
 	case ErrorBudget:
 		return "I could not reach this goal: too many steps failed."
 	default:
-		return agentloop.Apology(stop)
+		return agentloop.Apology(stop, "en")
 	}
 }

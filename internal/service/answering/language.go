@@ -19,6 +19,12 @@ func (w *work) inLanguage() string {
 	return language.Advice(w.Turn.Message, w.Turn.Wished, w.Turn.Language)
 }
 
+// apology returns what the service says where the agent has stopped without a reply.
+func (w *work) apology(stop agentloop.Stop) string {
+	l, _ := language.Told(w.inLanguage())
+	return agentloop.Apology(stop, l.Code)
+}
+
 // misspeaks reports whether a reply is surely in another language than the model was told, and is asked
 // for again: once for each part of a message, and not where the message may have no further answer. The
 // built-in rules know no other words.

@@ -61,11 +61,11 @@ func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 
 // stopped ends the part without a reply of the model. Where the agent wants it, people are asked.
 func (w *work) stopped(stop agentloop.Stop) *conversation.Reply {
-	r := w.reply(agentloop.Apology(stop), stop)
+	r := w.reply(w.apology(stop), stop)
 	if !w.Agent.Definition.Escalation.OnLimit || r.State == conversation.Waiting {
 		return r // those who wait for people have some
 	}
-	return w.escalated("A limit has ended a message: "+string(stop)+".", agentloop.Apology(stop)+" "+agentloop.Apology(agentloop.Escalated), stop)
+	return w.escalated("A limit has ended a message: "+string(stop)+".", w.apology(stop)+" "+w.apology(agentloop.Escalated), stop)
 }
 
 // failed ends the message without a reply. Where the agent wants it, people are asked. Where calls wait
@@ -77,7 +77,7 @@ func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation
 		return r
 	}
 	if w.in.Open > 0 && w.goal == nil {
-		r := w.reply(agentloop.Apology(stop), stop)
+		r := w.reply(w.apology(stop), stop)
 		r.Error = why
 		return r
 	}
@@ -92,7 +92,7 @@ func (w *work) failed(why *stepmachine.Error, stop agentloop.Stop) *conversation
 // Where calls wait for people, what these decide is another reply.
 func (w *work) escalated(why, text string, stop agentloop.Stop) *conversation.Reply {
 	if text == "" {
-		text = agentloop.Apology(agentloop.Escalated)
+		text = w.apology(agentloop.Escalated)
 	}
 	r := w.ending(conversation.StatusEscalated, stop)
 	if w.in.Open > 0 && w.goal == nil {

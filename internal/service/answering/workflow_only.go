@@ -214,29 +214,29 @@ func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Executio
 		if err != nil {
 			return nil, err
 		}
-		r, text = w.ending(conversation.StatusCompleted, agentloop.NeedsInput), cmp.Or(question, agentloop.Apology(agentloop.NeedsInput))
+		r, text = w.ending(conversation.StatusCompleted, agentloop.NeedsInput), cmp.Or(question, w.apology(agentloop.NeedsInput))
 	case e.Status == stepmachine.StatusCompleted:
-		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), textOf(e.Output)
+		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), cmp.Or(textOf(e.Output), w.apology(agentloop.MapCompleted))
 	case e.Ended() && w.Agent.Definition.Escalation.OnFailure:
 		return w.escalated("The workflow has failed.", "", agentloop.MapFailed), nil
 	case e.Ended():
-		r, text = w.ending(conversation.StatusFailed, agentloop.MapFailed), agentloop.Apology(agentloop.MapFailed)
+		r, text = w.ending(conversation.StatusFailed, agentloop.MapFailed), w.apology(agentloop.MapFailed)
 		r.Error = e.Error
 	case e.Status == stepmachine.StatusEscalated:
-		r, text = w.ending(conversation.StatusEscalated, agentloop.Escalated), agentloop.Apology(agentloop.Escalated)
+		r, text = w.ending(conversation.StatusEscalated, agentloop.Escalated), w.apology(agentloop.Escalated)
 		r.State = conversation.Waiting
 	case e.Status == stepmachine.StatusPending:
-		r, text = w.ending(conversation.StatusPending, agentloop.PendingApproval), agentloop.Apology(agentloop.PendingApproval)
+		r, text = w.ending(conversation.StatusPending, agentloop.PendingApproval), w.apology(agentloop.PendingApproval)
 		r.State = conversation.Waiting
 	default:
-		r, text = w.ending(conversation.StatusRunning, agentloop.MapRunning), agentloop.Apology(agentloop.MapRunning)
+		r, text = w.ending(conversation.StatusRunning, agentloop.MapRunning), w.apology(agentloop.MapRunning)
 		r.State = conversation.Waiting
 	}
 	r.Text = &text
 	return &r, nil
 }
 
-// textOf returns the reply that an output is: a text, its member message, or else its JSON.
+// textOf returns the reply that an output is: a text, its member message, or else its JSON; "" for none.
 func textOf(output json.RawMessage) string {
 	var text string
 	if json.Unmarshal(output, &text) == nil && text != "" {
@@ -247,7 +247,7 @@ func textOf(output json.RawMessage) string {
 		return *about.Message
 	}
 	if len(output) == 0 || string(output) == "null" || string(output) == `""` {
-		return agentloop.Apology(agentloop.MapCompleted)
+		return ""
 	}
 	return string(output)
 }
