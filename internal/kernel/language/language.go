@@ -82,7 +82,11 @@ func spokenIn(text string) string {
 	if runes := []rune(text); len(runes) > mostRunes {
 		text = string(runes[:mostRunes])
 	}
-	return noise.ReplaceAllString(text, " ")
+	text = noise.ReplaceAllString(code.ReplaceAllString(text, " "), " ")
+	if own := quotes.ReplaceAllString(text, " "); len(apart(own)) >= leastGuessed { // not what others wrote
+		return own
+	}
+	return text
 }
 
 // tables tell the languages of a script apart.

@@ -3,6 +3,11 @@ package language
 import (
 	_ "embed" // the words
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/runes"
+	"golang.org/x/text/unicode/norm"
 )
 
 //go:embed words.txt
@@ -45,16 +50,29 @@ func lexiconsOf(file string) map[string]*table {
 		t.codes = append(t.codes, code)
 		seen := map[string]bool{}
 		for word := range strings.FieldsSeq(words) {
-			if !seen[word] {
-				t.words[word] = append(t.words[word], code)
+			for _, form := range []string{word, plain(word)} {
+				if !seen[form] {
+					t.words[form] = append(t.words[form], code)
+				}
+				seen[form] = true
 			}
-			seen[word] = true
 		}
 		for _, r := range letters {
 			t.letters[r] = append(t.letters[r], code)
 		}
 	}
 	return all
+}
+
+// leastPlain is how many letters a word has that is known without its accents too.
+const leastPlain = 4
+
+// plain returns a word in Latin script as people write it who have no keyboard for its accents.
+func plain(word string) string {
+	if first, _ := utf8.DecodeRuneInString(word); !unicode.Is(unicode.Latin, first) || utf8.RuneCountInString(word) < leastPlain {
+		return word
+	}
+	return runes.Remove(runes.In(unicode.Mn)).String(norm.NFD.String(word))
 }
 
 // names are English names of languages that agents are told of.
