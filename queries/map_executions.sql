@@ -139,10 +139,14 @@ SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, 
  ORDER BY id DESC LIMIT @most;
 
 -- name: OldMaps :many
--- Ended executions of all tenants whose texts are kept no longer.
-SELECT tenant_id, id FROM map_executions
- WHERE finished_at IS NOT NULL AND erased_at IS NULL AND finished_at < @before
- ORDER BY finished_at LIMIT @most;
+-- Ended executions of all tenants whose texts are kept no longer. The Map or the message that has
+-- started one reads its output until it has ended itself.
+SELECT e.tenant_id, e.id FROM map_executions e
+ WHERE e.finished_at IS NOT NULL AND e.erased_at IS NULL AND e.finished_at < @before
+   AND NOT (e.parent_id IS NOT NULL AND (
+        EXISTS (SELECT FROM map_executions p WHERE p.tenant_id = e.tenant_id AND p.execution_id = e.parent_id AND p.finished_at IS NULL OFFSET 0)
+        OR EXISTS (SELECT FROM turns t WHERE t.tenant_id = e.tenant_id AND t.execution_id = e.parent_id AND t.finished_at IS NULL OFFSET 0)))
+ ORDER BY e.finished_at LIMIT @most;
 
 -- name: MapsOfCustomer :many
 -- Ended executions for a customer that were triggered before an id, without those whose changes are

@@ -731,9 +731,12 @@ func (q *Queries) MapsOfCustomer(ctx context.Context, db DBTX, arg MapsOfCustome
 }
 
 const OldMaps = `-- name: OldMaps :many
-SELECT tenant_id, id FROM map_executions
- WHERE finished_at IS NOT NULL AND erased_at IS NULL AND finished_at < $1
- ORDER BY finished_at LIMIT $2
+SELECT e.tenant_id, e.id FROM map_executions e
+ WHERE e.finished_at IS NOT NULL AND e.erased_at IS NULL AND e.finished_at < $1
+   AND NOT (e.parent_id IS NOT NULL AND (
+        EXISTS (SELECT FROM map_executions p WHERE p.tenant_id = e.tenant_id AND p.execution_id = e.parent_id AND p.finished_at IS NULL OFFSET 0)
+        OR EXISTS (SELECT FROM turns t WHERE t.tenant_id = e.tenant_id AND t.execution_id = e.parent_id AND t.finished_at IS NULL OFFSET 0)))
+ ORDER BY e.finished_at LIMIT $2
 `
 
 type OldMapsParams struct {
@@ -746,7 +749,8 @@ type OldMapsRow struct {
 	ID       uuid.UUID
 }
 
-// Ended executions of all tenants whose texts are kept no longer.
+// Ended executions of all tenants whose texts are kept no longer. The Map or the message that has
+// started one reads its output until it has ended itself.
 func (q *Queries) OldMaps(ctx context.Context, db DBTX, arg OldMapsParams) ([]OldMapsRow, error) {
 	rows, err := db.Query(ctx, OldMaps, arg.Before, arg.Most)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -214,4 +215,28 @@ func TestOperatorSaysHowLongResultsAreKept(t *testing.T) {
 	r.ahead.Store(int64(91 * day))
 	require.NoError(t, s.EraseOld(t.Context()))
 	require.Equal(t, 1, r.erased())
+}
+
+// A Map or a message may last longer than results are kept. It reads those of its calls until its end.
+func TestOldResultsStayWhileTheirParentIsOpen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"map", "message", "alone"} {
+		r.must(r.do("pay", id, `{"note":"`+id+`"}`))
+		r.admin("UPDATE runs SET parent_id = 'parent_' || execution_id, step = 'a' WHERE execution_id = $1", id)
+	}
+	id := uuid.New()
+	r.admin(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($1, $2, 'parent_map', $1, 1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, id, r.tenant)
+	r.admin("INSERT INTO conversations (tenant_id, id, agent_id, created_at, updated_at) VALUES ($2, $1, $1, now(), now())", id, r.tenant)
+	r.admin(`INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($2, $1, 'parent_message', $1, 1, $1, 'waiting', 'running', '', '', '{}', '', '', '', now())`, id, r.tenant)
+	r.pass(31)
+	require.Equal(t, 1, r.erased(), "the one whose parent is not known")
+	r.admin("UPDATE map_executions SET finished_at = now()")
+	r.pass(2)
+	require.Equal(t, 2, r.erased())
+	r.admin("UPDATE turns SET state = 'ended', finished_at = now()")
+	r.pass(2)
+	require.Equal(t, 3, r.erased())
 }

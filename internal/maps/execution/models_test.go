@@ -103,3 +103,29 @@ func TestModelCallThatFailsAfterItsAnswerCountsItsTokens(t *testing.T) {
 	require.Equal(t, "EXPRESSION_LIMIT", turns[0].Error.Code)
 	require.Equal(t, int64(11), turns[0].Answer.Usage.Total())
 }
+
+// A Map reads the output of another one that it has started until its end, and so does a message.
+func TestOldMapsStayWhileTheirParentIsOpen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.triggered("parent")
+	for _, name := range []string{"of_map", "of_message", "alone"} {
+		r.triggered(name)
+	}
+	id := uuid.New()
+	r.exec("INSERT INTO conversations (tenant_id, id, agent_id, created_at, updated_at) VALUES ($2, $1, $1, now(), now())", id, r.tenant)
+	r.exec(`INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($2, $1, 'exec_message', $1, 1, $1, 'waiting', 'running', '', '', '{}', '', '', '', now())`, id, r.tenant)
+	r.exec("UPDATE map_executions SET parent_id = 'exec_parent' WHERE execution_id = 'exec_of_map'")
+	r.exec("UPDATE map_executions SET parent_id = 'exec_message' WHERE execution_id = 'exec_of_message'")
+	r.exec("UPDATE map_executions SET status = 'completed', finished_at = now() - interval '31 days' WHERE execution_id <> 'exec_parent'")
+	erased := func() int {
+		require.NoError(t, r.EraseOld(t.Context()))
+		return r.number("SELECT count(*) FROM map_executions WHERE erased_at IS NOT NULL")
+	}
+	require.Equal(t, 1, erased())
+	r.exec("UPDATE map_executions SET finished_at = now() WHERE execution_id = 'exec_parent'")
+	require.Equal(t, 2, erased())
+	r.exec("UPDATE turns SET state = 'ended', finished_at = now()")
+	require.Equal(t, 3, erased())
+}
