@@ -1,6 +1,10 @@
 package model
 
-import "strings"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 const (
 	// mostTokens is more than any model reads or writes in one call.
@@ -9,12 +13,31 @@ const (
 	mostName = 200
 )
 
-// Sound returns the response with counts and names as budgets and rows can keep them. What answers as
-// a model is a server of others: it may count below zero, or beyond any number.
+// Sound returns the response with counts, names and arguments as budgets and rows can keep them. What
+// answers as a model is a server of others: it may count below zero, or beyond any number. Arguments that
+// are no JSON become their text as JSON, so that a call with them is refused; without any they are empty.
 func (r Response) Sound() Response {
 	r.Model, r.Finish = soundName(r.Model), Finish(soundName(string(r.Finish)))
 	r.Usage = Usage{In: soundCount(r.Usage.In), Cached: soundCount(r.Usage.Cached), CacheWritten: soundCount(r.Usage.CacheWritten), Out: soundCount(r.Usage.Out)}
+	r.Calls = slices.Clone(r.Calls)
+	for i := range r.Calls {
+		r.Calls[i].Args = soundArgs(r.Calls[i].Args)
+	}
 	return r
+}
+
+func soundArgs(args json.RawMessage) json.RawMessage {
+	switch {
+	case len(args) == 0:
+		return json.RawMessage("{}")
+	case json.Valid(args):
+		return args
+	}
+	text, err := json.Marshal(string(args))
+	if err != nil {
+		return json.RawMessage("null") // any text can be encoded
+	}
+	return text
 }
 
 func soundCount(n int64) int64 { return min(max(n, 0), mostTokens) }

@@ -21,7 +21,11 @@ func TestSoundResponseCanBeKept(t *testing.T) {
 		"counts below zero": {model.Response{Usage: model.Usage{In: -5, Cached: -1, Out: math.MinInt64}}, model.Response{}},
 		"NUL in names":      {model.Response{Model: "a\x00b", Finish: "s\x00top"}, model.Response{Model: "ab", Finish: "stop"}},
 		"no UTF-8":          {model.Response{Model: "a\xffb"}, model.Response{Model: "ab"}},
-		"a long name":       {model.Response{Model: strings.Repeat("é", 500)}, model.Response{Model: strings.Repeat("é", 100)}},
+		"arguments that are no JSON": {
+			model.Response{Calls: []model.ToolCall{{ID: "1", Args: []byte(`{"a": 1`)}, {ID: "2"}, {ID: "3", Args: []byte(`{"a": 1}`)}, {ID: "4", Args: []byte("\xff")}}},
+			model.Response{Calls: []model.ToolCall{{ID: "1", Args: []byte(`"{\"a\": 1"`)}, {ID: "2", Args: []byte(`{}`)}, {ID: "3", Args: []byte(`{"a": 1}`)}, {ID: "4", Args: []byte(`"\ufffd"`)}}},
+		},
+		"a long name": {model.Response{Model: strings.Repeat("é", 500)}, model.Response{Model: strings.Repeat("é", 100)}},
 	} {
 		require.Equal(t, c.want, c.given.Sound(), name)
 	}

@@ -443,7 +443,7 @@ func (a *Answerer) failure(ctx context.Context, err error) (*stepmachine.Error, 
 	return nil, err
 }
 
-// unique returns the answer with an id at each call, and arguments that are JSON.
+// unique returns the answer with an id at each call.
 func unique(r model.Response) model.Response {
 	seen := map[string]bool{}
 	for i := range r.Calls {
@@ -452,12 +452,6 @@ func unique(r model.Response) model.Response {
 			call.ID = fmt.Sprintf("call_%d", n)
 		}
 		seen[call.ID] = true
-		switch {
-		case len(call.Args) == 0:
-			call.Args = json.RawMessage("{}")
-		case !json.Valid(call.Args):
-			call.Args = stepmachine.Text(string(call.Args)).JSON // it is refused as no object
-		}
 	}
 	return r
 }

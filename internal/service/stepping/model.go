@@ -227,12 +227,6 @@ func unique(answer model.Response) model.Response {
 			call.ID = fmt.Sprintf("call_%d", n)
 		}
 		seen[call.ID] = true
-		switch {
-		case len(call.Args) == 0:
-			call.Args = json.RawMessage("{}")
-		case !json.Valid(call.Args):
-			call.Args = stepmachine.Text(string(call.Args)).JSON // it is refused as no object
-		}
 	}
 	return answer
 }
