@@ -16,6 +16,12 @@ import (
 // workflow knows only numbers and ends. A message that fails is a result, not an error.
 func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error) {
 	t := &agentTurn{in: in.TurnRef, asks: in.Asks}
+	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: in.TurnRef}
+	if in.Carried != nil {
+		step = *in.Carried
+		t.answers, t.actions, t.approval, t.late = step.Answer, step.Actions, step.ApprovalID, step.Late
+		t.nudged = true // the history before may not have heard of the last news
+	}
 	// A cancel in the Temporal UI ends the message as one of the API does.
 	stopped := ctx.Done()
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -26,8 +32,12 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 	if err := t.listen(ctx); err != nil {
 		return flow.TurnResult{}, err
 	}
-	for part := 0; ; part++ {
-		over, err := t.work(ctx, part)
+	for {
+		over, err := t.work(ctx, &step)
+		if t.full {
+			in.Carried = &step
+			return flow.TurnResult{}, workflow.NewContinueAsNewError(ctx, flow.WorkflowAgentTurn, in)
+		}
 		t.tellParent(ctx, in.Parent)
 		if err == nil && !over {
 			if over, err = t.awaitPeople(ctx); over {
@@ -37,6 +47,7 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 		if err != nil || over {
 			return flow.TurnResult{Answers: int32(t.answers), Actions: int32(t.actions)}, err
 		}
+		step = flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: step.Part + 1}
 	}
 }
 
@@ -53,6 +64,8 @@ type agentTurn struct {
 	approval string
 	// nudged: the row has news. cancelled: the message is to end.
 	nudged, cancelled bool
+	// full: a new history goes on with the next step.
+	full bool
 	// asking ends the answer that is under way; nil where none is.
 	asking workflow.CancelFunc
 }
@@ -90,10 +103,15 @@ func (t *agentTurn) cancel() {
 	}
 }
 
-// work has the model answer, and makes the calls that it asks for, until there is a reply. over: the
-// message has ended.
-func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) {
-	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: part}
+// isLong reports whether a new history should go on. It can where no call is under way.
+func (t *agentTurn) isLong(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return len(t.calls) == 0 && !t.nudged && (info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= mostEvents)
+}
+
+// work has the model answer, and makes the calls that it asks for, until there is a reply, or a new history
+// should go on with the step. over: the message has ended.
+func (t *agentTurn) work(ctx workflow.Context, step *flow.TurnStep) (over bool, err error) {
 	for {
 		if err := t.look(ctx); err != nil {
 			return false, err
@@ -102,18 +120,21 @@ func (t *agentTurn) work(ctx workflow.Context, part int) (over bool, err error) 
 		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
 		step.Running = t.running()
 		if t.cancelled {
-			return true, t.end(ctx, step)
+			return true, t.end(ctx, *step)
 		}
-		next, err := t.answer(ctx, step)
+		if t.full = t.isLong(ctx); t.full {
+			return false, nil
+		}
+		next, err := t.answer(ctx, *step)
 		switch {
 		case t.cancelled && (err != nil || !next.Replied):
-			return true, t.end(ctx, step)
+			return true, t.end(ctx, *step)
 		case err != nil:
 			return false, err
 		}
 		t.answers = next.Answers
 		if next.Over && !next.Replied {
-			return true, t.end(ctx, step) // a person has taken over
+			return true, t.end(ctx, *step) // a person has taken over
 		}
 		if next.Replied {
 			return next.Over, nil

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
@@ -20,6 +22,7 @@ import (
 // replies.
 type turnWorld struct {
 	env   *testsuite.TestWorkflowEnvironment
+	ends  bool // the call ends at once
 	ref   flow.TurnRef
 	run   flow.RunRef
 	began time.Time
@@ -61,6 +64,10 @@ func (w *turnWorld) unfinished() flow.MapCallEnd {
 }
 
 func (w *turnWorld) call(context.Context, flow.TurnCall) (flow.MapCallEnd, error) {
+	if w.ends {
+		w.env.SetCurrentHistoryLength(10_000)
+		return flow.MapCallEnd{Run: w.run, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallExecuted, Sent: true}}, nil
+	}
 	return w.calls(), nil
 }
 
@@ -145,4 +152,31 @@ func TestCallThatEndsDuringALookIsToldWithTheNextAnswer(t *testing.T) {
 	require.Zero(t, w.answered[1].Open)
 	require.Len(t, w.answered[1].Late, 1)
 	require.Equal(t, stepmachine.CallExecuted, w.answered[1].Late[0].Status)
+}
+
+// A message whose history has become long goes on in a new one: with the next step, and with what the
+// model is to hear before it.
+func TestMessageGoesOnInANewHistory(t *testing.T) {
+	t.Parallel()
+	w := newTurnWorld(time.Minute)
+	w.ends = true
+	w.env.ExecuteWorkflow(workflows.AgentTurn, flow.TurnInput{TurnRef: w.ref, Asks: "builtin:rules"})
+	again, continued := errors.AsType[*workflow.ContinueAsNewError](w.env.GetWorkflowError())
+	require.True(t, continued, "%v", w.env.GetWorkflowError())
+	require.Len(t, w.answered, 1)
+	var next flow.TurnInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &next))
+	require.Equal(t, "builtin:rules", next.Asks)
+	require.Equal(t, flow.IsPrivate(), next.Carried.Private, "operators do not see it")
+
+	after := newTurnWorld(time.Minute)
+	after.env.ExecuteWorkflow(workflows.AgentTurn, next)
+	require.NoError(t, after.env.GetWorkflowError())
+	require.Len(t, after.answered, 1)
+	step := after.answered[0]
+	require.Equal(t, []int{1, 1}, []int{step.Answer, step.Actions})
+	require.Equal(t, stepmachine.CallExecuted, step.Ends[0].Status)
+	var result flow.TurnResult
+	require.NoError(t, after.env.GetWorkflowResult(&result))
+	require.Equal(t, flow.TurnResult{Answers: 2, Actions: 1}, result)
 }

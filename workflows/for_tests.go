@@ -10,7 +10,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 )
 
-// mostEvents is after how many events of its history an execution of a Map continues in a new one:
+// mostEvents is after how many events of its history a Map or a message continues in a new one:
 // so few that each of the crash rig does, in the middle of its steps.
 const mostEvents = 40
 

@@ -68,7 +68,7 @@ func TestPayloadsHaveOnlyIDsAndStates(t *testing.T) {
 	t.Parallel()
 	harmless := []reflect.Type{
 		reflect.TypeFor[uuid.UUID](), reflect.TypeFor[flow.State](), reflect.TypeFor[flow.DeliveryState](), reflect.TypeFor[fault.Code](), reflect.TypeFor[time.Duration](),
-		reflect.TypeFor[bool](), reflect.TypeFor[int32](), reflect.TypeFor[stepmachine.Status](), reflect.TypeFor[*flow.MapCarried](),
+		reflect.TypeFor[bool](), reflect.TypeFor[int32](), reflect.TypeFor[stepmachine.Status](), reflect.TypeFor[*flow.MapCarried](), reflect.TypeFor[*flow.TurnStep](),
 	}
 	found := map[string]string{}
 	for _, payload := range payloads() {

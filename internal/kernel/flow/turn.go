@@ -49,6 +49,8 @@ type TurnInput struct {
 	Parent string `json:"parent,omitempty"`
 	// Asks is the model that replies, as provider:model, for operators to read.
 	Asks string `json:"asks,omitempty"`
+	// Carried is the next step, where the history before had become too long; nil in the first one.
+	Carried *TurnStep `json:"carried,omitempty"`
 }
 
 // TurnStep asks for the next answer.
