@@ -103,3 +103,9 @@ func BenchmarkOf(b *testing.B) {
 		language.Of("Where is my order, I have been waiting for a week and nobody has told me anything about it")
 	}
 }
+
+func BenchmarkAdvice(b *testing.B) {
+	for b.Loop() {
+		language.Advice("Where is my order, I have been waiting for a week and nobody has told me anything about it", "", "fr")
+	}
+}

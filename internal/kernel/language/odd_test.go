@@ -54,5 +54,5 @@ func TestLanguageOfHugeTextsIsBounded(t *testing.T) {
 		language.Says(text, "fr")
 		language.Differs(text, german)
 	}
-	require.Less(t, time.Since(began), 20*time.Second, "it takes milliseconds")
+	require.Less(t, time.Since(began), 2*time.Minute, "a second without the race detector")
 }

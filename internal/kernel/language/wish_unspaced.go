@@ -71,6 +71,9 @@ func naming(pattern string, names map[string]string) *regexp.Regexp {
 // wishedUnspaced is wished in these scripts.
 func wishedUnspaced(clause string) string {
 	clause = strings.TrimSpace(clause)
+	if !strings.ContainsFunc(clause, func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hangul, unicode.Thai) }) {
+		return "" // each name has one of these
+	}
 	for _, u := range asksUnspaced {
 		if found := u.asks.FindStringSubmatch(clause); found != nil && (u.refused == nil || !u.refused.MatchString(clause)) {
 			return exactly[found[1]]
