@@ -21,16 +21,12 @@ const kindGoal = "goal"
 
 // goalBody is the body of a goal. Unknown members are refused.
 type goalBody struct {
-	Goal         *string              `json:"goal"`
-	Criteria     []agentdef.Criterion `json:"completion_criteria"`
-	Limits       *goalLimits          `json:"limits"`
-	SessionID    *string              `json:"session_id"`
-	CustomerID   *string              `json:"customer_id"`
-	Identity     json.RawMessage      `json:"identity"`
-	IdentityHash *string              `json:"identity_hash"`
-	Metadata     json.RawMessage      `json:"metadata"`
-	DryRun       json.RawMessage      `json:"dryRun"`
-	DryRunSnake  json.RawMessage      `json:"dry_run"`
+	Goal     *string              `json:"goal"`
+	Criteria []agentdef.Criterion `json:"completion_criteria"`
+	Limits   *goalLimits          `json:"limits"`
+	writerBody
+	DryRun      json.RawMessage `json:"dryRun"`
+	DryRunSnake json.RawMessage `json:"dry_run"`
 }
 
 type goalLimits struct {
@@ -154,39 +150,15 @@ func goalRequest(c *wire.Call) (req conversation.Request, err error) {
 	if err := c.DecodeExact(&b, "/identity", "/metadata"); err != nil {
 		return req, err
 	}
-	var v wire.Validation
-	req = conversation.Request{
-		AgentID: c.ID(), Message: v.Text("/goal", b.Goal, maxMessage), CustomerID: v.OptionalID("/customer_id", b.CustomerID), Mode: c.IdentityMode,
-		Metadata: v.Object("/metadata", b.Metadata, false), Wait: preferWait(&v, c.Request.Header.Values("Prefer")),
-		Goal: &conversation.Goal{Criteria: b.Criteria, Limits: b.Limits.read(&v)},
-	}
-	for _, d := range agentdef.CheckCriteria("/completion_criteria", b.Criteria) {
-		v.Add(d.Path, d.Rule, d.Message)
-	}
-	if len(b.Identity) > 0 {
-		req.Identity = v.Object("/identity", b.Identity, false)
-	}
-	if len(req.Message) > maxMessage {
-		v.Add("/goal", "maxLength", "goal may have at most 32768 bytes.")
-	}
-	if req.Goal.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake); req.Goal.DryRun && b.SessionID != nil {
-		v.Add("/session_id", "dry_run", "A dry run is in no session: nothing of what it says has happened. Leave session_id out.")
-	}
-	req.IdentitySecrets, req.IdentityHash = c.IdentitySecrets, v.OptionalText("/identity_hash", b.IdentityHash, 1, maxIdentityHash)
-	if len(req.Metadata) > maxMetadata {
-		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")
-	}
-	if err := v.Err(); err != nil {
-		return req, err
-	}
-	if req.SessionID, err = keyField("/session_id", b.SessionID); err != nil {
-		return req, err
-	}
-	key, given, err := c.IdempotencyKey()
-	if given {
-		req.Key = key
-	}
-	return req, err
+	return writtenTo(c, "goal", b.Goal, b.writerBody, func(v *wire.Validation, req *conversation.Request) {
+		req.Goal = &conversation.Goal{Criteria: b.Criteria, Limits: b.Limits.read(v)}
+		for _, d := range agentdef.CheckCriteria("/completion_criteria", b.Criteria) {
+			v.Add(d.Path, d.Rule, d.Message)
+		}
+		if req.Goal.DryRun = dryRunFlag(v, req.Metadata, b.DryRun, b.DryRunSnake); req.Goal.DryRun && b.SessionID != nil {
+			v.Add("/session_id", "dry_run", "A dry run is in no session: nothing of what it says has happened. Leave session_id out.")
+		}
+	})
 }
 
 // answerGoal answers with a goal as it is: 202 while it lasts.

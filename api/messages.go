@@ -38,7 +38,12 @@ type Conversations interface {
 
 // messageBody is the body of a message. Unknown members are refused.
 type messageBody struct {
-	Message    *string         `json:"message"`
+	Message *string `json:"message"`
+	writerBody
+}
+
+// writerBody are the members that messages and goals have in common: who writes, and where.
+type writerBody struct {
 	SessionID  *string         `json:"session_id"`
 	CustomerID *string         `json:"customer_id"`
 	Identity   json.RawMessage `json:"identity"`
@@ -128,20 +133,30 @@ func messageRequest(c *wire.Call) (req conversation.Request, err error) {
 	if err := c.DecodeExact(&b, "/identity", "/metadata"); err != nil {
 		return req, err
 	}
+	return writtenTo(c, "message", b.Message, b.writerBody, func(v *wire.Validation, req *conversation.Request) {
+		if dryRunFlag(v, req.Metadata, nil, nil) {
+			v.Add("/metadata", "dry_run", "A message has no dry run: the agent's calls would be made. Hold them with a policy instead.")
+		}
+	})
+}
+
+// writtenTo returns what is written to an agent, a message or a goal. member is that of its text. also
+// reads what only one of them has.
+func writtenTo(
+	c *wire.Call, member string, text *string, b writerBody, also func(v *wire.Validation, req *conversation.Request),
+) (req conversation.Request, err error) {
 	var v wire.Validation
 	req = conversation.Request{
-		AgentID: c.ID(), Message: v.Text("/message", b.Message, maxMessage), CustomerID: v.OptionalID("/customer_id", b.CustomerID), Mode: c.IdentityMode,
+		AgentID: c.ID(), Message: v.Text("/"+member, text, maxMessage), CustomerID: v.OptionalID("/customer_id", b.CustomerID), Mode: c.IdentityMode,
 		Metadata: v.Object("/metadata", b.Metadata, false), Wait: preferWait(&v, c.Request.Header.Values("Prefer")),
 	}
 	if len(b.Identity) > 0 {
 		req.Identity = v.Object("/identity", b.Identity, false)
 	}
 	if len(req.Message) > maxMessage {
-		v.Add("/message", "maxLength", "message may have at most 32768 bytes.")
+		v.Add("/"+member, "maxLength", member+" may have at most 32768 bytes.")
 	}
-	if dryRunFlag(&v, req.Metadata, nil, nil) {
-		v.Add("/metadata", "dry_run", "A message has no dry run: the agent's calls would be made. Hold them with a policy instead.")
-	}
+	also(&v, &req)
 	req.IdentitySecrets, req.IdentityHash = c.IdentitySecrets, v.OptionalText("/identity_hash", b.IdentityHash, 1, maxIdentityHash)
 	if len(req.Metadata) > maxMetadata {
 		v.Add("/metadata", "maxLength", "metadata may have at most 16384 bytes.")

@@ -284,8 +284,10 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		TakenOver:   r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated,
 		fingerprint: r.Fingerprint, ParentID: db.Text(r.ParentID), callerWorkflow: db.Text(r.CallerWorkflow),
 	}
-	if r.Chain != nil {
-		_ = json.Unmarshal(r.Chain, &t.Chain) // ours
+	if r.Chain != nil { // without it, the limits of those above would not count
+		if err := json.Unmarshal(r.Chain, &t.Chain); err != nil {
+			return t, fmt.Errorf("conversation: what is above %s: %w", t.ID, err)
+		}
 	}
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
 	if err != nil {

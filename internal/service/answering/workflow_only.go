@@ -209,16 +209,20 @@ func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Executio
 	text := ""
 	var r conversation.Reply
 	switch {
-	case end.Status == flow.CallAsks:
+	case end.Status == flow.CallAsks && !e.Ended(): // somebody may have answered since: then it goes on, or has ended
 		question, err := a.d.Maps.Question(ctx, e)
 		if err != nil {
 			return nil, err
 		}
-		r, text = w.ending(conversation.StatusCompleted, agentloop.NeedsInput), cmp.Or(question, w.apology(agentloop.NeedsInput))
+		if r, text = w.ending(conversation.StatusCompleted, agentloop.NeedsInput), question; question == "" {
+			r, text = w.ending(conversation.StatusCompleted, agentloop.MapRunning), w.apology(agentloop.MapRunning)
+		}
 	case e.Status == stepmachine.StatusCompleted:
 		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), cmp.Or(textOf(e.Output), w.apology(agentloop.MapCompleted))
 	case e.Ended() && w.Agent.Definition.Escalation.OnFailure:
-		return w.escalated("The workflow has failed.", "", agentloop.MapFailed), nil
+		failed := w.escalated("The workflow has failed.", "", agentloop.MapFailed)
+		failed.Error = e.Error
+		return failed, nil
 	case e.Ended():
 		r, text = w.ending(conversation.StatusFailed, agentloop.MapFailed), w.apology(agentloop.MapFailed)
 		r.Error = e.Error
