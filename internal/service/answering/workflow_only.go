@@ -209,7 +209,7 @@ func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Executio
 	text := ""
 	var r conversation.Reply
 	switch {
-	case end.Status == flow.CallAsks && !e.Ended(): // somebody may have answered since: then it goes on, or has ended
+	case end.Status == flow.CallAsks && !e.Ended(): // an answer may have come since: then it goes on, or has ended
 		question, err := a.d.Maps.Question(ctx, e)
 		if err != nil {
 			return nil, err
