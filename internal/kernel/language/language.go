@@ -20,8 +20,11 @@ type Language struct{ Code, Name string }
 // mostRunes is how much of a text is looked at.
 const mostRunes = 1000
 
-// noise are addresses, ids and numbers: they have no language.
-var noise = regexp.MustCompile(`\S*[0-9@_]\S*|\S*://\S*`)
+// noise are addresses, ids and numbers: they have no language. They end where a script begins that is
+// written without spaces, or adds endings to ids: "ord_1001はどこですか" asks in Japanese.
+var noise = regexp.MustCompile(strings.ReplaceAll(`W*[0-9@_]W*|W*://W*`, "W", inWord))
+
+const inWord = `[^\s\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\x{3000}-\x{303F}\x{30FC}\x{FF00}-\x{FFEF}]`
 
 // Of returns the language of a text; ok is false where it has none, or too little of one.
 func Of(text string) (l Language, ok bool) {

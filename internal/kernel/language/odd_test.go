@@ -19,6 +19,10 @@ func TestLanguageOfOddMessages(t *testing.T) {
 	for _, c := range []struct{ what, message, want string }{
 		{"emoji", "🙂👍", ""},
 		{"ids, numbers, addresses", "ord_1001, 4711, https://shop.example/de/wo/ist/meine/bestellung", ""},
+		{"an id within Japanese", "ありがとう。ord_1004をキャンセルしてください", "ja"},
+		{"an id before Chinese", "ord_1004在哪里？", "zh"},
+		{"an id with a Korean ending", "ord_1004는 어디에 있나요?", "ko"},
+		{"an id within Thai", "ออเดอร์ord_1004อยู่ที่ไหน", "th"},
 		{"a name and an address", "Jean-Pierre Dupont, 12 rue de la Paix", ""},
 		{"JSON", `{"order": "ord_1", "status": "is the order paid"}`, ""},
 		{"a question after code", "```\nfor i in range(10):\n  print(where is my order)\n```\nWarum geht das nicht?", "de"},
