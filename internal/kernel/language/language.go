@@ -84,6 +84,10 @@ const leastGuessed = 3
 func spokenIn(text string) string {
 	if runes := []rune(text); len(runes) > mostRunes {
 		text = string(runes[:mostRunes])
+		// A part of a word is a word of another language.
+		if at := strings.LastIndexFunc(text, unicode.IsSpace); at > len(text)/2 {
+			text = text[:at]
+		}
 	}
 	text = noise.ReplaceAllString(code.ReplaceAllString(text, " "), " ")
 	if own := quotes.ReplaceAllString(text, " "); len(apart(own)) >= leastGuessed { // not what others wrote

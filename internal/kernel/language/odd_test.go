@@ -47,6 +47,18 @@ func TestLanguageOfOddMessages(t *testing.T) {
 	}
 }
 
+// What is read of a long text ends with a whole word: "o" is Portuguese, and the beginning of an id.
+func TestLanguageOfALongTextIsThatOfItsWords(t *testing.T) {
+	t.Parallel()
+	for _, filler := range []string{"", "4711 ", "47 ", "4 "} {
+		_, ok := language.Guess(filler+strings.Repeat("ord_1001 ", 3600), "")
+		require.False(t, ok, filler)
+	}
+	l, ok := language.Guess(strings.Repeat("我的订单在哪里", 2000), "")
+	require.True(t, ok)
+	require.Equal(t, "zh", l.Code)
+}
+
 // A message has 32 KiB at most, and costs no more than a short one that is as long as what is read of it.
 func TestLanguageOfHugeTextsIsBounded(t *testing.T) {
 	t.Parallel()
