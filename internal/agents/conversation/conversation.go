@@ -307,28 +307,19 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		}
 		t.Reply = new(string(text))
 	}
-	if r.Error != nil {
-		if text, err = key.Open(t.place(datakey.TurnError), *r.Error); err == nil {
-			err = json.Unmarshal(text, &t.Error)
+	for _, what := range []struct {
+		field  datakey.Field
+		sealed *string
+		into   any
+	}{{datakey.TurnError, r.Error, &t.Error}, {datakey.TurnMemory, r.Memory, &t.Memory}, {datakey.TurnHits, r.Hits, &t.SOPs}} {
+		if what.sealed == nil {
+			continue
+		}
+		if text, err = key.Open(t.place(what.field), *what.sealed); err == nil {
+			err = json.Unmarshal(text, what.into)
 		}
 		if err != nil {
-			return t, fmt.Errorf("conversation: error of %s: %w", t.ID, err)
-		}
-	}
-	if r.Memory != nil {
-		if text, err = key.Open(t.place(datakey.TurnMemory), *r.Memory); err == nil {
-			err = json.Unmarshal(text, &t.Memory)
-		}
-		if err != nil {
-			return t, fmt.Errorf("conversation: memory of %s: %w", t.ID, err)
-		}
-	}
-	if r.Hits != nil {
-		if text, err = key.Open(t.place(datakey.TurnHits), *r.Hits); err == nil {
-			err = json.Unmarshal(text, &t.SOPs)
-		}
-		if err != nil {
-			return t, fmt.Errorf("conversation: procedures of %s: %w", t.ID, err)
+			return t, fmt.Errorf("conversation: %s of %s: %w", what.field, t.ID, err)
 		}
 	}
 	return t, t.openGoal(key, r)
