@@ -24,7 +24,7 @@ func (j *job) fromCalls(c candidate, name string, p *part, depth int) (found []a
 			return nil, move{call: read}
 		}
 	}
-	return nil, move{blocked: "no verb brings the " + inWords(name) + " for " + c.Name, missing: inWords(name)}
+	return nil, move{blocked: "no verb brings the " + inWords(name) + " for " + c.Name, missing: inWords(name), needed: inWords(c.verb())}
 }
 
 // idsOf returns the ids of a kind of thing that results have: of the things themselves, otherwise of

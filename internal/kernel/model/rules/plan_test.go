@@ -244,6 +244,11 @@ func TestRulesWorkOnAgentSteps(t *testing.T) {
 			[]string{"list_orders", "list_customers"},
 			"Please tell me the order id: the goal does not say which order is meant of 5.",
 		},
+		"what nothing can bring is asked for in a customer's words": {
+			"The goal: Send a message to the customer cus_1001.", "",
+			[]string{"get_customer"},
+			"Please tell me the body. I need it to send message.",
+		},
 		"data fills arguments": {
 			"The goal: Cancel the order that the customer means." + data(t, "message", "Please, it is ord_1003"), "",
 			[]string{"get_order", "cancel_order"},

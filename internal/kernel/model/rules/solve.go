@@ -15,9 +15,10 @@ import (
 // move is what comes next for a job: one of its fields is set.
 type move struct {
 	call *call
-	// blocked is why nothing comes next. missing is the argument that the goal does not say.
-	blocked, missing string
-	done             bool
+	// blocked is why nothing comes next. missing is the argument that the goal does not say, and needed
+	// what only it is needed for: a customer is told that, and not how verbs are found.
+	blocked, missing, needed string
+	done                     bool
 	// left says in words what is to be done, the next first.
 	left []string
 }
@@ -46,7 +47,7 @@ func (j *job) next() move {
 			continue
 		}
 		if m.call == nil && m.blocked == "" {
-			m.call, m.blocked, m.missing = step.call, step.blocked, step.missing
+			m.call, m.blocked, m.missing, m.needed = step.call, step.blocked, step.missing, step.needed
 		}
 		m.left = append(m.left, inWords(p.tool.verb()))
 	}
@@ -286,7 +287,7 @@ func (j *job) arguments(p *part) (sets [][]argument, m move) {
 		if read := j.readFirst(c, sets[0]); read != nil { // it may say more
 			return nil, move{call: read}
 		}
-		return nil, move{blocked: "the goal does not say the " + inWords(name) + " for " + c.Name, missing: inWords(name)}
+		return nil, move{blocked: "the goal does not say the " + inWords(name) + " for " + c.Name, missing: inWords(name), needed: inWords(c.verb())}
 	}
 	return sets, move{}
 }

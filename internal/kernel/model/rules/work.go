@@ -114,7 +114,10 @@ func madeIn(messages []model.Message) (list []made) {
 
 // told says what has come of the job.
 func (j *job) told(m move) string {
-	if m.missing != "" {
+	switch {
+	case m.needed != "":
+		return pleaseTell + "the " + m.missing + ". I need it to " + m.needed + "."
+	case m.missing != "":
 		return pleaseTell + "the " + m.missing + ": " + m.blocked + "."
 	}
 	var said []string
