@@ -161,7 +161,7 @@ curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.AgentID}}/message -H 'X-API-Key: {
 # an agent that works towards a goal: it reads the order, and writes to its customer
 curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.GoalAgentID}}/goals -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"goal":"Tell the customer of order ord_1001 by email that the order is on its way."}'
 
-# an agent that works by a Map, step by step; it asks which order, and the next message answers
+# an agent that works by a Map, step by step; without an id it asks which order, and the next message answers
 curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.WorkflowAgentID}}/message -H 'X-API-Key: {{.Tenant.AgentKey}}' -H 'Content-Type: application/json' -d '{"message":"Where is order ord_1001?","session_id":"orders"}'
 
 README.md shows how a refund goes from blocked to approved. For a second shell:
