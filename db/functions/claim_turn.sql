@@ -34,7 +34,7 @@ BEGIN
         END IF;
     END IF;
     IF c.customer IS NOT NULL THEN
-        c.customer := hold_customer(p_tenant, c.customer::text, false);
+        c.customer := lock_customer(p_tenant, c.customer::text, false);
         IF c.customer IS NULL THEN
             RETURN QUERY SELECT 'gone'::text, c.id, NULL::uuid, c.conversation;
             RETURN;
@@ -42,7 +42,7 @@ BEGIN
     ELSIF p_session IS NOT NULL THEN
         -- Customers are locked before their sessions everywhere, so that no two wait for each other.
         SELECT o.customer INTO known FROM conversations o WHERE o.tenant_id = p_tenant AND o.agent_id = c.agent_id AND o.session_id = p_session;
-        known := hold_customer(p_tenant, known::text, false);
+        known := lock_customer(p_tenant, known::text, false);
     END IF;
     INSERT INTO conversations AS o (tenant_id, id, agent_id, session_id, customer, turns, version, created_at, updated_at)
         VALUES (p_tenant, c.conversation, c.agent_id, p_session, c.customer, 1, c.version, p_now, p_now)

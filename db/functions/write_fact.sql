@@ -22,7 +22,7 @@ DECLARE
     how   text := 'written';
     old   customer_facts; -- what the fact is to supersede
 BEGIN
-    owner := hold_customer(p_tenant, p_reference, true);
+    owner := lock_customer(p_tenant, p_reference, true);
     IF owner IS NULL THEN
         RETURN QUERY SELECT 'customer'::text, f.id, NULL::uuid;
         RETURN;

@@ -1,7 +1,7 @@
--- hold_customer returns the customer that a reference names, NULL where it names none. Until the
--- transaction ends, that customer is neither erased nor merged into another one. p_alone: the others
--- that hold it so wait.
-CREATE OR REPLACE FUNCTION hold_customer(p_tenant uuid, p_reference text, p_alone boolean)
+-- lock_customer returns the customer that a reference names, NULL where it names none. Until the
+-- transaction ends, that customer is neither erased nor merged into another one. p_alone: whoever else
+-- locks the customer waits.
+CREATE OR REPLACE FUNCTION lock_customer(p_tenant uuid, p_reference text, p_alone boolean)
 RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
     known uuid;
