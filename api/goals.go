@@ -153,7 +153,7 @@ func goalRequest(c *wire.Call) (req conversation.Request, err error) {
 	return writtenTo(c, "goal", b.Goal, b.writerBody, func(v *wire.Validation, req *conversation.Request) {
 		req.Goal = &conversation.Goal{Criteria: b.Criteria, Limits: b.Limits.read(v)}
 		for _, d := range agentdef.CheckCriteria("/completion_criteria", b.Criteria) {
-			v.Add(d.Path, d.Rule, d.Message)
+			v.Add(d.Path, d.Rule, d.Path[1:]+" "+d.Message)
 		}
 		if req.Goal.DryRun = dryRunFlag(v, req.Metadata, b.DryRun, b.DryRunSnake); req.Goal.DryRun && b.SessionID != nil {
 			v.Add("/session_id", "dry_run", "A dry run is in no session: nothing of what it says has happened. Leave session_id out.")

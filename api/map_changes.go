@@ -124,12 +124,12 @@ func idsOrAll(v *wire.Validation, path string, raw json.RawMessage) (ids []strin
 		return nil, true
 	}
 	if json.Unmarshal(raw, &ids) != nil || ids == nil {
-		v.Add(path, "type", `is a list of ids of changes, or "all".`)
+		v.Add(path, "type", path[1:]+` is a list of ids of changes, or "all".`)
 		return nil, false
 	}
 	for i, id := range ids {
 		if !wire.VisibleASCII(id, 255) {
-			v.Add(fmt.Sprintf("%s/%d", path, i), "format", "is the id of a change.")
+			v.Add(fmt.Sprintf("%s/%d", path, i), "format", path[1:]+" has only ids of changes.")
 			return nil, false
 		}
 	}
