@@ -1,6 +1,6 @@
 -- lock_customer returns the customer that a reference names, NULL where it names none. Until the
--- transaction ends, that customer is neither erased nor merged into another one. p_alone: whoever else
--- locks the customer waits.
+-- transaction ends, that customer is neither erased nor merged into another one. With p_alone, all
+-- others that lock the customer wait.
 CREATE OR REPLACE FUNCTION lock_customer(p_tenant uuid, p_reference text, p_alone boolean)
 RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
