@@ -134,6 +134,11 @@ func TestWorkflowOnlyAgentSaysHowItsMapStands(t *testing.T) {
 	a = key.Do(http.MethodPost, message, write("Go", "s1"), "Accept: text/event-stream")
 	require.Contains(t, string(a.Body), "event: message.completed")
 	require.Contains(t, string(a.Body), `{\"n\":1,\"of\":\"Go\"}`)
+
+	message, key = guided(t, tenant, `{"schema_version":"1","name":"Goes on and on","steps":[{"id":"n","type":"transform","expr":"${\"on\" * 1000000}"}]}`, nil)
+	long := saidOf(t, key.Do(http.MethodPost, message, write("Go", "s1")), http.StatusOK)
+	require.Len(t, *long.Message, 256<<10, "the reply is the beginning")
+	require.True(t, strings.HasSuffix(*long.Message, "ono…"))
 }
 
 // Nobody can answer a message that is in no session, so its Map ends where it asks. The session of a Map

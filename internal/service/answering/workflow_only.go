@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -218,7 +219,7 @@ func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Executio
 			r, text = w.ending(conversation.StatusCompleted, agentloop.MapRunning), w.apology(agentloop.MapRunning)
 		}
 	case e.Status == stepmachine.StatusCompleted:
-		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), cmp.Or(textOf(e.Output), w.apology(agentloop.MapCompleted))
+		r, text = w.ending(conversation.StatusCompleted, agentloop.MapCompleted), cmp.Or(shortened(textOf(e.Output)), w.apology(agentloop.MapCompleted))
 	case e.Ended() && w.Agent.Definition.Escalation.OnFailure:
 		failed := w.escalated("The workflow has failed.", "", agentloop.MapFailed)
 		failed.Error = e.Error
@@ -239,6 +240,18 @@ func (a *Answerer) replyOfMap(ctx context.Context, w *work, e execution.Executio
 	r.Text = &text
 	return &r, nil
 }
+
+// shortened returns the beginning of a reply that is longer than one of a model may be: sessions, events
+// and lists have replies in full. The execution of the Map has all of its output.
+func shortened(text string) string {
+	if len(text) <= agentloop.MaxAnswer {
+		return text
+	}
+	return strings.ToValidUTF8(text[:agentloop.MaxAnswer-len(more)], "") + more
+}
+
+// more is at the end of what was shortened.
+const more = "…"
 
 // textOf returns the reply that an output is: a text, its member message, or else its JSON; "" for none.
 func textOf(output json.RawMessage) string {

@@ -2,8 +2,10 @@ package answering
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,5 +49,24 @@ func TestReplyOfAMapIsWhatHasBecomeOfIt(t *testing.T) {
 			require.Equal(t, c.status, r.Status)
 			require.Equal(t, c.failure, r.Error)
 		})
+	}
+}
+
+// The output of a Map may have megabytes. A reply has no more than one of a model.
+func TestReplyOfAMapIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		want int
+	}{
+		"nothing": {"", 0}, "short": {"Done.", 5}, "just as long": {strings.Repeat("a", agentloop.MaxAnswer), agentloop.MaxAnswer},
+		"a byte longer":              {strings.Repeat("a", agentloop.MaxAnswer+1), agentloop.MaxAnswer},
+		"megabytes":                  {strings.Repeat("a", 3<<20), agentloop.MaxAnswer},
+		"cut in a sign of two bytes": {strings.Repeat("é", agentloop.MaxAnswer), agentloop.MaxAnswer - 1},
+	} {
+		short := shortened(c.text)
+		require.Len(t, short, c.want, name)
+		require.True(t, utf8.ValidString(short), name)
+		require.Equal(t, len(c.text) > agentloop.MaxAnswer, strings.HasSuffix(short, more), name)
 	}
 }
