@@ -92,6 +92,10 @@ func titles(code string) string {
 		return "The model did not give an answer that can be used."
 	case mapdef.CodeModelMissing:
 		return "No model is connected."
+	case mapdef.CodeValidation:
+		return "The value does not fit its schema."
+	case mapdef.CodeGoalNotReached:
+		return "The work of the agent did not pass its manager."
 	case mapdef.CodeNoSession:
 		return "Nobody can answer the question."
 	default:
