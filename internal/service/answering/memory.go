@@ -209,9 +209,10 @@ func (a *Answerer) retain(ctx context.Context, w *work, reply conversation.Reply
 }
 
 // retains reports whether it is to be found out what the message says, and was not yet. The words of a
-// goal are those of the caller.
+// goal are those of the caller, and an agent that works by a Map reads no memory.
 func (w *work) retains() bool {
-	return w.remembers() && w.Turn.Kind != flow.KindGoal && !w.Turn.Memory.Learned && w.Agent.Definition.Memory.Customer == agentdef.MemoryAuto
+	d := w.Agent.Definition
+	return w.remembers() && w.Turn.Kind != flow.KindGoal && !w.Turn.Memory.Learned && d.Memory.Customer == agentdef.MemoryAuto && d.ExecutionMode != agentdef.WorkflowOnly
 }
 
 // retainLate is retain for a message whose worker died after the reply.

@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/recall"
 	"agentruntime/internal/tenant/facts"
@@ -123,4 +124,26 @@ func TestFactIsWrittenWhereWhatItSupersedesIsGone(t *testing.T) {
 	w.Turn.TenantID, w.Turn.ID, w.Turn.Customer, w.Turn.Message = tenant, uuid.New(), &customer, "I live in Oslo."
 	require.NoError(t, a.retainOf(t.Context(), w, "Fine."))
 	require.Empty(t, models.asked)
+}
+
+func TestOnlyWordsOfCustomersAreRetained(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode     agentdef.Mode
+		kind     flow.Kind
+		memory   agentdef.CustomerMemory
+		retained bool
+	}{
+		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryAuto, true},
+		{agentdef.Goal, flow.KindMessage, agentdef.MemoryAuto, true},
+		{agentdef.Goal, flow.KindGoal, agentdef.MemoryAuto, false},
+		{agentdef.WorkflowOnly, flow.KindMessage, agentdef.MemoryAuto, false},
+		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryTools, false},
+	} {
+		d := agentdef.Default()
+		d.ExecutionMode, d.Memory.Customer = c.mode, c.memory
+		w := &work{Work: conversation.Work{Agent: conversation.Agent{Definition: &d}}}
+		w.Turn.Kind, w.Turn.Customer, w.Turn.Remembers = c.kind, new(uuid.UUID), true
+		require.Equal(t, c.retained, w.retains(), "%+v", c)
+	}
 }
