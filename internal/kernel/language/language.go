@@ -243,7 +243,7 @@ func (t *table) behind(scores map[string]float64, best float64) bool {
 
 func isBehind(score, best float64) bool { return score > 0 && best-score < aWord }
 
-// mayBe reports whether a text that seems to be in one language may be in that of its session: no more than
+// mayBe reports whether a text that seems to be in one language may be in that of its session: at most
 // a word speaks against one that is much like it, and less against another. A nil table has one language.
 func (t *table) mayBe(session, code, text string) bool {
 	if t == nil || session == "" || session == code {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,16 +58,39 @@ func TestLanguageOfALongTextIsThatOfItsWords(t *testing.T) {
 	require.Equal(t, "zh", l.Code)
 }
 
-// A message has 32 KiB at most, and costs no more than a short one that is as long as what is read of it.
-func TestLanguageOfHugeTextsIsBounded(t *testing.T) {
+// huge are parts of texts of the largest size, which patterns could take long to read.
+func huge() []string {
+	return []string{"where is ", "ÄÖÜ ", "\u0300", "<", "`", "{\"a", "@", "a:", "用中文", "ภาษาตอบ", "english answer "}
+}
+
+const hugeBytes = 32 << 10
+
+// Four times as much of the same changes nothing of what is found out. BenchmarkHugeTexts says what it costs.
+func TestHugeTextsAreJudgedAsShorterOnes(t *testing.T) {
 	t.Parallel()
 	german, _ := language.Named("de")
-	began := time.Now()
-	for _, part := range []string{"where is ", "ÄÖÜ ", "\u0300", "<", "`", "{\"a", "@", "a:", "用中文", "ภาษาตอบ", "english answer "} {
-		text := strings.Repeat(part, 32<<10/len(part))
-		language.Advice(text, "", "fr")
-		language.Says(text, "fr")
-		language.Differs(text, german)
+	for _, part := range huge() {
+		text := strings.Repeat(part, hugeBytes/len(part))
+		short := text[:len(part)*(len(text)/4/len(part))]
+		require.Equal(t, judged(short, german), judged(text, german), part)
 	}
-	require.Less(t, time.Since(began), 2*time.Minute, "a second without the race detector")
+}
+
+// judged is all that is found out about a text.
+func judged(text string, want language.Language) []any {
+	written, wished := language.Says(text, "fr")
+	is, surely := language.Differs(text, want)
+	return []any{language.Advice(text, "", "fr"), written, wished, is, surely}
+}
+
+func BenchmarkHugeTexts(b *testing.B) {
+	german, _ := language.Named("de")
+	for _, part := range huge() {
+		text := strings.Repeat(part, hugeBytes/len(part))
+		b.Run(part, func(b *testing.B) {
+			for b.Loop() {
+				judged(text, german)
+			}
+		})
+	}
 }

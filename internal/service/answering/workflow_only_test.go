@@ -52,7 +52,7 @@ func TestReplyOfAMapIsWhatHasBecomeOfIt(t *testing.T) {
 	}
 }
 
-// The output of a Map may have megabytes. A reply has no more than one of a model.
+// The output of a Map may have megabytes. A reply is as long as one of a model at most.
 func TestReplyOfAMapIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
