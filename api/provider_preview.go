@@ -13,7 +13,7 @@ import (
 // importPreview is what an import would do.
 type importPreview struct {
 	providerReport
-	DryRun       bool               `json:"dry_run"`
+	Preview      bool               `json:"preview"`
 	Verbs        verbDifference     `json:"verbs"`
 	Changes      []importChange     `json:"changes"`
 	ChangesTotal int                `json:"changes_total"`
@@ -44,15 +44,15 @@ type credentialToOpen struct {
 	Origins    []string  `json:"origins"`
 }
 
-// unlessDryRun returns the handler of a route that creates, and only answers what it would do
-// where the query says dry_run.
-func unlessDryRun(preview, create wire.Handler) wire.Handler {
+// unlessPreview returns the handler of a route that creates, and only answers what it would do
+// where the query says preview.
+func unlessPreview(preview, create wire.Handler) wire.Handler {
 	return func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-		dry, err := c.QueryBool("dry_run")
+		only, err := c.QueryBool("preview")
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		if dry == nil || !*dry {
+		if only == nil || !*only {
 			return create(ctx, c)
 		}
 		// Nothing is created, so the key stays unused. Its form is checked as for the real call.
@@ -77,7 +77,7 @@ func (s *Server) previewImport(ctx context.Context, c *wire.Call) (wire.Reply, e
 
 func viewPreview(p catalog.Preview, credentials []vault.Unreached) importPreview {
 	v := importPreview{
-		providerReport: reportProvider(p.Provider), DryRun: true, ChangesTotal: p.ChangesTotal,
+		providerReport: reportProvider(p.Provider), Preview: true, ChangesTotal: p.ChangesTotal,
 		Verbs:   verbDifference{Added: wire.Array(p.Added), Changed: wire.Array(p.Changed), Removed: wire.Array(p.Removed)},
 		Changes: make([]importChange, len(p.Changes)), Credentials: make([]credentialToOpen, len(credentials)),
 	}

@@ -14,7 +14,7 @@ import (
 
 type previewBody struct {
 	providerBody
-	DryRun  bool `json:"dry_run"`
+	Preview bool `json:"preview"`
 	Verbs   struct{ Added, Changed, Removed []string }
 	Changes []struct {
 		What, Verb, Operation, Before, After, Message string
@@ -52,9 +52,9 @@ func (s *site) stored(t *testing.T) string {
 func (s *site) preview(t *testing.T, as, body string) (p previewBody) {
 	t.Helper()
 	before := s.stored(t)
-	s.do(t, as, http.MethodPost, "/v1/providers?dry_run=true", body).into(t, http.StatusOK, &p)
-	require.Equal(t, before, s.stored(t), "a dry run changes nothing")
-	require.True(t, p.DryRun)
+	s.do(t, as, http.MethodPost, "/v1/providers?preview=true", body).into(t, http.StatusOK, &p)
+	require.Equal(t, before, s.stored(t), "a preview changes nothing")
+	require.True(t, p.Preview)
 	return p
 }
 
@@ -107,7 +107,7 @@ func TestPreviewSaysWhatAnImportWouldDo(t *testing.T) {
 
 	// The import does what its preview says.
 	var done providerBody
-	s.do(t, "user", http.MethodPost, "/v1/providers?dry_run=false", body).into(t, http.StatusOK, &done)
+	s.do(t, "user", http.MethodPost, "/v1/providers?preview=false", body).into(t, http.StatusOK, &done)
 	require.Equal(t, p.providerBody, done)
 	require.Empty(t, s.preview(t, "user", body).Verbs.Changed)
 }
@@ -121,12 +121,12 @@ func TestPreviewRefusesWhatTheImportRefuses(t *testing.T) {
 		"a change that needs a user":     {"manager", `{"slug":"shop","openapi":` + changedShop() + `}`},
 		"a server that no call may meet": {"user", `{"slug":"shop","base_url":"http://127.0.0.1","openapi":` + shopDocument + `}`},
 		"a document that is none":        {"user", `{"slug":"shop","openapi":{}}`},
-		"a member that is unknown":       {"user", `{"slug":"shop","dry_run":true,"openapi":` + shopDocument + `}`},
+		"a member that is unknown":       {"user", `{"slug":"shop","preview":true,"openapi":` + shopDocument + `}`},
 		"a slug that is none":            {"user", `{"slug":"tool","openapi":` + shopDocument + `}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dry := s.do(t, tt.as, http.MethodPost, "/v1/providers?dry_run=true", tt.body)
+			dry := s.do(t, tt.as, http.MethodPost, "/v1/providers?preview=true", tt.body)
 			real := s.do(t, tt.as, http.MethodPost, "/v1/providers", tt.body)
 			require.GreaterOrEqual(t, real.status, 400)
 			without := func(a answer) string {
@@ -135,8 +135,8 @@ func TestPreviewRefusesWhatTheImportRefuses(t *testing.T) {
 			require.Equal(t, without(real), without(dry))
 		})
 	}
-	s.do(t, "user", http.MethodPost, "/v1/providers?dry_run=maybe", `{"slug":"shop","openapi":`+shopDocument+`}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
-	s.do(t, "user", http.MethodPost, "/v1/providers?dry_run=true", `{"slug":"shop","openapi":`+shopDocument+`}`, "Idempotency-Key", "a b").refused(t, http.StatusBadRequest, fault.CodeInvalidIdempotencyKey)
+	s.do(t, "user", http.MethodPost, "/v1/providers?preview=maybe", `{"slug":"shop","openapi":`+shopDocument+`}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
+	s.do(t, "user", http.MethodPost, "/v1/providers?preview=true", `{"slug":"shop","openapi":`+shopDocument+`}`, "Idempotency-Key", "a b").refused(t, http.StatusBadRequest, fault.CodeInvalidIdempotencyKey)
 }
 
 func TestPreviewByAKeyShowsWhatTheKeyMayDo(t *testing.T) {

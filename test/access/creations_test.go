@@ -119,17 +119,17 @@ func TestEachCreationTakesAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestDryRunOfAnImportLeavesItsKeyFree(t *testing.T) {
+func TestPreviewOfAnImportLeavesItsKeyFree(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	own := w.newTenant(t, "trying")
 	one, two := creations(own)["/v1/providers"].one, creations(own)["/v1/providers"].two
-	tried, would := w.create(t, own, "/v1/providers?dry_run=true", "k", one)
+	tried, would := w.create(t, own, "/v1/providers?preview=true", "k", one)
 	require.Equal(t, http.StatusOK, tried.Status, "%s", tried.Body)
 	require.False(t, would.Idempotent)
 	made, _ := w.create(t, own, "/v1/providers", "k", two)
 	require.Equal(t, http.StatusCreated, made.Status, "%s", made.Body)
-	tried, would = w.create(t, own, "/v1/providers?dry_run=true", "k", one)
+	tried, would = w.create(t, own, "/v1/providers?preview=true", "k", one)
 	require.Equal(t, http.StatusOK, tried.Status, "%s", tried.Body)
 	require.False(t, would.Idempotent)
 }
