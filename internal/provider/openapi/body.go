@@ -132,8 +132,12 @@ func (o *operation) takeApart(media map[string]any) error {
 		body.Fields = o.encodings(field(media, "encoding"))
 	}
 	if body.Kind == httpplan.BodyJSON || body.Kind == httpplan.BodyForm || body.Kind == httpplan.BodyMultipart {
+		ch := o.subtypesOfBody(schema)
+		if ch != nil && o.takeSubtypes(ch) {
+			return nil
+		}
 		flat := &object{props: map[string]any{}}
-		if o.readObject(schema, flat, 0) && len(flat.props) > 0 && !o.clashes(flat) {
+		if ch == nil && o.readObject(schema, flat, 0) && len(flat.props) > 0 && !o.clashes(flat) {
 			if body.Kind == httpplan.BodyMultipart {
 				o.takeFiles(flat)
 			}
@@ -193,6 +197,9 @@ type object struct {
 // readObject merges node into flat and reports whether it can be taken apart.
 func (o *operation) readObject(node any, flat *object, depth int) bool {
 	n, err := o.im.doc.object(node)
+	if ref, is := refOf(node); is && o.im.conv.subtypes(ref) != nil {
+		n, _ = withoutForms(n).(map[string]any)
+	}
 	if err != nil || depth > maxAllOf || !saysObject(n) || !o.im.doc.spend(2+len(n)) {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 
 // value converts the schema of a value: of an argument, and of what is inside of it.
 func (c *converter) value(node any, s *scratch) any {
-	out := c.schema(node, s, false)
+	out := c.anyForm(node, s, false)
 	if n, is := out.(map[string]any); is {
 		c.close(n, node)
 	}

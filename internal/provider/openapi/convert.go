@@ -44,6 +44,11 @@ type converter struct {
 	// remembers which references list names.
 	loose   bool
 	listing map[string]bool
+	// choices remembers what the discriminators of references choose from, and children which
+	// schemas extend each other.
+	choices  map[string]*choice
+	crowded  map[string]bool // that choose from too many
+	children map[string]map[string][]string
 }
 
 // definition is a referenced schema, ready to be put under $defs.
@@ -81,15 +86,21 @@ func sorted(set map[string]bool) []string {
 }
 
 func newConverter(doc *document, loose bool) *converter {
-	return &converter{doc: doc, loose: loose, defs: map[string]*definition{}, taken: map[string]bool{}, listing: map[string]bool{}}
+	return &converter{
+		doc: doc, loose: loose, defs: map[string]*definition{}, taken: map[string]bool{}, listing: map[string]bool{},
+		choices: map[string]*choice{}, crowded: map[string]bool{}, children: map[string]map[string][]string{},
+	}
 }
 
 // schema converts one schema. inPlace says that it applies to the same value as the schema
 // it is part of: there a reference back would never end.
 func (c *converter) schema(node any, s *scratch, inPlace bool) any {
 	c.nodes++
-	if b, ok := node.(bool); ok {
-		return b
+	switch t := node.(type) {
+	case bool:
+		return t
+	case chosen:
+		return c.dispatch(t.choice, s)
 	}
 	n, ok := node.(map[string]any)
 	if !ok || c.nodes > maxNodes || !c.doc.spend(4+len(n)) {
@@ -158,6 +169,12 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[string]any {
 	out := make(map[string]any, len(n))
 	keepSecrecy(out, n)
+	if ch := c.alternatives(n, s); ch != nil {
+		n = maps.Clone(n)
+		delete(n, "oneOf")
+		delete(n, "anyOf")
+		n["allOf"] = append(slices.Clone(listOf(n["allOf"])), chosen{ch})
+	}
 	for _, key := range sortedKeys(n) { // in order: what is dropped can depend on it
 		value := n[key]
 		switch key {
@@ -202,8 +219,10 @@ func (c *converter) setNested(out map[string]any, key string, value any, s *scra
 	switch key {
 	case "not", "if", "then", "else":
 		out[key] = c.schema(value, s, inPlace)
-	case "allOf", "anyOf", "oneOf":
+	case "allOf":
 		c.setList(out, key, value, func(node any) any { return c.schema(node, s, inPlace) })
+	case "anyOf", "oneOf":
+		c.setList(out, key, value, func(node any) any { return c.anyForm(node, s, inPlace) })
 	case "prefixItems":
 		c.setList(out, key, value, func(node any) any { return c.value(node, s) })
 	case "items":
@@ -319,7 +338,7 @@ func (c *converter) define(ref string) (*definition, error) {
 		c.nodes = maxNodes + 1
 		return nil, reason("the document has too many schemas")
 	}
-	if _, err := c.doc.lookup(ref); err != nil {
+	if _, err := c.doc.lookup(strings.TrimSuffix(ref, anyMark)); err != nil {
 		return nil, err
 	}
 	def := &definition{name: c.defName(ref)}
@@ -333,7 +352,7 @@ func (c *converter) convertQueued() error {
 	for len(c.queue) > 0 {
 		ref := c.queue[0]
 		c.queue = c.queue[1:]
-		node, err := c.doc.lookup(ref)
+		node, err := c.defined(ref)
 		if err != nil {
 			return err
 		}
@@ -351,9 +370,29 @@ func (c *converter) convertQueued() error {
 	return c.doc.err
 }
 
+// defined returns the schema of a definition.
+func (c *converter) defined(key string) (any, error) {
+	ref, anyForm := strings.CutSuffix(key, anyMark)
+	ch := c.subtypes(ref)
+	if anyForm {
+		return chosen{ch}, nil
+	}
+	node, err := c.doc.lookup(ref)
+	if ch != nil {
+		node = withoutForms(node)
+	}
+	return node, err
+}
+
+// chosen stands in the tree where a choice is to be converted.
+type chosen struct{ *choice }
+
 // defName makes a short, unique name that needs no escaping in a pointer.
 func (c *converter) defName(ref string) string {
-	token := unescapeToken(ref[strings.LastIndexByte(ref, '/')+1:])
+	token := schemaName(ref)
+	if base, is := strings.CutSuffix(ref, anyMark); is {
+		token = schemaName(base) + ".any"
+	}
 	name := strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (r == '.' || r == '-' || r == '_' || httpfield.IsAlnum(byte(r))) {
 			return r
@@ -421,6 +460,12 @@ func (c *converter) closure(refs []string, budget int) (defs map[string]json.Raw
 		queue = append(queue, def.refs...)
 	}
 	return defs, schemas, lost
+}
+
+// listOf returns a list, nil for any other value.
+func listOf(value any) []any {
+	list, _ := value.([]any)
+	return list
 }
 
 // count reads a non-negative whole number.

@@ -106,7 +106,7 @@ func (im *importer) unreadable(v verb.Definition, r verb.ReadBack) string {
 		return "args is not an object"
 	}
 	read := argumentsOf(im.out.Verbs[at])
-	for _, name := range sortedNames(given) {
+	for _, name := range sortedKeys(given) {
 		if !read.knows(name) {
 			return fmt.Sprintf("%s has no argument %q", r.Verb, name)
 		}
@@ -133,13 +133,4 @@ func argumentsOf(v verb.Definition) (a arguments) {
 
 func (a arguments) knows(name string) bool {
 	return a.Properties[name] != nil || string(a.Additional) != "false"
-}
-
-func sortedNames(m map[string]json.RawMessage) []string {
-	out := make([]string, 0, len(m))
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
