@@ -12,13 +12,11 @@ LANGUAGE plpgsql AS $$
 DECLARE
     older uuid[] := '{}';
     busy  integer;
-    waits integer;
     p     record;
 BEGIN
     SELECT count(*) INTO busy FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'held';
-    SELECT count(*) INTO waits
-      FROM (SELECT FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued' LIMIT p_most) AS q;
-    IF busy < p_limit AND waits = 0 THEN
+    IF busy < p_limit AND NOT EXISTS (
+        SELECT FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued') THEN
         INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) VALUES (p_tenant, p_execution, p_map, p_key, 'held', p_limit);
         RETURN QUERY SELECT 'held'::text, older;
         RETURN;
@@ -29,7 +27,8 @@ BEGIN
     IF waits_for_itself(p_tenant, p_map, p_key, p_execution) THEN
         RAISE EXCEPTION 'the execution would wait for itself' USING ERRCODE = 'AR012';
     END IF;
-    IF p_when = 'queue' AND waits >= p_most THEN
+    IF p_when = 'queue' AND EXISTS (
+        SELECT FROM map_places l WHERE l.tenant_id = p_tenant AND l.map_id = p_map AND l.key = p_key AND l.state = 'queued' OFFSET p_most - 1) THEN
         RAISE EXCEPTION 'too many executions of the key wait' USING ERRCODE = 'AR011';
     END IF;
     IF p_when = 'replace' THEN

@@ -10,6 +10,10 @@ DECLARE
     of_map  uuid := p_map;
     of_key  bytea := p_key;
 BEGIN
+    -- Most were started by nobody who waits for them.
+    IF NOT EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = p_tenant AND e.id = p_execution AND e.parent_id IS NOT NULL AND e.awaited) THEN
+        RETURN false;
+    END IF;
     WITH RECURSIVE up AS (
         SELECT e.parent_id, e.awaited, NULL::uuid AS id FROM map_executions e WHERE e.tenant_id = p_tenant AND e.id = p_execution
         UNION ALL

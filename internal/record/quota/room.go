@@ -14,8 +14,8 @@ import (
 
 // Room checks one quota where creations are many and the rows that count are many too. A tenant far
 // below its limit does not have all of them counted at each creation, and its creations do not take
-// turns. Near the limit, Room counts as Limits.Queue does. So a tenant passes the limit at most by
-// what it creates within roomLasts.
+// turns. Near a small limit, Room counts as Limits.Queue does. So a tenant passes the limit at most
+// by what it creates within roomLasts.
 type Room struct {
 	limits   Limits
 	resource Resource
@@ -37,6 +37,10 @@ const (
 	// roomPart is the part of what a tenant may still create that one process lets it create after
 	// one count. Sixteen processes that have counted at the same moment do not pass the limit.
 	roomPart = 16
+	// roomStep is the part of the limit itself that one process lets it create near the limit, so that
+	// a tenant that stays there is not counted whole at each creation: 5 of 10,000. Below 2,000 a
+	// limit is exact. Sixteen processes pass it by a hundredth at most.
+	roomStep = 2000
 	// roomTenants is how many tenants' counts a process keeps.
 	roomTenants = 10_000
 )
@@ -55,7 +59,7 @@ func (m *Room) Queue(b *db.Batch, tenant uuid.UUID) (counted func()) {
 	c := m.limits.counting(tenant, m.resource)
 	db.QueueExec(b, takeTurn, c)
 	found := db.Queue(b, countFound, c)
-	return func() { m.keep(tenant, (c.most-found.Value)/roomPart) }
+	return func() { m.keep(tenant, share(c.most, found.Value)) }
 }
 
 // Take reports whether the tenant may create one more without a count, and counts it then.
@@ -70,6 +74,12 @@ func (m *Room) Take(tenant uuid.UUID) bool {
 	l.n--
 	m.left[tenant] = l
 	return true
+}
+
+// share returns how many a tenant that has so many may create without a count.
+func share(most, found int64) int64 {
+	left := most - found
+	return max(left/roomPart, min(left, most/roomStep))
 }
 
 // keep notes a count.

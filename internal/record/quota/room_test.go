@@ -102,6 +102,24 @@ func TestRoomCountsTenantsFarBelowTheirLimitNowAndThen(t *testing.T) {
 	}
 }
 
+func TestRoomCountsNowAndThenNearALargeLimit(t *testing.T) {
+	t.Parallel()
+	limits, err := quota.New(map[string]int64{"map_executions": 4000})
+	require.NoError(t, err)
+	o, now := newOpenMaps(t), time.Now()
+	room := limits.Room(quota.MapExecutions, func() time.Time { return now })
+	o.add(3997)
+	for _, want := range []bool{true, false, false, true} {
+		counts, err := o.create(room)
+		require.NoError(t, err)
+		require.Equal(t, want, counts)
+	}
+	o.add(4)
+	now = now.Add(1001 * time.Millisecond)
+	_, err = o.create(room)
+	require.True(t, fault.HasCode(err, fault.CodeQuotaExceeded), err)
+}
+
 func TestRoomIsExactAtTheLimit(t *testing.T) {
 	t.Parallel()
 	limits, err := quota.New(map[string]int64{"map_executions": 160})
