@@ -108,6 +108,7 @@ func Compile(schema json.RawMessage) (s *Schema, err error) {
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // no scheme: nothing is loaded
 	c.UseRegexpEngine(programs.compile)
 	c.AssertFormat()
+	c.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: byteFormat})
 	if err := c.AddResource(schemaURL, tree); err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
@@ -280,6 +281,8 @@ func describe(k jsonschema.ErrorKind) (rule, message string) {
 		return "anyOf", "must fit one of the allowed forms"
 	case *kind.OneOf:
 		return "oneOf", "must fit exactly one of the allowed forms"
+	case *kind.Not:
+		return "not", "must not be what the schema excludes"
 	case *kind.FalseSchema:
 		return "unknown_field", "is not allowed"
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/pattern"
 )
 
@@ -296,6 +297,26 @@ func regexFormat(v any) error {
 	}
 	_, err := pattern.Compile(text, maxRegexFormat)
 	return err
+}
+
+// byteFormat checks a text in base64 (OpenAPI 3.0, data types). Providers use both alphabets of
+// RFC 4648, and some leave the padding out.
+func byteFormat(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	digits := strings.TrimRight(text, "=")
+	padding := len(text) - len(digits)
+	if len(digits)%4 == 1 || padding > 0 && len(text)%4 != 0 || padding > 2 {
+		return errors.New("the length is none of base64")
+	}
+	for i := range len(digits) {
+		if c := digits[i]; !httpfield.IsAlnum(c) && strings.IndexByte("+/-_", c) < 0 {
+			return errors.New("there is a character that base64 does not have")
+		}
+	}
+	return nil
 }
 
 // distinct is uniqueItems in linear work: the validator compares those whose hashes agree one

@@ -87,3 +87,13 @@ func choosesMethod(places map[string]argPlace) bool {
 	}
 	return false
 }
+
+// spreads reports whether an argument may take the place of several segments of the path.
+func spreads(places map[string]argPlace) bool {
+	for _, place := range places {
+		if place.param.In == httpplan.InPath && place.param.Reserved {
+			return true
+		}
+	}
+	return false
+}

@@ -64,7 +64,7 @@ type known struct {
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, server, platform, removed, renamed, argument, arguments, mask, method,
+	// What is base_url, auth, domain, server, platform, removed, renamed, argument, arguments, mask, method, path,
 	// risk_level, operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
@@ -92,6 +92,8 @@ func (c change) message() string {
 		return where + "the operation was removed, and its arguments were others."
 	case "mask":
 		return where + "a value that is masked would be shown."
+	case "path":
+		return where + "an argument may have slashes, by which the operation could make the requests of others."
 	case "method":
 		return where + "an argument could choose another method."
 	case "platform":
@@ -319,6 +321,9 @@ func (c *comparison) fresh(v knownVerb) {
 		}
 	}
 	c.method(v, nil)
+	if c.was.exists && spreads(v.places) {
+		c.add("path", v, "", "", true)
+	}
 	if standsFor != "" {
 		c.add("renamed", v, standsFor, v.name, true)
 	}

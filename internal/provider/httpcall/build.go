@@ -163,8 +163,11 @@ func (b *builder) pathValue(name string) (string, error) {
 			return "", err
 		}
 	}
-	if adds(p, v) {
-		return "", invalid(p.Arg, "pattern", "must not have the separator of its members in one")
+	if err := separable(fault.PointerToken(p.Arg), p, v); err != nil {
+		return "", err
+	}
+	if p.Reserved && emptySegment(v) {
+		return "", invalid(p.Arg, "pattern", "must not have an empty path segment")
 	}
 	// What is written counts: a list of one empty text is not empty, and its text is.
 	text := pathText(p, v)
@@ -172,6 +175,13 @@ func (b *builder) pathValue(name string) (string, error) {
 		return "", invalid(p.Arg, "minLength", "must not be empty")
 	}
 	return text, nil
+}
+
+// emptySegment reports whether a text whose slashes stay slashes has nothing before, between or
+// behind them.
+func emptySegment(v any) bool {
+	text, ok := v.(string)
+	return ok && slices.Contains(strings.Split(text, "/"), "")
 }
 
 // pathRefusal is the error for several values that together make a dot segment.
@@ -221,6 +231,9 @@ func (b *builder) params() error {
 			continue
 		}
 		if err := b.param(p, v); err != nil {
+			return err
+		}
+		if v, err = withoutNulls(fault.PointerToken(p.Arg), p.Style, v); err != nil {
 			return err
 		}
 		switch p.In {
@@ -342,8 +355,12 @@ func (b *builder) form(names []string) ([]byte, error) {
 }
 
 // formField writes one field. Without an encoding OpenAPI sends lists repeated and objects as
-// JSON. null is sent as the empty value, which unsets a field at Stripe and similar providers.
+// JSON. null, which only a schema that allows it lets pass, is left out: a form cannot say it,
+// and an empty text is another value.
 func (b *builder) formField(q *pairs, name string, v any) error {
+	if v == nil {
+		return nil
+	}
 	enc, declared := b.plan.Body.Fields[name]
 	if !declared || enc.Style == "" {
 		enc.Style, enc.Explode = httpplan.StyleForm, true
@@ -352,6 +369,10 @@ func (b *builder) formField(q *pairs, name string, v any) error {
 		}
 	}
 	if err := b.field(name, enc, v); err != nil {
+		return err
+	}
+	v, err := withoutNulls(b.fieldPointer(name), enc.Style, v)
+	if err != nil {
 		return err
 	}
 	q.write(name, enc.Style, enc.Explode, enc.Reserved, v)

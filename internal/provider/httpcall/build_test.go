@@ -61,6 +61,9 @@ func TestParametersAreWrittenInTheirStyle(t *testing.T) {
 		"query deep of a text":       {httpplan.Param{In: "query", Style: "deepObject", Explode: true}, `"a"`, "/p?v=a", ""},
 		"query json":                 {httpplan.Param{In: "query", Style: "json"}, `{"n":1.50}`, "/p?v=%7B%22n%22%3A1.50%7D", ""},
 		"query reserved":             {httpplan.Param{In: "query", Style: "form", Reserved: true}, `"a/b:c?&#+x"`, "/p?v=a/b:c?%26%23%2Bx", ""},
+		"query list with a comma":    {httpplan.Param{In: "query", Style: "form"}, `["a,b","c"]`, "/p?v=a%2Cb,c", ""},
+		"query object with null":     {httpplan.Param{In: "query", Style: "deepObject", Explode: true}, `{"a":null,"b":1}`, "/p?v%5Bb%5D=1", ""},
+		"path with its slashes":      {httpplan.Param{In: "path", Style: "simple", Reserved: true}, `"dir/a b,c;d?e#f%2F:@g"`, "/p/dir/a%20b%2Cc%3Bd%3Fe%23f%252F:@g", ""},
 		"query true":                 {httpplan.Param{In: "query", Style: "form"}, `true`, "/p?v=true", ""},
 		"query null":                 {httpplan.Param{In: "query", Style: "form"}, `null`, "/p", ""},
 		"query empty":                {httpplan.Param{In: "query", Style: "form"}, `""`, "/p?v=", ""},
@@ -102,24 +105,43 @@ func TestUnsendableArgumentsAreRefused(t *testing.T) {
 	path := httpplan.Plan{Method: "GET", Path: "/a/{x}/{y}", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "simple"}, {Arg: "y", In: "path", Style: "simple"}}}
 	joined := httpplan.Plan{Method: "GET", Path: "/a/{x}{y}", Params: path.Params}
 	header := httpplan.Plan{Method: "GET", Path: "/a", Params: []httpplan.Param{{Arg: "h", In: "header", Style: "simple"}}}
+	reserved := httpplan.Plan{Method: "GET", Path: "/a/{x}", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "simple", Reserved: true}}}
+	formPlan := httpplan.Plan{Method: "POST", Path: "/a", Body: &httpplan.Body{Type: "application/x-www-form-urlencoded", Kind: "form", Fields: map[string]httpplan.Encoding{
+		"deep": {Style: "deepObject", Explode: true}, "pipe": {Style: "pipeDelimited"},
+	}}}
+	lists := func(style string, explode bool) httpplan.Plan {
+		return httpplan.Plan{Method: "GET", Path: "/a", Params: []httpplan.Param{{Arg: "x", In: "query", Style: style, Explode: explode}}}
+	}
 	tests := map[string]struct {
 		plan       httpplan.Plan
 		args, path string
 	}{
-		"nothing":                {path, `{"y":"1"}`, "/args/x"},
-		"null":                   {path, `{"x":null,"y":"1"}`, "/args/x"},
-		"an empty text":          {path, `{"x":"","y":"1"}`, "/args/x"},
-		"an empty list":          {path, `{"x":[],"y":"1"}`, "/args/x"},
-		"a dot":                  {path, `{"x":".","y":"1"}`, "/args/x"},
-		"two dots":               {path, `{"x":"..","y":"1"}`, "/args/x"},
-		"dots behind a slash":    {path, `{"x":"a/../../b","y":"1"}`, "/args/x"},
-		"dots and a backslash":   {path, `{"x":"a\\..\\b","y":"1"}`, "/args/x"},
-		"dots in a list":         {path, `{"x":[".."],"y":"1"}`, "/args/x"},
-		"one dot and another":    {joined, `{"x":"a","y":"../b"}`, "/args/y"},
-		"a line break":           {header, `{"h":"a\r\nX-Evil: 1"}`, "/args/h"},
-		"a line break in a list": {header, `{"h":["a\n"]}`, "/args/h"},
-		"no object":              {path, `[]`, "/args"},
-		"null for all":           {path, `null`, "/args"},
+		"nothing":                     {path, `{"y":"1"}`, "/args/x"},
+		"null":                        {path, `{"x":null,"y":"1"}`, "/args/x"},
+		"an empty text":               {path, `{"x":"","y":"1"}`, "/args/x"},
+		"an empty list":               {path, `{"x":[],"y":"1"}`, "/args/x"},
+		"a dot":                       {path, `{"x":".","y":"1"}`, "/args/x"},
+		"two dots":                    {path, `{"x":"..","y":"1"}`, "/args/x"},
+		"dots behind a slash":         {path, `{"x":"a/../../b","y":"1"}`, "/args/x"},
+		"dots and a backslash":        {path, `{"x":"a\\..\\b","y":"1"}`, "/args/x"},
+		"dots in a list":              {path, `{"x":[".."],"y":"1"}`, "/args/x"},
+		"one dot and another":         {joined, `{"x":"a","y":"../b"}`, "/args/y"},
+		"a null in a form's list":     {formPlan, `{"a":[1,null]}`, "/args/a/1"},
+		"a null deep in a form":       {formPlan, `{"deep":{"b":[{"c":[null]}]}}`, "/args/deep/b/0/c/0"},
+		"a null in a query's list":    {lists("form", true), `{"x":["a",null]}`, "/args/x/1"},
+		"a pipe in a piped item":      {lists("pipeDelimited", false), `{"x":["a","b|c"]}`, "/args/x/1"},
+		"a space in a spaced item":    {lists("spaceDelimited", false), `{"x":["a b"]}`, "/args/x/0"},
+		"a pipe in a piped field":     {formPlan, `{"pipe":["a","b|c"]}`, "/args/pipe/1"},
+		"a comma that is not encoded": {httpplan.Plan{Method: "GET", Path: "/a", Params: []httpplan.Param{{Arg: "x", In: "query", Style: "form", Reserved: true}}}, `{"x":["a,b"]}`, "/args/x/0"},
+		"a dot in a dotted item":      {httpplan.Plan{Method: "GET", Path: "/a/{x}", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "label", Explode: true}}}, `{"x":["a.b"]}`, "/args/x/0"},
+		"dots in a path of slashes":   {reserved, `{"x":"a/../b"}`, "/args/x"},
+		"a slash at the beginning":    {reserved, `{"x":"/a"}`, "/args/x"},
+		"a slash at the end":          {reserved, `{"x":"a/"}`, "/args/x"},
+		"two slashes":                 {reserved, `{"x":"a//b"}`, "/args/x"},
+		"a line break":                {header, `{"h":"a\r\nX-Evil: 1"}`, "/args/h"},
+		"a line break in a list":      {header, `{"h":["a\n"]}`, "/args/h"},
+		"no object":                   {path, `[]`, "/args"},
+		"null for all":                {path, `null`, "/args"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +189,7 @@ func TestBodyIsWrittenByItsKind(t *testing.T) {
 		"a form":                 {form, `{"q":1,"a":"x y&z=1","b":[1,2],"n":12345678901234567890}`, "a=x%20y%26z%3D1&b=1&b=2&n=12345678901234567890", "application/x-www-form-urlencoded"},
 		"a form with encodings":  {form, `{"deep":{"k":{"l":[1,{"m":2}]}},"one":[1,2],"pipe":["a","b"],"json":["x"]}`, "deep%5Bk%5D%5Bl%5D%5B0%5D=1&deep%5Bk%5D%5Bl%5D%5B1%5D%5Bm%5D=2&json=%5B%22x%22%5D&one=1,2&pipe=a%7Cb", "application/x-www-form-urlencoded"},
 		"a form with an object":  {form, `{"o":{"a":1}}`, "o=%7B%22a%22%3A1%7D", "application/x-www-form-urlencoded"},
-		"a form that unsets":     {form, `{"a":null,"b":""}`, "a=&b=", "application/x-www-form-urlencoded"},
+		"a form with null":       {form, `{"a":null,"b":"","deep":{"x":null,"y":[{"z":null,"w":1}]},"json":[null],"o":{"n":null}}`, "b=&deep%5By%5D%5B0%5D%5Bw%5D=1&json=%5Bnull%5D&o=%7B%22n%22%3Anull%7D", "application/x-www-form-urlencoded"},
 		"a form as one argument": {&httpplan.Body{Type: "application/x-www-form-urlencoded", Kind: "form", Arg: "body"}, `{"body":{"a":1,"b":"c"}}`, "a=1&b=c", "application/x-www-form-urlencoded"},
 		"a body where none is":   {nil, `{"x":1}`, ``, ""},
 	}

@@ -109,7 +109,7 @@ func joined(v any, sep string, explode bool, esc func(string) string) string {
 // pathText writes a path parameter in the styles simple, label and matrix
 // (RFC 6570 sections 3.2.2, 3.2.5 and 3.2.7).
 func pathText(p httpplan.Param, v any) string {
-	esc := func(s string) string { return escape(s, false) }
+	esc := func(s string) string { return escapePath(s, p.Reserved) }
 	switch p.Style {
 	case httpplan.StyleJSON:
 		return esc(exactjson.Text(v))
@@ -257,6 +257,64 @@ func (q *pairs) deep(wire string, v any, esc func(string) string) {
 	default:
 		q.add(wire, esc(scalar(v)))
 	}
+}
+
+// escapePath percent-encodes a value for a path. With reserved, its slashes and other reserved
+// characters stay, apart from those that end a path (? #), separate the items of a list or end a
+// segment's name (, ;).
+func escapePath(s string, reserved bool) string {
+	if !reserved {
+		return escape(s, false)
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(escape(s, true), ",", "%2C"), "?", "%3F")
+}
+
+// withoutNulls returns a value without the members that are null, which no style but JSON can
+// write. A null in a list is INVALID_ARGS: without it the others would move. pointer is where in
+// args the value stands.
+func withoutNulls(pointer, style string, v any) (any, error) {
+	if style == httpplan.StyleJSON {
+		return v, nil
+	}
+	switch v := v.(type) {
+	case []any:
+		return v, nullsRefused(pointer, style, v)
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, name := range keys(v) {
+			if v[name] == nil {
+				continue
+			}
+			out[name] = v[name]
+			if style == httpplan.StyleDeep {
+				var err error
+				if out[name], err = withoutNulls(pointer+"/"+fault.PointerToken(name), style, v[name]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+// nullsRefused is INVALID_ARGS where an item of a list is null. It also takes the nulls out of the
+// items of a deepObject.
+func nullsRefused(pointer, style string, list []any) (err error) {
+	for i, e := range list {
+		at := pointer + "/" + strconv.Itoa(i)
+		if e == nil {
+			f := fault.New(fault.CodeInvalidArgs, "")
+			f.Details = []fault.Detail{{Path: "/args/" + at, Rule: "null", Message: "must not be null: only JSON can have it in a list"}}
+			return f
+		}
+		if style == httpplan.StyleDeep {
+			if list[i], err = withoutNulls(at, style, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // isEmpty reports whether v is a list or object with nothing in it.

@@ -41,6 +41,12 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if err := b.field(name, httpplan.Encoding{}, v); err != nil {
 			return nil, err
 		}
+		if v == nil {
+			continue
+		}
+		if v, err = withoutNulls(b.fieldPointer(name), partStyle(v), v); err != nil {
+			return nil, err
+		}
 		values, repeated := v.([]any)
 		if !repeated {
 			values = []any{v}
@@ -60,6 +66,14 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 	}
 	b.header.Set("Content-Type", w.FormDataContentType())
 	return out.Bytes(), nil
+}
+
+// partStyle returns the style by which a part is written: an object is JSON, which has null.
+func partStyle(v any) string {
+	if _, isObject := v.(map[string]any); isObject {
+		return httpplan.StyleJSON
+	}
+	return httpplan.StyleForm
 }
 
 // part writes one field: a file, an object as JSON, or text.

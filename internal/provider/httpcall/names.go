@@ -2,9 +2,11 @@ package httpcall
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentruntime/internal/kernel/fault"
@@ -189,43 +191,62 @@ func (b *builder) param(p httpplan.Param, v any) error {
 	case p.In == httpplan.InQuery && b.plan.Query != "" && b.inTemplate(p.Wire()):
 		return refusedName(pointer, "has a value that the verb sets")
 	}
-	if adds(p, v) {
-		return invalid(p.Arg, "pattern", "must not have the separator of its members in one")
+	if err := separable(pointer, p, v); err != nil {
+		return err
 	}
 	return b.writes(p.In, p.Wire(), pointer, p.Style, p.Explode, true, v)
 }
 
-// adds reports whether a member of an object has the text that separates members, so that a
-// server would read more members than conditions see. In headers, where nothing is encoded,
-// the same goes for lists.
-func adds(p httpplan.Param, v any) bool {
-	sep, exploded := ",", p.Explode && p.In != httpplan.InHeader
-	switch {
-	case p.Style == httpplan.StyleJSON || p.Style == httpplan.StyleDeep:
-		return false
-	case p.Style == httpplan.StyleSimple || p.Style == "":
-	case exploded && p.Style == httpplan.StyleLabel:
-		sep = "."
-	case exploded && p.Style == httpplan.StyleMatrix:
-		sep = ";"
-	case exploded:
-		return false
-	case p.Style == httpplan.StyleSpace:
-		sep = " "
-	case p.Style == httpplan.StylePipe:
-		sep = "|"
+// separable refuses a value whose items or members a server could not tell apart, because one of
+// them has the text that separates them. pointer is where in args the value stands.
+func separable(pointer string, p httpplan.Param, v any) error {
+	sep, encoded := separator(p)
+	refuse := func(at string) error {
+		f := fault.New(fault.CodeInvalidArgs, "")
+		f.Details = []fault.Detail{{Path: "/args/" + pointer + "/" + at, Rule: "separator", Message: fmt.Sprintf("must not have %q, which separates the values of this argument: the provider would read another value", sep)}}
+		return f
+	}
+	if sep == "" {
+		return nil
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for name, e := range v {
-			if strings.Contains(httpfield.Decoded(name), sep) || strings.Contains(httpfield.Decoded(scalar(e)), sep) {
-				return true
+		for _, name := range keys(v) {
+			if strings.Contains(httpfield.Decoded(name), sep) || strings.Contains(httpfield.Decoded(scalar(v[name])), sep) {
+				return refuse(fault.PointerToken(name))
 			}
 		}
 	case []any:
-		return p.In == httpplan.InHeader && slices.ContainsFunc(v, func(e any) bool { return strings.Contains(scalar(e), sep) })
+		for i, e := range v {
+			if !encoded && strings.Contains(scalar(e), sep) {
+				return refuse(strconv.Itoa(i))
+			}
+		}
 	}
-	return false
+	return nil
+}
+
+// separator returns the text that separates the values of a parameter, "" where each stands by
+// itself. encoded says that it is written apart from the same text within an item: a comma in one
+// becomes %2C. A space and a pipe become in an item what they are between items.
+func separator(p httpplan.Param) (sep string, encoded bool) {
+	exploded := p.Explode && p.In != httpplan.InHeader
+	switch {
+	case p.Style == httpplan.StyleJSON || p.Style == httpplan.StyleDeep:
+		return "", false
+	case p.Style == httpplan.StyleSimple || p.Style == "" && !exploded:
+	case exploded && p.Style == httpplan.StyleLabel:
+		return ".", false
+	case exploded && p.Style == httpplan.StyleMatrix:
+		return ";", true
+	case exploded:
+		return "", false
+	case p.Style == httpplan.StyleSpace:
+		return " ", false
+	case p.Style == httpplan.StylePipe:
+		return "|", false
+	}
+	return ",", p.In != httpplan.InHeader && (!p.Reserved || p.In == httpplan.InPath)
 }
 
 // inTemplate reports whether the verb's own query has the name.
@@ -235,6 +256,10 @@ func (b *builder) inTemplate(name string) bool {
 
 // field checks the names that a field of a form writes.
 func (b *builder) field(name string, enc httpplan.Encoding, v any) error {
+	as := httpplan.Param{In: httpplan.InQuery, Style: enc.Style, Explode: enc.Explode, Reserved: enc.Reserved}
+	if err := separable(b.fieldPointer(name), as, v); err != nil {
+		return err
+	}
 	declared := slices.Contains(b.plan.Body.Names, name)
 	return b.writes(httpplan.InQuery, name, b.fieldPointer(name), enc.Style, enc.Explode, declared, v)
 }

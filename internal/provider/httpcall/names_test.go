@@ -87,13 +87,13 @@ func TestArgumentsDoNotWriteNamesOfOthers(t *testing.T) {
 		"a JSON body as one argument":       {wholeJSON, `{"body":{"sum":5},"extra":{"sum":"9"}}`, "/args/extra/sum"},
 		"another method in JSON":            {open("json"), `{"_Method":"DELETE"}`, "/args/_Method"},
 		"another method in JSON as one":     {wholeJSON, `{"body":{"_method":"DELETE"}}`, "/args/body/_method"},
-		"a member of a header":              {open(""), `{"opts":{"a":"1,sum=9"}}`, "/args/opts"},
-		"a member's name of a header":       {open(""), `{"opts":{"a=1,sum":"9"}}`, "/args/opts"},
-		"an item of a header":               {open(""), `{"opts":["1,9"]}`, "/args/opts"},
-		"a member of a joined object":       {open(""), `{"joined":{"a":"1,sum,9"}}`, "/args/joined"},
-		"a member of it, encoded":           {open(""), `{"joined":{"a":"1%2csum,9"}}`, "/args/joined"},
-		"a member of a piped object":        {open(""), `{"piped":{"a":"1|sum|9"}}`, "/args/piped"},
-		"a member of a path":                {open(""), `{"label":{"a":"1.sum=9"}}`, "/args/label"},
+		"a member of a header":              {open(""), `{"opts":{"a":"1,sum=9"}}`, "/args/opts/a"},
+		"a member's name of a header":       {open(""), `{"opts":{"a=1,sum":"9"}}`, "/args/opts/a=1,sum"},
+		"an item of a header":               {open(""), `{"opts":["1,9"]}`, "/args/opts/0"},
+		"a member of a joined object":       {open(""), `{"joined":{"a":"1,sum,9"}}`, "/args/joined/a"},
+		"a member of it, encoded":           {open(""), `{"joined":{"a":"1%2csum,9"}}`, "/args/joined/a"},
+		"a member of a piped object":        {open(""), `{"piped":{"a":"1|sum|9"}}`, "/args/piped/a"},
+		"a member of a path":                {open(""), `{"label":{"a":"1.sum=9"}}`, "/args/label/a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestArgumentsDoNotWriteNamesOfOthers(t *testing.T) {
 func TestNamesThatNothingElseHasAreSent(t *testing.T) {
 	t.Parallel()
 	req, err := httpcall.BuildRequest(open("form"), base, json.RawMessage(
-		`{"m":{"a":"1"},"label":"l","opts":{"a":"1;2"},"joined":{"a":"1|2"},"piped":["1|2"],"amount":5,"size":3,"extra":{"x":"1","amounts":"2","page_no":"3"},"more":{"y":"1"},"page":{"no":"1"},"sid":"s","prefs":{"theme":"dark"},`+
+		`{"m":{"a":"1"},"label":"l","opts":{"a":"1;2"},"joined":{"a":"1|2"},"piped":["1","2"],"amount":5,"size":3,"extra":{"x":"1","amounts":"2","page_no":"3"},"more":{"y":"1"},"page":{"no":"1"},"sid":"s","prefs":{"theme":"dark"},`+
 			`"total":1,"fields":{"k":"v"},"deep":{"a":{"b":[1]}},"other":"o","_methods":"m"}`))
 	require.NoError(t, err)
 	require.Equal(t, base+"/p/;a=1/.l?action=pay&amount=5&page%5Bsize%5D=3&amounts=2&page_no=3&x=1&y=1&page%5Bno%5D=1&joined=a,1%7C2&piped=1%7C2", req.URL)

@@ -12,6 +12,9 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
+// inPath is the schema of a text in a path.
+const inPath = `{"minLength":1,"not":{"pattern":"(^|[/\\\\]|%(25)*(2[fF]|5[cC]))(\\.|%(25)*2[eE]){1,2}(;|[/\\\\]|%(25)*(2[fF]|3[bB]|5[cC])|$)","type":"string"},"type":"string"}`
+
 // jsonBody is a POST whose JSON body has the schema.
 func jsonBody(schema string) string {
 	return `{"/x/{id}":{"post":{"parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"}}],` +
@@ -20,7 +23,7 @@ func jsonBody(schema string) string {
 
 func TestBodyPropertiesBecomeArguments(t *testing.T) {
 	t.Parallel()
-	id, given := `"id":{"type":"string"}`, `{"additionalProperties":true,"x-opaque":true}`
+	id, given := `"id":`+inPath, `{"additionalProperties":true,"x-opaque":true}`
 	tests := map[string]struct {
 		version, schema, components string
 		want                        string
@@ -190,7 +193,7 @@ func TestParametersBecomeArguments(t *testing.T) {
 	require.Empty(t, im.Rejected)
 	require.JSONEq(t, `{"type":"object","additionalProperties":false,"required":["id","undeclared"],"properties":{
 		"id":{"type":"integer"},"query_id":{"type":"boolean"},"page":{"type":"string","description":"Page"},"filter":{"type":"object"},
-		"undeclared":{"type":"string"},"odd":{}}}`, string(im.Verbs[0].Schema))
+		"undeclared":`+inPath+`,"odd":{}}}`, string(im.Verbs[0].Schema))
 	require.Equal(t, "a parameter has a style that is not known; the default is used; a parameter is dropped: its media type is not supported; "+
 		"a parameter is dropped: its name is not usable; a parameter is dropped: its place is not known; a parameter is dropped: the header is not the caller's to set; "+
 		"a path parameter is not declared and taken as text; a path parameter that is not in the path is dropped", im.Degraded[0].Reason)

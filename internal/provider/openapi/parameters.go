@@ -197,7 +197,7 @@ func (o *operation) addParameter(p parameter) string {
 	if why != "" {
 		return why
 	}
-	converted := o.im.conv.value(schema, o.scratch)
+	converted := sendable(param, o.im.conv.value(schema, o.scratch))
 	if object, ok := converted.(map[string]any); ok && object["description"] == nil {
 		if d := text(p.node, "description"); d != "" && o.im.doc.spend(len(d)/8) {
 			object["description"] = argschema.Shorten(htmlTag.ReplaceAllString(d, ""), maxText)
@@ -237,7 +237,7 @@ func (o *operation) style(p parameter, param *httpplan.Param) (any, string) {
 	explode, given := flag(p.node, "explode")
 	param.Explode = explode || (!given && param.Style == httpplan.StyleForm)
 	reserved, _ := flag(p.node, "allowReserved")
-	param.Reserved = reserved && p.in == httpplan.InQuery
+	param.Reserved = reserved && (p.in == httpplan.InQuery || p.in == httpplan.InPath)
 	schema, has := p.node["schema"]
 	if !has {
 		schema = map[string]any{}
