@@ -242,7 +242,7 @@ func shapes() (in, out map[string]any) {
 		"CredentialCreateRequest": credentialBody{}, "CredentialPatchRequest": credentialPatch{}, "CredentialRotateRequest": rotation{},
 		"ApiKeyCreateRequest": keyBody{}, "ApiKeyPatchRequest": keyPatch{}, "ApiKeyRotateRequest": keyRotation{}, "ChangePasswordRequest": passwordBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
 		"UserInviteRequest": inviteBody{}, "UserPatchRequest": userPatch{}, "AcceptInvitationRequest": acceptBody{},
-		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyCondition": conditionBody{}, "PolicyActionObject": actionBody{},
+		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyConditionEntry": conditionBody{}, "PolicyActionObject": actionBody{},
 		"ApproveRequest": approveBody{}, "RejectRequest": rejectBody{}, "ApprovalBatchRequest": batchBody{}, "ApprovalBatchItem": batchItem{},
 		"EventSendRequest":  eventBody{},
 		"GrantRequest":      grantBody{},
@@ -261,7 +261,7 @@ func shapes() (in, out map[string]any) {
 		"ApiKey": keyView{}, "Me": meView{}, "MeTenant": tenantView{}, "MeApiKey": ownKeyView{}, "MeUser": meUser{}, "LoginSession": sessionView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": wire.ErrorBody{}, "ErrorDetail": fault.Detail{},
 		"EventType": eventTypeView{}, "AuditRecord": auditRecord{}, "AuditReport": auditReport{}, "AuditHead": auditHead{}, "AuditProblem": auditProblem{}, "AuditKey": chain.Key{}, "AuditKeys": auditKeys{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
-		"VerbMatcher": governance.Matcher{}, "PolicyCondition": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
+		"VerbMatcher": governance.Matcher{}, "PolicyConditionEntry": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
 		"MapSummary": mapView{}, "Map": mapDetail{}, "MapVersionSummary": mapVersionView{}, "MapVersion": mapVersionDetail{}, "MapReport": mapReport{}, "MapFault": mapdef.Fault{},
 		"Simulation": simulation{}, "Period": period{}, "SimulatedChanges": newly{}, "SimulatedChange": changed{}, "SimulatedRun": changedRun{},
 		"PolicyCoverage": coverage{}, "DecisionCounts": decisionCounts{}, "VersionCoverage": versionCoverage{}, "DayCoverage": dayCoverage{},
@@ -292,19 +292,38 @@ func TestDocumentSchemasMatchGoTypes(t *testing.T) {
 	in, out := shapes()
 	for name, value := range in {
 		all, _ := fields(reflect.TypeOf(value))
-		require.ElementsMatch(t, all, slices.Collect(maps.Keys(at(t, schemas, name, "properties").(object))), name)
+		known, _ := shapeOf(t, schemas, name)
+		require.ElementsMatch(t, all, known, name)
 	}
 	for name, value := range out {
 		all, always := fields(reflect.TypeOf(value))
-		schema := schemas[name].(object)
-		require.ElementsMatch(t, all, slices.Collect(maps.Keys(schema["properties"].(object))), name)
-		required := make([]string, 0, len(always))
-		for _, r := range schema["required"].([]any) {
-			required = append(required, r.(string))
-		}
+		known, required := shapeOf(t, schemas, name)
+		require.ElementsMatch(t, all, known, name)
 		require.ElementsMatch(t, always, required, name)
-		require.Equal(t, false, schema["additionalProperties"], name)
+		if schema := schemas[name].(object); schema["anyOf"] == nil { // its alternatives have a row of their own
+			require.Equal(t, false, schema["additionalProperties"], name)
+		}
 	}
+}
+
+// shapeOf returns the members of a schema, and which are required. Of one with alternatives it
+// returns the members of them all, and none as required.
+func shapeOf(t *testing.T, schemas object, name string) (known, required []string) {
+	t.Helper()
+	schema := schemas[name].(object)
+	if others, several := schema["anyOf"].([]any); several {
+		for _, other := range others {
+			_, part, _ := strings.Cut(other.(object)["$ref"].(string), "schemas/")
+			more, _ := shapeOf(t, schemas, part)
+			known = append(known, more...)
+		}
+		return known, nil
+	}
+	list, _ := schema["required"].([]any)
+	for _, r := range list {
+		required = append(required, r.(string))
+	}
+	return slices.Collect(maps.Keys(at(t, schema, "properties").(object))), required
 }
 
 // isFile reports whether a response is a file, which has a name, or a stream. Neither has an

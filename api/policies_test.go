@@ -191,6 +191,11 @@ func TestMalformedPolicyIsRefused(t *testing.T) {
 		"unknown field":            {block(`,"conditions":[{"field":"user.name","operator":"equals","value":1}]`), "/conditions/0/field"},
 		"no value":                 {block(`,"conditions":[{"field":"args.a","operator":"greater"}]`), "/conditions/0/value"},
 		"bad expression":           {block(`,"conditions":[{"field":"args.a","operator":"matches","value":"` + canary + `("}]`), "/conditions/0/value"},
+		"group of nothing":         {block(`,"conditions":[{"any":[]}]`), "/conditions/0/any"},
+		"two groups in one":        {block(`,"conditions":[{"any":[{"field":"args.a","operator":"exists"}],"not":{"field":"args.a","operator":"exists"}}]`), "/conditions/0"},
+		"misspelt in a group":      {block(`,"conditions":[{"all":[{"not":{"field":"args.a","op":"exists"}}]}]`), "/conditions/0/all/0/not/op"},
+		"bad value in a group":     {block(`,"conditions":[{"any":[{"field":"args.a","operator":"matches","value":"` + canary + `("}]}]`), "/conditions/0/any/0/value"},
+		"too many groups":          {block(`,"conditions":[{"not":{"not":{"not":{"not":{"not":{"field":"args.a","operator":"exists"}}}}}}]`), "/conditions/0/not/not/not/not/not"},
 		"approval for a block":     {block(`,"approval":{}`), "/approval"},
 		"misspelt self_approval":   {`{"name":"p","action":{"type":"require_approval"},"approval":{"selfApproval":true}}`, "/approval/selfApproval"},
 		"required 0":               {`{"name":"p","action":{"type":"require_approval"},"approval":{"required":0}}`, "/approval/required"},
@@ -239,6 +244,61 @@ func TestPolicyThatCannotMatchIsStoredWithWarning(t *testing.T) {
 	require.Equal(t, "unknown_argument", p.Warnings[0]["code"])
 	s.do(t, "user", http.MethodPut, "/v1/policies/"+p.ID, `{"name":"p","verbMatchers":[{"type":"provider","value":"shop"}],"action":{"type":"block"}}`).into(t, http.StatusOK, &p)
 	require.Equal(t, []map[string]string{}, p.Warnings)
+}
+
+// A group is judged, answered, changed and kept in versions as it was written.
+func TestPolicyWithGroups(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	type evaluated struct {
+		Decision, Reason string
+		Details          struct {
+			Matched []struct{ Conditions json.RawMessage }
+		}
+	}
+	evaluate := func(args string) (e evaluated) {
+		t.Helper()
+		s.do(t, "runtime", http.MethodPost, "/v1/runtime/governance/evaluate", `{"verb":"shop:create_order","args":`+args+`}`).into(t, http.StatusOK, &e)
+		return e
+	}
+	const groups = `[{"any":[{"field":"args.amount","operator":"greater","value":1000},{"not":{"field":"args.currency","operator":"in","value":["eur","usd"]}}]}]`
+	body := func(conditions string) string {
+		return `{"name":"Odd orders","verbMatchers":[{"type":"verb","value":"shop:create_order"}],"conditions":` + conditions + `,"action":{"type":"block"}}`
+	}
+	var p struct {
+		ID         string
+		Conditions json.RawMessage
+		Warnings   []map[string]string
+	}
+	s.do(t, "user", http.MethodPost, "/v1/policies", body(groups)).into(t, http.StatusCreated, &p)
+	require.JSONEq(t, groups, string(p.Conditions))
+	for args, want := range map[string]string{
+		`{"amount":5000,"currency":"eur"}`: "block",
+		`{"amount":1,"currency":"xxx"}`:    "block",
+		`{"amount":1,"currency":"eur"}`:    "allow",
+		`{"amount":null,"currency":"eur"}`: "block", // in doubt about the amount
+	} {
+		require.Equal(t, want, evaluate(args).Decision, args)
+	}
+	e := evaluate(`{"amount":1,"currency":"xxx"}`)
+	require.Contains(t, e.Reason, `(args.amount greater 1000 or not (args.currency in ["eur","usd"]))`)
+	require.JSONEq(t, `[{"met":true,"any":[{"field":"args.amount","operator":"greater","value":1000,"actual":1,"met":false},
+	  {"met":true,"not":{"field":"args.currency","operator":"in","value":["eur","usd"],"actual":"xxx","met":false}}]}]`,
+		string(e.Details.Matched[0].Conditions))
+
+	one := "/v1/policies/" + p.ID
+	s.do(t, "user", http.MethodPatch, one, `{"conditions":[{"all":[{"field":"args.amount","operator":"greater","value":9},{"field":"args.amount","operator":"less","value":3},{"field":"args.no_such","operator":"equals","value":1}]}]}`).into(t, http.StatusOK, &p)
+	codes := []string{}
+	for _, w := range p.Warnings {
+		codes = append(codes, w["code"])
+	}
+	require.Contains(t, codes, "contradiction")
+	require.Contains(t, codes, "unknown_argument")
+	require.Equal(t, "allow", evaluate(`{"amount":5000,"currency":"eur"}`).Decision)
+	s.do(t, "user", http.MethodPost, one+"/versions/1/restore", "").into(t, http.StatusOK, &p)
+	require.JSONEq(t, groups, string(p.Conditions))
+	require.Equal(t, "block", evaluate(`{"amount":5000,"currency":"eur"}`).Decision)
 }
 
 func TestSimulationAndCoverage(t *testing.T) {

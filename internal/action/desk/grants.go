@@ -157,7 +157,6 @@ func (in NewGrant) check(now time.Time) error {
 	}{
 		{in.MaxUses < 1 || in.MaxUses > grantMostUses, "/max_uses", "range", fmt.Sprintf("max_uses must be from 1 to %d.", grantMostUses)},
 		{!in.ExpiresAt.After(now) || in.ExpiresAt.After(now.Add(grantLongest)), "/expires_at", "range", "expires_at must be in the future, at most 90 days from now."},
-		{len(in.Conditions) > 50, "/conditions", "maxItems", "A grant has at most 50 conditions."},
 	} {
 		if bad.is {
 			return fault.Invalid(bad.path, bad.rule, bad.message)

@@ -192,10 +192,11 @@ func (l *look) verbs(ctx context.Context) error {
 
 // arguments finds conditions on arguments that no verb of the policy's has.
 func (l *look) arguments(ctx context.Context) error {
-	misfits := map[int]string{} // by condition, while no verb was found that it fits
-	for i, c := range l.p.Conditions {
+	asked := map[string]governance.Condition{}
+	misfits := map[string]string{} // by a condition's place, while no verb was found that it fits
+	for place, c := range governance.Leaves(l.p.Conditions) {
 		if strings.HasPrefix(c.Field, string(PartArgs)+".") {
-			misfits[i] = ""
+			asked[place], misfits[place] = c, ""
 		}
 	}
 	arg := dbsqlc.MatchedSchemasParams{
@@ -208,30 +209,30 @@ func (l *look) arguments(ctx context.Context) error {
 			return err
 		}
 		for _, v := range page {
-			l.fit(misfits, []byte(v.Schema))
+			fit(misfits, asked, []byte(v.Schema))
 			arg.AfterProvider, arg.AfterName = v.Provider, v.Name
 		}
 		if len(page) < schemasAtOnce {
 			break
 		}
 	}
-	for i, c := range l.p.Conditions {
-		if why, odd := misfits[i]; odd {
-			l.warn(UnknownArgument, "Condition %d on %s fits no verb that the policy matches: %s.", i, c.Field, why)
+	for place, c := range governance.Leaves(l.p.Conditions) {
+		if why, odd := misfits[place]; odd {
+			l.warn(UnknownArgument, "Condition %s on %s fits no verb that the policy matches: %s.", place, c.Field, why)
 		}
 	}
 	return nil
 }
 
 // fit takes the conditions that fit a verb's schema off the list.
-func (l *look) fit(misfits map[int]string, schema []byte) {
+func fit(misfits map[string]string, asked map[string]governance.Condition, schema []byte) {
 	if len(misfits) == 0 {
 		return
 	}
 	fields := governance.NewFields(schema)
-	for i := range misfits {
-		if misfits[i] = fields.Misfit(l.p.Conditions[i]); misfits[i] == "" {
-			delete(misfits, i)
+	for place := range misfits {
+		if misfits[place] = fields.Misfit(asked[place]); misfits[place] == "" {
+			delete(misfits, place)
 		}
 	}
 }

@@ -56,24 +56,11 @@ func CheckPolicy(p Policy) []fault.Detail {
 
 // CheckConditions is CheckPolicy for conditions alone. path is the place of the list.
 func CheckConditions(path string, list []Condition) []fault.Detail {
-	var c checker
-	c.atMost(path, len(list), MaxConditions)
-	instructions := 0
-	for i, one := range list[:min(len(list), MaxConditions)] {
-		one.Operator = lower(one.Operator)
-		compiled, p := compileCondition(one)
-		if p != nil {
-			c.fail(path+"/"+strconv.Itoa(i)+"/"+p.field, p.rule, p.message)
-			continue
-		}
-		if compiled.re != nil {
-			instructions += compiled.re.Size()
-		}
+	_, r := readClauses(path, normalizeConditions(list))
+	if r.instructions > maxPrograms {
+		r.fail(path, "regexp", "have regular expressions that are too costly together")
 	}
-	if instructions > maxPrograms {
-		c.fail(path, "regexp", "have regular expressions that are too costly together")
-	}
-	return c.details
+	return r.problems
 }
 
 type checker struct{ details []fault.Detail }

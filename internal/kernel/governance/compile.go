@@ -10,9 +10,10 @@ import (
 // policy is a Policy that is ready to judge calls.
 type policy struct {
 	Policy
-	strict     int  // of its action, see strictness
-	always     bool // it may be about any call
-	conditions []*condition
+	strict     int      // of its action, see strictness
+	always     bool     // it may be about any call
+	conditions []clause // all must be met
+	count      int      // conditions, those in groups included
 	// broken: the stored policy cannot be read. It blocks every call that it may be about.
 	broken bool
 }
@@ -40,16 +41,11 @@ func compilePolicy(source Policy) *policy {
 		}
 		p.always = p.always || (m.Type == MatchVerb && everything(m.Value))
 	}
-	for _, source := range p.Conditions {
-		c, problem := compileCondition(source)
-		if problem != nil {
-			p.broken = true
-			break
-		}
-		p.conditions = append(p.conditions, c)
-	}
+	clauses, r := readClauses("", p.Conditions)
+	p.conditions, p.count = clauses, r.count
+	p.broken = p.broken || len(r.problems) > 0
 	if p.broken {
-		p.Action, p.strict, p.conditions = ActionBlock, strictness(ActionBlock), nil
+		p.Action, p.strict, p.conditions, p.count = ActionBlock, strictness(ActionBlock), nil, 0
 	}
 	return p
 }
@@ -64,7 +60,7 @@ const (
 // size returns about how many bytes of memory the policy takes.
 func (p *policy) size() int {
 	n := policySize + len(p.Name) + 64*(len(p.Matchers)+len(p.Approval.Approvers))
-	for _, c := range p.conditions {
+	for c := range conditions(p.conditions) {
 		n += conditionSize + len(c.source.Field) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
 		if c.re != nil {
 			n += instructionSize * c.re.Size()
@@ -89,17 +85,13 @@ func (e *evaluation) consider(p *policy) {
 		}
 	}
 	strict := p.tightens()
-	e.unsure = e.unsure[:0]
-	for i, c := range p.conditions {
-		ok, why := c.isMet(e, strict)
-		if !ok {
+	e.unsure = doubts{}
+	for i := range p.conditions {
+		if !p.conditions[i].isMet(e, strict) {
 			return
 		}
-		if why != "" {
-			e.unsure = append(e.unsure, doubt{i, why})
-		}
 	}
-	e.matched = append(e.matched, matched{p, slices.Clone(e.unsure)})
+	e.matched = append(e.matched, matched{p, e.unsure})
 }
 
 // before orders policies: the strictest first, enforced before shadow, then by priority,

@@ -194,16 +194,8 @@ func (c *condition) compileRegexp() *problem {
 // Instructions returns how many instructions the regular expressions of the conditions have
 // together: what compiling and keeping them costs. It skips those that cannot be read.
 func Instructions(list []Condition) int {
-	n := 0
-	for _, source := range list {
-		if source.Operator = lower(source.Operator); source.Operator != OpMatches {
-			continue
-		}
-		if c, problem := compileCondition(source); problem == nil {
-			n += c.re.Size()
-		}
-	}
-	return n
+	_, r := readClauses("", normalizeConditions(list))
+	return r.instructions
 }
 
 // looksSecret reports whether the value would be masked in arguments at this path.

@@ -1,23 +1,22 @@
 package governance
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Conditions are those of a standing approval, ready to judge calls. They are immutable
 // and safe for concurrent use.
-type Conditions struct{ list []*condition }
+type Conditions struct{ list []clause }
 
 // CompileConditions reads conditions. The error names the first one that cannot be read.
 func CompileConditions(list []Condition) (*Conditions, error) {
-	cs := &Conditions{}
-	for i, source := range list {
-		source.Operator = lower(source.Operator)
-		c, problem := compileCondition(source)
-		if problem != nil {
-			return nil, fmt.Errorf("governance: condition %d: %w", i, problem)
-		}
-		cs.list = append(cs.list, c)
+	clauses, r := readClauses("", normalizeConditions(list))
+	if len(r.problems) > 0 {
+		first := r.problems[0]
+		return nil, fmt.Errorf("governance: condition %s %s", strings.TrimPrefix(first.Path, "/"), first.Message)
 	}
-	return cs, nil
+	return &Conditions{clauses}, nil
 }
 
 // Work is how much work the conditions of several grants may take for one call together.
@@ -38,11 +37,13 @@ func (cs *Conditions) Met(c Call, work *Work) bool {
 	}
 	e := evaluation{call: c, args: document{data: c.Args, left: work.left}}
 	defer func() { work.left = e.args.left }()
-	for _, one := range cs.list {
+	for one := range conditions(cs.list) {
 		if one.re != nil {
 			e.args.spend(compileWork * one.re.Size())
 		}
-		if ok, _ := one.isMet(&e, false); !ok {
+	}
+	for i := range cs.list {
+		if !cs.list[i].isMet(&e, false) {
 			return false
 		}
 	}

@@ -62,31 +62,80 @@ func (e *evaluation) explainAll(v *Verdict, decided *policy) *explained {
 // explain fills in m with how the policy matched, as far as there is room. It returns for
 // each condition whether its values are secret.
 func (e *evaluation) explain(m *Match, p matched, room *int) (secret []bool) {
-	secret = make([]bool, len(p.conditions))
-	for i, c := range p.conditions {
-		one := ConditionMatch{Field: c.source.Field, Operator: c.source.Operator, Value: c.source.Value, FailClosed: p.why(i)}
-		one.Actual, secret[i] = e.actual(c)
-		switch {
-		case !json.Valid(one.Value): // exists has none
-			one.Value = null
-		case secret[i]:
-			one.Value = json.RawMessage(`"[masked]"`)
-		case len(one.Value) > maxActual:
-			one.Value = tooLarge()
-		}
-		if *room -= conditionTextSize + textSize(one.Field) + textSize(one.Value) + textSize(one.Actual); *room < 0 {
-			m.ConditionsOmitted = len(p.conditions) - i
+	x, shown := explanation{of: p, secret: make([]bool, p.count), room: *room}, 0
+	for i := range p.conditions {
+		one := x.clause(e, &p.conditions[i], p.tightens())
+		if x.room < 0 {
+			m.ConditionsOmitted = p.count - shown
 			break
 		}
+		one.Met = true // otherwise the policy would not have matched
 		m.Conditions = append(m.Conditions, one)
+		shown = x.count
 	}
-	return secret
+	*room = x.room
+	return x.secret
+}
+
+// explanation is a policy that matched while it is explained.
+type explanation struct {
+	of     matched
+	secret []bool // by condition
+	room   int
+	count  int // conditions so far
+}
+
+// clause explains a condition or a group. Where strict, doubt counts as true.
+func (x *explanation) clause(e *evaluation, c *clause, strict bool) ConditionMatch {
+	if c.join == joinNone {
+		x.count++
+		return x.condition(e, c, strict)
+	}
+	x.room -= groupTextSize
+	if c.join == joinNot {
+		part := x.clause(e, &c.parts[0], !strict)
+		return ConditionMatch{Not: &part, Met: !part.Met}
+	}
+	parts, all, some := make([]ConditionMatch, len(c.parts)), true, false
+	for i := range c.parts {
+		parts[i] = x.clause(e, &c.parts[i], strict)
+		all, some = all && parts[i].Met, some || parts[i].Met
+	}
+	if c.join == joinAny {
+		return ConditionMatch{Any: parts, Met: some}
+	}
+	return ConditionMatch{All: parts, Met: all}
+}
+
+// condition explains one condition. It is judged again: not each condition of a group needs to
+// be judged to judge the group.
+func (x *explanation) condition(e *evaluation, c *clause, strict bool) ConditionMatch {
+	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.source.Value, Met: strict}
+	reason := x.of.unsure[c.index]
+	if reason == whyJudged {
+		one.Met, reason = c.one.isMet(e, strict)
+	}
+	one.FailClosed = reason.text()
+	var secret bool
+	one.Actual, secret = e.actual(c.one)
+	switch {
+	case !json.Valid(one.Value): // exists has none
+		one.Value = null
+	case secret:
+		one.Value = json.RawMessage(`"[masked]"`)
+	case len(one.Value) > maxActual:
+		one.Value = tooLarge()
+	}
+	x.secret[c.index] = secret
+	x.room -= conditionTextSize + textSize(one.Field) + textSize(one.Value) + textSize(one.Actual)
+	return one
 }
 
 // What a match and a condition take as JSON besides their texts, in bytes.
 const (
 	matchSize         = 256
-	conditionTextSize = 160
+	conditionTextSize = 180
+	groupTextSize     = 32
 	approverSize      = 32
 )
 
@@ -297,29 +346,73 @@ func (e *evaluation) refusedByRegistry(first *policy) string {
 // because writes the conditions of a policy. Where one could not be judged it writes why it
 // counts as true.
 func (p *explained) because(b *strings.Builder) {
-	for i, c := range p.conditions {
+	t := telling{Builder: b, of: p}
+	for i := range p.conditions {
 		if i == 0 {
 			b.WriteString(": ")
 		} else {
 			b.WriteString(" and ")
 		}
-		if i == maxWhy {
-			b.WriteString(strconv.Itoa(len(p.conditions) - i))
+		if t.told == maxWhy {
+			b.WriteString(strconv.Itoa(p.count - t.told))
 			b.WriteString(" more conditions")
 			return
 		}
-		b.WriteString(c.source.Field)
-		b.WriteByte(' ')
-		b.WriteString(strings.ReplaceAll(string(c.source.Operator), "_", " "))
-		if c.list != nil {
-			b.WriteByte(' ')
-			b.WriteString(shown(c.source.Value, p.secret[i]))
+		t.clause(&p.conditions[i], p.tightens())
+	}
+}
+
+// telling writes the first conditions of a policy.
+type telling struct {
+	*strings.Builder
+
+	of   *explained
+	told int // conditions
+}
+
+// clause writes a condition or a group. Where strict, doubt counts as true.
+func (t *telling) clause(c *clause, strict bool) {
+	and := " and "
+	switch c.join {
+	case joinNone:
+		t.condition(c, strict)
+		return
+	case joinNot:
+		t.WriteString("not ")
+		strict = !strict
+	case joinAny:
+		and = " or "
+	case joinAll:
+	}
+	t.WriteByte('(')
+	for i := range c.parts {
+		if i > 0 {
+			t.WriteString(and)
 		}
-		if why := p.why(i); why != "" {
-			b.WriteString(" (counts as true: ")
-			b.WriteString(why)
-			b.WriteByte(')')
+		if t.told == maxWhy {
+			t.WriteString("…")
+			break
 		}
+		t.clause(&c.parts[i], strict)
+	}
+	t.WriteByte(')')
+}
+
+func (t *telling) condition(c *clause, strict bool) {
+	t.told++
+	t.WriteString(c.one.source.Field)
+	t.WriteByte(' ')
+	t.WriteString(strings.ReplaceAll(string(c.one.source.Operator), "_", " "))
+	if c.one.list != nil {
+		t.WriteByte(' ')
+		t.WriteString(shown(c.one.source.Value, t.of.secret[c.index]))
+	}
+	if reason := t.of.unsure[c.index]; reason != whyJudged {
+		t.WriteString(" (counts as ")
+		t.WriteString(strconv.FormatBool(strict))
+		t.WriteString(": ")
+		t.WriteString(reason.text())
+		t.WriteByte(')')
 	}
 }
 

@@ -11,22 +11,43 @@ const (
 	unsure // it cannot be judged
 )
 
-// Why a condition could not be judged, for ConditionMatch.FailClosed. None of them
-// contains a value.
+// why says why a condition could not be judged; whyJudged where it was.
+type why uint8
+
 const (
-	whyLacks      = "the call lacks it"
-	whyUnreadable = "the arguments cannot be read"
-	whySchema     = "not of the type that the verb's schema gives it"
-	whyNull       = "it is null"
-	whyNotSingle  = "not a single value"
-	whyNotNumber  = "not a number"
-	whyNotString  = "not a string"
-	whyNotBool    = "not true or false"
-	whyNotText    = "neither a string nor an array"
-	whyElements   = "an array with elements of another type"
-	whyTooLong    = "too long to match"
-	whyWork       = "too much work to judge"
+	whyJudged why = iota
+	whyLacks
+	whyUnreadable
+	whySchema
+	whyNull
+	whyNotSingle
+	whyNotNumber
+	whyNotString
+	whyNotBool
+	whyNotText
+	whyElements
+	whyTooLong
+	whyWork
 )
+
+// text is why in words, for ConditionMatch.FailClosed. It contains no value.
+func (w why) text() string {
+	return [...]string{
+		whyJudged:     "",
+		whyLacks:      "the call lacks it",
+		whyUnreadable: "the arguments cannot be read",
+		whySchema:     "not of the type that the verb's schema gives it",
+		whyNull:       "it is null",
+		whyNotSingle:  "not a single value",
+		whyNotNumber:  "not a number",
+		whyNotString:  "not a string",
+		whyNotBool:    "not true or false",
+		whyNotText:    "neither a string nor an array",
+		whyElements:   "an array with elements of another type",
+		whyTooLong:    "too long to match",
+		whyWork:       "too much work to judge",
+	}[w]
+}
 
 // value is what a condition looks at: a value of the arguments, or a context field.
 type value struct {
@@ -46,74 +67,75 @@ type evaluation struct {
 	record  document  // of the customer
 	masked  *document // nil until it is asked for
 	matched []matched
-	unsure  []doubt // of the policy that is being judged
-	judged  int     // policies
+	unsure  doubts // of the policy that is being judged
+	judged  int    // policies
 }
+
+// doubts says for each condition of a policy why it could not be judged.
+type doubts [MaxConditions + 1]why
 
 // matched is a policy that matched, and its conditions that could not be judged.
 type matched struct {
 	*policy
-	unsure []doubt
-}
-
-// doubt says why the condition of that index could not be judged.
-type doubt struct {
-	condition int
-	why       string
-}
-
-// why returns why the condition could not be judged, "" where it was.
-func (m matched) why(condition int) string {
-	for _, d := range m.unsure {
-		if d.condition == condition {
-			return d.why
-		}
-	}
-	return ""
+	unsure doubts
 }
 
 // isMet reports whether the condition counts as true for the call. The field may lead to
-// several values. For a policy that tightens (strict) one value is enough for which the
-// condition is true, or which cannot be judged; why then says so. For a policy that allows,
-// the condition must be true for every value.
-func (c *condition) isMet(e *evaluation, strict bool) (ok bool, why string) {
+// several values. On the strict side, that of a policy that tightens, one value is enough for
+// which the condition is true, or which cannot be judged. On the other side the condition must
+// be true for every value. reason says why it counts so although it could not be judged.
+func (c *condition) isMet(e *evaluation, strict bool) (ok bool, reason why) {
 	if c.record {
 		return c.ofRecord(e, strict)
 	}
 	if !c.args {
-		f, why := c.context(e)
-		return f == met || (f == unsure && strict), why
+		s := side{strict: strict}
+		s.add(c.context(e))
+		return s.ok, s.reason
 	}
 	if !e.args.load() {
 		return strict, whyUnreadable
 	}
 	known, types := e.call.Fields.find(c.path, &e.args.left)
-	ok = !strict
-	defer func() {
-		if e.args.left < 0 && (!ok || !strict) {
-			ok, why = strict, whyWork
-		}
-	}()
+	s := side{strict: strict, ok: !strict}
 	e.args.each(0, c.path, func(i uint32, found bool) bool {
-		f, reason := c.at(&e.args, i, found, known, types)
-		switch {
-		case !strict:
-			ok = f == met
-			return ok
-		case f == met:
-			ok, why = true, ""
-			return false
-		case f == unsure && !ok:
-			ok, why = true, reason
-		}
-		return true
+		return s.add(c.at(&e.args, i, found, known, types))
 	})
-	return ok, why
+	return s.within(&e.args)
+}
+
+// side is what the values that a field leads to come to, on one side.
+type side struct {
+	strict, ok bool
+	reason     why
+}
+
+// add counts one value and reports whether the next one can change the result.
+func (s *side) add(f finding, reason why) bool {
+	switch {
+	case !s.strict:
+		s.ok, s.reason = f == met, reason
+		return s.ok
+	case f == met:
+		s.ok, s.reason = true, whyJudged
+		return false
+	case f == unsure && !s.ok:
+		s.ok, s.reason = true, reason
+	}
+	return true
+}
+
+// within returns the result, unless the work for it is spent.
+func (s *side) within(d *document) (ok bool, reason why) {
+	if d.left < 0 && (!s.ok || !s.strict) {
+		return s.strict, whyWork
+	}
+	return s.ok, s.reason
 }
 
 // context judges a field of the call's context. An absent field is null. It can be compared
 // with null and with lists, and with nothing else.
-func (c *condition) context(e *evaluation) (finding, string) {
+func (c *condition) context(e *evaluation) (finding, why) {
 	v := value{kind: kindNull, text: []byte("null")}
 	about := &e.call.Context
 	switch c.source.Field {
@@ -134,7 +156,7 @@ func (c *condition) context(e *evaluation) (finding, string) {
 
 // ofRecord is isMet for a field of the customer's record. A field that the record lacks is null,
 // and so are those of a call without a customer.
-func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, why string) {
+func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, reason why) {
 	d := &e.record
 	if d.data == nil {
 		d.data = e.call.Context.Customer
@@ -144,48 +166,31 @@ func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, why string) {
 	if !d.load() {
 		return strict, whyUnreadable
 	}
-	ok = !strict
+	s := side{strict: strict, ok: !strict}
 	d.each(0, c.path, func(i uint32, found bool) bool {
-		var f finding
-		var reason string
 		if found && d.value(i).kind != kindNull {
-			f, reason = c.at(d, i, true, false, kindAny)
-		} else {
-			f, reason = c.contextual(e, value{kind: kindNull, text: []byte("null")})
+			return s.add(c.at(d, i, true, false, kindAny))
 		}
-		switch {
-		case !strict:
-			ok = f == met
-			return ok
-		case f == met:
-			ok, why = true, ""
-			return false
-		case f == unsure && !ok:
-			ok, why = true, reason
-		}
-		return true
+		return s.add(c.contextual(e, value{kind: kindNull, text: []byte("null")}))
 	})
-	if d.left < 0 && (!ok || !strict) {
-		return strict, whyWork
-	}
-	return ok, why
+	return s.within(d)
 }
 
 // contextual judges a value that is not of the arguments, null where there is none.
-func (c *condition) contextual(e *evaluation, v value) (finding, string) {
+func (c *condition) contextual(e *evaluation, v value) (finding, why) {
 	absent := v.kind == kindNull
 	switch c.source.Operator {
 	case OpExists:
-		return found(!absent), ""
+		return found(!absent), whyJudged
 	case OpNotExists:
-		return found(absent), ""
+		return found(absent), whyJudged
 	case OpEquals, OpNotEquals, OpIn, OpNotIn:
 		if absent {
 			null := false
 			for i := range c.list {
 				null = null || c.list[i].kind == kindNull
 			}
-			return found(null == (c.source.Operator == OpEquals || c.source.Operator == OpIn)), ""
+			return found(null == (c.source.Operator == OpEquals || c.source.Operator == OpIn)), whyJudged
 		}
 	default:
 	}
@@ -206,16 +211,16 @@ func found(ok bool) finding {
 }
 
 // at judges one place in the arguments.
-func (c *condition) at(d *document, i uint32, there, known bool, types kind) (finding, string) {
+func (c *condition) at(d *document, i uint32, there, known bool, types kind) (finding, why) {
 	switch {
 	case c.source.Operator == OpExists:
-		return found(there), ""
+		return found(there), whyJudged
 	case c.source.Operator == OpNotExists:
-		return found(!there), ""
+		return found(!there), whyJudged
 	case !there && known:
 		return unsure, whyLacks
 	case !there:
-		return unmet, ""
+		return unmet, whyJudged
 	}
 	v := d.value(i)
 	switch {
@@ -228,7 +233,7 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 }
 
 // test compares a value that is there. The work is taken off d's.
-func (c *condition) test(d *document, v value) (finding, string) {
+func (c *condition) test(d *document, v value) (finding, why) {
 	work := c.work(v)
 	if work > d.left {
 		return unsure, whyWork
@@ -291,26 +296,26 @@ func (o *operand) equal(v value) (same, ok bool) {
 }
 
 // oneOf judges whether v is in the list, as want says.
-func (c *condition) oneOf(v value, want bool) (finding, string) {
+func (c *condition) oneOf(v value, want bool) (finding, why) {
 	comparable, onlyNull := false, true
 	for i := range c.list {
 		o := &c.list[i]
 		same, ok := o.equal(v)
 		if same {
-			return found(want), ""
+			return found(want), whyJudged
 		}
 		if o.kind != kindNull {
 			comparable, onlyNull = comparable || ok, false
 		}
 	}
 	if comparable || onlyNull {
-		return found(!want), ""
+		return found(!want), whyJudged
 	}
 	return unsure, mismatch(c.list, v)
 }
 
 // mismatch says why v cannot be compared.
-func mismatch(list []operand, v value) string {
+func mismatch(list []operand, v value) why {
 	switch v.kind {
 	case kindNull:
 		return whyNull
@@ -333,12 +338,12 @@ func mismatch(list []operand, v value) string {
 }
 
 // contains judges whether a string has a part, as want says.
-func (c *condition) contains(v value, want bool) (finding, string) {
+func (c *condition) contains(v value, want bool) (finding, why) {
 	switch {
 	case v.kind == kindString && c.list[0].kind != kindString:
 		return unsure, mismatch(c.list, v)
 	case v.kind == kindString:
-		return found(bytes.Contains(v.text, c.list[0].text) == want), ""
+		return found(bytes.Contains(v.text, c.list[0].text) == want), whyJudged
 	case v.kind == kindNull:
 		return unsure, whyNull
 	}
@@ -346,7 +351,7 @@ func (c *condition) contains(v value, want bool) (finding, string) {
 }
 
 // element judges whether array i has an element, as want says.
-func (c *condition) element(d *document, i uint32, want bool) (finding, string) {
+func (c *condition) element(d *document, i uint32, want bool) (finding, why) {
 	all := true
 	for at := i + 1; at < d.node(i).next; at = d.node(at).next {
 		if !d.spend(compareWork + len(c.list[0].text)/bytesPerStep) {
@@ -354,17 +359,17 @@ func (c *condition) element(d *document, i uint32, want bool) (finding, string) 
 		}
 		same, ok := c.list[0].equal(d.value(at))
 		if same {
-			return found(want), ""
+			return found(want), whyJudged
 		}
 		all = all && ok
 	}
 	if !all {
 		return unsure, whyElements
 	}
-	return found(!want), ""
+	return found(!want), whyJudged
 }
 
-func (c *condition) order(v value) (finding, string) {
+func (c *condition) order(v value) (finding, why) {
 	if v.kind != kindNumber {
 		return unsure, mismatch(c.list, v)
 	}
@@ -375,29 +380,29 @@ func (c *condition) order(v value) (finding, string) {
 	r := d.compare(&c.list[0].number)
 	switch c.source.Operator {
 	case OpGreater:
-		return found(r > 0), ""
+		return found(r > 0), whyJudged
 	case OpGreaterOrEqual:
-		return found(r >= 0), ""
+		return found(r >= 0), whyJudged
 	case OpLess:
-		return found(r < 0), ""
+		return found(r < 0), whyJudged
 	default:
-		return found(r <= 0), ""
+		return found(r <= 0), whyJudged
 	}
 }
 
-func (c *condition) like(v value) (finding, string) {
+func (c *condition) like(v value) (finding, why) {
 	if v.kind != kindString {
 		return unsure, mismatch(c.list, v)
 	}
 	switch c.source.Operator {
 	case OpStartsWith:
-		return found(bytes.HasPrefix(v.text, c.list[0].text)), ""
+		return found(bytes.HasPrefix(v.text, c.list[0].text)), whyJudged
 	case OpEndsWith:
-		return found(bytes.HasSuffix(v.text, c.list[0].text)), ""
+		return found(bytes.HasSuffix(v.text, c.list[0].text)), whyJudged
 	default:
 		if len(v.text) > maxMatchLen {
 			return unsure, whyTooLong
 		}
-		return found(c.re.Match(v.text)), ""
+		return found(c.re.Match(v.text)), whyJudged
 	}
 }

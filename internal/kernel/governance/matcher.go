@@ -17,13 +17,7 @@ func Normalize(p Policy) Policy {
 	for i, m := range p.Matchers {
 		p.Matchers[i] = NormalizeMatcher(m)
 	}
-	p.Conditions = slices.Clone(p.Conditions)
-	for i := range p.Conditions {
-		c := &p.Conditions[i]
-		if c.Operator = lower(c.Operator); c.Operator == OpExists || c.Operator == OpNotExists {
-			c.Value = nil
-		}
-	}
+	p.Conditions = normalizeConditions(p.Conditions)
 	p.Approval.OnTimeout = lower(p.Approval.OnTimeout)
 	p.Approval.Approvers = slices.Clone(p.Approval.Approvers)
 	for i, a := range p.Approval.Approvers {

@@ -11,6 +11,7 @@ import (
 
 // Policy is one rule of a tenant (docs/policies.md). It applies to a call if one of its
 // matchers fits, or it has none, and if all its conditions are true.
+// Conditions are entries that must all be met; each is a condition or a group.
 //
 // The JSON names of the types in this file are what rows store and what the API answers
 // with, so none is ever renamed; stored_test.go keeps them.
@@ -89,13 +90,18 @@ const (
 	OpNotExists      Operator = "not_exists"
 )
 
-// Condition compares one field of a call with a value.
+// Condition compares one field of a call with a value, or is a group of conditions. A group
+// has one of Any, All and Not, and nothing else.
 type Condition struct {
 	// Field is args.<path>, agent_id, customer_id, session.tainted, customer.id,
 	// customer.external_id, customer.tags or customer.metadata.<path>.
-	Field    string          `json:"field"`
-	Operator Operator        `json:"operator"`
+	Field    string          `json:"field,omitempty"`
+	Operator Operator        `json:"operator,omitempty"`
 	Value    json.RawMessage `json:"value,omitempty"` // absent for exists and not_exists
+	// Any is met where one of its entries is, All where each is, Not where its entry is not.
+	Any []Condition `json:"any,omitempty"`
+	All []Condition `json:"all,omitempty"`
+	Not *Condition  `json:"not,omitempty"`
 }
 
 // ApprovalRule says who must approve a call, and for how long the call waits for them.
@@ -197,14 +203,31 @@ type Match struct {
 	ConditionsOmitted int `json:"conditions_omitted,omitempty"`
 }
 
-// ConditionMatch is the result of a condition of a policy that matched.
+// ConditionMatch is the result of a condition, or of a group, of a policy that matched. A group
+// has Any, All or Not, as the policy has it; a condition has the other members.
 type ConditionMatch struct {
-	Field    string          `json:"field"`
-	Operator Operator        `json:"operator"`
-	Value    json.RawMessage `json:"value"`
+	Field    string          `json:"field,omitempty"`
+	Operator Operator        `json:"operator,omitempty"`
+	Value    json.RawMessage `json:"value,omitempty"`
 	// Actual is the call's value, masked; null where the call has none.
-	Actual json.RawMessage `json:"actual"`
-	// FailClosed says why a condition that could not be judged counts as true ("the call
-	// lacks it", "not a number"); "" where it was judged.
-	FailClosed string `json:"fail_closed,omitempty"`
+	Actual json.RawMessage `json:"actual,omitempty"`
+	// Met: it counts as true. In a group it need not.
+	Met bool `json:"met"`
+	// FailClosed says why a condition could not be judged, so that it counts on the stricter
+	// side ("the call lacks it", "not a number"); "" where it was judged.
+	FailClosed string           `json:"fail_closed,omitempty"`
+	Any        []ConditionMatch `json:"any,omitempty"`
+	All        []ConditionMatch `json:"all,omitempty"`
+	Not        *ConditionMatch  `json:"not,omitempty"`
+}
+
+// UnmarshalJSON reads a result. One that was stored before there were groups is met.
+func (m *ConditionMatch) UnmarshalJSON(data []byte) error {
+	type plain ConditionMatch
+	read := plain{Met: true}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err //nolint:wrapcheck // json adds its own words
+	}
+	*m = ConditionMatch(read)
+	return nil
 }

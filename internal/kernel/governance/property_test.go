@@ -49,7 +49,7 @@ func drawPolicy(t *rapid.T) governance.Policy {
 	p.Priority = int32(rapid.IntRange(-1, 1).Draw(t, "priority"))
 	p.Matchers = rapid.SliceOfN(rapid.SampledFrom(matchers), 0, 3).Draw(t, "matchers")
 	for range rapid.IntRange(0, 2).Draw(t, "conditions") {
-		p.Conditions = append(p.Conditions, cond(rapid.SampledFrom(fields).Draw(t, "field"), rapid.SampledFrom(operators).Draw(t, "operator"), rapid.SampledFrom(values).Draw(t, "value")))
+		p.Conditions = append(p.Conditions, drawCondition(t, 2))
 	}
 	return p
 }
@@ -193,5 +193,9 @@ func FuzzConditions(f *testing.F) {
 		}
 		require.Empty(t, governance.Contradictions([]governance.Condition{c}))
 		schema.Misfit(c)
+		// not is met on neither side where its condition is met on both, and so on.
+		mayNot, mustNot := sides(call, not(c))
+		require.Equal(t, len(allows.Matches) == 0, mayNot)
+		require.Equal(t, len(blocks.Matches) == 0, mustNot)
 	})
 }

@@ -48,11 +48,11 @@ func TestStoredFormsKeepTheirMembers(t *testing.T) {
 			&governance.Match{
 				PolicyID: id, PolicyName: "Refunds", Version: 3, Mode: governance.Enforce, Action: governance.ActionBlock, Decided: true,
 				Conditions: []governance.ConditionMatch{{
-					Field: "args.amount", Operator: governance.OpLess, Value: json.RawMessage(`10`), Actual: json.RawMessage(`null`), FailClosed: "the call lacks it",
+					Field: "args.amount", Operator: governance.OpLess, Value: json.RawMessage(`10`), Actual: json.RawMessage(`null`), Met: true, FailClosed: "the call lacks it",
 				}},
 			},
 			`{"policy_id":"` + id.String() + `","policy_name":"Refunds","version":3,"mode":"enforce","action":"block","conditions":[` +
-				`{"field":"args.amount","operator":"less","value":10,"actual":null,"fail_closed":"the call lacks it"}],"decided":true}`,
+				`{"field":"args.amount","operator":"less","value":10,"actual":null,"met":true,"fail_closed":"the call lacks it"}],"decided":true}`,
 			&governance.Match{},
 		},
 	} {

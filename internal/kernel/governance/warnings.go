@@ -43,26 +43,30 @@ func (f *Fields) Misfit(source Condition) string {
 	return "the verb's schema gives it another type"
 }
 
-// Contradictions names the pairs of conditions that no single value meets. A policy with
-// them matches nothing, or only calls that cannot be judged. It ignores conditions that
-// cannot be read. The result contains no values.
+// Contradictions names the pairs of conditions that no single value meets, of those that must
+// all be met: the entries of the list and those of its groups of all. A policy with them matches
+// nothing, or only calls that cannot be judged. It ignores conditions that cannot be read. The
+// result contains no values.
 func Contradictions(conditions []Condition) []string {
-	list := make([]*condition, len(conditions))
-	for i, source := range conditions {
+	var list []*condition
+	var places []string
+	for place, source := range Leaves(conditions) {
+		if strings.Contains(place, memberAny) || strings.Contains(place, memberNot) {
+			continue
+		}
 		source.Operator = lower(source.Operator)
-		list[i], _ = compileCondition(source)
+		if c, problem := compileCondition(source); problem == nil {
+			list, places = append(list, c), append(places, place)
+		}
 	}
 	var found []string
 	for i, a := range list {
 		for j := i + 1; j < len(list); j++ {
 			b := list[j]
-			if a == nil || b == nil || !sameField(a, b) {
+			if !sameField(a, b) || !a.excludes(b) && !b.excludes(a) {
 				continue
 			}
-			if !a.excludes(b) && !b.excludes(a) {
-				continue
-			}
-			found = append(found, fmt.Sprintf("conditions %d and %d can never both be true: %s %s and %s", i, j,
+			found = append(found, fmt.Sprintf("conditions %s and %s can never both be true: %s %s and %s", places[i], places[j],
 				a.source.Field, strings.ReplaceAll(string(a.source.Operator), "_", " "), strings.ReplaceAll(string(b.source.Operator), "_", " ")))
 		}
 	}
