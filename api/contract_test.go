@@ -257,7 +257,7 @@ func shapes() (in, out map[string]any) {
 		"Approval": approvalView{}, "ApprovalDetail": approvalDetail{}, "ApprovalDecision": decisionView{}, "ApprovalRequirement": governance.Requirement{},
 		"ApprovalCounts": approvalCounts{}, "ApprovalBatch": batchView{}, "ApprovalBatchResult": batchResult{}, "ApprovalBatchProblem": batchError{},
 		"EvaluationDetails": evaluationWhy{}, "PolicyMatch": governance.Match{}, "ConditionMatch": governance.ConditionMatch{}, "Grant": grantView{},
-		"Provider": providerView{}, "ProviderReport": providerReport{}, "ProviderDetail": providerShown{}, "Circuit": circuitView{}, "Credential": credentialView{}, "CredentialValidation": validation{},
+		"Provider": providerView{}, "ProviderReport": importedView{}, "ProviderDetail": providerShown{}, "Circuit": circuitView{}, "Credential": credentialView{}, "CredentialValidation": validation{},
 		"ApiKey": keyView{}, "Me": meView{}, "MeTenant": tenantView{}, "MeApiKey": ownKeyView{}, "MeUser": meUser{}, "LoginSession": sessionView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": wire.ErrorBody{}, "ErrorDetail": fault.Detail{},
 		"EventType": eventTypeView{}, "AuditRecord": auditRecord{}, "AuditReport": auditReport{}, "AuditHead": auditHead{}, "AuditProblem": auditProblem{}, "AuditKey": chain.Key{}, "AuditKeys": auditKeys{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/service/importing"
@@ -12,6 +13,7 @@ type providerPatch struct {
 	Domain  *string     `json:"domain"`
 	BaseURL *string     `json:"base_url"`
 	Auth    *importAuth `json:"auth"`
+	importServers
 }
 
 // change checks the form of the patch.
@@ -20,12 +22,14 @@ func (b providerPatch) change() (importing.Patch, error) {
 	v.OptionalText("/name", b.Name, 1, 255)
 	v.OptionalText("/domain", b.Domain, 1, 64)
 	v.OptionalText("/base_url", b.BaseURL, 1, 2048)
-	return importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v)}, v.Err()
+	p := importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v)}
+	p.Servers, p.ServerVariables = b.where(&v)
+	return p, v.Err()
 }
 
 func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b providerPatch
-	if err := c.DecodeExact(&b); err != nil {
+	if err := c.DecodeExact(&b, "/server_variables"); err != nil {
 		return wire.Reply{}, err
 	}
 	change, err := b.change()
@@ -38,5 +42,8 @@ func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(reportProvider(p)), nil
+	view, err := s.viewImported(ctx, c, p)
+	rep := wire.OK(view)
+	rep.Header = http.Header{"Etag": {providerTag(p)}} // the one that a GET has
+	return rep, err
 }

@@ -79,16 +79,10 @@ func viewPreview(p catalog.Preview, credentials []vault.Unreached) importPreview
 	v := importPreview{
 		providerReport: reportProvider(p.Provider), Preview: true, ChangesTotal: p.ChangesTotal,
 		Verbs:   verbDifference{Added: wire.Array(p.Added), Changed: wire.Array(p.Changed), Removed: wire.Array(p.Removed)},
-		Changes: make([]importChange, len(p.Changes)), Credentials: make([]credentialToOpen, len(credentials)),
+		Changes: make([]importChange, len(p.Changes)), Credentials: viewUnreached(credentials),
 	}
 	for i, c := range p.Changes {
 		v.Changes[i] = importChange(c)
-	}
-	for i, c := range credentials {
-		v.Credentials[i] = credentialToOpen{ID: c.ID, Label: c.Label, Origins: c.Origins}
-		if c.CustomerID != "" {
-			v.Credentials[i].CustomerID = &c.CustomerID
-		}
 	}
 	return v
 }

@@ -100,7 +100,7 @@ func TestPreviewSaysWhatAnImportWouldDo(t *testing.T) {
 	require.Len(t, p.Changes, p.ChangesTotal)
 	require.Len(t, p.Credentials, 1)
 	require.Equal(t, "main", p.Credentials[0].Label)
-	require.Equal(t, []string{"https://new.shop.test"}, p.Credentials[0].Origins)
+	require.Equal(t, []string{"https://new.shop.test", "https://files.shop.test"}, p.Credentials[0].Origins)
 	apart := s.preview(t, "user", `{"slug":"shop","openapi":`+changedShop()+`}`)
 	require.Equal(t, []string{"https://files.shop.test"}, apart.Credentials[0].Origins, "a server of one operation")
 	require.Empty(t, s.preview(t, "user", `{"slug":"shop","auth":{"type":"none"},"openapi":`+changedShop()+`}`).Credentials, "none is needed")

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/service/importing"
 )
 
@@ -38,6 +39,8 @@ type Importer interface {
 	Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error)
 	// Preview returns what Import would do.
 	Preview(ctx context.Context, who actor.Actor, in openapi.ImportInput) (importing.Preview, error)
+	// Unreached returns the credentials of a provider that may not go to all servers of its verbs.
+	Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Provider) ([]vault.Unreached, error)
 	// Update changes a provider, and reads its kept document again where that is needed.
 	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
 }
@@ -60,6 +63,7 @@ type providerReport struct {
 	providerView
 	Degraded []verb.Report `json:"degraded"`
 	Rejected []verb.Report `json:"rejected"`
+	Servers  []verb.Server `json:"servers"`
 
 	repeatMark
 }
@@ -92,7 +96,9 @@ func viewProvider(p catalog.Provider) providerView {
 }
 
 func reportProvider(p catalog.Provider) providerReport {
-	return providerReport{providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected)}
+	return providerReport{
+		providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected), Servers: wire.Array(p.Servers),
+	}
 }
 
 // providerTag is the ETag of a provider. The circuit is not part of it: calls change that, and
@@ -107,6 +113,7 @@ type importBody struct {
 	Auth    *importAuth     `json:"auth"`
 	Strict  *bool           `json:"strict"`
 	OpenAPI json.RawMessage `json:"openapi"`
+	importServers
 }
 
 type importAuth struct {
@@ -138,6 +145,7 @@ func (b importBody) input() (openapi.ImportInput, error) {
 		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
 	}
 	in.Auth, in.Loose = b.Auth.input(&v), b.Strict != nil && !*b.Strict
+	in.Servers, in.ServerVariables = b.where(&v)
 	in.Document = v.Object("/openapi", b.OpenAPI, true)
 	return in, v.Err()
 }
@@ -145,7 +153,7 @@ func (b importBody) input() (openapi.ImportInput, error) {
 // importInput reads the body of an import.
 func importInput(c *wire.Call) (openapi.ImportInput, error) {
 	var b importBody
-	if err := c.DecodeExact(&b, "/openapi"); err != nil {
+	if err := c.DecodeExact(&b, "/openapi", "/server_variables"); err != nil {
 		return openapi.ImportInput{}, err
 	}
 	return b.input()
@@ -160,10 +168,11 @@ func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if p.UpdatedAt.After(p.CreatedAt) {
-		return wire.OK(reportProvider(p)), nil
+	view, err := s.viewImported(ctx, c, p)
+	if err != nil || p.UpdatedAt.After(p.CreatedAt) {
+		return wire.OK(view), err
 	}
-	return wire.Created("/v1/providers/"+p.Slug, reportProvider(p)), nil
+	return wire.Created("/v1/providers/"+p.Slug, view), nil
 }
 
 func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -203,7 +212,8 @@ func (s *Server) getImported(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(reportProvider(p)), nil
+	view, err := s.viewImported(ctx, c, p)
+	return wire.OK(view), err
 }
 
 // getProviderDocument sends the document as it was imported, without an envelope.

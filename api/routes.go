@@ -174,7 +174,7 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodGet, "/v1/runtime/actions/catalog", takesKey, noUser(), 0, s.listVerbs, auth.PermActionsCatalog},
 		{http.MethodGet, "/v1/runtime/actions/catalog/{verb}", takesKey, noUser(), 0, s.getVerb, auth.PermActionsCatalog},
 
-		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, unlessPreview(s.previewImport, repeatable[providerReport](s, s.importProvider, s.getImported, "slug")), auth.PermProvidersManage},
+		{http.MethodPost, "/v1/providers", takesKeyOrJWT, admins(), bodyUpload, unlessPreview(s.previewImport, repeatable[importedView](s, s.importProvider, s.getImported, "slug")), auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers", takesKeyOrJWT, anyRole(), 0, s.listProviders, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}", takesKeyOrJWT, anyRole(), 0, s.getProvider, auth.PermProvidersManage},
 		{http.MethodPatch, "/v1/providers/{slug}", takesKeyOrJWT, admins(), bodyManagement, s.patchProvider, auth.PermProvidersManage},

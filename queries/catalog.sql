@@ -1,14 +1,14 @@
 -- Imports of one slug wait for each other on this row.
 -- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, verb_bytes, created_at, updated_at)
 VALUES (@tenant_id, @slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash, @document_size, @import_settings,
-        @imported, @degraded, @rejected, @verb_bytes, @now, @now)
+        @imported, @degraded, @rejected, @servers, @verb_bytes, @now, @now)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected;
@@ -35,13 +35,13 @@ DELETE FROM providers WHERE tenant_id = @tenant_id AND slug = @slug;
 -- The same for the platform's providers; only the role that owns the tables may.
 -- name: UpsertPlatformProvider :one
 INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
-                                imported, degraded, rejected, created_at, updated_at)
+                                imported, degraded, rejected, servers, created_at, updated_at)
 VALUES (@slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash,
-        @imported, @degraded, @rejected, @now, @now)
+        @imported, @degraded, @rejected, @servers, @now, @now)
 ON CONFLICT (slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, updated_at = excluded.updated_at
 RETURNING created_at, updated_at;
 
 -- name: DeletePlatformVerbs :exec

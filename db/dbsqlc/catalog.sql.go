@@ -293,7 +293,7 @@ func (q *Queries) GetPlatformVerbSchemas(ctx context.Context, db DBTX, arg GetPl
 }
 
 const GetProvider = `-- name: GetProvider :one
-SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at,
+SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at, p.servers,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
@@ -332,6 +332,7 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 		&i.VisibleProvider.Rejected,
 		&i.VisibleProvider.CreatedAt,
 		&i.VisibleProvider.UpdatedAt,
+		&i.VisibleProvider.Servers,
 		&i.Connected,
 		&i.Circuit,
 	)
@@ -877,13 +878,13 @@ func (q *Queries) PlatformHasProvider(ctx context.Context, db DBTX, slug string)
 
 const UpsertPlatformProvider = `-- name: UpsertPlatformProvider :one
 INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
-                                imported, degraded, rejected, created_at, updated_at)
+                                imported, degraded, rejected, servers, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, $11)
+        $8, $9, $10, $11, $12, $12)
 ON CONFLICT (slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, updated_at = excluded.updated_at
 RETURNING created_at, updated_at
 `
 
@@ -898,6 +899,7 @@ type UpsertPlatformProviderParams struct {
 	Imported     int32
 	Degraded     []byte
 	Rejected     []byte
+	Servers      []byte
 	Now          time.Time
 }
 
@@ -919,6 +921,7 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 		arg.Imported,
 		arg.Degraded,
 		arg.Rejected,
+		arg.Servers,
 		arg.Now,
 	)
 	var i UpsertPlatformProviderRow
@@ -928,14 +931,14 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 
 const UpsertProvider = `-- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, verb_bytes, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $15)
+        $11, $12, $13, $14, $15, $16, $16)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
@@ -955,6 +958,7 @@ type UpsertProviderParams struct {
 	Imported       int32
 	Degraded       []byte
 	Rejected       []byte
+	Servers        []byte
 	VerbBytes      int64
 	Now            time.Time
 }
@@ -981,6 +985,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.Imported,
 		arg.Degraded,
 		arg.Rejected,
+		arg.Servers,
 		arg.VerbBytes,
 		arg.Now,
 	)

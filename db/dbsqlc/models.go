@@ -709,6 +709,7 @@ type PlatformProvider struct {
 	Rejected     []byte
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	Servers      []byte
 }
 
 type PlatformVerb struct {
@@ -799,6 +800,7 @@ type Provider struct {
 	VerbBytes      int64
 	DocumentSize   *int64
 	ImportSettings []byte
+	Servers        []byte
 }
 
 type ProviderDocument struct {
@@ -1114,6 +1116,7 @@ type VisibleProvider struct {
 	Rejected     []byte
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	Servers      []byte
 }
 
 type VisibleVerb struct {

@@ -27,6 +27,22 @@ type Report struct {
 	Reason    string `json:"reason"`
 }
 
+// Server is a server of a document in the report of its import. The catalog stores it, so a
+// field is never renamed.
+type Server struct {
+	URL     string `json:"url"`              // as the document writes it, "" where it names none
+	BaseURL string `json:"base_url"`         // where its calls go, "" where it cannot be used
+	Verbs   int    `json:"verbs"`            // how many verbs call it
+	Reason  string `json:"reason,omitempty"` // why it cannot be used
+}
+
+// ServerChoice sends the calls of one server of a document elsewhere. Settings of imports store
+// it, so a field is never renamed.
+type ServerChoice struct {
+	URL     string `json:"url"` // as the document writes it
+	BaseURL string `json:"base_url"`
+}
+
 // PlanKind says what makes the calls of a plan.
 type PlanKind string
 

@@ -75,6 +75,7 @@ type Provider struct {
 	Imported     int // verbs that can be called
 	Degraded     []verb.Report
 	Rejected     []verb.Report
+	Servers      []verb.Server // the document's, each with how many verbs call it
 	Connected    bool
 	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time

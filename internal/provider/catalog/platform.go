@@ -49,7 +49,7 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definit
 	err = s.db.InTenant(ctx, uuid.Nil, func(tx pgx.Tx) error {
 		stored, err := s.q.UpsertPlatformProvider(ctx, tx, dbsqlc.UpsertPlatformProviderParams{
 			Slug: arg.Slug, Name: arg.Name, Domain: arg.Domain, BaseUrl: arg.BaseUrl, AuthType: arg.AuthType, Auth: arg.Auth,
-			DocumentHash: arg.DocumentHash, Imported: arg.Imported, Degraded: arg.Degraded, Rejected: arg.Rejected, Now: arg.Now,
+			DocumentHash: arg.DocumentHash, Imported: arg.Imported, Degraded: arg.Degraded, Rejected: arg.Rejected, Servers: arg.Servers, Now: arg.Now,
 		})
 		if err != nil {
 			return err

@@ -61,6 +61,9 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	if err := json.Unmarshal(r.Rejected, &p.Rejected); err != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
 	}
+	if err := json.Unmarshal(r.Servers, &p.Servers); err != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
+	}
 	return p, nil
 }
 

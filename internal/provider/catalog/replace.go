@@ -245,9 +245,13 @@ func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderPar
 	if err != nil {
 		return dbsqlc.UpsertProviderParams{}, fmt.Errorf("catalog: encode the report: %w", err)
 	}
+	servers, err := json.Marshal(orNone(p.Servers))
+	if err != nil {
+		return dbsqlc.UpsertProviderParams{}, fmt.Errorf("catalog: encode the report: %w", err)
+	}
 	return dbsqlc.UpsertProviderParams{
 		TenantID: tenant, Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseUrl: p.BaseURL, AuthType: string(p.AuthType), Auth: p.Auth,
-		DocumentHash: p.DocumentHash[:], Imported: int32(p.Imported), Degraded: degraded, Rejected: rejected, Now: now,
+		DocumentHash: p.DocumentHash[:], Imported: int32(p.Imported), Degraded: degraded, Rejected: rejected, Servers: servers, Now: now,
 	}, nil
 }
 
@@ -280,9 +284,9 @@ func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc
 }
 
 // orNone keeps an empty report from being stored as null.
-func orNone(r []verb.Report) []verb.Report {
+func orNone[T any](r []T) []T {
 	if r == nil {
-		return []verb.Report{}
+		return []T{}
 	}
 	return r
 }

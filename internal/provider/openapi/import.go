@@ -34,6 +34,9 @@ type ImportInput struct {
 	BaseURL  string           // "" takes the document's first server
 	Auth     *credential.Auth // nil takes the document's security scheme
 	Document json.RawMessage  // OpenAPI 3.0 or 3.1, as JSON
+	// Servers and ServerVariables say where the calls of the document's servers go.
+	Servers         []verb.ServerChoice
+	ServerVariables map[string]string
 	// Loose: objects inside of arguments may have names that their schema does not list.
 	Loose bool
 }
@@ -48,6 +51,7 @@ type Imported struct {
 	// Servers lists every base URL that a verb may call, BaseURL first. The
 	// caller checks them all against its rules for outbound calls.
 	Servers  []string
+	Listed   []verb.Server // the document's servers, each with how many verbs use it
 	Verbs    []verb.Definition
 	Degraded []verb.Report // verbs that lost something, in the order of the document
 	Rejected []verb.Report // operations that cannot be called
@@ -61,6 +65,7 @@ type importer struct {
 	names   *names
 	out     *Imported
 	servers map[string]bool
+	hosts   *servers
 	seen    int
 	bytes   int
 	// lost has what each of out.Verbs lost, by its position there; readBacks what waits for
@@ -101,11 +106,15 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 		return nil, err
 	}
 	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}}
+	im.hosts = &servers{im: im, seen: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if err := im.provider(); err != nil {
 		return nil, err
 	}
 	if err := im.operations(); err != nil {
+		return nil, err
+	}
+	if err := im.hosts.check(); err != nil {
 		return nil, err
 	}
 	if err := im.setReadBacks(); err != nil {
@@ -118,6 +127,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	}
 	delete(im.servers, im.out.BaseURL)
 	im.out.Servers = append([]string{im.out.BaseURL}, sorted(im.servers)...)
+	im.out.Listed = im.hosts.report()
 
 	return im.out, nil
 }
@@ -137,10 +147,14 @@ func (im *importer) provider() error {
 	if im.out.Domain == "" {
 		im.out.Domain = domainName(im.in.Slug)
 	}
-	var err error
-	if im.out.BaseURL, err = im.baseURL(); err != nil {
+	if err := checkChoices(im.in.Servers); err != nil {
 		return err
 	}
+	if err := im.hosts.setMain(); err != nil {
+		return err
+	}
+	im.out.BaseURL = im.hosts.main
+	var err error
 	im.out.Auth, err = im.auth()
 	return err
 }
@@ -258,6 +272,7 @@ func (im *importer) add(o *operation) error {
 		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack})
 	}
 	im.out.Verbs = append(im.out.Verbs, v)
+	o.server.Verbs++
 	im.lost = append(im.lost, loss{where: where, why: o.scratch.lost})
 	return nil
 }

@@ -37,6 +37,7 @@ type operation struct {
 	scratch  *scratch
 	fixed    []string       // names in the query of the path template
 	readBack *verb.ReadBack // declared and not yet checked against the other verbs
+	server   *verb.Server   // where the call goes, as the report lists it
 	idemKey  string         // a declared Idempotency-Key header, as the document spells it
 }
 
@@ -52,6 +53,9 @@ func (o *operation) verb() (verb.Definition, error) {
 	if err := o.setPath(); err != nil {
 		return verb.Definition{}, err
 	}
+	if err := o.setServer(); err != nil {
+		return verb.Definition{}, err
+	}
 	declared := o.extension(&v)
 	params, err := o.parameters(declared)
 	if err != nil {
@@ -63,7 +67,6 @@ func (o *operation) verb() (verb.Definition, error) {
 	if err := o.addBody(); err != nil {
 		return verb.Definition{}, err
 	}
-	o.setServer()
 	o.setAnswers()
 	v.Idempotency = o.idempotency(v.Operation, declared)
 	return v, nil
@@ -196,28 +199,6 @@ func setOperation(v *verb.Definition, word string) bool {
 	}
 	v.Operation = op
 	return true
-}
-
-// setServer keeps a server that the operation or the path names for itself. A base URL given
-// to the import replaces all of them.
-func (o *operation) setServer() {
-	if o.im.in.BaseURL != "" {
-		return
-	}
-	for _, owner := range []map[string]any{o.node, o.item} {
-		if list, has := owner["servers"].([]any); has && len(list) > 0 {
-			base, err := serverURL(list[0], o.im.out.BaseURL)
-			if err != nil {
-				o.scratch.lose("the operation's own server is not usable; the provider's is used")
-				return
-			}
-			if base != o.im.out.BaseURL {
-				o.plan.BaseURL = base
-				o.im.servers[base] = true
-			}
-			return
-		}
-	}
 }
 
 // setAnswers collects the media types of the successful answers.

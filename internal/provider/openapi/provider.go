@@ -6,56 +6,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
 )
-
-// baseURL is the given base URL, else the document's first server.
-func (im *importer) baseURL() (string, error) {
-	if im.in.BaseURL != "" {
-		base, err := cleanBase(im.in.BaseURL)
-		if err != nil {
-			return "", fault.Invalid("/base_url", "format", "base_url: "+err.Error()+".")
-		}
-		return base, nil
-	}
-	servers, _ := im.doc.root["servers"].([]any)
-	if len(servers) == 0 {
-		return "", fault.Invalid("/base_url", "required", "The document names no server; base_url is needed.")
-	}
-	base, err := serverURL(servers[0], "")
-	if err != nil {
-		return "", fault.Invalid("/openapi/servers/0", "format", "The document's server cannot be used ("+err.Error()+"); give base_url.")
-	}
-	return base, nil
-}
-
-// serverURL resolves a server object with the defaults of its variables, against
-// base where it is relative.
-func serverURL(entry any, base string) (string, error) {
-	server, ok := entry.(map[string]any)
-	if !ok {
-		return "", reason("it is not an object")
-	}
-	variables := field(server, "variables")
-	missing := false
-	raw := templateName.ReplaceAllStringFunc(text(server, "url"), func(name string) string {
-		variable := field(variables, name[1:len(name)-1])
-		value, has := variable["default"].(string)
-		missing = missing || !has
-		return value
-	})
-	if missing {
-		return "", reason("a variable of it has no default")
-	}
-	if strings.HasPrefix(raw, "/") && !strings.HasPrefix(raw, "//") && base != "" {
-		u, err := url.Parse(base)
-		if err != nil {
-			return "", reason("it is not a URL")
-		}
-		raw = u.Scheme + "://" + u.Host + raw
-	}
-	return cleanBase(raw)
-}
 
 // cleanBase checks a base URL and returns it without a trailing slash.
 func cleanBase(raw string) (string, error) {

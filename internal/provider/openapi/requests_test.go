@@ -90,5 +90,5 @@ func TestDeclaredPathServerAndAcceptAreSent(t *testing.T) {
 	given, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", BaseURL: "https://mine.example", Document: document("3.0.0",
 		`{"/a":{"servers":[{"url":"https://other.example"}],"get":{}}}`, "")})
 	require.NoError(t, err)
-	require.Equal(t, []string{"https://mine.example"}, given.Servers, "a given base URL stands above the operation's own server")
+	require.Equal(t, []string{"https://mine.example", "https://other.example"}, given.Servers, "a given base URL leaves the path's own server")
 }

@@ -152,12 +152,14 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 	return reading{servers: read.Servers, Import: catalog.Import{
 		Provider: catalog.Provider{
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
-			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected,
+			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected, Servers: read.Listed,
 		},
 		Verbs: read.Verbs,
 		Source: &catalog.Source{
 			Document: in.Document,
-			Settings: catalog.Settings{Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose},
+			Settings: catalog.Settings{
+				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Servers: in.Servers, ServerVariables: in.ServerVariables,
+			},
 		},
 	}}, nil
 }

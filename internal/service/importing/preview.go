@@ -3,6 +3,8 @@ package importing
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/provider/catalog"
@@ -15,6 +17,20 @@ type Preview struct {
 	catalog.Preview
 	// Credentials are those of the provider that may not go to all of its servers.
 	Credentials []vault.Unreached
+}
+
+// Unreached returns which credentials of a provider may not go to all servers that its verbs call.
+func (s *Service) Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Provider) ([]vault.Unreached, error) {
+	if p.AuthType == credential.None {
+		return nil, nil
+	}
+	var called []string
+	for _, server := range p.Servers {
+		if server.Verbs > 0 {
+			called = append(called, server.BaseURL)
+		}
+	}
+	return s.credentials.Unreached(ctx, tenant, p.Slug, "", called)
 }
 
 // Preview is Import without any change: it refuses what Import refuses, and says what the import

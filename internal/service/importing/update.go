@@ -6,6 +6,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
 )
@@ -14,13 +15,17 @@ import (
 type Patch struct {
 	Name, Domain, BaseURL *string
 	Auth                  *credential.Auth
+	Servers               []verb.ServerChoice // nil stays, an empty list removes all
+	ServerVariables       map[string]string   // likewise
 	Expect                fault.Expect[catalog.Provider]
 	// Room waits until a document of so many bytes may be in memory.
 	Room func(size int64) error
 }
 
 // needsUser returns whether the patch changes what governs calls.
-func (p Patch) needsUser() bool { return p.Domain != nil || p.BaseURL != nil || p.Auth != nil }
+func (p Patch) needsUser() bool {
+	return p.Domain != nil || p.BaseURL != nil || p.Auth != nil || p.Servers != nil || p.ServerVariables != nil
+}
 
 // Update changes a provider. Another name changes nothing else. For all other members the kept
 // document is imported again with them, by the same rules and in the same turns, so that held
@@ -33,7 +38,7 @@ func (s *Service) Update(ctx context.Context, who actor.Actor, slug string, p Pa
 		return s.catalog.Rename(ctx, who, slug, p.Name, p.Expect)
 	case who.Kind != actor.User:
 		return catalog.Provider{}, fault.New(fault.CodeInsufficientPermissions,
-			"An API key can change the name only. An owner or an admin changes domain, base_url and auth with a JWT.")
+			"An API key can change the name only. An owner or an admin changes the rest with a JWT.")
 	}
 	kept, err := s.catalog.Kept(ctx, who.TenantID, slug)
 	if err != nil {
@@ -70,7 +75,10 @@ func (u *update) confirms() bool { return u == nil || u.moves }
 // input returns the import that the patch makes of an earlier one, and the names of the members
 // that it has.
 func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput, fields []string) {
-	in = openapi.ImportInput{Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose}
+	in = openapi.ImportInput{
+		Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose,
+		Servers: was.Servers, ServerVariables: was.ServerVariables,
+	}
 	for _, m := range []struct {
 		name  string
 		value *string
@@ -84,6 +92,14 @@ func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput,
 	if p.Auth != nil {
 		in.Auth = p.Auth
 		fields = append(fields, "auth")
+	}
+	if p.Servers != nil {
+		in.Servers = p.Servers
+		fields = append(fields, "servers")
+	}
+	if p.ServerVariables != nil {
+		in.ServerVariables = p.ServerVariables
+		fields = append(fields, "server_variables")
 	}
 	return in, fields
 }
