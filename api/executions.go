@@ -79,7 +79,7 @@ func (s *Server) view(r run.Run) execution {
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt), ErasedAt: utc(r.ErasedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
-		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, Retryable: &f.Retryable}
+		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, ProviderError: f.ProviderError, RetryAfterMS: f.RetryAfter.Milliseconds(), Retryable: &f.Retryable}
 	}
 	return e
 }

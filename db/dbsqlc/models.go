@@ -915,6 +915,7 @@ type Run struct {
 	Charged         []uuid.UUID
 	ChargedMonth    *int32
 	ErasedAt        *time.Time
+	ProviderError   *string
 }
 
 type RunErasure struct {

@@ -59,7 +59,7 @@ func (p prepared) emitEndWith(b *db.Batch, e ending, result json.RawMessage, now
 		ApprovalID: db.Text(r.ApprovalID), Result: result, Resolved: e.resolved,
 	}
 	if e.code != "" {
-		out.Error = &event.Problem{Code: string(e.code), Message: e.message}
+		out.Error = &event.Problem{Code: string(e.code), Message: saying(e.message, e.words)}
 	}
 	switch e.state {
 	case StateExecuted:

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
@@ -22,11 +23,13 @@ func isMissing(err error) bool { return db.IsNoRows(err) }
 
 // ending is how a run ends.
 type ending struct {
-	state      State
-	result     json.RawMessage
-	status     int // the provider's
-	code       fault.Code
-	message    string
+	state   State
+	result  json.RawMessage
+	status  int // the provider's
+	code    fault.Code
+	message string
+	// words are what the provider said with an answer that is no result; nil where it said nothing.
+	words      *providererror.Error
 	details    []fault.Detail
 	retryable  bool
 	retryAfter time.Duration
@@ -105,6 +108,9 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		Result:    r.sealOptional(datakey.RunResult, e.result),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, FromStates: endsFrom(e),
+	}
+	if e.words != nil {
+		p.ProviderError = r.sealOptional(datakey.RunProviderError, mustJSON(e.words))
 	}
 	if e.lost {
 		p.SilentSeconds = lostAfter.Seconds()

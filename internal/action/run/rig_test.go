@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
@@ -356,6 +357,16 @@ func (t target) Mask(args json.RawMessage) json.RawMessage { return args }
 
 func (t target) MaskResult(result json.RawMessage) json.RawMessage { return result }
 
+func (t target) Words(a providererror.Answer) *providererror.Error {
+	return providererror.Of(a, plain{})
+}
+
+// plain masks nothing.
+type plain struct{}
+
+func (plain) MaskResult(result json.RawMessage) json.RawMessage { return result }
+func (plain) MaskText(text string) string                       { return text }
+
 func (t target) Read() run.Read {
 	if t.read == nil {
 		return run.Read{}
@@ -389,6 +400,14 @@ func (t target) Prepare(_ context.Context, args json.RawMessage) (run.Call, erro
 	return call{t, args}, nil
 }
 
+// heard adds what the provider said, where the test does not.
+func heard(a run.Answer) run.Answer {
+	if a.Phase == attempt.Answered && a.Said.Status == 0 {
+		a.Said = providererror.Answer{Status: a.Status, Media: "application/json", Body: a.Result, Whole: a.Complete, RetryAfter: a.RetryAfter}
+	}
+	return a
+}
+
 type call struct {
 	target
 
@@ -408,7 +427,7 @@ func (c call) Send(_ context.Context, key string, mayBegin func() bool) run.Answ
 	c.provider.args.Store(&c.args)
 	c.provider.keys.Store(key, true)
 	if f := c.provider.answer.Load(); f != nil {
-		return (*f)(n)
+		return heard((*f)(n))
 	}
 	return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
 }

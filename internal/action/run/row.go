@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 )
@@ -107,10 +108,13 @@ type Run struct {
 	MaybeSent      bool
 	Result         json.RawMessage
 	ProviderStatus int
-	ErrorCode      fault.Code
-	ErrorMessage   string
-	ErrorDetails   []fault.Detail
-	Retryable      bool
+	// ProviderError is what the provider said with an answer that is no result, masked; nil where
+	// it said nothing, and in lists.
+	ProviderError *providererror.Error
+	ErrorCode     fault.Code
+	ErrorMessage  string
+	ErrorDetails  []fault.Detail
+	Retryable     bool
 	// RetryAfter is how long the caller should wait, of a run that has ended. Of one that is
 	// claimed it is the pause that follows its last attempt, from UpdatedAt on.
 	RetryAfter time.Duration

@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
@@ -38,11 +39,11 @@ func (r Run) Fault() *fault.Error {
 	case StateBlocked, StatePending, StateRejected, StateExpired:
 		f = r.governed()
 	case StateFailed, StateRefused, StateOutcomeUnknown:
-		f = fault.New(r.ErrorCode, r.ErrorMessage)
+		f = fault.New(r.ErrorCode, r.message())
 		f.Details, f.ProviderStatus = r.ErrorDetails, r.ProviderStatus
 		f.Retryable, f.RetryAfter = r.Retryable, r.RetryAfter
-		if len(r.Result) <= maxProviderError {
-			f.ProviderError = r.Result
+		if r.ProviderError != nil {
+			f.ProviderError = mustJSON(r.ProviderError)
 		}
 	case StateCancelled:
 		f = fault.New(fault.CodeConflict, "This execution was cancelled before it was sent. Use a new execution_id to run the call.")
@@ -52,10 +53,6 @@ func (r Run) Fault() *fault.Error {
 	f.ExecutionID, f.Status = r.ExecutionID, r.State.Status()
 	return f
 }
-
-// maxProviderError is the most bytes of a provider's answer that an error repeats. The
-// execution has the whole answer.
-const maxProviderError = 4 << 10
 
 // governed returns the refusal of a run that governance or people did not let through. What
 // was rejected or has expired is blocked for good.
@@ -132,6 +129,8 @@ type Target interface {
 	Mask(args json.RawMessage) json.RawMessage
 	// MaskResult returns a result as others than the caller may see it.
 	MaskResult(result json.RawMessage) json.RawMessage
+	// Words returns what an answer says, masked as results are.
+	Words(answer providererror.Answer) *providererror.Error
 	// Prepare builds the request and opens the credential. A fault refuses the call, except
 	// SERVICE_UNAVAILABLE, after which the step is repeated.
 	Prepare(ctx context.Context, args json.RawMessage) (Call, error)

@@ -84,6 +84,10 @@ func opened(key *datakey.Key, row dbsqlc.Run) Run {
 	r.Args, args = r.open(datakey.RunArgs, &row.Args)
 	r.EditedArgs, edited = r.open(datakey.RunEditedArgs, row.EditedArgs)
 	r.Result, result = r.open(datakey.RunResult, row.Result)
+	if words, err := r.open(datakey.RunProviderError, row.ProviderError); err == nil && words != nil {
+		// Written by this package; what does not parse, or open, is not shown.
+		_ = json.Unmarshal(words, &r.ProviderError)
+	}
 	if args != nil || edited != nil {
 		r.Unreadable = append(r.Unreadable, unreadableArgs)
 	}

@@ -85,7 +85,9 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	p.calls = s.seeCall(p, answer)
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
-	return s.recordAnswer(ctx, p, settle(once, answer, int(sends), before, p.run.span(s.d.Now())))
+	st := settle(once, answer, int(sends), before, p.run.span(s.d.Now()))
+	st.end.words = p.words(st, answer)
+	return s.recordAnswer(ctx, p, st)
 }
 
 // becameAnother ends a run that may have been sent, where a repeat would be another request,

@@ -8,6 +8,7 @@ import (
 
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -30,6 +31,8 @@ type Answer struct {
 	Timeout bool
 	// RetryAfter is how long the provider asks to wait; 0 where it does not say.
 	RetryAfter time.Duration
+	// Said is the answer as Target.Words reads it, where one came. Its body is not read after Free.
+	Said providererror.Answer
 	// Free gives the memory of a large answer back once its outcome is recorded; nil where
 	// there is nothing to give back.
 	Free func()
@@ -211,7 +214,9 @@ func unknown(a Answer) settlement {
 }
 
 func failed(f *fault.Error, a Answer) settlement {
-	return settlement{end: ending{state: StateFailed, code: f.Code, message: f.Message, status: a.Status, retryable: f.Retryable}}
+	return settlement{end: ending{
+		state: StateFailed, code: f.Code, message: f.Message, status: a.Status, retryable: f.Retryable, retryAfter: a.RetryAfter,
+	}}
 }
 
 // unsent returns the end of a call that provably had no effect: it never left, or the

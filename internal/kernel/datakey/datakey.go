@@ -82,6 +82,8 @@ const (
 	WebhookSecret Field = "webhooks.secret"
 	WebhookAnswer Field = "webhook_attempts.answer"
 
+	RunProviderError Field = "runs.provider_error"
+
 	ConversationEntry Field = "conversation_entries.body"
 	SummaryBody       Field = "conversation_summaries.body"
 	TurnMessage       Field = "turns.message"

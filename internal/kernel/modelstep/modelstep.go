@@ -305,6 +305,13 @@ type ToolEnd struct {
 	Error *stepmachine.Error
 }
 
+// failed is what a model hears of a call that failed: enough to make a better one.
+type failed struct {
+	Code          string          `json:"code"`
+	Detail        string          `json:"detail"`
+	ProviderError json.RawMessage `json:"provider_error,omitempty"`
+}
+
 // Told returns the message that tells the model how its call has ended.
 func Told(callID string, end ToolEnd) model.Message {
 	shown := map[string]any{"status": end.Status}
@@ -313,7 +320,7 @@ func Told(callID string, end ToolEnd) model.Message {
 	}
 	switch {
 	case end.Error != nil:
-		shown["error"] = map[string]string{"code": end.Error.Code, "detail": end.Error.Detail}
+		shown["error"] = failed{end.Error.Code, end.Error.Detail, end.Error.ProviderError}
 	case len(end.Result) > maxResult:
 		shown["bytes"], shown["beginning"] = len(end.Result), strings.ToValidUTF8(string(end.Result[:maxResult]), "")
 	case end.Result != nil:

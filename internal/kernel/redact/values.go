@@ -26,11 +26,22 @@ func MaskValues(doc json.RawMessage, secrets map[string]bool) json.RawMessage {
 	if len(secrets) == 0 {
 		return doc
 	}
+	return Replace(doc, func(value string) string {
+		if secrets[value] {
+			return Masked
+		}
+		return value
+	})
+}
+
+// Replace returns a valid document with each of its string values as by returns it. The rest stays
+// byte for byte, and so does a value that by does not change.
+func Replace(doc json.RawMessage, by func(value string) string) json.RawMessage {
 	out := make(json.RawMessage, 0, len(doc))
 	done := 0
 	eachValue(doc, 0, func(from, to int, value string) {
-		if secrets[value] {
-			out = append(append(out, doc[done:from]...), `"`+Masked+`"`...)
+		if other := by(value); other != value {
+			out = append(append(out, doc[done:from]...), quote(other)...)
 			done = to
 		}
 	})

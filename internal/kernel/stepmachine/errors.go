@@ -1,6 +1,8 @@
 package stepmachine
 
 import (
+	"encoding/json"
+
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
@@ -19,6 +21,8 @@ type Error struct {
 	Retryable bool   `json:"retryable"`
 	// RetryAfterMS is how many milliseconds a provider asked to wait; 0 where it did not.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+	// ProviderError is what the provider said, an object; nil where no provider did.
+	ProviderError json.RawMessage `json:"provider_error,omitempty"`
 }
 
 // The codes that mapdef does not name, because no step has one of its own.

@@ -51,7 +51,7 @@ type SendOptions struct {
 type Outcome struct {
 	Phase       attempt.Phase
 	Status      int
-	Header      http.Header // Retry-After, Location and the provider's request id
+	RequestID   string // how the provider names the request; "" where it does not
 	ContentType string
 	RetryAfter  time.Duration // 0 where none was sent or it is in the past; at most 24 h
 	Body        []byte
@@ -287,17 +287,26 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 func (c *Client) read(ctx context.Context, cancel func(), resp *http.Response, limit int64, owner string) Outcome {
 	defer resp.Body.Close()
 	out := Outcome{
-		Phase: attempt.Answered, Status: resp.StatusCode, Header: http.Header{},
+		Phase: attempt.Answered, Status: resp.StatusCode, RequestID: requestID(resp.Header),
 		ContentType: resp.Header.Get("Content-Type"),
 		RetryAfter:  retryAfter(resp.Header.Get("Retry-After"), c.now()),
 	}
-	for _, name := range []string{"Retry-After", "Location", "Request-Id", "X-Request-Id"} {
-		if value := resp.Header.Get(name); value != "" {
-			out.Header.Set(name, value)
-		}
-	}
 	c.readBody(ctx, cancel, resp.Body, limit, owner, &out)
 	return out
+}
+
+// requestID returns how the provider names the request. Its own name for it comes before that of
+// what stands in front of it.
+func requestID(h http.Header) string {
+	for _, name := range []string{
+		"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "X-Amz-Request-Id", "Apigw-Requestid", "X-Ms-Request-Id", "X-Github-Request-Id",
+		"Paypal-Debug-Id", "Twilio-Request-Id", "X-Correlation-Id", "X-Trace-Id", "X-Vercel-Id", "Cf-Ray",
+	} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
 }
 
 // readBody reads at most limit bytes. A body over smallBody waits for a place first; cancel

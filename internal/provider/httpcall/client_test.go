@@ -411,7 +411,7 @@ func TestHeadersOnTheWire(t *testing.T) {
 	require.Equal(t, "agent-runtime/1.0", r.UserAgent())
 	require.Equal(t, int64(0), r.ContentLength)
 	require.Empty(t, r.TransferEncoding)
-	require.Equal(t, "req_1", o.Header.Get("X-Request-Id"))
+	require.Equal(t, "req_1", o.RequestID)
 }
 
 func TestOnlyReadsFollowRedirects(t *testing.T) {

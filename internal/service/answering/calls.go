@@ -153,6 +153,7 @@ func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, numb
 			end.Result = at.Run.Result
 		} else if f := at.Run.Fault(); f != nil { // the row has the words, the history only the code
 			end.Error = errorOf(f)
+			end.Error.ProviderError = at.Run.ProviderError.Brief()
 		}
 		return end, nil
 	}

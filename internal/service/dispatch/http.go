@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/provider/httpcall"
 )
@@ -105,6 +106,10 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 			answer.Problem, answer.Cause = "its address is not public", attempt.Ours
 		}
 	case attempt.Answered:
+		answer.Said = providererror.Answer{
+			Status: out.Status, Media: out.ContentType, Whole: out.BodyErr == nil && !out.Truncated,
+			RetryAfter: out.RetryAfter, RequestID: string(a.Clean([]byte(out.RequestID))),
+		}
 		r.read(out, a.Clean, &answer)
 	case attempt.Sent:
 	}
@@ -122,7 +127,8 @@ func (r *httpRequest) read(out httpcall.Outcome, clean func([]byte) []byte, a *r
 		return
 	}
 	a.Complete = true
-	result, ok := httpcall.ResultObject(out.ContentType, clean(out.Body), r.plan.Declared)
+	a.Said.Body = clean(out.Body)
+	result, ok := httpcall.ResultObject(out.ContentType, a.Said.Body, r.plan.Declared)
 	if !ok {
 		a.Problem = "the response is not what the provider's document declares"
 		return

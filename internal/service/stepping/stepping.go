@@ -288,6 +288,7 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 	}
 	if f := r.Fault(); f != nil {
 		end.Error = errorOf(f)
+		end.Error.ProviderError = r.ProviderError.Brief()
 		// The caller may try again what the provider refused. Only its rate limit asks a Map to wait
 		// and do so by itself.
 		if r.State == run.StateRejected {

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// saying is a provider that answers each call as its argument says.
+type saying map[string]func(http.ResponseWriter)
+
+func (s saying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ ID string }
+	raw, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(raw, &asked)
+	s[asked.ID](w)
+}
+
+func says(status int, media, body string, headers ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", media)
+		for i := 0; i+1 < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// refusal is the error object, with what the provider said.
+type refusal struct {
+	Code, Message string
+	FenceStatus   string `json:"fence_status"`
+	RetryAfterMS  int64  `json:"retry_after_ms"`
+	ProviderError struct {
+		Status        int
+		Code, Message string
+		Body          json.RawMessage
+		Truncated     bool
+		RequestID     string `json:"request_id"`
+		RetryAfterMS  int64  `json:"retry_after_ms"`
+	} `json:"provider_error"`
+}
+
+func refusalOf(t *testing.T, a rig.Answer) refusal {
+	t.Helper()
+	var e struct{ Error refusal }
+	require.NoError(t, json.Unmarshal(a.Body, &e), string(a.Body))
+	return e.Error
+}
+
+func TestRefusalHasTheWordsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	s := stack(t, "split")
+	tenant := newTenant(s)
+	cases := map[string]struct {
+		answer               func(http.ResponseWriter)
+		status               int
+		code, message        string
+		saidCode, said, body string
+		truncated            bool
+		requestID            string
+		retryAfter           int64
+	}{
+		"refused": {
+			says(400, "application/json", `{"error":{"code":"not_pending","message":"Non-pending order cannot be cancelled.","token":"secret-token"}}`, "Request-Id", "req_7"),
+			422, "PROVIDER_REJECTED", "The provider refused the call (400): Non-pending order cannot be cancelled.",
+			"not_pending", "Non-pending order cannot be cancelled.", `{"error":{"code":"not_pending","message":"Non-pending order cannot be cancelled.","token":"[masked]"}}`, false, "req_7", 0,
+		},
+		"problem": {
+			says(409, "application/problem+json", `{"type":"about:blank","title":"Conflict","detail":"Paid already","status":409}`, "Retry-After", "7", "CF-Ray", "8f1-FRA"),
+			422, "PROVIDER_REJECTED", "The provider refused the call (409): Paid already.",
+			"about:blank", "Paid already", `{"type":"about:blank","title":"Conflict","detail":"Paid already","status":409}`, false, "8f1-FRA", 7000,
+		},
+		"page": {
+			says(500, "text/html", "<html><head><title>Oops</title></head><body><p>We are <b>sorry</b></p></body></html>"),
+			502, "PROVIDER_ERROR", "The provider failed (500): Oops.", "", "Oops", `"We are sorry"`, true, "", 0,
+		},
+		"gateway": {
+			says(502, "text/plain", "upstream secret-token gone"),
+			504, "OUTCOME_UNKNOWN", "", "", "upstream [redacted] gone", `"upstream [redacted] gone"`, false, "", 0,
+		},
+		"garbled": {
+			says(200, "text/plain", "done"),
+			504, "OUTCOME_UNKNOWN", "", "", "done", `"done"`, false, "", 0,
+		},
+	}
+	provider := saying{}
+	for name, c := range cases {
+		provider[name] = c.answer
+	}
+	tenant.Connect(t, "words", rig.Serve(t, provider), faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+	for name, c := range cases {
+		id := "words-" + name[:4]
+		call := func() rig.Answer {
+			return tenant.Runtime.Run("words:create_thing", map[string]any{"id": name}, id)
+		}
+		first := call()
+		require.Equal(t, c.status, first.Status, name)
+		var shown struct{ Error refusal }
+		tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+id, nil).Data(t, &shown)
+		again := refusalOf(t, call())
+		require.Equal(t, "cached", again.FenceStatus, name)
+		for _, got := range []refusal{refusalOf(t, first), again, shown.Error} {
+			require.Equal(t, c.code, got.Code, name)
+			if c.message != "" {
+				require.Equal(t, c.message, got.Message, name)
+			}
+			p := got.ProviderError
+			require.Equal(t, c.saidCode, p.Code, name)
+			require.Equal(t, c.said, p.Message, name)
+			require.JSONEq(t, c.body, string(p.Body), name)
+			require.Equal(t, c.truncated, p.Truncated, name)
+			require.Equal(t, c.requestID, p.RequestID, name)
+			require.Equal(t, c.retryAfter, p.RetryAfterMS, name)
+			require.Equal(t, c.retryAfter, got.RetryAfterMS, name)
+		}
+	}
+}
