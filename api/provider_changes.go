@@ -5,14 +5,16 @@ import (
 	"net/http"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/service/importing"
 )
 
 type providerPatch struct {
-	Name    *string     `json:"name"`
-	Domain  *string     `json:"domain"`
-	BaseURL *string     `json:"base_url"`
-	Auth    *importAuth `json:"auth"`
+	Name    *string           `json:"name"`
+	Domain  *string           `json:"domain"`
+	BaseURL *string           `json:"base_url"`
+	Auth    *importAuth       `json:"auth"`
+	Rules   []correction.Rule `json:"rules"`
 	importServers
 }
 
@@ -22,14 +24,14 @@ func (b providerPatch) change() (importing.Patch, error) {
 	v.OptionalText("/name", b.Name, 1, 255)
 	v.OptionalText("/domain", b.Domain, 1, 64)
 	v.OptionalText("/base_url", b.BaseURL, 1, 2048)
-	p := importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v)}
+	p := importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v), Rules: b.Rules}
 	p.Servers, p.ServerVariables = b.where(&v)
 	return p, v.Err()
 }
 
 func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b providerPatch
-	if err := c.DecodeExact(&b, "/server_variables"); err != nil {
+	if err := c.DecodeExact(&b, "/server_variables", freeInRules); err != nil {
 		return wire.Reply{}, err
 	}
 	change, err := b.change()

@@ -7,33 +7,30 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/provider/vault"
+	"agentruntime/internal/service/importing"
 )
 
 // importPreview is what an import would do.
 type importPreview struct {
 	providerReport
-	Preview      bool               `json:"preview"`
-	Verbs        verbDifference     `json:"verbs"`
-	Changes      []importChange     `json:"changes"`
-	ChangesTotal int                `json:"changes_total"`
-	Credentials  []credentialToOpen `json:"credentials"`
+	Preview     bool               `json:"preview"`
+	Credentials []credentialToOpen `json:"credentials"`
 }
 
 type verbDifference struct {
-	Added   []string `json:"added"`
-	Changed []string `json:"changed"`
-	Removed []string `json:"removed"`
+	Added        []string `json:"added"`
+	AddedTotal   int      `json:"added_total"`
+	Changed      []string `json:"changed"`
+	ChangedTotal int      `json:"changed_total"`
+	Removed      []string `json:"removed"`
+	RemovedTotal int      `json:"removed_total"`
 }
 
-type importChange struct {
-	What      string `json:"what"`
-	Verb      string `json:"verb,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Before    string `json:"before"`
-	After     string `json:"after"`
-	Message   string `json:"message"`
-	NeedsUser bool   `json:"needs_user"`
+func viewDifference(n catalog.Notes) verbDifference {
+	return verbDifference{
+		Added: wire.Array(n.Added.List), AddedTotal: n.Added.Total, Changed: wire.Array(n.Changed.List), ChangedTotal: n.Changed.Total,
+		Removed: wire.Array(n.Removed.List), RemovedTotal: n.Removed.Total,
+	}
 }
 
 // credentialToOpen is a credential that may not be sent to all servers of its provider.
@@ -72,17 +69,9 @@ func (s *Server) previewImport(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(viewPreview(p.Preview, p.Credentials)), nil
+	return wire.OK(viewPreview(p)), nil
 }
 
-func viewPreview(p catalog.Preview, credentials []vault.Unreached) importPreview {
-	v := importPreview{
-		providerReport: reportProvider(p.Provider), Preview: true, ChangesTotal: p.ChangesTotal,
-		Verbs:   verbDifference{Added: wire.Array(p.Added), Changed: wire.Array(p.Changed), Removed: wire.Array(p.Removed)},
-		Changes: make([]importChange, len(p.Changes)), Credentials: viewUnreached(credentials),
-	}
-	for i, c := range p.Changes {
-		v.Changes[i] = importChange(c)
-	}
-	return v
+func viewPreview(p importing.Preview) importPreview {
+	return importPreview{providerReport: reportProvider(p.Provider), Preview: true, Credentials: viewUnreached(p.Credentials)}
 }

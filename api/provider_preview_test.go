@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,16 +16,29 @@ import (
 type previewBody struct {
 	providerBody
 	Preview bool `json:"preview"`
-	Verbs   struct{ Added, Changed, Removed []string }
+	reportBody
+	Credentials []struct {
+		ID, Label string
+		Origins   []string
+	}
+}
+
+// reportBody is what an import says of itself.
+type reportBody struct {
+	Verbs       struct{ Added, Changed, Removed []string }
+	Hidden      int
+	Unused      []string
+	Raised      []struct{ Operation, Verb, Reason string }
+	Suggestions []struct {
+		Operation, Verb, Reason string
+		Rule                    json.RawMessage
+	}
+	Rules   json.RawMessage
 	Changes []struct {
 		What, Verb, Operation, Before, After, Message string
 		NeedsUser                                     bool `json:"needs_user"`
 	}
 	ChangesTotal int `json:"changes_total"`
-	Credentials  []struct {
-		ID, Label string
-		Origins   []string
-	}
 }
 
 // stored is the text of all rows of all tables.

@@ -15,6 +15,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/circuit"
+	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -64,6 +65,17 @@ type providerReport struct {
 	Degraded []verb.Report `json:"degraded"`
 	Rejected []verb.Report `json:"rejected"`
 	Servers  []verb.Server `json:"servers"`
+	// Hidden and Unused say what the rules did.
+	Hidden           int                     `json:"hidden"`
+	Unused           []string                `json:"unused"`
+	Raised           []catalog.Raised        `json:"raised"`
+	RaisedTotal      int                     `json:"raised_total"`
+	Suggestions      []correction.Suggestion `json:"suggestions"`
+	SuggestionsTotal int                     `json:"suggestions_total"`
+	Verbs            verbDifference          `json:"verbs"`
+	Changes          []catalog.Change        `json:"changes"`
+	ChangesTotal     int                     `json:"changes_total"`
+	Rules            []correction.Rule       `json:"rules"`
 
 	repeatMark
 }
@@ -96,8 +108,12 @@ func viewProvider(p catalog.Provider) providerView {
 }
 
 func reportProvider(p catalog.Provider) providerReport {
+	n := p.Notes
 	return providerReport{
 		providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected), Servers: wire.Array(p.Servers),
+		Hidden: n.Hidden, Unused: wire.Array(n.Unused), Raised: wire.Array(n.Raised), RaisedTotal: n.RaisedTotal,
+		Suggestions: wire.Array(n.Suggestions), SuggestionsTotal: n.SuggestionsTotal, Verbs: viewDifference(n),
+		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules),
 	}
 }
 
@@ -106,13 +122,14 @@ func reportProvider(p catalog.Provider) providerReport {
 func providerTag(p catalog.Provider) string { return wire.ViewTag(reportProvider(p)) }
 
 type importBody struct {
-	Slug    *string         `json:"slug"`
-	Name    *string         `json:"name"`
-	Domain  *string         `json:"domain"`
-	BaseURL *string         `json:"base_url"`
-	Auth    *importAuth     `json:"auth"`
-	Strict  *bool           `json:"strict"`
-	OpenAPI json.RawMessage `json:"openapi"`
+	Slug    *string           `json:"slug"`
+	Name    *string           `json:"name"`
+	Domain  *string           `json:"domain"`
+	BaseURL *string           `json:"base_url"`
+	Auth    *importAuth       `json:"auth"`
+	Strict  *bool             `json:"strict"`
+	Rules   []correction.Rule `json:"rules"`
+	OpenAPI json.RawMessage   `json:"openapi"`
 	importServers
 }
 
@@ -146,14 +163,18 @@ func (b importBody) input() (openapi.ImportInput, error) {
 	}
 	in.Auth, in.Loose = b.Auth.input(&v), b.Strict != nil && !*b.Strict
 	in.Servers, in.ServerVariables = b.where(&v)
+	in.Rules = b.Rules
 	in.Document = v.Object("/openapi", b.OpenAPI, true)
 	return in, v.Err()
 }
 
+// freeInRules is where rules contain what is the provider's.
+const freeInRules = "/rules/*/read_back"
+
 // importInput reads the body of an import.
 func importInput(c *wire.Call) (openapi.ImportInput, error) {
 	var b importBody
-	if err := c.DecodeExact(&b, "/openapi", "/server_variables"); err != nil {
+	if err := c.DecodeExact(&b, "/openapi", "/server_variables", freeInRules); err != nil {
 		return openapi.ImportInput{}, err
 	}
 	return b.input()

@@ -1,14 +1,14 @@
 -- Imports of one slug wait for each other on this row.
 -- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, servers, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, report, verb_bytes, created_at, updated_at)
 VALUES (@tenant_id, @slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash, @document_size, @import_settings,
-        @imported, @degraded, @rejected, @servers, @verb_bytes, @now, @now)
+        @imported, @degraded, @rejected, @servers, @report, @verb_bytes, @now, @now)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected;
@@ -19,10 +19,10 @@ DELETE FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider;
 -- Postgres refuses COPY into a table with row-level security, so the rows come as
 -- parallel arrays.
 -- name: InsertVerbs :exec
-INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency,
+INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
                    schema_hash, plan_hash, search, schema, plan)
 SELECT @tenant_id, @provider, unnest(@names::text[]), unnest(@domains::text[]), unnest(@descriptions::text[]),
-       unnest(@risk_levels::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
+       unnest(@risk_levels::text[]), unnest(@risk_bys::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
        unnest(@schema_hashes::bytea[]), unnest(@plan_hashes::bytea[]), unnest(@searches::text[]),
        unnest(@schemas::text[]), unnest(@plans::text[]);
 
@@ -86,8 +86,9 @@ SELECT sqlc.embed(p),
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
-                   FROM circuits c WHERE c.tenant_id = @tenant_id AND c.provider = @slug OFFSET 0), 'null')::json AS circuit
-  FROM visible_providers p
+                   FROM circuits c WHERE c.tenant_id = @tenant_id AND c.provider = @slug OFFSET 0), 'null')::json AS circuit,
+       o.report, o.import_settings
+  FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
 
 -- Without the reports: they can be long, and only the page of one provider shows them.

@@ -5,13 +5,13 @@ SELECT pg_advisory_xact_lock(hashtextextended(@tenant_and_slug::text, 0));
 
 -- name: LastProvider :many
 -- The provider as it was last: the stored one, otherwise the removed one. The first row counts.
-SELECT p.base_url, p.auth, p.domain, p.document_hash, p.document_size, false AS removed FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @slug
+SELECT p.base_url, p.auth, p.domain, p.document_hash, p.document_size, p.import_settings, false AS removed FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @slug
 UNION ALL
-SELECT r.base_url, r.auth, r.domain, NULL, NULL, true FROM removed_providers r WHERE r.tenant_id = @tenant_id AND r.slug = @slug
+SELECT r.base_url, r.auth, r.domain, NULL, NULL, NULL, true FROM removed_providers r WHERE r.tenant_id = @tenant_id AND r.slug = @slug
  ORDER BY removed;
 
 -- name: KnownVerbs :many
-SELECT name, domain, description, risk_level, operation_type, idempotency, plan_hash, schema, plan
+SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan
   FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @provider;
 
 -- name: RemovedVerbs :many

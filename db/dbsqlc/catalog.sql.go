@@ -298,8 +298,9 @@ SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type,
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
-                   FROM circuits c WHERE c.tenant_id = $1 AND c.provider = $2 OFFSET 0), 'null')::json AS circuit
-  FROM visible_providers p
+                   FROM circuits c WHERE c.tenant_id = $1 AND c.provider = $2 OFFSET 0), 'null')::json AS circuit,
+       o.report, o.import_settings
+  FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
  WHERE p.tenant_id = $1 AND p.slug = $2
 `
 
@@ -312,6 +313,8 @@ type GetProviderRow struct {
 	VisibleProvider VisibleProvider
 	Connected       bool
 	Circuit         []byte
+	Report          []byte
+	ImportSettings  []byte
 }
 
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParams) (GetProviderRow, error) {
@@ -335,6 +338,8 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 		&i.VisibleProvider.Servers,
 		&i.Connected,
 		&i.Circuit,
+		&i.Report,
+		&i.ImportSettings,
 	)
 	return i, err
 }
@@ -653,12 +658,12 @@ func (q *Queries) InsertPlatformVerbs(ctx context.Context, db DBTX, arg InsertPl
 }
 
 const InsertVerbs = `-- name: InsertVerbs :exec
-INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, operation_type, idempotency,
+INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
                    schema_hash, plan_hash, search, schema, plan)
 SELECT $1, $2, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
-       unnest($6::text[]), unnest($7::text[]), unnest($8::text[]),
-       unnest($9::bytea[]), unnest($10::bytea[]), unnest($11::text[]),
-       unnest($12::text[]), unnest($13::text[])
+       unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]),
+       unnest($10::bytea[]), unnest($11::bytea[]), unnest($12::text[]),
+       unnest($13::text[]), unnest($14::text[])
 `
 
 type InsertVerbsParams struct {
@@ -668,6 +673,7 @@ type InsertVerbsParams struct {
 	Domains        []string
 	Descriptions   []string
 	RiskLevels     []string
+	RiskBys        []string
 	OperationTypes []string
 	Idempotencies  []string
 	SchemaHashes   [][]byte
@@ -687,6 +693,7 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 		arg.Domains,
 		arg.Descriptions,
 		arg.RiskLevels,
+		arg.RiskBys,
 		arg.OperationTypes,
 		arg.Idempotencies,
 		arg.SchemaHashes,
@@ -931,14 +938,14 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 
 const UpsertProvider = `-- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, servers, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, report, verb_bytes, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $16, $16)
+        $11, $12, $13, $14, $15, $16, $17, $17)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
@@ -959,6 +966,7 @@ type UpsertProviderParams struct {
 	Degraded       []byte
 	Rejected       []byte
 	Servers        []byte
+	Report         []byte
 	VerbBytes      int64
 	Now            time.Time
 }
@@ -986,6 +994,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.Degraded,
 		arg.Rejected,
 		arg.Servers,
+		arg.Report,
 		arg.VerbBytes,
 		arg.Now,
 	)

@@ -801,6 +801,7 @@ type Provider struct {
 	DocumentSize   *int64
 	ImportSettings []byte
 	Servers        []byte
+	Report         []byte
 }
 
 type ProviderDocument struct {
@@ -1092,6 +1093,7 @@ type Verb struct {
 	Search        string
 	Schema        string
 	Plan          string
+	RiskBy        string
 }
 
 type VerbCount struct {

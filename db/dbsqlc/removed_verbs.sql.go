@@ -51,7 +51,7 @@ func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRem
 }
 
 const KnownVerbs = `-- name: KnownVerbs :many
-SELECT name, domain, description, risk_level, operation_type, idempotency, plan_hash, schema, plan
+SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan
   FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2
 `
 
@@ -65,6 +65,7 @@ type KnownVerbsRow struct {
 	Domain        string
 	Description   string
 	RiskLevel     string
+	RiskBy        string
 	OperationType string
 	Idempotency   string
 	PlanHash      []byte
@@ -86,6 +87,7 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 			&i.Domain,
 			&i.Description,
 			&i.RiskLevel,
+			&i.RiskBy,
 			&i.OperationType,
 			&i.Idempotency,
 			&i.PlanHash,
@@ -103,9 +105,9 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 }
 
 const LastProvider = `-- name: LastProvider :many
-SELECT p.base_url, p.auth, p.domain, p.document_hash, p.document_size, false AS removed FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
+SELECT p.base_url, p.auth, p.domain, p.document_hash, p.document_size, p.import_settings, false AS removed FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
 UNION ALL
-SELECT r.base_url, r.auth, r.domain, NULL, NULL, true FROM removed_providers r WHERE r.tenant_id = $1 AND r.slug = $2
+SELECT r.base_url, r.auth, r.domain, NULL, NULL, NULL, true FROM removed_providers r WHERE r.tenant_id = $1 AND r.slug = $2
  ORDER BY removed
 `
 
@@ -115,12 +117,13 @@ type LastProviderParams struct {
 }
 
 type LastProviderRow struct {
-	BaseUrl      string
-	Auth         []byte
-	Domain       string
-	DocumentHash []byte
-	DocumentSize *int64
-	Removed      bool
+	BaseUrl        string
+	Auth           []byte
+	Domain         string
+	DocumentHash   []byte
+	DocumentSize   *int64
+	ImportSettings []byte
+	Removed        bool
 }
 
 // The provider as it was last: the stored one, otherwise the removed one. The first row counts.
@@ -139,6 +142,7 @@ func (q *Queries) LastProvider(ctx context.Context, db DBTX, arg LastProviderPar
 			&i.Domain,
 			&i.DocumentHash,
 			&i.DocumentSize,
+			&i.ImportSettings,
 			&i.Removed,
 		); err != nil {
 			return nil, err

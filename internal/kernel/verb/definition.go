@@ -12,6 +12,9 @@ type Definition struct {
 	Domain      string
 	Description string
 	Risk        Risk
+	// RiskBy says where Risk comes from, and RiskWhy in words where a name says it.
+	RiskBy      RiskBy
+	RiskWhy     string
 	Operation   Operation
 	Idempotency Idempotency
 	// Schema is the JSON Schema 2020-12 of the arguments, complete in itself.
@@ -19,6 +22,18 @@ type Definition struct {
 	// Plan says how a call is made. Only what calls plans of its kind looks into it.
 	Plan json.RawMessage
 }
+
+// RiskBy is where the risk of a verb comes from, from the weakest to the strongest. The catalog
+// stores it; "" is a verb from before it did.
+type RiskBy string
+
+// Where a risk comes from.
+const (
+	ByMethod   RiskBy = "method"
+	ByName     RiskBy = "name"     // words in the name of the verb or in the path
+	ByDocument RiskBy = "document" // x-agent-runtime
+	ByRule     RiskBy = "rule"     // a rule of the import
+)
 
 // Report says what an import did to one operation of a document. The catalog stores it, so
 // a field is never renamed.

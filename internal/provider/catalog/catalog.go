@@ -76,6 +76,8 @@ type Provider struct {
 	Degraded     []verb.Report
 	Rejected     []verb.Report
 	Servers      []verb.Server // the document's, each with how many verbs call it
+	Notes        Notes
+	Corrections  Corrections
 	Connected    bool
 	Shared       bool // the platform's, enabled by the tenant
 	CreatedAt    time.Time

@@ -28,6 +28,7 @@ type knownVerb struct {
 	route       route
 	domain      string
 	risk        verb.Risk
+	riskBy      verb.RiskBy // "" of a removed verb
 	operation   verb.Operation
 	idempotency verb.Idempotency
 	// readBack is the declared read-back as JSON, "" for none. Of a removed verb it is not known.
@@ -54,6 +55,8 @@ type known struct {
 	auth    json.RawMessage
 	domain  string
 	verbs   []knownVerb
+	// corrections are those that the provider has, none of a removed one.
+	corrections Corrections
 	// platform says that the platform offers a provider under the slug, which one of the
 	// tenant would hide.
 	platform bool
@@ -64,7 +67,7 @@ type known struct {
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, server, platform, removed, renamed, argument, arguments, mask, method, path,
+	// What is base_url, auth, domain, rules, server, platform, removed, renamed, argument, arguments, mask, method, path,
 	// risk_level, operation_type, idempotency, read_back or comparison.
 	What   string `json:"what"`
 	Verb   string `json:"verb,omitempty"`
@@ -98,6 +101,8 @@ func (c change) message() string {
 		return where + "an argument could choose another method."
 	case "platform":
 		return "The provider would hide the platform's of the same slug."
+	case "rules":
+		return "The rules that stay with the provider would be others. A key only adds rules at their end, which make the risk high or hide operations."
 	case "comparison":
 		return "The document has too much to compare with what was before."
 	}
@@ -110,7 +115,7 @@ func (c change) message() string {
 // path returns where the change is in the body of the import.
 func (c change) path() string {
 	switch c.What {
-	case "base_url", "auth", "domain":
+	case "base_url", "auth", "domain", "rules":
 		if c.Verb == "" {
 			return "/" + c.What
 		}
@@ -166,6 +171,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 	}
 	c.origins[credential.OriginOf(p.BaseURL)] = true
 	c.provider(p)
+	c.corrected(p.Corrections)
 	has := map[route]bool{}
 	pairs := map[string]bool{}
 	for _, d := range verbs {

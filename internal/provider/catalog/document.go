@@ -44,6 +44,7 @@ type Settings struct {
 	// Servers and ServerVariables say where calls of the document's servers go.
 	Servers         []verb.ServerChoice `json:"servers,omitempty"`
 	ServerVariables map[string]string   `json:"server_variables,omitempty"`
+	Corrections
 }
 
 // row puts the source into the row of its provider, and returns the document in compressed parts.

@@ -45,6 +45,9 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 		was.exists, was.baseURL, was.auth, was.domain = true, p.BaseUrl, p.Auth, p.Domain
 		was.keeps = p.DocumentSize != nil
 		was.document = storedHash(p.DocumentHash)
+		if was.corrections, err = readCorrections(p.ImportSettings); err != nil {
+			return known{}, fmt.Errorf("catalog: read the corrections before: %w", err)
+		}
 	}
 	if was.verbs, err = c.presentVerbs(ctx, tx, tenant, slug); err != nil {
 		return known{}, err
@@ -72,7 +75,7 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	for i, r := range rows {
 		list[i] = knownVerb{
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
-			operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)),
+			riskBy: verb.RiskBy(r.RiskBy), operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)),
 			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
 			form: formOf(json.RawMessage(r.Schema), json.RawMessage(r.Plan)), description: r.Description, plan: storedHash(r.PlanHash),
 		}

@@ -64,6 +64,12 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	if err := json.Unmarshal(r.Servers, &p.Servers); err != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
 	}
+	if p.Notes, unread = readNotes(row.Report); unread != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", unread)
+	}
+	if p.Corrections, unread = readCorrections(row.ImportSettings); unread != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's corrections: %w", unread)
+	}
 	return p, nil
 }
 

@@ -33,6 +33,9 @@ type Import struct {
 	Verbs    []verb.Definition
 	// Source is what the provider was imported from; nil where it comes of no document.
 	Source *Source
+	// KeepsRules says that the rules of Provider.Corrections were read from the provider that is
+	// replaced. CONFLICT where it has others since.
+	KeepsRules bool
 	// Also is done in the transaction that stores the provider, after it; nil where nothing is.
 	Also func(ctx context.Context, tx pgx.Tx) error
 	// Update is set where the import reads the document again that the provider has.
@@ -100,11 +103,19 @@ func (c *Catalog) replace(ctx context.Context, tx pgx.Tx, who actor.Actor, st *s
 	if was, err = c.known(ctx, tx, who.TenantID, st.Slug); err != nil {
 		return known{}, nil, err
 	}
+	if err := st.stillCorrected(was); err != nil {
+		return known{}, nil, err
+	}
+	st.keepRisks(was)
 	changes = compare(was, st.Provider, st.verbs)
 	if who.Kind != actor.User {
 		if err := refused(changes); err != nil {
 			return known{}, nil, err
 		}
+	}
+	st.Notes = st.Notes.complete(was, st.verbs, changes, maxNotesStored)
+	if st.row.Report, err = json.Marshal(st.Notes); err != nil {
+		return known{}, nil, fmt.Errorf("catalog: encode the report: %w", err)
 	}
 	return was, changes, c.store(ctx, tx, st, was)
 }
@@ -117,11 +128,13 @@ type storing struct {
 	row    dbsqlc.UpsertProviderParams
 	parts  [][]byte // of the document
 	update *Update
+
+	keepsRules bool
 }
 
 // storing checks and encodes all of an import before its transaction begins.
 func (c *Catalog) storing(who actor.Actor, in Import) (*storing, error) {
-	st := &storing{Provider: in.Provider, tenant: who.TenantID, verbs: in.Verbs, update: in.Update}
+	st := &storing{Provider: in.Provider, tenant: who.TenantID, verbs: slices.Clone(in.Verbs), update: in.Update, keepsRules: in.KeepsRules}
 	if err := st.check(in.Verbs); err != nil {
 		return nil, err
 	}
@@ -272,6 +285,7 @@ func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc
 		arg.Domains = append(arg.Domains, v.Domain)
 		arg.Descriptions = append(arg.Descriptions, v.Description)
 		arg.RiskLevels = append(arg.RiskLevels, string(v.Risk))
+		arg.RiskBys = append(arg.RiskBys, string(v.RiskBy))
 		arg.OperationTypes = append(arg.OperationTypes, string(v.Operation))
 		arg.Idempotencies = append(arg.Idempotencies, string(v.Idempotency))
 		arg.SchemaHashes = append(arg.SchemaHashes, schema[:])

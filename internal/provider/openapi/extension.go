@@ -60,6 +60,7 @@ type pendingReadBack struct {
 	at       int // in importer.out.Verbs
 	plan     httpplan.Plan
 	declared verb.ReadBack
+	by       string // what declares it, for the report
 }
 
 // setReadBacks checks the declared read-backs against the verbs they name and stores them in
@@ -69,8 +70,11 @@ func (im *importer) setReadBacks() error {
 		v := &im.out.Verbs[p.at]
 		r := p.declared
 		r.Verb = verb.Fit(im.in.Slug, r.Verb)
+		if name, renamed := im.renamed[r.Verb]; renamed {
+			r.Verb = name
+		}
 		if why := im.unreadable(*v, r); why != "" {
-			im.lost[p.at].why["x-agent-runtime.read_back is ignored: "+why] = true
+			im.lost[p.at].why[p.by+" is ignored: "+why] = true
 			continue
 		}
 		p.plan.ReadBack = &r

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
@@ -37,6 +38,8 @@ type ImportInput struct {
 	// Servers and ServerVariables say where the calls of the document's servers go.
 	Servers         []verb.ServerChoice
 	ServerVariables map[string]string
+	// Rules correct operations, in their order: of two about one thing, the later one counts.
+	Rules []correction.Rule
 	// Loose: objects inside of arguments may have names that their schema does not list.
 	Loose bool
 }
@@ -55,6 +58,13 @@ type Imported struct {
 	Verbs    []verb.Definition
 	Degraded []verb.Report // verbs that lost something, in the order of the document
 	Rejected []verb.Report // operations that cannot be called
+	// Hidden is how many operations a rule has hidden.
+	Hidden int
+	// Unused has JSON pointers to the corrections that were about nothing.
+	Unused []string
+	// Reads are writes whose names say that they only read, at most maxSuggestions of ReadsTotal.
+	Reads      []correction.Suggestion
+	ReadsTotal int
 }
 
 // importer carries one import.
@@ -72,6 +82,9 @@ type importer struct {
 	// all verbs to be known.
 	lost      []loss
 	readBacks []pendingReadBack
+	rules     []rule
+	// renamed has the names that rules have given, by those before.
+	renamed map[string]string
 }
 
 // loss is what one operation lost.
@@ -105,9 +118,12 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}}
+	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}}
 	im.hosts = &servers{im: im, seen: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
+	if im.rules, err = readRules(in); err != nil {
+		return nil, err
+	}
 	if err := im.provider(); err != nil {
 		return nil, err
 	}
@@ -115,6 +131,9 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 		return nil, err
 	}
 	if err := im.hosts.check(); err != nil {
+		return nil, err
+	}
+	if err := im.rename(); err != nil {
 		return nil, err
 	}
 	if err := im.setReadBacks(); err != nil {
@@ -264,12 +283,17 @@ func (im *importer) add(o *operation) error {
 		im.reject(where, err.Error())
 		return nil
 	}
-	v.Name = im.names.pick(text(o.node, "operationId"), o.method, o.path)
+	im.names.taken[v.Name] = true
+	if o.hidden {
+		im.out.Hidden++
+		return nil
+	}
+	im.suggest(o, v)
 	if im.bytes += len(v.Schema) + len(v.Plan); im.bytes > im.doc.bytes {
 		return im.doc.exceeded("size", "The schemas of the document's operations take more than 64 MiB together. Split it.")
 	}
 	if o.readBack != nil {
-		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack})
+		im.readBacks = append(im.readBacks, pendingReadBack{at: len(im.out.Verbs), plan: o.plan, declared: *o.readBack, by: o.readBackBy})
 	}
 	im.out.Verbs = append(im.out.Verbs, v)
 	o.server.Verbs++

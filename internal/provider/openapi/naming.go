@@ -54,10 +54,11 @@ type names struct {
 	taken    map[string]bool
 }
 
-// pick returns the verb name of an operation: its operationId in snake_case, or
+// propose returns the verb name of an operation: its operationId in snake_case, or
 // method and path. A name that is taken gets a suffix that depends on method and
-// path only, so a new operation elsewhere in the document does not rename it.
-func (n *names) pick(operationID, method, path string) string {
+// path only, so a new operation elsewhere in the document does not rename it. The name is taken
+// once the operation has become a verb.
+func (n *names) propose(operationID, method, path string) string {
 	base := snake(operationID)
 	if base == "" {
 		base = snake(strings.ToLower(method) + " " + path)
@@ -71,6 +72,5 @@ func (n *names) pick(operationID, method, path string) string {
 		}
 		name = verb.Fit(n.provider, base+suffix)
 	}
-	n.taken[name] = true
 	return name
 }

@@ -38,7 +38,11 @@ type operation struct {
 	fixed    []string       // names in the query of the path template
 	readBack *verb.ReadBack // declared and not yet checked against the other verbs
 	server   *verb.Server   // where the call goes, as the report lists it
-	idemKey  string         // a declared Idempotency-Key header, as the document spells it
+	// readBackBy is what declares readBack, for the report.
+	readBackBy string
+	idemKey    string // a declared Idempotency-Key header, as the document spells it
+	hidden     bool   // a rule says that it has no verb
+	typed      bool   // the document or a rule says the operation type
 }
 
 // label names the operation in a report.
@@ -48,7 +52,7 @@ func label(method, path string) string { return method + " " + path }
 func (o *operation) verb() (verb.Definition, error) {
 	o.props, o.extra, o.scratch = map[string]any{}, map[string]any{}, newScratch()
 	o.plan = httpplan.Plan{Method: o.method}
-	v := verb.Definition{Description: o.description(), Domain: o.domain()}
+	v := verb.Definition{Name: o.im.names.propose(text(o.node, "operationId"), o.method, o.path), Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
 	v.Risk, v.Operation = verb.OfMethod(o.method)
 	if err := o.setPath(); err != nil {
 		return verb.Definition{}, err
@@ -56,7 +60,8 @@ func (o *operation) verb() (verb.Definition, error) {
 	if err := o.setServer(); err != nil {
 		return verb.Definition{}, err
 	}
-	declared := o.extension(&v)
+	declared := o.correct(&v, o.extension(&v))
+	o.judgeName(&v)
 	params, err := o.parameters(declared)
 	if err != nil {
 		return verb.Definition{}, err
@@ -142,16 +147,17 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		return ""
 	}
 	var idempotency verb.Idempotency
-	riskGiven := false
 	for key, value := range ext {
 		word, _ := value.(string)
 		known := true
 		switch key {
 		case "risk_level":
-			known = setRisk(v, word)
-			riskGiven = riskGiven || known
+			if known = setRisk(v, word); known {
+				v.RiskBy = verb.ByDocument
+			}
 		case "operation_type":
 			known = setOperation(v, word)
+			o.typed = o.typed || known
 		case "domain":
 			if known = domainName(word) != ""; known {
 				v.Domain = domainName(word)
@@ -165,6 +171,7 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			o.plan.TimeoutMS, known = timeout(value)
 		case "read_back":
 			var why error
+			o.readBackBy = "x-agent-runtime.read_back"
 			if o.readBack, why = readBack(value); why != nil {
 				o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
 			}
@@ -174,9 +181,6 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		if !known {
 			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")
 		}
-	}
-	if v.Operation == verb.Write && v.Risk == verb.RiskLow && !riskGiven {
-		v.Risk = verb.RiskMedium // a GET that is declared to write
 	}
 	return idempotency
 }

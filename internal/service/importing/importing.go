@@ -66,13 +66,28 @@ func newTurns() *turns.Turns {
 // VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED. Tenants take turns;
 // SERVICE_UNAVAILABLE where none comes in time, or the import takes too long.
 func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	return s.store(ctx, who, in, nil)
+	kept, err := s.keepCorrections(ctx, who, &in)
+	if err != nil {
+		return catalog.Provider{}, err
+	}
+	return s.store(ctx, who, in, kept, nil)
+}
+
+// keepCorrections gives an import the corrections that its provider has, in place of those that
+// it does not say. It returns whether it gave any.
+func (s *Service) keepCorrections(ctx context.Context, who actor.Actor, in *openapi.ImportInput) (kept bool, err error) {
+	if in.Rules != nil {
+		return false, nil
+	}
+	c, err := s.catalog.KeptCorrections(ctx, who.TenantID, in.Slug)
+	in.Rules = c.Rules
+	return true, err
 }
 
 // store reads the document and stores what came of it. update is nil where the document is new.
-func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput, update *update) (p catalog.Provider, err error) {
+func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput, kept bool, update *update) (p catalog.Provider, err error) {
 	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
-		read.Update = update.of()
+		read.Update, read.KeepsRules = update.of(), kept
 		if who.Kind == actor.User && update.confirms() {
 			// A repeat under the call's Idempotency-Key imports nothing, so what an import does
 			// is in one transaction.
@@ -149,16 +164,19 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 	if err != nil {
 		return reading{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
 	}
+	corrections := catalog.Corrections{Rules: in.Rules}
 	return reading{servers: read.Servers, Import: catalog.Import{
 		Provider: catalog.Provider{
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
-			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected, Servers: read.Listed,
+			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected, Servers: read.Listed, Corrections: corrections,
+			Notes: catalog.Notes{Hidden: read.Hidden, Unused: read.Unused, Suggestions: read.Reads, SuggestionsTotal: read.ReadsTotal},
 		},
 		Verbs: read.Verbs,
 		Source: &catalog.Source{
 			Document: in.Document,
 			Settings: catalog.Settings{
 				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Servers: in.Servers, ServerVariables: in.ServerVariables,
+				Corrections: corrections,
 			},
 		},
 	}}, nil

@@ -14,7 +14,8 @@ import (
 
 // Preview is what an import would do.
 type Preview struct {
-	catalog.Preview
+	// Provider is as the import would leave it.
+	catalog.Provider
 	// Credentials are those of the provider that may not go to all of its servers.
 	Credentials []vault.Unreached
 }
@@ -36,8 +37,13 @@ func (s *Service) Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Pro
 // Preview is Import without any change: it refuses what Import refuses, and says what the import
 // would do.
 func (s *Service) Preview(ctx context.Context, who actor.Actor, in openapi.ImportInput) (p Preview, err error) {
+	kept, err := s.keepCorrections(ctx, who, &in)
+	if err != nil {
+		return Preview{}, err
+	}
 	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
-		if p.Preview, err = s.catalog.Preview(ctx, who, read.Import); err != nil || p.AuthType == credential.None {
+		read.KeepsRules = kept
+		if p.Provider, err = s.catalog.Preview(ctx, who, read.Import); err != nil || p.AuthType == credential.None {
 			return err
 		}
 		bound := "" // an import by a key binds no credential

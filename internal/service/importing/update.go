@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
@@ -17,6 +18,7 @@ type Patch struct {
 	Auth                  *credential.Auth
 	Servers               []verb.ServerChoice // nil stays, an empty list removes all
 	ServerVariables       map[string]string   // likewise
+	Rules                 []correction.Rule   // [] removes them
 	Expect                fault.Expect[catalog.Provider]
 	// Room waits until a document of so many bytes may be in memory.
 	Room func(size int64) error
@@ -24,7 +26,7 @@ type Patch struct {
 
 // needsUser returns whether the patch changes what governs calls.
 func (p Patch) needsUser() bool {
-	return p.Domain != nil || p.BaseURL != nil || p.Auth != nil || p.Servers != nil || p.ServerVariables != nil
+	return p.Domain != nil || p.BaseURL != nil || p.Auth != nil || p.Servers != nil || p.ServerVariables != nil || p.Rules != nil
 }
 
 // Update changes a provider. Another name changes nothing else. For all other members the kept
@@ -51,7 +53,7 @@ func (s *Service) Update(ctx context.Context, who actor.Actor, slug string, p Pa
 	if in.Document, err = kept.Read(ctx); err != nil {
 		return catalog.Provider{}, err
 	}
-	return s.store(ctx, who, in, &update{Update: catalog.Update{Of: kept, Fields: fields, Expect: p.Expect}, moves: p.BaseURL != nil})
+	return s.store(ctx, who, in, false, &update{Update: catalog.Update{Of: kept, Fields: fields, Expect: p.Expect}, moves: p.BaseURL != nil})
 }
 
 // update is an import of a kept document. It is nil for one of a document that the caller sends.
@@ -77,7 +79,7 @@ func (u *update) confirms() bool { return u == nil || u.moves }
 func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput, fields []string) {
 	in = openapi.ImportInput{
 		Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose,
-		Servers: was.Servers, ServerVariables: was.ServerVariables,
+		Servers: was.Servers, ServerVariables: was.ServerVariables, Rules: was.Rules,
 	}
 	for _, m := range []struct {
 		name  string
@@ -100,6 +102,10 @@ func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput,
 	if p.ServerVariables != nil {
 		in.ServerVariables = p.ServerVariables
 		fields = append(fields, "server_variables")
+	}
+	if p.Rules != nil {
+		in.Rules = p.Rules
+		fields = append(fields, "rules")
 	}
 	return in, fields
 }
