@@ -92,7 +92,7 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 	a := w.User.Do(http.MethodPost, "/v1/providers", m{
 		"slug": slug, "base_url": w.bank.srv.URL, "auth": m{"type": "api_key", "in": "cookie", "name": "sid"},
 		"openapi": m{"openapi": "3.1.0", "info": m{"title": "Bank", "version": "1"}, "paths": m{
-			"/transfer?kind=small": op("transfer", m{"parameters": []m{
+			"/pay?kind=small": op("pay", m{"parameters": []m{
 				in("query", "amount", typed("integer"), nil), in("query", "extra", free, nil), in("query", "deep", free, m{"style": "deepObject"}),
 				in("cookie", "prefs", free, nil), in("header", "X-HTTP-Method-Override", typed("string"), nil),
 			}}),
@@ -110,15 +110,15 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 		verb string
 		args m
 	}{
-		{"transfer", m{"amount": 5, "extra": m{"amount": "99999"}}},
-		{"transfer", m{"amount": 5, "extra": m{"Amount": "99999"}}},
-		{"transfer", m{"amount": 5, "extra": m{"%61mount": "99999"}}},
-		{"transfer", m{"amount": 5, "extra": m{"amount[]": "99999"}}},
-		{"transfer", m{"amount": 5, "extra": m{"kind": "large"}}},
-		{"transfer", m{"amount": 5, "extra": m{"_method": "DELETE"}}},
-		{"transfer", m{"amount": 5, "deep": m{"x]&amount=9": "1"}}},
-		{"transfer", m{"amount": 5, "prefs": m{"sid": "another"}}},
-		{"transfer", m{"amount": 5, "X-HTTP-Method-Override": "DELETE"}},
+		{"pay", m{"amount": 5, "extra": m{"amount": "99999"}}},
+		{"pay", m{"amount": 5, "extra": m{"Amount": "99999"}}},
+		{"pay", m{"amount": 5, "extra": m{"%61mount": "99999"}}},
+		{"pay", m{"amount": 5, "extra": m{"amount[]": "99999"}}},
+		{"pay", m{"amount": 5, "extra": m{"kind": "large"}}},
+		{"pay", m{"amount": 5, "extra": m{"_method": "DELETE"}}},
+		{"pay", m{"amount": 5, "deep": m{"x]&amount=9": "1"}}},
+		{"pay", m{"amount": 5, "prefs": m{"sid": "another"}}},
+		{"pay", m{"amount": 5, "X-HTTP-Method-Override": "DELETE"}},
 		{"form", m{"amount": 5, "extra": m{"amount": "99999"}}},
 		{"open", m{"amount": 5, "amount[]": 99999}},
 		{"open", m{"amount": 5, "_method": "DELETE"}},
@@ -128,10 +128,10 @@ func TestNoArgumentWritesANameOfAnother(t *testing.T) {
 	}
 	require.Zero(t, w.bank.effects())
 
-	succeeded(t, w.Runtime.Run(slug+":transfer", m{"amount": 5, "extra": m{"note": "a"}, "deep": m{"x": "1"}, "prefs": m{"theme": "dark"}}, id()))
+	succeeded(t, w.Runtime.Run(slug+":pay", m{"amount": 5, "extra": m{"note": "a"}, "deep": m{"x": "1"}, "prefs": m{"theme": "dark"}}, id()))
 	succeeded(t, w.Runtime.Run(slug+":open", m{"amount": 5, "note": "a&amount=9"}, id()))
 	got := w.bank.all()
-	require.Equal(t, "/transfer?kind=small&amount=5&note=a&deep%5Bx%5D=1", got[0].path)
+	require.Equal(t, "/pay?kind=small&amount=5&note=a&deep%5Bx%5D=1", got[0].path)
 	require.Equal(t, "theme=dark; sid=the-session", got[0].header.Get("Cookie"))
 	require.Equal(t, "amount=5&note=a%26amount%3D9", got[1].body)
 }

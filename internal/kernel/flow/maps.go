@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/stepmachine"
 )
 
@@ -231,7 +232,17 @@ type MapToolEnd struct {
 
 // Taints reports whether who reads the end of the call reads what others than the tenant wrote.
 func (e MapToolEnd) Taints() bool {
-	return e.Tainted || e.Kind == "" && e.Status == stepmachine.CallExecuted
+	return e.Tainted || e.Kind == "" && (e.Status == stepmachine.CallExecuted || e.Error != nil && hasProvidersWords(e.Error.Code))
+}
+
+// hasProvidersWords reports whether an error with the code says what a provider answered.
+func hasProvidersWords(code string) bool {
+	switch fault.Code(code) {
+	case fault.CodeProviderRejected, fault.CodeProviderError, fault.CodeOutcomeUnknown:
+		return true
+	default:
+		return false
+	}
 }
 
 // MapModelTurn is what follows from the answer of a model.
