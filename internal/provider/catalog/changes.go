@@ -299,12 +299,42 @@ func (c *comparison) fresh(v knownVerb) {
 	if others := c.byName[v.name]; len(others) > 0 {
 		c.add("renamed", v, string(others[0].route), string(v.route), true)
 	}
-	risk, operation := verb.OfMethod(v.route.method())
-	idempotency, standsFor := v.idempotency, ""
 	origin, segments := v.route.address(c.baseURL)
 	if c.was.exists && !c.origins[origin] {
 		c.add("server", v, credential.OriginOf(c.baseURL), origin, true)
 	}
+	least := c.leastOf(v, origin, segments)
+	c.method(v, nil)
+	if c.was.exists && spreads(v.places) {
+		c.add("path", v, "", "", true)
+	}
+	if least.standsFor != "" {
+		c.add("renamed", v, least.standsFor, v.name, true)
+	}
+	if v.risk.Below(least.risk) {
+		c.add("risk_level", v, string(least.risk), string(v.risk), true)
+	}
+	if v.operation == verb.Read && least.operation == verb.Write {
+		c.add("operation_type", v, string(least.operation), string(v.operation), true)
+	}
+	if v.idempotency != least.idempotency && v.operation == verb.Write {
+		c.add("idempotency", v, string(least.idempotency), string(v.idempotency), true)
+	}
+}
+
+// least is what a verb must at least be.
+type least struct {
+	risk        verb.Risk
+	operation   verb.Operation
+	idempotency verb.Idempotency
+	standsFor   string // another verb, "" for none
+}
+
+// leastOf returns what a verb must be by its method, and by the verbs through which the same request
+// was made.
+func (c *comparison) leastOf(v knownVerb, origin string, segments []string) least {
+	l := least{idempotency: v.idempotency}
+	l.risk, l.operation = verb.OfMethod(v.route.method())
 	for _, k := range c.places {
 		if c.pairs++; c.pairs > maxCompared {
 			break
@@ -312,36 +342,21 @@ func (c *comparison) fresh(v knownVerb) {
 		if !sameMethod(k.route.method(), v.route.method()) || k.origin != origin || !meets(k.segments, segments) {
 			continue
 		}
-		if risk.Below(k.risk) {
-			risk = k.risk
+		if l.risk.Below(k.risk) {
+			l.risk = k.risk
 		}
 		if k.operation == verb.Write {
-			operation = verb.Write
+			l.operation = verb.Write
 		}
 		// Of several verbs, one that may not be repeated counts.
-		if idempotency != verb.IdempotencyNone {
-			idempotency = k.idempotency
+		if l.idempotency != verb.IdempotencyNone {
+			l.idempotency = k.idempotency
 		}
 		if k.name != v.name && k.standsIn(v.route, segments) {
-			standsFor = k.name
+			l.standsFor = k.name
 		}
 	}
-	c.method(v, nil)
-	if c.was.exists && spreads(v.places) {
-		c.add("path", v, "", "", true)
-	}
-	if standsFor != "" {
-		c.add("renamed", v, standsFor, v.name, true)
-	}
-	if v.risk.Below(risk) {
-		c.add("risk_level", v, string(risk), string(v.risk), true)
-	}
-	if v.operation == verb.Read && operation == verb.Write {
-		c.add("operation_type", v, string(operation), string(v.operation), true)
-	}
-	if v.idempotency != idempotency && v.operation == verb.Write {
-		c.add("idempotency", v, string(idempotency), string(v.idempotency), true)
-	}
+	return l
 }
 
 // refused returns the refusal of an import by a key, nil where the key may make it. Its

@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,9 +57,7 @@ func TestSchemaRefusesWhatCannotBeSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := map[string]any{"id": "1", "list": []string{"a"}, "free": "f", "path": "p"}
-			for k, one := range tc.change {
-				args[k] = one
-			}
+			maps.Copy(args, tc.change)
 			raw, err := json.Marshal(args)
 			require.NoError(t, err)
 			_, err = httpcall.BuildRequest(plan, "https://api.shop.example", raw)
