@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/glob"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -75,27 +76,6 @@ func Matches(patterns []string, name string) bool {
 	}
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		p, n, _ := strings.Cut(pattern, ":")
-		return matches(p, provider) && matches(n, rest)
+		return glob.Match(p, provider) && glob.Match(n, rest)
 	})
-}
-
-// matches reports whether text fits the pattern, in which * is any text.
-func matches(pattern, text string) bool {
-	p, n, star, mark := 0, 0, -1, 0
-	for n < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == text[n]:
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"agentruntime/internal/kernel/glob"
 )
 
 // Bounds of the rules of one import. Each rule is compared with each operation, and the importer
@@ -147,27 +149,5 @@ func (m Match) Matches(o Operation) bool {
 	if m.Tag != nil && !slices.Contains(o.Tags, *m.Tag) {
 		return false
 	}
-	return (m.Verb == nil || Glob(*m.Verb, o.Verb)) && (m.Path == nil || Glob(*m.Path, o.Path))
-}
-
-// Glob reports whether text fits the pattern, in which * is any text. It takes at most as many
-// steps as the product of their lengths.
-func Glob(pattern, text string) bool {
-	p, n, star, mark := 0, 0, -1, 0
-	for n < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == text[n]:
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return (m.Verb == nil || glob.Match(*m.Verb, o.Verb)) && (m.Path == nil || glob.Match(*m.Path, o.Path))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/kernel/glob"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -56,7 +57,7 @@ func (m Matcher) readable() bool {
 func (m Matcher) matches(c *Call, name []byte) bool {
 	switch m.Type {
 	case MatchVerb:
-		return matchGlob(m.Value, name)
+		return glob.Match(m.Value, name)
 	case MatchProvider:
 		return m.Value == c.Verb.Provider
 	case MatchRisk:
@@ -67,27 +68,6 @@ func (m Matcher) matches(c *Call, name []byte) bool {
 		return m.Value == c.Domain
 	}
 	return false
-}
-
-// matchGlob reports whether name fits glob; * is any text, the colon included.
-func matchGlob(glob string, name []byte) bool {
-	g, n, star, mark := 0, 0, -1, 0
-	for n < len(name) {
-		switch {
-		case g < len(glob) && glob[g] == '*':
-			star, mark = g, n
-			g++
-		case g < len(glob) && glob[g] == name[n]:
-			g++
-			n++
-		case star >= 0:
-			mark++
-			g, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(glob[g:], "*") == ""
 }
 
 // entry is a policy and the one of its matchers that led to it.
