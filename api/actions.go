@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
@@ -22,7 +20,7 @@ import (
 // Runs is what the run, governance and execution endpoints need of the run domain.
 type Runs interface {
 	Do(ctx context.Context, who actor.Actor, req run.Request) (run.Outcome, error)
-	Evaluate(ctx context.Context, tenant uuid.UUID, verb string, args, metadata json.RawMessage) (run.Evaluation, error)
+	Evaluate(ctx context.Context, who actor.Actor, q run.Question) (run.Evaluation, error)
 	Get(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
 	// Await waits until the run has an answer, at most until the given time.
@@ -256,9 +254,12 @@ func milliseconds(d time.Duration) float64 {
 }
 
 type evaluateBody struct {
-	Verb     *string         `json:"verb"`
-	Args     json.RawMessage `json:"args"`
-	Metadata json.RawMessage `json:"metadata"`
+	Verb        *string         `json:"verb"`
+	Args        json.RawMessage `json:"args"`
+	SessionID   *string         `json:"session_id"`
+	Metadata    json.RawMessage `json:"metadata"`
+	DryRun      json.RawMessage `json:"dryRun"`
+	DryRunSnake json.RawMessage `json:"dry_run"`
 }
 
 type evaluation struct {
@@ -301,14 +302,15 @@ func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error)
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	name := v.Text("/verb", b.Verb, 255)
-	args, metadata := v.Object("/args", b.Args, false), v.Object("/metadata", b.Metadata, false)
+	q := run.Question{Verb: v.Text("/verb", b.Verb, 255), Args: v.Object("/args", b.Args, false), Metadata: v.Object("/metadata", b.Metadata, false)}
+	q.SessionID = v.OptionalID("/session_id", b.SessionID)
+	q.DryRun = dryRunFlag(&v, q.Metadata, b.DryRun, b.DryRunSnake)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	e, err := s.deps.Runs.Evaluate(ctx, c.Actor.TenantID, name, args, metadata)
+	e, err := s.deps.Runs.Evaluate(ctx, c.Actor, q)
 	if err != nil {
-		return wire.Reply{}, s.suggest(ctx, c, name, err)
+		return wire.Reply{}, s.suggest(ctx, c, q.Verb, err)
 	}
 	policy := policyName(true, e.Verdict.PolicyName)
 	asked, notAsked := e.Verdict.ShownRequirements()

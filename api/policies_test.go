@@ -301,6 +301,43 @@ func TestPolicyWithGroups(t *testing.T) {
 	require.Equal(t, "block", evaluate(`{"amount":5000,"currency":"eur"}`).Decision)
 }
 
+// What a call is made with besides its arguments counts, also in an evaluation.
+func TestPolicyOnHowACallIsMade(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.importShop(t, "shop", "")
+	create := func(conditions string) {
+		t.Helper()
+		s.do(t, "user", http.MethodPost, "/v1/policies", `{"name":"p","verbMatchers":[{"type":"verb","value":"shop:create_order"}],"conditions":[`+conditions+`],"action":{"type":"block"}}`).
+			into(t, http.StatusCreated, &struct{}{})
+	}
+	create(`{"field":"session.id","operator":"equals","value":"s-1"}`)
+	create(`{"field":"metadata.channel","operator":"equals","value":"chat"},{"field":"key.id","operator":"exists"}`)
+	create(`{"field":"dry_run","operator":"equals","value":true},{"field":"verb","operator":"ends_with","value":"_order"}`)
+	create(`{"field":"args.user","operator":"not_equals","value_field":"customer_id"}`)
+	create(`{"field":"args.tags","operator":"length_greater","value":2},{"field":"time.hour","operator":"less","value":24,"zone":"Europe/Berlin"}`)
+	for call, want := range map[string]string{
+		`"args":{}`:                                            "allow",
+		`"args":{},"session_id":"s-1"`:                         "block",
+		`"args":{},"session_id":"s-2"`:                         "allow",
+		`"args":{},"metadata":{"channel":"chat"}`:              "block",
+		`"args":{},"metadata":{"channel":"mail"}`:              "allow",
+		`"args":{},"dry_run":true`:                             "block",
+		`"args":{},"metadata":{"dryRun":true}`:                 "block",
+		`"args":{},"metadata":{"dryRun":false}`:                "allow",
+		`"args":{"tags":["a","b","c"]}`:                        "block",
+		`"args":{"tags":["a","b"]}`:                            "allow",
+		`"args":{"user":"u1"}`:                                 "block",
+		`"args":{"user":"u1"},"metadata":{"customer_id":"u2"}`: "block",
+		`"args":{"user":"u1"},"metadata":{"customer_id":"u1"}`: "allow",
+	} {
+		var e struct{ Decision string }
+		s.do(t, "runtime", http.MethodPost, "/v1/runtime/governance/evaluate", `{"verb":"shop:create_order",`+call+`}`).into(t, http.StatusOK, &e)
+		require.Equal(t, want, e.Decision, call)
+	}
+	s.do(t, "runtime", http.MethodPost, "/v1/runtime/governance/evaluate", `{"verb":"shop:create_order","dryRun":"yes"}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
+}
+
 func TestSimulationAndCoverage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

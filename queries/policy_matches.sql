@@ -31,5 +31,5 @@ SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
 
 -- name: RunsToJudge :many
 -- With the record of the customer that the call names, as it is now.
-SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at,
+SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at,
        coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);

@@ -126,7 +126,7 @@ func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverag
 }
 
 const RunsToJudge = `-- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, created_at, erased_at,
+SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at,
        coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
 `
 
@@ -142,6 +142,12 @@ type RunsToJudgeRow struct {
 	Verb        string
 	Args        string
 	Metadata    []byte
+	SessionID   *string
+	DryRun      bool
+	Origin      string
+	KeyID       *uuid.UUID
+	AgentID     *uuid.UUID
+	CustomerID  *uuid.UUID
 	CreatedAt   time.Time
 	ErasedAt    *time.Time
 	Customer    []byte
@@ -164,6 +170,12 @@ func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParam
 			&i.Verb,
 			&i.Args,
 			&i.Metadata,
+			&i.SessionID,
+			&i.DryRun,
+			&i.Origin,
+			&i.KeyID,
+			&i.AgentID,
+			&i.CustomerID,
 			&i.CreatedAt,
 			&i.ErasedAt,
 			&i.Customer,

@@ -14,6 +14,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -302,7 +303,7 @@ func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string,
 // compare judges one run, unless the time is over.
 func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {
 	args := json.RawMessage(r.Args)
-	about := governance.ContextOf(r.Metadata)
+	about := madeAs(r).Context()
 	about.Customer = r.Customer
 	call := subject.Call(args, about)
 	call.Done = ctx.Done()
@@ -326,5 +327,20 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 			ExecutionID: r.ExecutionID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: subject.Mask(args),
 			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: is.Reason,
 		})
+	}
+}
+
+// madeAs says how a recorded run was made, at the time at which it began.
+func madeAs(r dbsqlc.RunsToJudgeRow) governance.Made {
+	text := func(id *uuid.UUID) *string {
+		if id == nil {
+			return nil
+		}
+		text := id.String()
+		return &text
+	}
+	return governance.Made{
+		Own: r.Origin == string(actor.Agent) || r.Origin == string(actor.Map), AgentID: text(r.AgentID), CustomerID: text(r.CustomerID),
+		SessionID: r.SessionID, KeyID: text(r.KeyID), DryRun: r.DryRun, Metadata: r.Metadata, Now: r.CreatedAt,
 	}
 }

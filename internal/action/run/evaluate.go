@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/google/uuid"
-
 	"agentruntime/db"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -19,18 +18,28 @@ type Evaluation struct {
 	Verdict   governance.Verdict
 }
 
+// Question is a call that is asked about and not made.
+type Question struct {
+	Verb           string
+	Args, Metadata json.RawMessage
+	SessionID      string // "" for none
+	DryRun         bool
+}
+
 // Evaluate decides about a call without making it, and writes nothing. It does not check
 // the arguments against the schema, so it decides about every known verb. The error is
 // INVALID_VERB, VERB_NOT_FOUND, or a failure to read the verb.
-func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string, args, metadata json.RawMessage) (Evaluation, error) {
-	name, err := verb.Parse(rawVerb)
+func (s *Service) Evaluate(ctx context.Context, who actor.Actor, q Question) (Evaluation, error) {
+	name, err := verb.Parse(q.Verb)
 	if err != nil {
 		return Evaluation{}, err
 	}
-	if args, err = s.d.Targets.Named(ctx, tenant, name, args); err != nil {
+	tenant := who.TenantID
+	args, err := s.d.Targets.Named(ctx, tenant, name, q.Args)
+	if err != nil {
 		return Evaluation{}, err
 	}
-	about := governance.ContextOf(metadata)
+	about := q.about(who)
 	t, err := s.d.Targets.Target(ctx, tenant, name, Account{Customer: db.Text(about.CustomerID)}, args)
 	if err != nil {
 		return Evaluation{}, err
@@ -40,4 +49,13 @@ func (s *Service) Evaluate(ctx context.Context, tenant uuid.UUID, rawVerb string
 		v = stopped.Verdict()
 	}
 	return Evaluation{Verb: name, Risk: t.Risk(), Operation: t.Operation(), Verdict: v}, err
+}
+
+// about returns what conditions may ask about the call besides its arguments.
+func (q Question) about(who actor.Actor) governance.Context {
+	made := governance.Made{SessionID: db.Optional(q.SessionID), DryRun: q.DryRun, Metadata: q.Metadata}
+	if who.Kind == actor.Key {
+		made.KeyID = idText(&who.ID)
+	}
+	return made.Context()
 }

@@ -163,20 +163,12 @@ func (r Run) subject() approval.Subject {
 	return approval.OfRun(r.TenantID, r.ID, r.Attempt, r.ExecutionID, r.WorkflowID)
 }
 
-// about returns what conditions may ask about the run besides its arguments. For a step of
-// our own agents and Maps the origin names agent and customer. For a call over HTTP the
-// metadata does.
+// about returns what conditions may ask about the run besides its arguments.
 func (r Run) about() governance.Context {
-	if r.Kind != actor.Agent && r.Kind != actor.Map {
-		return governance.ContextOf(r.Metadata)
-	}
-	c := governance.Context{AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID)}
-	c.Tainted = governance.TaintedOf(r.Metadata)
-	if c.CustomerID == nil {
-		// Their metadata is ours. It has the name by which the trigger's caller knows the customer.
-		c.CustomerID = governance.ContextOf(r.Metadata).CustomerID
-	}
-	return c
+	return governance.Made{
+		Own: r.Kind == actor.Agent || r.Kind == actor.Map, AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID),
+		SessionID: r.SessionID, KeyID: idText(r.KeyID), DryRun: r.DryRun, Metadata: r.Metadata,
+	}.Context()
 }
 
 // account returns in whose name the call is made.

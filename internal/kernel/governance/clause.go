@@ -187,7 +187,7 @@ func (c Condition) onlyGroup() bool {
 			groups++
 		}
 	}
-	return groups == 1 && c.Field == "" && c.Operator == "" && c.Value == nil
+	return groups == 1 && c.Field == "" && c.Operator == "" && c.Value == nil && c.ValueField == "" && c.Zone == ""
 }
 
 // normalizeConditions is Normalize for conditions.

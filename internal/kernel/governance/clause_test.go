@@ -77,6 +77,9 @@ func drawCondition(t *rapid.T, groups int) governance.Condition {
 	}
 	switch kind {
 	case "leaf":
+		if rapid.IntRange(0, 4).Draw(t, "compares fields") == 0 {
+			return with(rapid.SampledFrom(fields).Draw(t, "field"), rapid.SampledFrom(operators).Draw(t, "operator"), rapid.SampledFrom(fields).Draw(t, "other"))
+		}
 		return cond(rapid.SampledFrom(fields).Draw(t, "field"), rapid.SampledFrom(operators).Draw(t, "operator"), rapid.SampledFrom(values).Draw(t, "value"))
 	case "not":
 		return not(drawCondition(t, groups-1))

@@ -61,7 +61,7 @@ const (
 func (p *policy) size() int {
 	n := policySize + len(p.Name) + 64*(len(p.Matchers)+len(p.Approval.Approvers))
 	for c := range conditions(p.conditions) {
-		n += conditionSize + len(c.source.Field) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
+		n += conditionSize + len(c.source.Field) + 3*len(c.source.ValueField) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
 		if c.re != nil {
 			n += instructionSize * c.re.Size()
 		}

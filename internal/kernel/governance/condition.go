@@ -3,7 +3,7 @@ package governance
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"slices"
 
 	"agentruntime/internal/kernel/pattern"
 	"agentruntime/internal/kernel/redact"
@@ -28,13 +28,16 @@ type operand struct {
 
 // condition is a Condition that is ready to be judged.
 type condition struct {
+	field
+
 	source Condition
-	args   bool // the field is args.<path>; otherwise source.Field is one of the context's
-	record bool // the field is of the customer's record, at path
-	path   []segment
 	list   []operand // one, except for in and not_in
 	re     *pattern.Pattern
 	secret bool // the field's name says that its values are secret
+	// other is the field to compare with, nil where there is a value. While it is judged, list has
+	// a value of that field, or otherWhy says why there is none.
+	other    *field
+	otherWhy why
 }
 
 // problem says what is wrong with a condition: the field, the rule it breaks, and a message.
@@ -49,61 +52,29 @@ func compileCondition(source Condition) (*condition, *problem) {
 		source.Value = nil // it is ignored, so it carries nothing
 	}
 	c := &condition{source: source}
-	switch path, args := strings.CutPrefix(source.Field, argsPrefix); {
-	case args:
-		var err error
-		if c.path, err = parsePath(path); err != nil {
-			return nil, &problem{"field", "field", err.Error()}
-		}
-		c.args = true
-	case strings.HasPrefix(source.Field, customerPrefix):
-		var err error
-		if c.path, err = parsePath(source.Field[len(customerPrefix):]); err == nil && !ofCustomer(c.path) {
-			err = errPath
-		}
-		if err != nil {
-			return nil, &problem{"field", "field", err.Error()}
-		}
-		c.record = true
-	case source.Field != fieldAgentID && source.Field != fieldCustomerID && source.Field != fieldTainted:
-		return nil, &problem{"field", "field", errPath.Error()}
-	}
-	if p := c.readValue(); p != nil {
+	var p *problem
+	if c.field, p = readField(source.Field, source.Zone); p != nil {
 		return nil, p
 	}
-	c.secret = (c.args || c.record) && c.looksSecret()
-	return c, nil
-}
-
-// ofCustomer reports whether conditions can ask about this place of a customer's record.
-func ofCustomer(path []segment) bool {
-	switch path[0].name {
-	case "id", "external_id", "tags":
-		return len(path) == 1
-	case "metadata":
-		return len(path) > 1
+	if source.ValueField != "" {
+		p = c.readOther()
+	} else {
+		p = c.readValue()
 	}
-	return false
+	if p != nil {
+		return nil, p
+	}
+	c.secret = (c.from != ofCall || c.other != nil) && c.looksSecret()
+	return c, nil
 }
 
 // readValue reads the value as the operator needs it.
 func (c *condition) readValue() *problem {
-	var want kind
-	list := false
-	switch c.source.Operator {
-	case OpExists, OpNotExists:
+	if c.source.Operator == OpExists || c.source.Operator == OpNotExists {
 		return nil
-	case OpEquals, OpNotEquals:
-		want = kindScalar | kindNull
-	case OpIn, OpNotIn:
-		want, list = kindScalar|kindNull, true
-	case OpContains, OpNotContains:
-		want = kindScalar
-	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
-		want = kindNumber
-	case OpStartsWith, OpEndsWith, OpMatches:
-		want = kindString
-	default:
+	}
+	want, list := c.source.Operator.wants()
+	if want == 0 {
 		return &problem{"operator", "enum", "is not an operator"}
 	}
 	switch {
@@ -117,10 +88,34 @@ func (c *condition) readValue() *problem {
 	if p := c.readOperands(want, list); p != nil {
 		return p
 	}
-	if c.source.Operator == OpMatches {
+	switch {
+	case c.source.Operator == OpMatches || c.source.Operator == OpNotMatches:
 		return c.compileRegexp()
+	case c.source.Operator.ofLength():
+		return c.checkLength()
+	}
+	if want == kindScalar|kindNull || want == kindNumber {
+		return c.checkOperands(c.list)
 	}
 	return nil
+}
+
+// wants returns what the value of the operator must be, and whether it is a list of them; 0 for an
+// operator that is none, or that has no value.
+func (o Operator) wants() (want kind, list bool) {
+	switch o {
+	case OpEquals, OpNotEquals:
+		return kindScalar | kindNull, false
+	case OpIn, OpNotIn:
+		return kindScalar | kindNull, true
+	case OpContains, OpNotContains:
+		return kindScalar, false
+	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual, OpLengthEquals, OpLengthGreater, OpLengthLess:
+		return kindNumber, false
+	case OpStartsWith, OpEndsWith, OpMatches, OpNotMatches:
+		return kindString, false
+	}
+	return 0, false
 }
 
 // readOperands splits the value, which is checked JSON.
@@ -200,10 +195,8 @@ func Instructions(list []Condition) int {
 
 // looksSecret reports whether the value would be masked in arguments at this path.
 func (c *condition) looksSecret() bool {
-	for _, s := range c.path {
-		if redact.LooksSecret(s.name) {
-			return true
-		}
+	if c.namedLikeASecret() || c.other != nil && c.other.namedLikeASecret() {
+		return true
 	}
 	for _, o := range c.list {
 		if redact.ContainsCard(string(o.text)) {
@@ -211,4 +204,8 @@ func (c *condition) looksSecret() bool {
 		}
 	}
 	return false
+}
+
+func (f *field) namedLikeASecret() bool {
+	return slices.ContainsFunc(f.path, func(s segment) bool { return redact.LooksSecret(s.name) })
 }

@@ -110,14 +110,22 @@ func (x *explanation) clause(e *evaluation, c *clause, strict bool) ConditionMat
 // condition explains one condition. It is judged again: not each condition of a group needs to
 // be judged to judge the group.
 func (x *explanation) condition(e *evaluation, c *clause, strict bool) ConditionMatch {
-	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.source.Value, Met: strict}
+	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.source.Value, Zone: c.one.source.Zone, Met: strict}
 	reason := x.of.unsure[c.index]
 	if reason == whyJudged {
 		one.Met, reason = c.one.isMet(e, strict)
 	}
 	one.FailClosed = reason.text()
 	var secret bool
-	one.Actual, secret = e.actual(c.one)
+	one.Actual, secret = e.actual(&c.one.field, c.one.secret)
+	if c.one.other != nil {
+		var too bool
+		one.ValueField = c.one.source.ValueField
+		if one.Value, too = e.actual(c.one.other, c.one.secret); secret || too {
+			// Those who see one of two equal values know the other.
+			secret, one.Actual = true, json.RawMessage(`"[masked]"`)
+		}
+	}
 	switch {
 	case !json.Valid(one.Value): // exists has none
 		one.Value = null
@@ -127,7 +135,7 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 		one.Value = tooLarge()
 	}
 	x.secret[c.index] = secret
-	x.room -= conditionTextSize + textSize(one.Field) + textSize(one.Value) + textSize(one.Actual)
+	x.room -= conditionTextSize + textSize(one.Field) + textSize(one.ValueField) + textSize(one.Zone) + textSize(one.Value) + textSize(one.Actual)
 	return one
 }
 
@@ -190,17 +198,28 @@ func (v *Verdict) Omitted() int { return len(v.Matches) - len(v.Shown()) }
 //nolint:gochecknoglobals // immutable
 var null = json.RawMessage("null")
 
-// actual returns the call's value for a condition, as it may be shown, and whether it is
-// secret. Then the value in the policy is secret too.
-func (e *evaluation) actual(c *condition) (json.RawMessage, bool) {
-	if c.record {
+// actual returns the call's value of a field, as it may be shown, and whether it is secret. Then
+// what it is compared with is secret too.
+func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
+	switch c.from {
+	case ofArgs:
+	case ofCustomer:
 		// Matches are kept in audit records, which nobody can erase.
-		return json.RawMessage(`"(not shown: it is of the customer's record)"`), c.secret
+		return json.RawMessage(`"(not shown: it is of the customer's record)"`), named
+	case ofMetadata:
+		return json.RawMessage(`"(not shown: it is of the call's metadata)"`), named
+	case ofAgent:
+		d := c.document(e)
+		if d.left = e.args.left; d.load() {
+			if found := d.collect(c.path); found != nil && len(found) <= maxActual {
+				return found, false
+			}
+		}
+		return null, false
+	default:
+		return e.contextValue(c), false
 	}
-	if !c.args {
-		return e.contextValue(c.source.Field), false
-	}
-	secret := c.secret || e.call.Fields.secret(c.path, &e.args.left)
+	secret := named || e.call.Fields.secret(c.path, &e.args.left)
 	if !e.loadMasked() || !e.args.load() {
 		return null, secret
 	}
@@ -250,20 +269,14 @@ func (d *document) collect(path []segment) json.RawMessage {
 	return list
 }
 
-func (e *evaluation) contextValue(field string) json.RawMessage {
-	about := &e.call.Context
-	var v any
-	switch field {
-	case fieldAgentID:
-		v = about.AgentID
-	case fieldCustomerID:
-		v = about.CustomerID
-	default:
-		v = about.Tainted
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return null
+func (e *evaluation) contextValue(f *field) json.RawMessage {
+	v := f.inContext(&e.call)
+	text := json.RawMessage(v.text)
+	if v.kind == kindString {
+		var err error
+		if text, err = json.Marshal(string(v.text)); err != nil {
+			return null
+		}
 	}
 	if len(text) > maxActual {
 		return tooLarge()
@@ -403,6 +416,10 @@ func (t *telling) condition(c *clause, strict bool) {
 	t.WriteString(c.one.source.Field)
 	t.WriteByte(' ')
 	t.WriteString(strings.ReplaceAll(string(c.one.source.Operator), "_", " "))
+	if c.one.other != nil {
+		t.WriteString(" the field ")
+		t.WriteString(c.one.source.ValueField)
+	}
 	if c.one.list != nil {
 		t.WriteByte(' ')
 		t.WriteString(shown(c.one.source.Value, t.of.secret[c.index]))

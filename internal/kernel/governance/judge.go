@@ -28,6 +28,9 @@ const (
 	whyElements
 	whyTooLong
 	whyWork
+	whyNoLength
+	whyOtherLacks
+	whyOtherType
 )
 
 // text is why in words, for ConditionMatch.FailClosed. It contains no value.
@@ -46,6 +49,9 @@ func (w why) text() string {
 		whyElements:   "an array with elements of another type",
 		whyTooLong:    "too long to match",
 		whyWork:       "too much work to judge",
+		whyNoLength:   "neither a string nor an array nor an object",
+		whyOtherLacks: "the call lacks what it is compared with",
+		whyOtherType:  "what it is compared with is of another type",
 	}[w]
 }
 
@@ -62,13 +68,15 @@ const maxWork = 20_000_000
 
 // evaluation is one call while it is judged.
 type evaluation struct {
-	call    Call
-	args    document  // its work is that of the whole evaluation
-	record  document  // of the customer
-	masked  *document // nil until it is asked for
-	matched []matched
-	unsure  doubts // of the policy that is being judged
-	judged  int    // policies
+	call   Call
+	args   document // its work is that of the whole evaluation
+	record document // of the customer
+	// metadata and agent are nil until they are asked for.
+	metadata, agent *document
+	masked          *document // nil until it is asked for
+	matched         []matched
+	unsure          doubts // of the policy that is being judged
+	judged          int    // policies
 }
 
 // doubts says for each condition of a policy why it could not be judged.
@@ -85,13 +93,22 @@ type matched struct {
 // which the condition is true, or which cannot be judged. On the other side the condition must
 // be true for every value. reason says why it counts so although it could not be judged.
 func (c *condition) isMet(e *evaluation, strict bool) (ok bool, reason why) {
-	if c.record {
-		return c.ofRecord(e, strict)
+	if c.other != nil {
+		return c.against(e, strict)
 	}
-	if !c.args {
+	return c.direct(e, strict)
+}
+
+// direct is isMet for a condition that has what it compares with.
+func (c *condition) direct(e *evaluation, strict bool) (ok bool, reason why) {
+	switch c.from {
+	case ofArgs:
+	case ofCall:
 		s := side{strict: strict}
-		s.add(c.context(e))
+		s.add(c.contextual(e, c.inContext(&e.call)))
 		return s.ok, s.reason
+	default:
+		return c.ofRecord(e, strict)
 	}
 	if !e.args.load() {
 		return strict, whyUnreadable
@@ -133,34 +150,10 @@ func (s *side) within(d *document) (ok bool, reason why) {
 	return s.ok, s.reason
 }
 
-// context judges a field of the call's context. An absent field is null. It can be compared
-// with null and with lists, and with nothing else.
-func (c *condition) context(e *evaluation) (finding, why) {
-	v := value{kind: kindNull, text: []byte("null")}
-	about := &e.call.Context
-	switch c.source.Field {
-	case fieldAgentID:
-		v.setText(about.AgentID)
-	case fieldCustomerID:
-		v.setText(about.CustomerID)
-	case fieldTainted:
-		if about.Tainted != nil {
-			v = value{kind: kindBool, text: []byte("false")}
-			if *about.Tainted {
-				v.text = []byte("true")
-			}
-		}
-	}
-	return c.contextual(e, v)
-}
-
-// ofRecord is isMet for a field of the customer's record. A field that the record lacks is null,
-// and so are those of a call without a customer.
+// ofRecord is direct for a field of a document that is not the arguments, such as the customer's
+// record. A field that the document lacks is null, and so are those of a call without it.
 func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, reason why) {
-	d := &e.record
-	if d.data == nil {
-		d.data = e.call.Context.Customer
-	}
+	d := c.document(e)
 	d.left = e.args.left
 	defer func() { e.args.left = d.left }()
 	if !d.load() {
@@ -171,12 +164,13 @@ func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, reason why) {
 		if found && d.value(i).kind != kindNull {
 			return s.add(c.at(d, i, true, false, kindAny))
 		}
-		return s.add(c.contextual(e, value{kind: kindNull, text: []byte("null")}))
+		return s.add(c.contextual(e, nullValue()))
 	})
 	return s.within(d)
 }
 
-// contextual judges a value that is not of the arguments, null where there is none.
+// contextual judges a value that is not of the arguments, null where there is none. That can be
+// compared with null and with lists, and with nothing else.
 func (c *condition) contextual(e *evaluation, v value) (finding, why) {
 	absent := v.kind == kindNull
 	switch c.source.Operator {
@@ -184,6 +178,12 @@ func (c *condition) contextual(e *evaluation, v value) (finding, why) {
 		return found(!absent), whyJudged
 	case OpNotExists:
 		return found(absent), whyJudged
+	default:
+	}
+	if absent && c.other != nil {
+		return unsure, whyNull // two that are missing are not the same
+	}
+	switch c.source.Operator {
 	case OpEquals, OpNotEquals, OpIn, OpNotIn:
 		if absent {
 			null := false
@@ -195,12 +195,6 @@ func (c *condition) contextual(e *evaluation, v value) (finding, why) {
 	default:
 	}
 	return c.test(&e.args, v)
-}
-
-func (v *value) setText(s *string) {
-	if s != nil {
-		v.kind, v.text = kindString, []byte(*s)
-	}
 }
 
 func found(ok bool) finding {
@@ -224,16 +218,23 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 	}
 	v := d.value(i)
 	switch {
+	case c.otherWhy != whyJudged:
+		return unsure, c.otherWhy
 	case known && v.kind&types == 0:
 		return unsure, whySchema
 	case v.kind == kindArray && (c.source.Operator == OpContains || c.source.Operator == OpNotContains):
 		return c.element(d, i, c.source.Operator == OpContains)
+	case c.source.Operator.ofLength() && v.kind&(kindArray|kindObject) != 0:
+		return c.length(v, d.node(i).count)
 	}
 	return c.test(d, v)
 }
 
 // test compares a value that is there. The work is taken off d's.
 func (c *condition) test(d *document, v value) (finding, why) {
+	if c.otherWhy != whyJudged {
+		return unsure, c.otherWhy
+	}
 	work := c.work(v)
 	if work > d.left {
 		return unsure, whyWork
@@ -250,6 +251,8 @@ func (c *condition) test(d *document, v value) (finding, why) {
 		return c.contains(v, false)
 	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
 		return c.order(v)
+	case OpLengthEquals, OpLengthGreater, OpLengthLess:
+		return c.length(v, 0)
 	default:
 		return c.like(v)
 	}
@@ -265,11 +268,11 @@ const (
 func (c *condition) work(v value) int {
 	work := compareWork * max(1, len(c.list))
 	switch c.source.Operator {
-	case OpMatches:
+	case OpMatches, OpNotMatches:
 		if v.kind == kindString && len(v.text) <= maxMatchLen {
 			work += c.re.Cost(len(v.text))
 		}
-	case OpContains, OpNotContains:
+	case OpContains, OpNotContains, OpLengthEquals, OpLengthGreater, OpLengthLess:
 		work += len(v.text) / bytesPerStep
 	default: // at most as much as the operands are long
 		for i := range c.list {
@@ -403,6 +406,6 @@ func (c *condition) like(v value) (finding, why) {
 		if len(v.text) > maxMatchLen {
 			return unsure, whyTooLong
 		}
-		return found(c.re.Match(v.text)), whyJudged
+		return found(c.re.Match(v.text) == (c.source.Operator == OpMatches)), whyJudged
 	}
 }

@@ -7,16 +7,6 @@ import (
 	"agentruntime/internal/kernel/schemagraph"
 )
 
-// The fields of a call besides its arguments.
-const (
-	fieldAgentID    = "agent_id"
-	fieldCustomerID = "customer_id"
-	fieldTainted    = "session.tainted"
-	argsPrefix      = "args."
-	fieldCustomer   = "customer"
-	customerPrefix  = fieldCustomer + "." // of the record of the call's customer
-)
-
 // Limits of a path.
 const (
 	maxPath     = 1024 // bytes
@@ -29,8 +19,6 @@ type segment struct {
 	folded string // schemagraph.Fold of the name
 	index  int    // -1 where name is no index
 }
-
-var errPath = errors.New("is not a field: args.<path>, agent_id, customer_id, customer.id, customer.external_id, customer.tags, customer.metadata.<path> or session.tainted")
 
 // parsePath splits the path of an argument (without "args.") at its dots. After a backslash
 // a dot or backslash is part of the name: args.a\.b is the member "a.b". The errors never

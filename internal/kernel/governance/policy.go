@@ -88,16 +88,23 @@ const (
 	OpMatches        Operator = "matches" // RE2
 	OpExists         Operator = "exists"
 	OpNotExists      Operator = "not_exists"
+	OpNotMatches     Operator = "not_matches" // RE2
+	OpLengthEquals   Operator = "length_equals"
+	OpLengthGreater  Operator = "length_greater"
+	OpLengthLess     Operator = "length_less"
 )
 
 // Condition compares one field of a call with a value, or is a group of conditions. A group
 // has one of Any, All and Not, and nothing else.
 type Condition struct {
-	// Field is args.<path>, agent_id, customer_id, session.tainted, customer.id,
-	// customer.external_id, customer.tags or customer.metadata.<path>.
+	// Field is args.<path>, metadata.<path>, or one of the others of field.go.
 	Field    string          `json:"field,omitempty"`
 	Operator Operator        `json:"operator,omitempty"`
 	Value    json.RawMessage `json:"value,omitempty"` // absent for exists and not_exists
+	// ValueField is the field to compare with, in place of Value.
+	ValueField string `json:"value_field,omitempty"`
+	// Zone is the IANA time zone of time.hour and time.weekday; "" is UTC.
+	Zone string `json:"zone,omitempty"`
 	// Any is met where one of its entries is, All where each is, Not where its entry is not.
 	Any []Condition `json:"any,omitempty"`
 	All []Condition `json:"all,omitempty"`
@@ -187,6 +194,16 @@ type Context struct {
 	// external_id, tags and metadata; nil where the tenant has no such customer.
 	Customer json.RawMessage
 	Tainted  *bool // session.tainted
+	// SessionID and KeyID are those of the call; nil where it has none.
+	SessionID, KeyID *string
+	DryRun           *bool // nil where it is not known
+	// Metadata is the object that the caller has written about the call; nil for none.
+	Metadata json.RawMessage
+	// Agent describes the agent of ours that makes the call: an object with name, version and
+	// executionMode; nil where none does, or where it is not known.
+	Agent json.RawMessage
+	// Now is the time of the decision; zero where it is not known.
+	Now time.Time
 }
 
 // Match is a policy that matched a call, in either mode.
@@ -209,6 +226,9 @@ type ConditionMatch struct {
 	Field    string          `json:"field,omitempty"`
 	Operator Operator        `json:"operator,omitempty"`
 	Value    json.RawMessage `json:"value,omitempty"`
+	// ValueField is the field that was compared with; Value is then the call's value of it.
+	ValueField string `json:"value_field,omitempty"`
+	Zone       string `json:"zone,omitempty"`
 	// Actual is the call's value, masked; null where the call has none.
 	Actual json.RawMessage `json:"actual,omitempty"`
 	// Met: it counts as true. In a group it need not.

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	fields    = []string{"args.amount", "args.reason", "args.tags", "args.items.amount", "args.items.0.sku", "args.customer.address.country", "args.total", "args.any", "agent_id", "session.tainted", "bad"}
-	operators = []governance.Operator{"equals", "not_equals", "greater", "greater_or_equal", "less", "less_or_equal", "in", "not_in", "contains", "not_contains", "starts_with", "ends_with", "matches", "exists", "not_exists", "like"}
+	fields    = []string{"args.amount", "args.reason", "args.tags", "args.items.amount", "args.items.0.sku", "args.customer.address.country", "args.total", "args.any", "agent_id", "session.tainted", "metadata.a", "time.hour", "verb", "bad"}
+	operators = []governance.Operator{"equals", "not_equals", "greater", "greater_or_equal", "less", "less_or_equal", "in", "not_in", "contains", "not_contains", "starts_with", "ends_with", "matches", "exists", "not_exists", "not_matches", "length_equals", "length_greater", "length_less", "like"}
 	values    = []string{`1`, `10.50`, `-3`, `1e3`, `"a"`, `"vip"`, `"^a"`, `"("`, `true`, `null`, `["a",1]`, `["vip"]`, `{}`, ``}
 	documents = []string{
 		``, `{}`, `null`, `[]`, `{"amount":10.5}`, `{"amount":"10.5"}`, `{"amount":1000,"reason":"a","tags":["vip"],"items":[{"amount":1,"sku":"a"},{"amount":2}],"any":null}`,

@@ -23,15 +23,25 @@ func (p Policy) Covers(c Call) bool {
 func (f *Fields) Misfit(source Condition) string {
 	source.Operator = lower(source.Operator)
 	c, problem := compileCondition(source)
-	if problem != nil || !c.args || f == nil {
+	if problem != nil || f == nil {
 		return ""
 	}
 	left := maxWork
-	known, types := f.find(c.path, &left)
-	if !known {
-		return "the verb's schema does not have it"
+	if c.other != nil && c.other.from == ofArgs {
+		if known, _ := f.find(c.other.path, &left); !known {
+			return "the verb's schema does not have what it is compared with"
+		}
 	}
-	if len(c.list) == 0 {
+	if c.from != ofArgs {
+		return ""
+	}
+	known, types := f.find(c.path, &left)
+	switch {
+	case !known:
+		return "the verb's schema does not have it"
+	case source.Operator.ofLength() && types&(kindString|kindArray|kindObject) == 0:
+		return "the verb's schema gives it a type without a length"
+	case len(c.list) == 0 || source.Operator.ofLength():
 		return ""
 	}
 	contains := source.Operator == OpContains || source.Operator == OpNotContains
@@ -74,7 +84,8 @@ func Contradictions(conditions []Condition) []string {
 }
 
 func sameField(a, b *condition) bool {
-	return a.args == b.args && slices.Equal(a.path, b.path) && (a.args || a.source.Field == b.source.Field)
+	return a.other == nil && b.other == nil && a.from == b.from && slices.Equal(a.path, b.path) && a.zone == b.zone &&
+		(a.from == ofArgs || a.name == b.name)
 }
 
 // excludes reports whether no value can meet both c and o, as far as c's operator shows.
@@ -82,12 +93,16 @@ func (c *condition) excludes(o *condition) bool {
 	mine, other := c.source.Operator, o.source.Operator
 	switch mine {
 	case OpExists:
-		return other == OpNotExists || (!c.args && o.onlyNull())
+		return other == OpNotExists || (c.from != ofArgs && o.onlyNull())
 	case OpNotExists:
 		// Where an argument is missing, the other condition may count as true.
-		return !c.args && (other == OpEquals || other == OpIn) && !o.takesNull()
+		return c.from != ofArgs && (other == OpEquals || other == OpIn) && !o.takesNull()
 	case OpEquals, OpIn:
 		return c.noneMeets(o)
+	case OpLengthEquals, OpLengthGreater:
+		return c.excludesLength(o)
+	case OpMatches:
+		return other == OpNotMatches && bytes.Equal(c.text(), o.text())
 	case OpGreater, OpGreaterOrEqual:
 		if other != OpLess && other != OpLessOrEqual {
 			return false
@@ -104,6 +119,21 @@ func (c *condition) excludes(o *condition) bool {
 	default: // o's operator may show it
 		return false
 	}
+}
+
+// excludesLength is excludes for a condition on a length that is one number, or a lower bound.
+func (c *condition) excludesLength(o *condition) bool {
+	if !o.source.Operator.ofLength() {
+		return false
+	}
+	r := c.list[0].number.compare(&o.list[0].number)
+	switch {
+	case c.source.Operator == OpLengthEquals && o.source.Operator == OpLengthEquals:
+		return r != 0
+	case c.source.Operator == OpLengthEquals && o.source.Operator == OpLengthGreater:
+		return r <= 0
+	}
+	return r >= 0 && o.source.Operator == OpLengthLess
 }
 
 // kind returns the kind of the first value. exists and not_exists have no value.

@@ -247,7 +247,10 @@ func (a *Answerer) intercepted(ctx context.Context, at run.Progress, driver stri
 // metadata is what policies and people see of a call besides its arguments.
 func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
 	t := w.Turn
-	about := map[string]any{"agent_id": t.AgentID, "tainted": w.tainted(), "message": t.Metadata}
+	about := map[string]any{
+		"agent_id": t.AgentID, "tainted": w.tainted(), "message": t.Metadata,
+		"agent": map[string]any{"name": w.Agent.Definition.Name, "version": t.Version, "executionMode": w.Agent.Definition.ExecutionMode},
+	}
 	if t.SessionID != "" {
 		about["session_id"] = t.SessionID
 	}

@@ -50,6 +50,7 @@ type Deps struct {
 	Policies *policy.Sets
 	Callers  map[verb.PlanKind]Caller
 	Log      *slog.Logger
+	Now      func() time.Time // nil is time.Now
 }
 
 // Dispatcher finds and calls verbs.
@@ -74,6 +75,7 @@ func New(cfg Config, d Deps) (*Dispatcher, error) {
 	if d.DB == nil || d.Catalog == nil || d.Vault == nil || d.Policies == nil || len(d.Callers) == 0 || d.Log == nil || cfg.Timeout <= 0 {
 		return nil, errors.New("dispatch: database, catalog, vault, policies, callers, log and a timeout are required")
 	}
+	d.Now = db.Clock(d.Now)
 	dispatcher := &Dispatcher{deps: d, cfg: cfg}
 	var err error
 	dispatcher.compiled, err = catalog.NewCompiled(d.Catalog, compiledBytes, dispatcher.compile)

@@ -124,6 +124,9 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 	if about.Customer == nil { // a simulation reads the record with each run
 		about.Customer = t.customer
 	}
+	if about.Now.IsZero() { // that of a simulation is the time of the run
+		about.Now = t.d.deps.Now()
+	}
 	return governance.Call{
 		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
 		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,

@@ -1,0 +1,247 @@
+package governance
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata" // the zones of conditions, also where the machine has none
+)
+
+// The fields of a call besides its arguments.
+const (
+	fieldAgentID    = "agent_id"
+	fieldAgent      = "agent.id" // the same
+	fieldCustomerID = "customer_id"
+	fieldTainted    = "session.tainted"
+	fieldSessionID  = "session.id"
+	fieldKeyID      = "key.id"
+	fieldDryRun     = "dry_run"
+	fieldVerb       = "verb"
+	fieldProvider   = "provider"
+	fieldRisk       = "risk_level"
+	fieldOperation  = "operation_type"
+	fieldDomain     = "domain"
+	fieldHour       = "time.hour"
+	fieldWeekday    = "time.weekday"
+
+	argsPrefix     = "args."
+	customerPrefix = "customer." // of the record of the call's customer
+	metadataPrefix = "metadata."
+	agentPrefix    = "agent." // of the agent of ours that makes the call
+)
+
+// contextFields are the fields with one value, and the type that it has where it is not null.
+//
+//nolint:gochecknoglobals // immutable
+var contextFields = map[string]kind{
+	fieldAgentID: kindAny, fieldAgent: kindString, fieldCustomerID: kindAny, fieldTainted: kindAny,
+	fieldSessionID: kindString, fieldKeyID: kindString, fieldDryRun: kindBool,
+	fieldVerb: kindString, fieldProvider: kindString, fieldRisk: kindString, fieldOperation: kindString, fieldDomain: kindString,
+	fieldHour: kindNumber, fieldWeekday: kindString,
+}
+
+// fieldValues are the values of fields that have only a few.
+//
+//nolint:gochecknoglobals // immutable
+var fieldValues = map[string][]string{
+	fieldRisk:      {"low", "medium", "high"},
+	fieldOperation: {"read", "write"},
+	fieldWeekday:   {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"},
+}
+
+var errPath = errors.New("is not a field: args.<path>, metadata.<path>, verb, provider, risk_level, operation_type, domain, agent_id, agent.id, " +
+	"agent.name, agent.version, agent.executionMode, customer_id, customer.id, customer.external_id, customer.tags, customer.metadata.<path>, " +
+	"session.id, session.tainted, key.id, dry_run, time.hour or time.weekday")
+
+// origin says where the values of a field are.
+type origin uint8
+
+const (
+	ofCall     origin = iota // one of contextFields
+	ofArgs                   // the values at a path of the arguments
+	ofCustomer               // of the customer's record
+	ofMetadata               // of what the caller has written about the call
+	ofAgent                  // of the agent's description
+)
+
+// field is a field of a call that is ready to be read.
+type field struct {
+	name string
+	from origin
+	path []segment
+	zone *time.Location // of time.hour and time.weekday
+}
+
+// readField reads the name of a field, and the zone beside it. The error never repeats either.
+func readField(name, zone string) (f field, p *problem) {
+	f.name = name
+	var err error
+	switch {
+	case strings.HasPrefix(name, argsPrefix):
+		f.from = ofArgs
+		f.path, err = parsePath(name[len(argsPrefix):])
+	case strings.HasPrefix(name, customerPrefix):
+		f.from = ofCustomer
+		if f.path, err = parsePath(name[len(customerPrefix):]); err == nil && !isOfCustomer(f.path) {
+			err = errPath
+		}
+	case strings.HasPrefix(name, metadataPrefix):
+		f.from = ofMetadata
+		f.path, err = parsePath(name[len(metadataPrefix):])
+	case name == "agent.name", name == "agent.version", name == "agent.executionMode":
+		f.from = ofAgent
+		f.path, err = parsePath(name[len(agentPrefix):])
+	case contextFields[name] == 0:
+		err = errPath
+	}
+	if err != nil {
+		return f, &problem{"field", "field", err.Error()}
+	}
+	return f, f.readZone(zone)
+}
+
+// isOfCustomer reports whether conditions can ask about this place of a customer's record.
+func isOfCustomer(path []segment) bool {
+	switch path[0].name {
+	case "id", "external_id", "tags":
+		return len(path) == 1
+	case "metadata":
+		return len(path) > 1
+	}
+	return false
+}
+
+// zones are the zones that were read, by their names. Only names that exist are in it.
+//
+//nolint:gochecknoglobals // a cache of what never changes
+var zones sync.Map
+
+// readZone sets the zone of a field of time, UTC where none is given.
+func (f *field) readZone(name string) *problem {
+	ofTime := f.name == fieldHour || f.name == fieldWeekday
+	switch {
+	case !ofTime && name == "":
+		return nil
+	case !ofTime:
+		return &problem{"zone", "unexpected", "must be absent: only time.hour and time.weekday have one"}
+	case name == "":
+		f.zone = time.UTC
+		return nil
+	}
+	if known, ok := zones.Load(name); ok {
+		f.zone, _ = known.(*time.Location)
+		return nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return &problem{"zone", "zone", "must be a name of the IANA time zone database, as in Europe/Berlin"}
+	}
+	zones.Store(name, zone)
+	f.zone = zone
+	return nil
+}
+
+// checkOperands returns what is wrong with values that the field never has.
+func (f *field) checkOperands(list []operand) *problem {
+	types, of := contextFields[f.name], fieldValues[f.name]
+	if f.from != ofCall || types == kindAny {
+		return nil
+	}
+	for _, o := range list {
+		switch {
+		case o.kind == kindNull:
+		case o.kind&types == 0:
+			return &problem{"value", "type", "has a type that " + f.name + " never has"}
+		case of != nil && !slices.Contains(of, string(o.text)):
+			return &problem{"value", ruleEnum, "must be one of " + strings.Join(of, ", ")}
+		}
+	}
+	return nil
+}
+
+// inContext returns the value of one of contextFields, null where the call has none.
+func (f *field) inContext(c *Call) value {
+	about := &c.Context
+	switch f.name {
+	case fieldAgentID, fieldAgent:
+		return optionalText(about.AgentID)
+	case fieldCustomerID:
+		return optionalText(about.CustomerID)
+	case fieldSessionID:
+		return optionalText(about.SessionID)
+	case fieldKeyID:
+		return optionalText(about.KeyID)
+	case fieldTainted:
+		return optionalBool(about.Tainted)
+	case fieldDryRun:
+		return optionalBool(about.DryRun)
+	case fieldVerb:
+		return textValue(c.Verb.String())
+	case fieldProvider:
+		return textValue(c.Verb.Provider)
+	case fieldRisk:
+		return textValue(string(c.Risk))
+	case fieldOperation:
+		return textValue(string(c.Operation))
+	case fieldDomain:
+		return textValue(c.Domain)
+	default:
+		return f.ofTime(about.Now)
+	}
+}
+
+// ofTime returns the hour or the weekday of the decision in the field's zone.
+func (f *field) ofTime(now time.Time) value {
+	switch {
+	case now.IsZero():
+		return nullValue()
+	case f.name == fieldHour:
+		return value{kind: kindNumber, text: strconv.AppendInt(nil, int64(now.In(f.zone).Hour()), 10)}
+	default:
+		return textValue(strings.ToLower(now.In(f.zone).Weekday().String()))
+	}
+}
+
+// document returns the document that the field's path is of, which is not the arguments. A call
+// without one has an empty one.
+func (f *field) document(e *evaluation) *document {
+	switch f.from {
+	case ofMetadata:
+		return lazily(&e.metadata, e.call.Context.Metadata)
+	case ofAgent:
+		return lazily(&e.agent, e.call.Context.Agent)
+	default:
+		if e.record.data == nil {
+			e.record.data = e.call.Context.Customer
+		}
+		return &e.record
+	}
+}
+
+func lazily(d **document, data []byte) *document {
+	if *d == nil {
+		*d = &document{data: data}
+	}
+	return *d
+}
+
+func nullValue() value { return value{kind: kindNull, text: []byte("null")} }
+
+func textValue(s string) value { return value{kind: kindString, text: []byte(s)} }
+
+func optionalText(s *string) value {
+	if s == nil {
+		return nullValue()
+	}
+	return textValue(*s)
+}
+
+func optionalBool(b *bool) value {
+	if b == nil {
+		return nullValue()
+	}
+	return value{kind: kindBool, text: strconv.AppendBool(nil, *b)}
+}
