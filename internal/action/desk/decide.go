@@ -274,7 +274,7 @@ func notEligible(a governance.Asking, v governance.Voter) error {
 	own := v.Self
 	v.Self = false
 	if own && v.Role.Valid() && governance.MayDecide(a.Requirements, v, a.Escalated) {
-		return fault.New(fault.CodeApproverNotEligible, "You asked for this call or edited its arguments, so another user must decide it. Its policies do not allow self_approval. An owner, admin or approver can cancel its execution instead.")
+		return fault.New(fault.CodeApproverNotEligible, "You asked for this call or edited its arguments, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call.")
 	}
 	return fault.New(fault.CodeApproverNotEligible, "You may not decide this approval. Its requirements list the roles and users who may.")
 }

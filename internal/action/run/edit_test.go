@@ -34,3 +34,17 @@ func TestEditorMayNotApproveALaterApprovalOfTheEdit(t *testing.T) {
 	require.Empty(t, r.decide(now, r.user("approver"), "approve").Code)
 	require.Equal(t, run.StateExecuted, r.wake(now).State)
 }
+
+func TestEditorWithdrawsTheEditByRejectingIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	x := r.held("pay", "one", `{"n":1}`)
+	editor := r.user("approver")
+	require.Empty(t, r.decide(x, editor, "approve", `{"n":2}`).Code)
+	now := r.wake(x)
+	require.Equal(t, fault.CodeApproverNotEligible, r.decide(now, editor, "approve").Code)
+	require.Equal(t, fault.CodeApproverNotEligible, r.decide(now, r.user("member"), "reject").Code)
+	require.Empty(t, r.decide(now, editor, "reject").Code)
+	require.Equal(t, run.StateRejected, r.wake(now).State)
+}

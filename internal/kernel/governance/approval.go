@@ -87,9 +87,14 @@ type Vote struct {
 //	CONFLICT               the voter has approved already
 //	VALIDATION_ERROR       a rejection without the reason that a requirement asks for
 //
-// It is the one rule of who may decide. The desk applies it before it stores a decision.
+// Self counts against an approval only: an editor withdraws their edit, and a caller their call,
+// by rejecting it. It is the one rule of who may decide. The desk applies it before it stores a decision.
 // The counting of decisions applies it again, to the rows as they are then.
 func Refusal(a Asking, v Vote, now time.Time) fault.Code {
+	voter := v.Voter
+	if !v.Approve {
+		voter.Self = false // nobody else is needed to give up a call or an edit of one's own
+	}
 	operator := v.Voter.UserID == uuid.Nil && !v.Approve
 	approved := func(one Voter) bool { return one.UserID == v.Voter.UserID }
 	_, _, reasonRequired := MergedRule(a.Requirements)
@@ -98,7 +103,7 @@ func Refusal(a Asking, v Vote, now time.Time) fault.Code {
 		return fault.CodeApprovalNotPending
 	case operator:
 		return ""
-	case !v.Voter.Role.Valid() || !MayDecide(a.Requirements, v.Voter, a.Escalated):
+	case !voter.Role.Valid() || !MayDecide(a.Requirements, voter, a.Escalated):
 		return fault.CodeApproverNotEligible
 	case v.Approve && slices.ContainsFunc(a.Votes, approved):
 		return fault.CodeConflict

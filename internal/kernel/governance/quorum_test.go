@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 )
 
@@ -132,5 +133,25 @@ func TestMergedRule(t *testing.T) {
 		timeout, on, _ = governance.MergedRule(list)
 		require.Equal(t, governance.DefaultApprovalTimeout, timeout)
 		require.Equal(t, governance.OnTimeoutReject, on)
+	}
+}
+
+// One may give up a call or an edit of one's own, and not release it.
+func TestSelfCountsAgainstAnApprovalOnly(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	asking := governance.Asking{Status: governance.ApprovalPending, ExpiresAt: now.Add(time.Hour), Requirements: []governance.Requirement{needs(1, "approver")}}
+	for name, c := range map[string]struct {
+		voter   governance.Voter
+		approve bool
+		want    fault.Code
+	}{
+		"own, approve":          {governance.Voter{UserID: uuid.New(), Role: "approver", Self: true}, true, fault.CodeApproverNotEligible},
+		"own, reject":           {governance.Voter{UserID: uuid.New(), Role: "approver", Self: true}, false, ""},
+		"own, reject, a member": {governance.Voter{UserID: uuid.New(), Role: "member", Self: true}, false, fault.CodeApproverNotEligible},
+		"another's, reject":     {governance.Voter{UserID: uuid.New(), Role: "approver"}, false, ""},
+		"own, reject, no user":  {governance.Voter{Role: "", UserID: uuid.New(), Self: true}, false, fault.CodeApproverNotEligible},
+	} {
+		require.Equal(t, c.want, governance.Refusal(asking, governance.Vote{Voter: c.voter, Approve: c.approve}, now), name)
 	}
 }
