@@ -13,8 +13,9 @@ func (o Operator) comparesFields() bool {
 	switch o {
 	case OpEquals, OpNotEquals, OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual, OpContains, OpNotContains, OpStartsWith, OpEndsWith:
 		return true
+	default:
+		return o.ofLength()
 	}
-	return o.ofLength()
 }
 
 // ofLength reports whether the operator compares the length of a field: the characters of a

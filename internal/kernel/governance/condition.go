@@ -114,8 +114,9 @@ func (o Operator) wants() (want kind, list bool) {
 		return kindNumber, false
 	case OpStartsWith, OpEndsWith, OpMatches, OpNotMatches:
 		return kindString, false
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 // readOperands splits the value, which is checked JSON.

@@ -13,7 +13,7 @@ import (
 // The fields of a call besides its arguments.
 const (
 	fieldAgentID    = "agent_id"
-	fieldAgent      = "agent.id" // the same
+	fieldAgent      = agentPrefix + "id" // the same
 	fieldCustomerID = "customer_id"
 	fieldTainted    = "session.tainted"
 	fieldSessionID  = "session.id"
@@ -28,9 +28,11 @@ const (
 	fieldWeekday    = "time.weekday"
 
 	argsPrefix     = "args."
-	customerPrefix = "customer." // of the record of the call's customer
+	fieldCustomer  = "customer"
+	customerPrefix = fieldCustomer + "." // of the record of the call's customer
 	metadataPrefix = "metadata."
-	agentPrefix    = "agent." // of the agent of ours that makes the call
+	fieldOwnAgent  = "agent"
+	agentPrefix    = fieldOwnAgent + "." // of the agent of ours that makes the call
 )
 
 // contextFields are the fields with one value, and the type that it has where it is not null.
@@ -91,9 +93,11 @@ func readField(name, zone string) (f field, p *problem) {
 	case strings.HasPrefix(name, metadataPrefix):
 		f.from = ofMetadata
 		f.path, err = parsePath(name[len(metadataPrefix):])
-	case name == "agent.name", name == "agent.version", name == "agent.executionMode":
+	case strings.HasPrefix(name, agentPrefix) && name != fieldAgent:
 		f.from = ofAgent
-		f.path, err = parsePath(name[len(agentPrefix):])
+		if f.path, err = parsePath(name[len(agentPrefix):]); err == nil && !isOfAgent(f.path) {
+			err = errPath
+		}
 	case contextFields[name] == 0:
 		err = errPath
 	}
@@ -112,6 +116,11 @@ func isOfCustomer(path []segment) bool {
 		return len(path) > 1
 	}
 	return false
+}
+
+// isOfAgent reports whether conditions can ask about this place of an agent's description.
+func isOfAgent(path []segment) bool {
+	return len(path) == 1 && slices.Contains([]string{"name", "version", "executionMode"}, path[0].name)
 }
 
 // zones are the zones that were read, by their names. Only names that exist are in it.
