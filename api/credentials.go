@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +32,7 @@ type credentialView struct {
 	ID           uuid.UUID       `json:"id"`
 	Provider     string          `json:"provider"`
 	Type         credential.Kind `json:"type"`
+	Schemes      []schemeKind    `json:"schemes,omitempty"`
 	Label        string          `json:"label"`
 	CustomerID   *string         `json:"customer_id"`
 	Origin       *string         `json:"origin"`
@@ -46,11 +49,20 @@ type credentialView struct {
 	repeatMark
 }
 
+// schemeKind is one secret of a credential of several.
+type schemeKind struct {
+	Scheme string          `json:"scheme"`
+	Type   credential.Kind `json:"type"`
+}
+
 func viewCredential(c vault.Credential) credentialView {
 	v := credentialView{
 		ID: c.ID, Provider: c.Provider, Type: c.Type, Label: c.Label, AllowedHosts: wire.Array(c.AllowedHosts), Status: c.Status,
 		Version: c.Version, CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 		LastUsedAt: c.LastUsedAt, RotatedAt: c.RotatedAt, ExpiresAt: c.ExpiresAt,
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Schemes)) {
+		v.Schemes = append(v.Schemes, schemeKind{name, c.Schemes[name]})
 	}
 	if c.CustomerID != "" {
 		v.CustomerID = &c.CustomerID
@@ -91,7 +103,7 @@ func optionalTime(v *wire.Validation, path string, text *string) *time.Time {
 
 func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialBody
-	if err := c.DecodeExact(&b); err != nil {
+	if err := c.DecodeExact(&b, "/data/schemes"); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -212,7 +224,7 @@ type rotation struct {
 
 func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rotation
-	if err := c.DecodeExact(&b); err != nil {
+	if err := c.DecodeExact(&b, "/data/schemes"); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation

@@ -1,8 +1,8 @@
 -- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at, expires_at, notice_at)
+                         kek_id, wrapped_key, ciphertext, schemes, digested, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @origin, @allowed_hosts, 'active', @version,
-        @kek_id, @wrapped_key, @ciphertext, true, @created_by, @created_at, @created_at, sqlc.narg('expires_at'), sqlc.narg('notice_at'));
+        @kek_id, @wrapped_key, @ciphertext, sqlc.narg('schemes'), true, @created_by, @created_at, @created_at, sqlc.narg('expires_at'), sqlc.narg('notice_at'));
 
 -- The base URL of the provider that a call of the tenant would go to: its own, otherwise the
 -- platform's, which the tenant may have yet to enable. No row where there is neither.
@@ -27,7 +27,7 @@ SELECT * FROM credentials WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 
 -- The caller asks for one row more than the page, to know whether there are more.
 -- name: ListCredentials :many
-SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
+SELECT id, provider, type, schemes, label, customer_id, origin, allowed_hosts, status, version,
        created_by, created_at, updated_at, last_used_at, rotated_at, expires_at
   FROM credentials
  WHERE tenant_id = @tenant_id
@@ -54,7 +54,7 @@ RETURNING *;
 -- Writes only over the version that was read: of two rotations at once, one wins.
 -- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, digested = true,
+   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, schemes = sqlc.narg('schemes'), digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        expires_at = sqlc.narg('expires_at'), notice_at = sqlc.narg('notice_at'),
        rotated_at = @now, updated_at = @now
@@ -68,7 +68,7 @@ DELETE FROM credentials WHERE tenant_id = @tenant_id AND id = @id;
 -- of these the newest. A customer's expired credential comes before the tenant's active one,
 -- so that a customer's call is never sent in the tenant's name unnoticed.
 -- name: NewestCredential :one
-SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at, schemes
   FROM credentials
  WHERE tenant_id = @tenant_id AND provider = @provider AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names(@tenant_id, sqlc.narg('customer_id')::text))::text[]))

@@ -290,6 +290,7 @@ type Credential struct {
 	Digested     bool
 	ExpiresAt    *time.Time
 	NoticeAt     *time.Time
+	Schemes      []byte
 }
 
 type CredentialDigest struct {

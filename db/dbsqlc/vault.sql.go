@@ -194,7 +194,7 @@ func (q *Queries) DeleteDigests(ctx context.Context, db DBTX, arg DeleteDigestsP
 }
 
 const GetCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at FROM credentials WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2
 `
 
 type GetCredentialParams struct {
@@ -227,15 +227,16 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
+		&i.Schemes,
 	)
 	return i, err
 }
 
 const InsertCredential = `-- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, digested, created_by, created_at, updated_at, expires_at, notice_at)
+                         kek_id, wrapped_key, ciphertext, schemes, digested, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9,
-        $10, $11, $12, true, $13, $14, $14, $15, $16)
+        $10, $11, $12, $13, true, $14, $15, $15, $16, $17)
 `
 
 type InsertCredentialParams struct {
@@ -251,6 +252,7 @@ type InsertCredentialParams struct {
 	KekID        string
 	WrappedKey   []byte
 	Ciphertext   []byte
+	Schemes      []byte
 	CreatedBy    string
 	CreatedAt    time.Time
 	ExpiresAt    *time.Time
@@ -271,6 +273,7 @@ func (q *Queries) InsertCredential(ctx context.Context, db DBTX, arg InsertCrede
 		arg.KekID,
 		arg.WrappedKey,
 		arg.Ciphertext,
+		arg.Schemes,
 		arg.CreatedBy,
 		arg.CreatedAt,
 		arg.ExpiresAt,
@@ -297,7 +300,7 @@ func (q *Queries) InsertDigests(ctx context.Context, db DBTX, arg InsertDigestsP
 }
 
 const ListCredentials = `-- name: ListCredentials :many
-SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
+SELECT id, provider, type, schemes, label, customer_id, origin, allowed_hosts, status, version,
        created_by, created_at, updated_at, last_used_at, rotated_at, expires_at
   FROM credentials
  WHERE tenant_id = $1
@@ -322,6 +325,7 @@ type ListCredentialsRow struct {
 	ID           uuid.UUID
 	Provider     string
 	Type         string
+	Schemes      []byte
 	Label        string
 	CustomerID   *string
 	Origin       *string
@@ -357,6 +361,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 			&i.ID,
 			&i.Provider,
 			&i.Type,
+			&i.Schemes,
 			&i.Label,
 			&i.CustomerID,
 			&i.Origin,
@@ -381,7 +386,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 }
 
 const LockCredential = `-- name: LockCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockCredentialParams struct {
@@ -414,6 +419,7 @@ func (q *Queries) LockCredential(ctx context.Context, db DBTX, arg LockCredentia
 		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
+		&i.Schemes,
 	)
 	return i, err
 }
@@ -460,7 +466,7 @@ func (q *Queries) MarkDigested(ctx context.Context, db DBTX, arg MarkDigestedPar
 }
 
 const NewestCredential = `-- name: NewestCredential :one
-SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at
+SELECT id, provider, type, label, customer_id, origin, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, updated_at, schemes
   FROM credentials
  WHERE tenant_id = $1 AND provider = $2 AND status IN ('active', 'expired')
    AND (customer_id IS NULL OR customer_id = ANY ((SELECT customer_names($1, $3::text))::text[]))
@@ -490,6 +496,7 @@ type NewestCredentialRow struct {
 	WrappedKey   []byte
 	Ciphertext   []byte
 	UpdatedAt    time.Time
+	Schemes      []byte
 }
 
 // The credential of a call: a customer's own before the tenant's, active before expired, and
@@ -517,6 +524,7 @@ func (q *Queries) NewestCredential(ctx context.Context, db DBTX, arg NewestCrede
 		&i.WrappedKey,
 		&i.Ciphertext,
 		&i.UpdatedAt,
+		&i.Schemes,
 	)
 	return i, err
 }
@@ -591,7 +599,7 @@ UPDATE credentials
        notice_at = CASE WHEN $5 THEN $7 ELSE notice_at END,
        updated_at = $8
  WHERE tenant_id = $9 AND id = $10
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes
 `
 
 type PatchCredentialParams struct {
@@ -644,6 +652,7 @@ func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredent
 		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
+		&i.Schemes,
 	)
 	return i, err
 }
@@ -713,18 +722,19 @@ func (q *Queries) RewrapCredential(ctx context.Context, db DBTX, arg RewrapCrede
 
 const RotateCredential = `-- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, digested = true,
+   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, schemes = $4, digested = true,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
-       expires_at = $4, notice_at = $5,
-       rotated_at = $6, updated_at = $6
- WHERE tenant_id = $7 AND id = $8 AND version = $9
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at
+       expires_at = $5, notice_at = $6,
+       rotated_at = $7, updated_at = $7
+ WHERE tenant_id = $8 AND id = $9 AND version = $10
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes
 `
 
 type RotateCredentialParams struct {
 	KekID      string
 	WrappedKey []byte
 	Ciphertext []byte
+	Schemes    []byte
 	ExpiresAt  *time.Time
 	NoticeAt   *time.Time
 	Now        *time.Time
@@ -739,6 +749,7 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		arg.KekID,
 		arg.WrappedKey,
 		arg.Ciphertext,
+		arg.Schemes,
 		arg.ExpiresAt,
 		arg.NoticeAt,
 		arg.Now,
@@ -769,6 +780,7 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
+		&i.Schemes,
 	)
 	return i, err
 }

@@ -28,7 +28,7 @@ BEGIN
                    'id', c.id, 'provider', c.provider, 'type', c.type, 'label', c.label, 'customer_id', c.customer_id,
                    'origin', c.origin, 'allowed_hosts', c.allowed_hosts, 'status', c.status, 'version', c.version,
                    'kek_id', c.kek_id, 'wrapped_key', encode(c.wrapped_key, 'base64'), 'ciphertext', encode(c.ciphertext, 'base64'),
-                   'updated_at', c.updated_at)
+                   'updated_at', c.updated_at, 'schemes', encode(convert_to(c.schemes::text, 'UTF8'), 'base64'))
               FROM credentials c
              WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.status IN ('active', 'expired')
                AND (c.customer_id IS NULL OR c.customer_id = ANY (names))

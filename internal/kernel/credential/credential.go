@@ -16,6 +16,8 @@ const (
 	CustomHeader  Kind = "custom_header"
 	OAuth2        Kind = "oauth2"
 	WebhookSecret Kind = "webhook_secret"
+	// Schemes is several secrets in one, each for a security scheme that it names.
+	Schemes Kind = "schemes"
 	// None is the kind of a provider that expects no credential. No credential has it.
 	None Kind = "none"
 )

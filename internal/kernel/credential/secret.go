@@ -38,6 +38,41 @@ func NewCustomHeader(headers map[string]string) Secret {
 	return newSecret(&content{Type: CustomHeader, Headers: maps.Clone(headers)})
 }
 
+// NewSchemes returns the secret of a Schemes credential: one of another kind for each scheme.
+func NewSchemes(secrets map[string]Secret) Secret {
+	c := &content{Type: Schemes, Schemes: map[string]*content{}}
+	for name, s := range secrets {
+		c.Schemes[name] = s.get()
+	}
+	return newSecret(c)
+}
+
+// For returns the secret that is sent for a scheme: of a Schemes credential the one of its name,
+// the zero Secret where there is none, and of any other credential itself.
+func (s Secret) For(scheme string) Secret {
+	c := s.get()
+	if c.Type != Schemes {
+		return s
+	}
+	if part := c.Schemes[scheme]; part != nil {
+		return newSecret(part)
+	}
+	return Secret{}
+}
+
+// Parts returns the secrets by their schemes, nil where the credential is a single one.
+func (s Secret) Parts() map[string]Secret {
+	c := s.get()
+	if c.Type != Schemes {
+		return nil
+	}
+	parts := make(map[string]Secret, len(c.Schemes))
+	for name, part := range c.Schemes {
+		parts[name] = newSecret(part)
+	}
+	return parts
+}
+
 // ParseSecret reads what Plaintext wrote and checks that it is of the kind. The error never
 // contains a part of the plaintext.
 func ParseSecret(plaintext []byte, want Kind) (Secret, error) {
@@ -69,6 +104,8 @@ type content struct {
 	Username string            `json:"username,omitempty"`
 	Password string            `json:"password,omitempty"`
 	Headers  map[string]string `json:"headers,omitempty"`
+
+	Schemes map[string]*content `json:"schemes,omitempty"`
 }
 
 // Kind returns what the secret consists of.
@@ -98,6 +135,9 @@ func (s Secret) Values() []string {
 	}
 	for _, v := range c.Headers {
 		values = append(values, v)
+	}
+	for _, part := range s.Parts() {
+		values = append(values, part.Values()...)
 	}
 	slices.SortFunc(values, func(a, b string) int {
 		if len(a) != len(b) {

@@ -71,6 +71,8 @@ type PlanHead struct {
 	Kind PlanKind `json:"kind,omitempty"`
 	// TimeoutMS bounds one attempt, in milliseconds; 0 means the service's own timeout.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// Security is what a call must present; nil in a plan of an earlier release.
+	Security Security `json:"security,omitempty"`
 	// ReadBack settles a call whose outcome is unknown; nil where none is declared.
 	ReadBack *ReadBack `json:"read_back,omitempty"`
 }

@@ -45,6 +45,10 @@ type knownVerb struct {
 	// description and plan are of a verb that the provider has.
 	description string
 	plan        Hash
+	// security is what a call presents, nil where the plan does not say. plainPlan is the plan of
+	// a verb that an import makes.
+	security  verb.Security
+	plainPlan json.RawMessage
 }
 
 // known is what a provider was before an import.
@@ -109,6 +113,9 @@ func (c change) message() string {
 	if c.Verb == "" || c.What == "server" || c.What == "domain" {
 		return fmt.Sprintf("%s%s is %s; the import changes it.", where, c.What, c.Before)
 	}
+	if c.What == "auth" && c.Before == "" {
+		return where + "the operation would present " + c.After + ", and no other of the provider does."
+	}
 	return fmt.Sprintf("%s%s is %s and would be %s.", where, c.What, c.Before, c.After)
 }
 
@@ -133,9 +140,11 @@ type comparison struct {
 	byName  map[string][]knownVerb
 	places  []place
 	origins map[string]bool
-	pairs   int
-	follow  int // how much work is left for comparing schemas
-	found   []change
+	// secretsIn are the places where verbs send secrets.
+	secretsIn map[string]bool
+	pairs     int
+	follow    int // how much work is left for comparing schemas
+	found     []change
 }
 
 // place is a known verb with its address.
@@ -161,8 +170,10 @@ func (p place) standsIn(r route, segments []string) bool {
 // compare returns what an import changes, in the order of the verbs. For a key, those that
 // need a user come first.
 func compare(was known, p Provider, verbs []verb.Definition) []change {
-	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}, follow: maxFollowed}
+	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}, secretsIn: map[string]bool{}, follow: maxFollowed}
+	c.notePlaces(authSecurity(was.auth))
 	for _, k := range was.verbs {
+		c.notePlaces(k.security)
 		c.byRoute[k.route] = append(c.byRoute[k.route], k)
 		c.byName[k.name] = append(c.byName[k.name], k)
 		origin, segments := k.route.address(p.BaseURL)
@@ -178,13 +189,14 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
 			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
-			form: formOf(d.Schema, d.Plan),
+			form: formOf(d.Schema, d.Plan), security: securityOf(d.Plan), plainPlan: d.Plan,
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
 			c.again(v, same)
 		} else {
 			c.fresh(v)
+			c.newPlace(v)
 		}
 	}
 	for _, k := range was.verbs {
@@ -255,8 +267,11 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	if moves(was.places, v.places) {
 		c.add("argument", v, "", "", true)
 	}
-	if was.removed && was.form != nil && !bytes.Equal(was.form, v.form) {
+	if was.removed && !c.sameForm(v, was.form) {
 		c.add("arguments", v, "", "", true)
+	}
+	if !was.removed {
+		c.security(v, was.security)
 	}
 	c.mask(v, was.schema)
 	c.method(v, was.places)

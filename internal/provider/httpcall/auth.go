@@ -44,7 +44,7 @@ func Apply(auth credential.Auth, secret credential.Secret, r *Request) error {
 		default:
 			return setSecretHeader(r, "Authorization", "Bearer "+secret.Key())
 		}
-	case credential.OAuth2, credential.WebhookSecret, credential.None: // the vault stores none of them
+	case credential.OAuth2, credential.WebhookSecret, credential.None, credential.Schemes: // stored by none, or one secret at a time
 	}
 	return fault.New(fault.CodeProviderNotConnected, "The credential's type cannot be used for calls.")
 }

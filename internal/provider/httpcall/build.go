@@ -65,6 +65,9 @@ func BuildRequest(plan httpplan.Plan, baseURL string, args json.RawMessage) (*Re
 		err = b.room.check()
 	}
 	r.written = b.written
+	if err == nil {
+		err = r.leavesSecrets(plan.Security)
+	}
 	return r, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
 )
 
 // names keeps which argument writes which name, so that no argument gives a second value to a
@@ -310,6 +311,22 @@ func (b *builder) deep(in, wire, owner, pointer string, v any) error {
 				return refusedName(at, "has the name of another parameter")
 			}
 			if err := b.deep(in, full, owner, at, v[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leavesSecrets returns an INVALID_ARGS where an argument wrote a name under which calls of the
+// verb may send a secret, also where this one sends another.
+func (r *Request) leavesSecrets(security verb.Security) error {
+	for _, alternative := range security {
+		for _, s := range alternative {
+			if s.Wire == "" {
+				continue
+			}
+			if err := r.refuses(s.In, s.Wire); err != nil {
 				return err
 			}
 		}

@@ -76,6 +76,7 @@ type importer struct {
 	out     *Imported
 	servers map[string]bool
 	hosts   *servers
+	scheme  verb.Scheme // what is presented where the document says nothing
 	seen    int
 	bytes   int
 	// lost has what each of out.Verbs lost, by its position there; readBacks what waits for
@@ -174,7 +175,9 @@ func (im *importer) provider() error {
 	}
 	im.out.BaseURL = im.hosts.main
 	var err error
-	im.out.Auth, err = im.auth()
+	if im.out.Auth, im.scheme, err = im.auth(); err == nil && im.in.Auth != nil {
+		im.in.Auth = &im.out.Auth
+	}
 	return err
 }
 

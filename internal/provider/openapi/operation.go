@@ -62,6 +62,9 @@ func (o *operation) verb() (verb.Definition, error) {
 	}
 	declared := o.correct(&v, o.extension(&v))
 	o.judgeName(&v)
+	if err := o.setSecurity(); err != nil {
+		return verb.Definition{}, err
+	}
 	params, err := o.parameters(declared)
 	if err != nil {
 		return verb.Definition{}, err

@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/verb"
@@ -66,8 +65,7 @@ func (o *operation) readParameter(entry any) (parameter, error) {
 // notAnArgument reports whether a parameter is not for the caller to set: a header of HTTP's
 // or OpenAPI's own, the provider's credential, or the idempotency key, which a run sets.
 func (o *operation) notAnArgument(p parameter, declared verb.Idempotency) bool {
-	auth := o.im.out.Auth
-	if auth.Type == credential.APIKey && auth.In == p.in && auth.Name != "" && sameName(p, auth.Name) {
+	if o.isSecrets(p.in, func(name string) bool { return sameName(p, name) }) {
 		return true
 	}
 	if p.in != httpplan.InHeader {
@@ -147,14 +145,12 @@ func (o *operation) setElsewhere(p parameter) bool {
 // isCredentials reports whether a server may take a name for the one that the credential is
 // sent under.
 func (o *operation) isCredentials(in, name string) bool {
-	auth := o.im.out.Auth
-	if auth.Type != credential.APIKey || auth.In != in || auth.Name == "" {
-		return false
-	}
-	if in == httpplan.InHeader {
-		return httpfield.Fold(name) == httpfield.Fold(auth.Name)
-	}
-	return httpfield.Overlap(name, auth.Name)
+	return o.isSecrets(in, func(secret string) bool {
+		if in == httpplan.InHeader {
+			return httpfield.Fold(name) == httpfield.Fold(secret)
+		}
+		return httpfield.Overlap(name, secret)
+	})
 }
 
 // inTemplate reports whether the query of the path template has the name.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/verb"
 )
 
 // cleanBase checks a base URL and returns it without a trailing slash.
@@ -29,11 +30,12 @@ func cleanBase(raw string) (string, error) {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
-// auth is the given auth, else the first security requirement that can be met,
-// else any scheme that can, else bearer.
-func (im *importer) auth() (credential.Auth, error) {
+// auth is the given auth, else the first security requirement that can be met, else any scheme
+// that can, else bearer. The scheme has its name, "" where the document has none.
+func (im *importer) auth() (credential.Auth, verb.Scheme, error) {
 	if im.in.Auth != nil {
-		return im.in.Auth.Checked()
+		auth, err := im.in.Auth.Checked()
+		return auth, namedScheme("", auth), err
 	}
 	schemes := field(field(im.doc.root, "components"), "securitySchemes")
 	var order []string
@@ -47,11 +49,12 @@ func (im *importer) auth() (credential.Auth, error) {
 		if err != nil {
 			continue
 		}
-		if auth, ok := schemeAuth(scheme); ok {
-			return auth, nil
+		if auth, ok := schemeAuth(scheme); ok && len(name) <= maxSchemeName {
+			return auth, namedScheme(name, auth), nil
 		}
 	}
-	return credential.Auth{Type: credential.Bearer}, nil
+	bearer := credential.Auth{Type: credential.Bearer}
+	return bearer, namedScheme("", bearer), nil
 }
 
 // schemeAuth reads a security scheme and reports whether it is supported.

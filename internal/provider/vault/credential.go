@@ -33,6 +33,8 @@ type Credential struct {
 	Type       credential.Kind
 	Label      string
 	CustomerID string // "" is the tenant's own
+	// Schemes has the kind of each secret by its scheme; nil for a credential of one secret.
+	Schemes map[string]credential.Kind
 	// Origin is the one that the credential may be sent to: scheme, host and port. "" where it
 	// was stored before its provider; then it is not sent.
 	Origin string
@@ -147,6 +149,9 @@ func (n New) parse() (parsed, error) {
 	hosts, err := parseHosts(n.AllowedHosts)
 	if err != nil {
 		return parsed{}, err
+	}
+	if t == credential.Schemes && !verb.ValidSlug(n.Provider) {
+		return parsed{}, fault.Invalid("/type", "enum", "A model provider takes one secret.")
 	}
 	c, err := parseData(t, n.Data)
 	if err != nil {

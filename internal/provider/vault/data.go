@@ -26,12 +26,12 @@ const (
 func ParseType(s string) (credential.Kind, error) {
 	t := credential.Kind(strings.ToLower(s))
 	switch t {
-	case credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader:
+	case credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader, credential.Schemes:
 		return t, nil
 	case credential.OAuth2, credential.WebhookSecret:
-		return "", fault.Invalid("/type", "enum", "Credentials of this type are not supported yet; use api_key, bearer, basic or custom_header.")
+		return "", fault.Invalid("/type", "enum", "Credentials of this type are not supported yet; use api_key, bearer, basic, custom_header or schemes.")
 	default:
-		return "", fault.Invalid("/type", "enum", "type is api_key, bearer, basic or custom_header.")
+		return "", fault.Invalid("/type", "enum", "type is api_key, bearer, basic, custom_header or schemes.")
 	}
 }
 
@@ -43,31 +43,41 @@ var dataFields = map[credential.Kind][]string{
 	credential.Bearer:       {"token"},
 	credential.Basic:        {"username", "password"},
 	credential.CustomHeader: {"headers"},
+	credential.Schemes:      {"schemes"},
 }
 
 // parseData reads `data` of a request for a credential of type t. Field names
 // are exact, unknown ones are refused, and no message repeats a value.
 func parseData(t credential.Kind, data json.RawMessage) (credential.Secret, error) {
 	none := credential.Secret{}
-	fields, err := objectFields(t, data)
+	fields, err := objectFields("/data", t, data)
 	if err != nil {
 		return none, err
 	}
+	if t == credential.Schemes {
+		return schemeSecrets(fields["schemes"])
+	}
+	return single("/data", t, fields)
+}
+
+// single reads the fields of a credential of one secret, which stand at path.
+func single(path string, t credential.Kind, fields map[string]json.RawMessage) (credential.Secret, error) {
+	none := credential.Secret{}
 	switch t {
 	case credential.APIKey:
-		key, err := headerText("/data/key", fields["key"])
+		key, err := headerText(path+"/key", fields["key"])
 		if err != nil {
 			return none, err
 		}
 		return credential.NewAPIKey(key), nil
 	case credential.Bearer:
-		token, err := headerText("/data/token", fields["token"])
+		token, err := headerText(path+"/token", fields["token"])
 		if err != nil {
 			return none, err
 		}
 		return credential.NewBearer(token), nil
 	case credential.Basic:
-		username, password, err := basicPair(fields)
+		username, password, err := basicPair(path, fields)
 		if err != nil {
 			return none, err
 		}
@@ -83,24 +93,24 @@ func parseData(t credential.Kind, data json.RawMessage) (credential.Secret, erro
 	}
 }
 
-// objectFields splits data into its fields and checks that they are those of t.
-func objectFields(t credential.Kind, data json.RawMessage) (map[string]json.RawMessage, error) {
+// objectFields splits data, which stands at path, into its fields and checks that they are those of t.
+func objectFields(path string, t credential.Kind, data json.RawMessage) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, fault.Invalid("/data", "required", "data is required.")
+		return nil, fault.Invalid(path, "required", "data is required.")
 	}
 	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
-		return nil, fault.Invalid("/data", "type", "data is an object.")
+		return nil, fault.Invalid(path, "type", "data is an object.")
 	}
 	want := dataFields[t]
 	for _, name := range want {
 		if _, ok := fields[name]; !ok {
-			return nil, fault.Invalid("/data/"+name, "required", "A credential of type "+string(t)+" needs data."+name+".")
+			return nil, fault.Invalid(path+"/"+name, "required", "A credential of type "+string(t)+" needs data."+name+".")
 		}
 	}
 	for name := range fields {
 		if !slices.Contains(want, name) {
-			return nil, fault.Invalid("/data", "unknown_field", "data of a "+string(t)+" credential has only: "+strings.Join(want, ", ")+".")
+			return nil, fault.Invalid(path, "unknown_field", "data of a "+string(t)+" credential has only: "+strings.Join(want, ", ")+".")
 		}
 	}
 	return fields, nil
@@ -126,22 +136,22 @@ func headerText(path string, raw json.RawMessage) (string, error) {
 
 // basicPair reads user name and password (RFC 7617: no colon in the name, no
 // control characters). Either may be empty, not both.
-func basicPair(fields map[string]json.RawMessage) (user, password string, err error) {
-	if user, err = text("/data/username", fields["username"], 0, maxUser); err != nil {
+func basicPair(path string, fields map[string]json.RawMessage) (user, password string, err error) {
+	if user, err = text(path+"/username", fields["username"], 0, maxUser); err != nil {
 		return "", "", err
 	}
-	if password, err = text("/data/password", fields["password"], 0, maxSecret); err != nil {
+	if password, err = text(path+"/password", fields["password"], 0, maxSecret); err != nil {
 		return "", "", err
 	}
 	switch {
 	case user == "" && password == "":
-		return "", "", fault.Invalid("/data/username", "minLength", "username and password are both empty.")
+		return "", "", fault.Invalid(path+"/username", "minLength", "username and password are both empty.")
 	case strings.Contains(user, ":"):
-		return "", "", fault.Invalid("/data/username", "pattern", "username must not contain a colon.")
+		return "", "", fault.Invalid(path+"/username", "pattern", "username must not contain a colon.")
 	case strings.ContainsFunc(user, unicode.IsControl):
-		return "", "", fault.Invalid("/data/username", "pattern", "username must not contain control characters.")
+		return "", "", fault.Invalid(path+"/username", "pattern", "username must not contain control characters.")
 	case strings.ContainsFunc(password, unicode.IsControl):
-		return "", "", fault.Invalid("/data/password", "pattern", "password must not contain control characters.")
+		return "", "", fault.Invalid(path+"/password", "pattern", "password must not contain control characters.")
 	}
 	return user, password, nil
 }

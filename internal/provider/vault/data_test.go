@@ -17,7 +17,7 @@ const canary = "canary-5f3a9c"
 func TestParseType(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]credential.Kind{
-		"api_key": credential.APIKey, "Bearer": credential.Bearer, "BASIC": credential.Basic, "custom_header": credential.CustomHeader,
+		"api_key": credential.APIKey, "Bearer": credential.Bearer, "BASIC": credential.Basic, "custom_header": credential.CustomHeader, "schemes": credential.Schemes,
 	} {
 		got, err := ParseType(in)
 		require.NoError(t, err)
@@ -44,6 +44,10 @@ func TestParseData(t *testing.T) {
 		"bearer":         {credential.Bearer, ` {"token":"t"} `, `{"type":"bearer","token":"t"}`},
 		"basic":          {credential.Basic, `{"username":"ü","password":"p:ä "}`, `{"type":"basic","username":"ü","password":"p:ä "}`},
 		"empty password": {credential.Basic, `{"username":"sk_1","password":""}`, `{"type":"basic","username":"sk_1"}`},
+		"schemes": {
+			credential.Schemes, `{"schemes":{"k 1/~":{"key":"k"},"b":{"username":"u","password":""},"t":{"token":"x"}}}`,
+			`{"type":"schemes","schemes":{"b":{"type":"basic","username":"u"},"k 1/~":{"type":"api_key","key":"k"},"t":{"type":"bearer","token":"x"}}}`,
+		},
 		"headers": {
 			credential.CustomHeader, `{"headers":{"X-App":"1","X-Key":"2"}}`,
 			`{"type":"custom_header","headers":{"X-App":"1","X-Key":"2"}}`,
@@ -100,6 +104,16 @@ func TestParseDataRefuses(t *testing.T) {
 		"both empty":          {credential.Basic, `{"username":"","password":""}`, "/data/username"},
 		"colon in user":       {credential.Basic, `{"username":"` + canary + `:x","password":"p"}`, "/data/username"},
 		"newline in password": {credential.Basic, `{"username":"u","password":` + quoted(canary+"\n") + `}`, "/data/password"},
+		"schemes a list":      {credential.Schemes, `{"schemes":[]}`, "/data/schemes"},
+		"no schemes":          {credential.Schemes, `{"schemes":{}}`, "/data/schemes"},
+		"eleven schemes":      {credential.Schemes, `{"schemes":{` + strings.ReplaceAll(strings.Join(many[:maxSchemes+1], ","), `"v"`, `{"key":"k"}`) + `}}`, "/data/schemes"},
+		"scheme without name": {credential.Schemes, `{"schemes":{"":{"key":"k"}}}`, "/data/schemes"},
+		"scheme a text":       {credential.Schemes, `{"schemes":{"a/b":"` + canary + `"}}`, "/data/schemes/a~1b"},
+		"scheme of nothing":   {credential.Schemes, `{"schemes":{"k1":{}}}`, "/data/schemes/k1"},
+		"scheme of two kinds": {credential.Schemes, `{"schemes":{"k1":{"key":"k","token":"` + canary + `"}}}`, "/data/schemes/k1"},
+		"scheme half":         {credential.Schemes, `{"schemes":{"k1":{"username":"u"}}}`, "/data/schemes/k1/password"},
+		"scheme with newline": {credential.Schemes, `{"schemes":{"k1":{"key":` + quoted(canary+"\n") + `}}}`, "/data/schemes/k1/key"},
+		"beside schemes":      {credential.Schemes, `{"schemes":{"k1":{"key":"k"}},"key":"` + canary + `"}`, "/data"},
 		"headers array":       {credential.CustomHeader, `{"headers":[]}`, "/data/headers"},
 		"headers null":        {credential.CustomHeader, `{"headers":null}`, "/data/headers"},
 		"headers empty":       {credential.CustomHeader, `{"headers":{}}`, "/data/headers"},

@@ -28,8 +28,14 @@ const MostOwn = 16 << 10
 // basic credential counts only where it stands for the whole secret: otherwise it is often an
 // address of mail, which approvers must see.
 func ownValues(s credential.Secret) []string {
-	user, password := s.Basic()
 	var out []string
+	for _, part := range s.Parts() {
+		out = append(out, ownValues(part)...)
+	}
+	if out != nil {
+		return out
+	}
+	user, password := s.Basic()
 	add := func(value string) {
 		if len(value) >= LeastOwn {
 			out = append(out, value)

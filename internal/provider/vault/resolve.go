@@ -25,10 +25,17 @@ type Sealed struct {
 	Label      string
 	CustomerID string
 	Version    int
+	// Schemes has the kind of each secret by its scheme; nil for a credential of one secret.
+	Schemes map[string]credential.Kind
 	// UpdatedAt is when the credential was last changed.
 	UpdatedAt time.Time
 	reach     reach
 	envelope  envelope
+}
+
+// Keyring returns what the credential has, without its secrets.
+func (s Sealed) Keyring() credential.Keyring {
+	return credential.Keyring{Kind: s.Type, Schemes: s.Schemes}
 }
 
 // MaySend refuses a request to which the credential may not be added, with URL_NOT_ALLOWED.
@@ -75,6 +82,7 @@ func ReadNewest(part json.RawMessage, only *uuid.UUID) (Sealed, error) {
 		WrappedKey   []byte    `json:"wrapped_key"`
 		Ciphertext   []byte    `json:"ciphertext"`
 		UpdatedAt    time.Time `json:"updated_at"`
+		Schemes      []byte    `json:"schemes"`
 	}
 	if err := json.Unmarshal(part, &r); err != nil {
 		return Sealed{}, fmt.Errorf("vault: read a credential: %w", err)
@@ -92,7 +100,7 @@ func sealed(row *dbsqlc.NewestCredentialRow, only *uuid.UUID) (Sealed, error) {
 		return Sealed{}, fault.New(fault.CodeCredentialExpired, "")
 	}
 	return Sealed{
-		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), Label: row.Label, CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Provider: row.Provider, Type: credential.Kind(row.Type), Label: row.Label, CustomerID: db.Text(row.CustomerID), Version: int(row.Version), UpdatedAt: row.UpdatedAt, Schemes: storedSchemes(row.Schemes),
 		reach:    reach{origin: db.Text(row.Origin), hosts: row.AllowedHosts},
 		envelope: envelope{kekID: row.KekID, wrappedKey: row.WrappedKey, ciphertext: row.Ciphertext},
 	}, nil
@@ -160,7 +168,7 @@ func (u *usedLately) due(id uuid.UUID, now time.Time) bool {
 
 func sealedRow(r dbsqlc.Credential) Sealed {
 	return Sealed{
-		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID), Version: int(r.Version),
+		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID), Version: int(r.Version), Schemes: storedSchemes(r.Schemes),
 		reach:    reach{origin: db.Text(r.Origin), hosts: r.AllowedHosts},
 		envelope: envelope{kekID: r.KekID, wrappedKey: r.WrappedKey, ciphertext: r.Ciphertext},
 	}

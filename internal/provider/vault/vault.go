@@ -95,7 +95,7 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 		return Credential{}, fmt.Errorf("vault: make an id: %w", err)
 	}
 	c := Credential{
-		ID: id, Provider: n.Provider, Type: p.secret.Kind(), Label: n.Label, CustomerID: n.CustomerID,
+		ID: id, Provider: n.Provider, Type: p.secret.Kind(), Schemes: kindsOf(p.secret), Label: n.Label, CustomerID: n.CustomerID,
 		Origin: to.origin, AllowedHosts: to.hosts, Status: StatusActive, Version: 1, CreatedBy: who.String(),
 		CreatedAt: v.now(), ExpiresAt: n.ExpiresAt,
 	}
@@ -104,12 +104,16 @@ func (v *Vault) Create(ctx context.Context, who actor.Actor, n New) (Credential,
 	if err != nil {
 		return Credential{}, err
 	}
+	schemes, err := schemesOf(p.secret)
+	if err != nil {
+		return Credential{}, err
+	}
 	b := &db.Batch{}
 	idempotency.Queue(ctx, b, id.String())
 	db.QueueExec(b, v.q.InsertCredential, dbsqlc.InsertCredentialParams{
 		ID: id, TenantID: who.TenantID, Provider: c.Provider, Type: string(c.Type), Label: c.Label, CustomerID: db.Optional(c.CustomerID),
 		Origin: db.Optional(c.Origin), AllowedHosts: c.AllowedHosts, Version: int32(c.Version), KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext,
-		CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt, NoticeAt: nextNotice(c.ExpiresAt, c.CreatedAt),
+		Schemes: schemes, CreatedBy: c.CreatedBy, CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt, NoticeAt: nextNotice(c.ExpiresAt, c.CreatedAt),
 	})
 	if err := v.queueDigests(ctx, b, who.TenantID, id, p.secret); err != nil {
 		return Credential{}, err
@@ -160,7 +164,7 @@ func (v *Vault) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []Cr
 	page = make([]Credential, len(rows))
 	for i, r := range rows {
 		page[i] = Credential{
-			ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
+			ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Schemes: storedSchemes(r.Schemes), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 			Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 			CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt), ExpiresAt: db.UTC(r.ExpiresAt),
 		}
@@ -360,6 +364,10 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 	if err != nil {
 		return Credential{}, err
 	}
+	schemes, err := schemesOf(c)
+	if err != nil {
+		return Credential{}, err
+	}
 	var rotated Credential
 	err = v.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if err := idempotency.Write(ctx, tx, id.String()); err != nil {
@@ -367,7 +375,7 @@ func (v *Vault) Rotate(ctx context.Context, who actor.Actor, id uuid.UUID, data 
 		}
 		row, err := v.q.RotateCredential(ctx, tx, dbsqlc.RotateCredentialParams{
 			ExpiresAt: expires, NoticeAt: nextNotice(expires, now),
-			TenantID: who.TenantID, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Now: &now,
+			TenantID: who.TenantID, ID: id, Version: old.Version, KekID: e.kekID, WrappedKey: e.wrappedKey, Ciphertext: e.ciphertext, Schemes: schemes, Now: &now,
 		})
 		switch {
 		case db.IsNoRows(err):
@@ -444,7 +452,7 @@ func (v *Vault) sealSecret(ctx context.Context, tenant, id uuid.UUID, version in
 
 func shown(r dbsqlc.Credential) Credential {
 	return Credential{
-		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Label: r.Label, CustomerID: db.Text(r.CustomerID),
+		ID: r.ID, Provider: r.Provider, Type: credential.Kind(r.Type), Schemes: storedSchemes(r.Schemes), Label: r.Label, CustomerID: db.Text(r.CustomerID),
 		Origin: db.Text(r.Origin), AllowedHosts: r.AllowedHosts, Status: Status(r.Status), Version: int(r.Version), CreatedBy: r.CreatedBy,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(), LastUsedAt: db.UTC(r.LastUsedAt), RotatedAt: db.UTC(r.RotatedAt), ExpiresAt: db.UTC(r.ExpiresAt),
 	}

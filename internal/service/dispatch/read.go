@@ -194,6 +194,7 @@ func (t *target) complete(ctx context.Context) (err error) {
 	if t.policies, err = t.d.deps.Policies.Load(ctx, t.tenant, t.policyVersion); err != nil {
 		return err
 	}
+	t.choose()
 	t.masker = t.artefacts.masker.Also(t.policies.Masks().Paths(policy.PartArgs, t.meta.Name)...)
 	return nil
 }

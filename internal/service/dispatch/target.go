@@ -31,6 +31,10 @@ type target struct {
 	// credential is nil where there is none; missing says why.
 	credential *vault.Sealed
 	missing    *fault.Error
+	// presents are the schemes whose secrets the call has to send, none where it needs none.
+	// connected says that the credential has them.
+	presents  []verb.Scheme
+	connected bool
 	// policyVersion is what the tenant's policies were at when the verb was read;
 	// policies are of that version or a later one, nil where there are none.
 	policyVersion int64
@@ -63,21 +67,9 @@ func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
 // unknown, nil where the verb's document declares nothing.
 func (t *target) ReadBack() *verb.ReadBack { return t.artefacts.head.ReadBack }
 
-// Connected implements run.Target: nil, PROVIDER_NOT_CONNECTED or CREDENTIAL_EXPIRED.
-func (t *target) Connected() *fault.Error {
-	if t.auth.Type == credential.None || t.credential != nil {
-		return nil
-	}
-	if t.missing.Code == fault.CodeProviderNotConnected {
-		return fault.Newf(fault.CodeProviderNotConnected,
-			"%s has no active credential. Store one with POST /v1/credentials, then repeat the call.", t.meta.Name.Provider)
-	}
-	return t.missing
-}
-
 // CredentialID implements run.Target.
 func (t *target) CredentialID() *uuid.UUID {
-	if t.auth.Type == credential.None || t.credential == nil {
+	if len(t.presents) == 0 || t.credential == nil {
 		return nil
 	}
 	return &t.credential.ID
@@ -177,11 +169,11 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 		return nil, err
 	}
 	c := &call{t: t, req: req}
-	if t.auth.Type == credential.None {
-		return c, nil
-	}
 	if f := t.Connected(); f != nil {
 		return nil, f
+	}
+	if len(t.presents) == 0 {
+		return c, nil
 	}
 	if err := t.mayGo(req.Address()); err != nil {
 		return nil, err
@@ -191,7 +183,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 		return nil, err
 	}
 	c.secrets = secret.Values()
-	if err := req.Apply(t.auth, secret); err != nil {
+	if err := t.apply(req, secret); err != nil {
 		if f := fault.As(err); f != nil {
 			return nil, f
 		}

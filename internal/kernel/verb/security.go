@@ -1,0 +1,25 @@
+package verb
+
+// Scheme is one secret that a provider asks for, and where it expects it. Plans store it, so a
+// field is never renamed.
+type Scheme struct {
+	Name string `json:"scheme,omitempty"` // as the document names it, "" where the import's auth says
+	Type string `json:"type"`             // a credential.Kind
+	In   string `json:"in,omitempty"`     // of an api_key: header, query or cookie
+	Wire string `json:"name,omitempty"`   // of an api_key: the name there
+}
+
+// Security says what a call must present: all schemes of one of the alternatives. An alternative
+// without schemes is met by every call. A plan of an earlier release has none; then its
+// provider's auth counts.
+type Security [][]Scheme
+
+// Public reports whether a call may present nothing.
+func (s Security) Public() bool {
+	for _, alternative := range s {
+		if len(alternative) == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+
+	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
+)
+
+// Limits on the security of one operation. Documents in use have up to four alternatives.
+const (
+	maxAlternatives = 20
+	maxTogether     = 10
+	maxSchemeName   = 100 // bytes; a credential may name as much
+)
+
+// setSecurity keeps what a call of the operation must present: what the operation says, otherwise
+// what the document says. An auth given to the import takes the place of both, except where the
+// operation itself says that nothing is needed. An error says that no credential can meet it.
+func (o *operation) setSecurity() error {
+	own, has := o.node["security"].([]any)
+	list, stated := own, has
+	if !has {
+		list, stated = o.im.doc.root["security"].([]any)
+	}
+	switch {
+	case o.im.in.Auth != nil:
+		o.plan.Security = givenSecurity(*o.im.in.Auth, own, has)
+		return nil
+	case !stated:
+		o.plan.Security = verb.Security{{o.im.scheme}}
+		return nil
+	case len(list) == 0:
+		o.plan.Security = verb.Security{{}}
+		return nil
+	}
+	return o.readSecurity(list)
+}
+
+// givenSecurity puts the auth given to the import in place of what an operation requires.
+func givenSecurity(auth credential.Auth, own []any, has bool) verb.Security {
+	given := credential.SecurityOf(auth)
+	if has && len(own) == 0 {
+		return verb.Security{{}}
+	}
+	at := slices.IndexFunc(own, func(entry any) bool {
+		schemes, ok := entry.(map[string]any)
+		return ok && len(schemes) == 0
+	})
+	switch {
+	case at < 0 || given.Public():
+		return given
+	case len(own) == 1:
+		return verb.Security{{}}
+	case at == 0:
+		return append(verb.Security{{}}, given...)
+	default:
+		return append(given, []verb.Scheme{})
+	}
+}
+
+// readSecurity reads the alternatives in their order. One that cannot be met is reported and left
+// out. Where the document does not declare what it names, the provider's scheme counts.
+func (o *operation) readSecurity(list []any) error {
+	var why error
+	unreadable := true
+	for _, entry := range list {
+		if !o.im.doc.spend(2) {
+			return o.im.doc.err
+		}
+		alternative, declared, err := o.alternative(entry)
+		if err == nil && len(o.plan.Security) == maxAlternatives {
+			err = reason("there are too many")
+		}
+		unreadable = unreadable && !declared
+		if err != nil {
+			why = err
+			o.scratch.lose("an alternative of its security is left out: " + err.Error())
+			continue
+		}
+		if !slices.ContainsFunc(o.plan.Security, func(a []verb.Scheme) bool { return slices.Equal(a, alternative) }) {
+			o.plan.Security = append(o.plan.Security, alternative)
+		}
+	}
+	switch {
+	case len(o.plan.Security) > 0:
+		return nil
+	case unreadable:
+		o.plan.Security = verb.Security{{o.im.scheme}}
+		return nil
+	}
+	return reason("no credential can meet its security: " + why.Error())
+}
+
+// alternative reads the schemes that are needed together. declared is false where the document
+// does not say what one of them is.
+func (o *operation) alternative(entry any) (schemes []verb.Scheme, declared bool, err error) {
+	names, ok := entry.(map[string]any)
+	if !ok {
+		return nil, false, reason("it is not an object")
+	}
+	if len(names) > maxTogether {
+		return nil, true, reason("it needs too many secrets together")
+	}
+	schemes = []verb.Scheme{}
+	for _, name := range sortedKeys(names) {
+		if !o.im.doc.spend(5 + len(name)/8) {
+			return nil, false, o.im.doc.err
+		}
+		scheme, declared, err := o.im.securityScheme(name)
+		if err != nil {
+			return nil, declared, err
+		}
+		if slices.ContainsFunc(schemes, func(s verb.Scheme) bool { return samePlace(s, scheme) }) {
+			return nil, true, reason("two of its schemes have the same place in a request")
+		}
+		schemes = append(schemes, scheme)
+	}
+	return schemes, true, nil
+}
+
+// securityScheme reads a declared scheme. declared is false where the document has none of the
+// name.
+func (im *importer) securityScheme(name string) (s verb.Scheme, declared bool, err error) {
+	shown := argschema.Shorten(name, maxSchemeName)
+	node, unread := im.doc.object(field(field(im.doc.root, "components"), "securitySchemes")[name])
+	if unread != nil {
+		return s, false, reason("the scheme " + shown + " is not declared")
+	}
+	auth, ok := schemeAuth(node)
+	switch {
+	case !ok:
+		return s, true, reason("the scheme " + shown + " is not supported" + schemeKind(node))
+	case shown != name:
+		return s, true, reason("the name of the scheme " + shown + " is too long")
+	}
+	return namedScheme(name, auth), true, nil
+}
+
+func namedScheme(name string, auth credential.Auth) verb.Scheme {
+	return verb.Scheme{Name: name, Type: string(auth.Type), In: auth.In, Wire: auth.Name}
+}
+
+// schemeKind names the kind of a scheme for a report.
+func schemeKind(node map[string]any) string {
+	kind := text(node, "type")
+	if kind == "http" {
+		kind += " " + text(node, "scheme")
+	}
+	if kind == "" {
+		return ""
+	}
+	return " (" + argschema.Shorten(kind, maxSchemeName) + ")"
+}
+
+// samePlace reports whether two schemes are sent in the same place of a request, so that a call
+// has only one of them.
+func samePlace(a, b verb.Scheme) bool {
+	return schemePlace(a) == schemePlace(b)
+}
+
+func schemePlace(s verb.Scheme) string {
+	switch {
+	case s.Type != string(credential.APIKey):
+		return "header authorization"
+	case s.In == httpplan.InHeader:
+		return "header " + strings.ToLower(s.Wire)
+	default:
+		return s.In + " " + s.Wire
+	}
+}
+
+// isSecrets reports whether a call may send a secret in the place, under a name for which the
+// given one could be taken.
+func (o *operation) isSecrets(in string, same func(name string) bool) bool {
+	for _, alternative := range o.plan.Security {
+		for _, s := range alternative {
+			if s.Type == string(credential.APIKey) && s.In == in && same(s.Wire) {
+				return true
+			}
+		}
+	}
+	return false
+}
