@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"agentruntime/internal/kernel/argdiff"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/redact"
@@ -72,12 +73,14 @@ type known struct {
 // change is one thing that an import changes. Audit records store it.
 type change struct {
 	// What is base_url, auth, domain, rules, server, platform, removed, renamed, argument, arguments, mask, method, path,
-	// risk_level, operation_type, idempotency, read_back or comparison.
-	What   string `json:"what"`
-	Verb   string `json:"verb,omitempty"`
-	Route  route  `json:"operation,omitempty"`
-	Before string `json:"before"`
-	After  string `json:"after"`
+	// risk_level, operation_type, idempotency, read_back, comparison, schema or a kind of package argdiff.
+	What  string `json:"what"`
+	Verb  string `json:"verb,omitempty"`
+	Route route  `json:"operation,omitempty"`
+	// Pointer is the JSON Pointer of the argument that changes, "" where none does.
+	Pointer string `json:"pointer,omitempty"`
+	Before  string `json:"before"`
+	After   string `json:"after"`
 	// needsUser: a key may not do it.
 	needsUser bool
 }
@@ -87,6 +90,9 @@ func (c change) message() string {
 	where := ""
 	if c.Verb != "" {
 		where = fmt.Sprintf("%s (%s): ", c.Route, c.Verb)
+	}
+	if text := c.argumentMessage(); text != "" {
+		return where + text
 	}
 	switch c.What {
 	case "removed":
@@ -138,6 +144,7 @@ type comparison struct {
 	baseURL string
 	byRoute map[route][]knownVerb
 	byName  map[string][]knownVerb
+	present map[string]*knownVerb // by name, without those that were removed
 	places  []place
 	origins map[string]bool
 	// secretsIn are the places where verbs send secrets.
@@ -145,6 +152,9 @@ type comparison struct {
 	pairs     int
 	follow    int // how much work is left for comparing schemas
 	found     []change
+	// diffs has what is different about the arguments of the verbs whose schemas are.
+	diffs        map[string]argdiff.Result
+	argumentWork int // that is left
 }
 
 // place is a known verb with its address.
@@ -170,9 +180,15 @@ func (p place) standsIn(r route, segments []string) bool {
 // compare returns what an import changes, in the order of the verbs. For a key, those that
 // need a user come first.
 func compare(was known, p Provider, verbs []verb.Definition) []change {
-	c := &comparison{was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, origins: map[string]bool{}, secretsIn: map[string]bool{}, follow: maxFollowed}
+	c := &comparison{
+		was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, present: map[string]*knownVerb{},
+		origins: map[string]bool{}, secretsIn: map[string]bool{}, follow: maxFollowed, diffs: map[string]argdiff.Result{}, argumentWork: maxArgumentWork,
+	}
 	c.notePlaces(authSecurity(was.auth))
-	for _, k := range was.verbs {
+	for i, k := range was.verbs {
+		if !k.removed {
+			c.present[k.name] = &was.verbs[i]
+		}
 		c.notePlaces(k.security)
 		c.byRoute[k.route] = append(c.byRoute[k.route], k)
 		c.byName[k.name] = append(c.byName[k.name], k)
@@ -198,6 +214,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 			c.fresh(v)
 			c.newPlace(v)
 		}
+		c.arguments(v)
 	}
 	for _, k := range was.verbs {
 		if !k.removed && !pairs[k.name+" "+string(k.route)] && (!has[k.route] || len(c.byRoute[k.route]) > 1) {
@@ -315,9 +332,7 @@ func (c *comparison) fresh(v knownVerb) {
 		c.add("renamed", v, string(others[0].route), string(v.route), true)
 	}
 	origin, segments := v.route.address(c.baseURL)
-	if c.was.exists && !c.origins[origin] {
-		c.add("server", v, credential.OriginOf(c.baseURL), origin, true)
-	}
+	c.server(v, origin)
 	least := c.leastOf(v, origin, segments)
 	c.method(v, nil)
 	if c.was.exists && spreads(v.places) {
@@ -334,6 +349,19 @@ func (c *comparison) fresh(v knownVerb) {
 	}
 	if v.idempotency != least.idempotency && v.operation == verb.Write {
 		c.add("idempotency", v, string(least.idempotency), string(v.idempotency), true)
+	}
+}
+
+// server finds a verb whose calls would go to another server than those of its name, or to one
+// that no verb of the provider has.
+func (c *comparison) server(v knownVerb, origin string) {
+	before, moved := credential.OriginOf(c.baseURL), false
+	if was, had := c.present[v.name]; had {
+		before, _ = was.route.address(c.was.baseURL)
+		moved = before != origin
+	}
+	if c.was.exists && (moved || !c.origins[origin]) {
+		c.add("server", v, before, origin, true)
 	}
 }
 

@@ -253,8 +253,9 @@ func TestImportByKeyMovesNoArgument(t *testing.T) {
 			was := known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}
 			var got []string
 			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}) {
-				got = append(got, c.What)
-				require.NotEmpty(t, c.message())
+				if require.NotEmpty(t, c.message()); c.needsUser {
+					got = append(got, c.What)
+				}
 			}
 			require.Equal(t, tt.want, got)
 		})
@@ -288,7 +289,9 @@ func TestImportByKeyRemovesNoMark(t *testing.T) {
 			changes := compare(known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now})
 			var got []string
 			for _, c := range changes {
-				got = append(got, c.What)
+				if c.needsUser {
+					got = append(got, c.What)
+				}
 			}
 			require.Equal(t, tt.want, got)
 			require.Equal(t, tt.want == nil, refused(changes) == nil)

@@ -75,6 +75,7 @@ type Change struct {
 	What      string `json:"what"`
 	Verb      string `json:"verb,omitempty"` // "" where the change is about the provider
 	Operation string `json:"operation,omitempty"`
+	Pointer   string `json:"pointer,omitempty"` // of the argument that changes
 	Before    string `json:"before"`
 	After     string `json:"after"`
 	Message   string `json:"message"` // for people
@@ -95,7 +96,7 @@ func (n Notes) complete(was known, verbs []verb.Definition, changes []change, mo
 	n.ChangesTotal = len(changes)
 	for _, c := range changes[:min(len(changes), most)] {
 		n.Changes = append(n.Changes, Change{
-			What: c.What, Verb: c.Verb, Operation: string(c.Route), Before: argschema.Shorten(c.Before, maxNoteText), After: argschema.Shorten(c.After, maxNoteText),
+			What: c.What, Verb: c.Verb, Operation: string(c.Route), Pointer: argschema.Shorten(c.Pointer, maxNoteText), Before: argschema.Shorten(c.Before, maxNoteText), After: argschema.Shorten(c.After, maxNoteText),
 			Message: argschema.Shorten(c.message(), 3*maxNoteText), NeedsUser: c.needsUser,
 		})
 	}
