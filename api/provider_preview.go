@@ -61,7 +61,7 @@ func unlessPreview(preview, create wire.Handler) wire.Handler {
 }
 
 func (s *Server) previewImport(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	in, err := importInput(c)
+	in, err := s.importInput(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -3,10 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +41,8 @@ type Importer interface {
 	Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Provider) ([]vault.Unreached, error)
 	// Update changes a provider, and reads its kept document again where that is needed.
 	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
+	// YAML returns the JSON of a body of YAML.
+	YAML(ctx context.Context, who actor.Actor, body []byte) (json.RawMessage, error)
 }
 
 // providerView is a provider in a list.
@@ -151,37 +150,8 @@ func (b *importAuth) input(v *wire.Validation) *credential.Auth {
 	}
 }
 
-// input checks all of the body but the document.
-func (b importBody) input() (openapi.ImportInput, error) {
-	var v wire.Validation
-	in := openapi.ImportInput{
-		Slug: v.Text("/slug", b.Slug, verb.MaxSlug), Name: v.OptionalText("/name", b.Name, 1, 255),
-		Domain: v.OptionalText("/domain", b.Domain, 1, 64), BaseURL: v.OptionalText("/base_url", b.BaseURL, 1, 2048),
-	}
-	if b.Slug != nil && !verb.ValidSlug(*b.Slug) {
-		v.Add("/slug", "pattern", `slug has lower-case letters, digits, hyphens and single underscores, and is not "tool".`)
-	}
-	in.Auth, in.Loose = b.Auth.input(&v), b.Strict != nil && !*b.Strict
-	in.Servers, in.ServerVariables = b.where(&v)
-	in.Rules = b.Rules
-	in.Document = v.Object("/openapi", b.OpenAPI, true)
-	return in, v.Err()
-}
-
-// freeInRules is where rules contain what is the provider's.
-const freeInRules = "/rules/*/read_back"
-
-// importInput reads the body of an import.
-func importInput(c *wire.Call) (openapi.ImportInput, error) {
-	var b importBody
-	if err := c.DecodeExact(&b, "/openapi", "/server_variables", freeInRules); err != nil {
-		return openapi.ImportInput{}, err
-	}
-	return b.input()
-}
-
 func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	in, err := importInput(c)
+	in, err := s.importInput(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -235,19 +205,6 @@ func (s *Server) getImported(ctx context.Context, c *wire.Call) (wire.Reply, err
 	}
 	view, err := s.viewImported(ctx, c, p)
 	return wire.OK(view), err
-}
-
-// getProviderDocument sends the document as it was imported, without an envelope.
-func (s *Server) getProviderDocument(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	d, err := s.deps.Providers.Document(ctx, c.Actor.TenantID, c.Param("slug"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	header := http.Header{
-		"Content-Type": {"application/json"}, "Content-Length": {strconv.FormatInt(d.Size, 10)},
-		"Content-Disposition": {fmt.Sprintf(`attachment; filename="%s.json"`, c.Param("slug"))}, // a slug needs no escaping
-	}
-	return wire.Reply{}, c.StreamObject(wire.HashTag(d.Hash[:]), header, func(w io.Writer) error { return d.WriteTo(ctx, w) })
 }
 
 func (s *Server) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -29,13 +29,15 @@ const partsSent = 16
 
 // Source is what a provider is imported from.
 type Source struct {
-	Document json.RawMessage
+	Document []byte
 	Settings Settings
 }
 
 // Settings are the members of an import besides slug and document, as they were given. What is
 // empty follows from the document.
 type Settings struct {
+	// Form is how the document is written: "json", "yaml"; "" is JSON, too.
+	Form    string           `json:"form,omitempty"`
 	Name    string           `json:"name,omitempty"`
 	Domain  string           `json:"domain,omitempty"`
 	BaseURL string           `json:"base_url,omitempty"`
@@ -104,8 +106,9 @@ func (c *Catalog) keepDocument(ctx context.Context, tx pgx.Tx, st *storing, was 
 
 // Document is the document that a provider was imported from.
 type Document struct {
-	Hash Hash  // of its bytes
-	Size int64 // of it, in bytes
+	Hash Hash   // of its bytes
+	Size int64  // of it, in bytes
+	Form string // how it is written, "" for JSON
 
 	c      *Catalog
 	tenant uuid.UUID
@@ -124,7 +127,8 @@ func (c *Catalog) Document(ctx context.Context, tenant uuid.UUID, slug string) (
 	case row.DocumentSize == nil:
 		return Document{}, fault.New(fault.CodeDocumentNotFound, "This provider was imported before documents were kept. Import its document again.")
 	}
-	return Document{Hash: storedHash(row.DocumentHash), Size: *row.DocumentSize, c: c, tenant: tenant, slug: slug}, nil
+	kept, err := c.kept(row, tenant, slug)
+	return kept.Document, err
 }
 
 // source reads what a provider was imported from; PROVIDER_NOT_FOUND.

@@ -36,16 +36,22 @@ func (c *Catalog) Kept(ctx context.Context, tenant uuid.UUID, slug string) (Kept
 	case row.DocumentSize == nil:
 		return Kept{}, fault.New(fault.CodeConflict, "This provider was imported before documents were kept. Import its document again, with the new values.")
 	}
+	return c.kept(row, tenant, slug)
+}
+
+// kept reads the row of a provider whose document is kept.
+func (c *Catalog) kept(row dbsqlc.GetProviderSourceRow, tenant uuid.UUID, slug string) (Kept, error) {
 	k := Kept{Document: Document{Hash: storedHash(row.DocumentHash), Size: *row.DocumentSize, c: c, tenant: tenant, slug: slug}, at: row.UpdatedAt}
 	if err := json.Unmarshal(row.ImportSettings, &k.Settings); err != nil {
 		return Kept{}, fmt.Errorf("catalog: read the settings of an import: %w", err)
 	}
+	k.Form = k.Settings.Form
 	return k, nil
 }
 
 // Read returns the bytes of the document. It has them in memory, so the caller bounds how many
 // are read at once.
-func (k Kept) Read(ctx context.Context) (json.RawMessage, error) {
+func (k Kept) Read(ctx context.Context) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(k.Size))
 	err := k.WriteTo(ctx, &b)

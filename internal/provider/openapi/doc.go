@@ -1,4 +1,4 @@
-// Package openapi turns an OpenAPI 3.0 or 3.1 document into verbs. The service that imports
+// Package openapi turns an OpenAPI 3.0 or 3.1 document, in JSON or YAML, into verbs. The service that imports
 // providers calls Import; the catalog stores each verb's schema and plan.
 //
 // What is wrong with one operation is reported and never fails the document. The package has

@@ -1,12 +1,10 @@
 package openapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/url"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -32,31 +30,21 @@ type document struct {
 	*work
 	// old is true for OpenAPI 3.0, whose schemas are not JSON Schema.
 	old bool
+	// form is how the document is written.
+	form Form
 }
 
 // parseDocument reads raw and checks what makes the whole document unusable.
 func parseDocument(raw []byte, w *work) (*document, error) {
-	depth, values := exactjson.Shape(raw)
-	if depth > exactjson.MaxDepth {
-		return nil, fault.Invalid("/openapi", "depth", "The document is nested too deeply.")
-	}
-	if values > maxDocumentValues {
-		return nil, fault.Invalid("/openapi", "size", "The document has too many values.")
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var tree any
-	if err := dec.Decode(&tree); err != nil {
-		return nil, fault.Invalid("/openapi", "json", "The document is not valid JSON.")
-	}
-	if dec.More() {
-		return nil, fault.Invalid("/openapi", "json", "The document is more than one JSON value.")
+	tree, form, err := w.decode(raw, "/openapi")
+	if err != nil {
+		return nil, err
 	}
 	root, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fault.Invalid("/openapi", "type", "The document must be a JSON object.")
+		return nil, fault.Invalid("/openapi", "type", "The document must be an object.")
 	}
-	d := &document{root: root, work: w}
+	d := &document{root: root, work: w, form: form}
 	return d, d.checkVersion()
 }
 
@@ -64,8 +52,8 @@ func (d *document) checkVersion() error {
 	if _, swagger := d.root["swagger"]; swagger {
 		return fault.Invalid("/openapi/swagger", "version", "Swagger 2.0 is not supported; convert the document to OpenAPI 3.0 or 3.1.")
 	}
-	version, ok := d.root["openapi"].(string)
-	if !ok {
+	version := versionOf(d.root["openapi"])
+	if version == "" {
 		return fault.Invalid("/openapi/openapi", "required", "The document must name its OpenAPI version.")
 	}
 	switch {
@@ -76,6 +64,18 @@ func (d *document) checkVersion() error {
 		return fault.Invalid("/openapi/openapi", "version", "The document must be OpenAPI 3.0 or 3.1.")
 	}
 	return nil
+}
+
+// versionOf returns a version, which people write as a text or as a number.
+func versionOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	default:
+		return ""
+	}
 }
 
 // maxReference is the most bytes of a reference. Each use of a schema compares those in it, so

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -34,7 +33,10 @@ type ImportInput struct {
 	Domain   string           // "" takes the slug; the domain of verbs without a tag
 	BaseURL  string           // "" takes the document's first server
 	Auth     *credential.Auth // nil takes the document's security scheme
-	Document json.RawMessage  // OpenAPI 3.0 or 3.1, as JSON
+	Document []byte           // OpenAPI 3.0 or 3.1, as JSON or YAML
+	// Unchecked says that the document is a text of its own. As JSON it must keep the rules of a
+	// request body. What is part of one keeps them, and so does what was imported before.
+	Unchecked bool
 	// Servers and ServerVariables say where the calls of the document's servers go.
 	Servers         []verb.ServerChoice
 	ServerVariables map[string]string
@@ -46,6 +48,7 @@ type ImportInput struct {
 
 // Imported is what an import made of a document.
 type Imported struct {
+	Form    Form // in which the document is written
 	Slug    string
 	Name    string
 	Domain  string
@@ -115,6 +118,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if !verb.ValidSlug(in.Slug) {
 		return nil, fault.Invalid("/slug", "pattern", "A slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
 	}
+	w.unchecked = in.Unchecked
 	doc, err := parseDocument(in.Document, w)
 	if err != nil {
 		return nil, err
@@ -155,7 +159,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 // provider reads what concerns all operations.
 func (im *importer) provider() error {
 	im.out = &Imported{
-		Slug: im.in.Slug, Name: im.in.Name, Domain: domainName(im.in.Domain),
+		Form: im.doc.form, Slug: im.in.Slug, Name: im.in.Name, Domain: domainName(im.in.Domain),
 		Verbs: []verb.Definition{}, Degraded: []verb.Report{}, Rejected: []verb.Report{},
 	}
 	if im.out.Name == "" {

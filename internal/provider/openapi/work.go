@@ -31,13 +31,16 @@ const checkEvery = 10_000
 
 // work counts what one import costs. The same document costs the same each time.
 type work struct {
-	ctx     context.Context //nolint:containedctx // of one import, which passes it nowhere else
-	limit   int
-	bytes   int // that the import may store
-	small   bool
-	spent   int
-	checked int
-	err     error // why the import must end
+	ctx    context.Context //nolint:containedctx // of one import, which passes it nowhere else
+	limit  int
+	bytes  int // that the import may store
+	small  bool
+	values int // in what was read
+	// unchecked: the document was not part of a body that was checked.
+	unchecked bool
+	spent     int
+	checked   int
+	err       error // why the import must end
 }
 
 // spend adds units and reports whether the import may go on. What depends on how often a part

@@ -34,6 +34,7 @@ type Service struct {
 type lane struct {
 	turns *turns.Turns
 	read  func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
+	yaml  func(source []byte, path string) (json.RawMessage, error)
 	// most bounds one import with its storing. The importer refuses what takes too much work
 	// long before, so only a busy machine or database reaches it.
 	most time.Duration
@@ -54,7 +55,7 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 	if c == nil || credentials == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{catalog: c, credentials: credentials, egress: cfg, small: lane{newTurns(), openapi.ImportSmall, smallTime}, large: lane{newTurns(), openapi.Import, largeTime}}, nil
+	return &Service{catalog: c, credentials: credentials, egress: cfg, small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, largeTime}}, nil
 }
 
 func newTurns() *turns.Turns {
@@ -109,17 +110,39 @@ type reading struct {
 
 // each reads the document of an import when its turn comes, and gives it to use.
 func (s *Service) each(ctx context.Context, who actor.Actor, in openapi.ImportInput, use func(context.Context, reading) error) error {
-	if len(in.Document) <= openapi.MaxSmallDocument {
-		err := s.inTurn(ctx, s.small, who, in, use)
+	return s.inTurn(ctx, who, len(in.Document), func(ctx context.Context, l lane) error {
+		read, err := s.read(ctx, l, in)
+		if err == nil {
+			err = use(ctx, read)
+		}
+		return err
+	})
+}
+
+// YAML returns the JSON of a request body of YAML, read in the caller's turn like a document. It
+// refuses what no document may be, with VALIDATION_ERROR.
+func (s *Service) YAML(ctx context.Context, who actor.Actor, body []byte) (out json.RawMessage, err error) {
+	err = s.inTurn(ctx, who, len(body), func(_ context.Context, l lane) (err error) {
+		out, err = l.yaml(body, "")
+		return err
+	})
+	return out, err
+}
+
+// inTurn does the work of a document of so many bytes when its turn comes: that of the small ones,
+// and that of the large ones where it turns out not to be small.
+func (s *Service) inTurn(ctx context.Context, who actor.Actor, size int, do func(context.Context, lane) error) error {
+	if size <= openapi.MaxSmallDocument {
+		err := s.small.do(ctx, who, do)
 		if !errors.Is(err, openapi.ErrNotSmall) {
 			return err
 		}
 	}
-	return s.inTurn(ctx, s.large, who, in, use)
+	return s.large.do(ctx, who, do)
 }
 
-// inTurn waits for a turn of the lane, and reads and uses the document.
-func (s *Service) inTurn(ctx context.Context, l lane, who actor.Actor, in openapi.ImportInput, use func(context.Context, reading) error) error {
+// do waits for a turn of the lane, and works.
+func (l lane) do(ctx context.Context, who actor.Actor, work func(context.Context, lane) error) error {
 	free, err := l.turns.Take(ctx, who.TenantID.String())
 	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
 		return later("Other imports are under way. Repeat the call later.", err)
@@ -130,10 +153,7 @@ func (s *Service) inTurn(ctx context.Context, l lane, who actor.Actor, in openap
 	defer free()
 	limited, stop := context.WithTimeout(ctx, l.most)
 	defer stop()
-	read, err := s.read(limited, l, in)
-	if err == nil {
-		err = use(limited, read)
-	}
+	err = work(limited, l)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return later("The import took too long and stored nothing. Repeat the call later.", err)
 	}
@@ -175,6 +195,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		Source: &catalog.Source{
 			Document: in.Document,
 			Settings: catalog.Settings{
+				Form: string(read.Form),
 				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Servers: in.Servers, ServerVariables: in.ServerVariables,
 				Corrections: corrections,
 			},

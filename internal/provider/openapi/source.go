@@ -1,0 +1,148 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/kernel/yamljson"
+)
+
+// Form is how a document is written.
+type Form string
+
+// The forms of documents.
+const (
+	FormJSON Form = "json"
+	FormYAML Form = "yaml"
+)
+
+// Bounds of YAML. The parser takes about a kilobyte for a value of a dense document.
+const (
+	MaxYAML       = 5 << 20 // bytes
+	maxExpanded   = 25 << 20
+	maxYAMLValues = 500_000
+	// A document with more of them is not small.
+	maxSmallYAMLValues = 50_000
+)
+
+// FormOf returns how a text is written. JSON is YAML too, so what is valid JSON is JSON.
+func FormOf(text []byte) Form {
+	if json.Valid(text) {
+		return FormJSON
+	}
+	return FormYAML
+}
+
+// YAML returns the JSON of a text of YAML, within the bounds of a document. It is a
+// VALIDATION_ERROR that names the line and the place below path.
+func YAML(source []byte, path string) (json.RawMessage, error) {
+	return readYAML(source, path, yamljson.Options{MaxJSON: maxExpanded, MaxValues: maxYAMLValues})
+}
+
+// SmallYAML is YAML for a text that becomes at most MaxSmallDocument bytes, without many values. It
+// returns ErrNotSmall for any other.
+func SmallYAML(source []byte, path string) (json.RawMessage, error) {
+	if len(source) > MaxSmallDocument || yamljson.Values(source) > maxSmallYAMLValues {
+		return nil, ErrNotSmall
+	}
+	out, err := readYAML(source, path, yamljson.Options{MaxJSON: MaxSmallDocument, MaxValues: maxSmallYAMLValues})
+	if f := fault.As(err); f != nil && len(f.Details) > 0 && f.Details[0].Rule == "maxLength" {
+		return nil, ErrNotSmall
+	}
+	return out, err
+}
+
+func readYAML(source []byte, path string, opts yamljson.Options) (json.RawMessage, error) {
+	opts.What, opts.MaxBytes, opts.MaxDepth, opts.Full = "a document", MaxYAML, exactjson.MaxDepth, true
+	out, wrong := yamljson.Convert(source, opts)
+	if len(wrong) == 0 {
+		return out, nil
+	}
+	var details []fault.Detail
+	for _, w := range wrong[:min(len(wrong), maxFaultsTold)] {
+		details = append(details, fault.Detail{Path: path + w.Path, Rule: w.Rule, Message: w.Message})
+	}
+	f := fault.Newf(fault.CodeValidation, "The YAML cannot be read: %s.", wrong[0].Message)
+	f.Details = details
+	return nil, f
+}
+
+// maxFaultsTold is how many faults of a text one answer lists.
+const maxFaultsTold = 20
+
+// decode reads a document, and returns the form in which it is written. path is where faults are.
+func (w *work) decode(raw []byte, path string) (any, Form, error) {
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	if looksLikeJSON(raw) {
+		if err := w.checkShape(raw, path); err != nil {
+			return nil, FormJSON, err
+		}
+	}
+	form := FormOf(raw)
+	if form == FormYAML {
+		if looksLikeJSON(raw) {
+			return nil, form, fault.Invalid(path, "json", "The document is not valid JSON.")
+		}
+		read := YAML
+		if w.small {
+			read = SmallYAML
+		}
+		var err error
+		if raw, err = read(raw, path); err != nil {
+			return nil, form, err
+		}
+		if err := w.checkShape(raw, path); err != nil {
+			return nil, form, err
+		}
+	}
+	if form == FormYAML || w.unchecked {
+		if err := checkJSON(raw, path); err != nil {
+			return nil, form, err
+		}
+	}
+	tree, err := exactjson.Decode(raw)
+	if err != nil {
+		err = fault.Invalid(path, "json", "The document is not valid JSON.")
+	}
+	return tree, form, err
+}
+
+// checkShape refuses a document that is too much to take apart. It counts the values of all
+// documents that the work reads.
+func (w *work) checkShape(raw []byte, path string) error {
+	depth, values := exactjson.Shape(raw)
+	if depth > exactjson.MaxDepth {
+		return fault.Invalid(path, "depth", "The document is nested too deeply.")
+	}
+	if w.values += values; w.values > maxDocumentValues {
+		return fault.Invalid(path, "size", "The document has too many values.")
+	}
+	return nil
+}
+
+// looksLikeJSON reports whether a text is meant to be JSON: it is an object whose first name has
+// quotes, or a list. YAML that people write begins otherwise.
+func looksLikeJSON(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	rest, object := bytes.CutPrefix(raw, []byte("{"))
+	rest = bytes.TrimSpace(rest)
+	return bytes.HasPrefix(raw, []byte("[")) || object && (bytes.HasPrefix(rest, []byte(`"`)) || bytes.HasPrefix(rest, []byte("}")))
+}
+
+// checkJSON refuses what a request body may not have either: a name that is there twice, a text
+// with the character 0, a number of unbounded size.
+func checkJSON(raw []byte, path string) error {
+	err := strictjson.Check(raw, strictjson.Options{Free: []string{""}, MaxDepth: exactjson.MaxDepth})
+	f := fault.As(err)
+	if f == nil || len(f.Details) == 0 {
+		return err
+	}
+	d := f.Details[0]
+	if d.Rule == strictjson.RuleDepth {
+		return fault.Invalid(path, "depth", "The document is nested too deeply.")
+	}
+	return fault.Invalid(path+d.Path, d.Rule, "The document cannot be read: "+d.Message+".")
+}
