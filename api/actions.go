@@ -46,6 +46,7 @@ type runBody struct {
 	DryRun         json.RawMessage `json:"dryRun"`
 	DryRunSnake    json.RawMessage `json:"dry_run"`
 	ExpiresIn      json.RawMessage `json:"expires_in"`
+	Fields         *string         `json:"fields"`
 }
 
 // maxMetadata is the most bytes of metadata.
@@ -60,6 +61,10 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	form, err := b.form()
+	if err != nil {
+		return wire.Reply{}, err
+	}
 	room := &answerRoom{s: s, c: c}
 	out, err := s.deps.Runs.Do(run.WithRoom(ctx, room.take), c.Actor, req)
 	if err != nil {
@@ -71,7 +76,11 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := room.take(ctx, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
 		return wire.Reply{}, err
 	}
-	rep := wire.OK(s.runData(out))
+	data := s.runData(out)
+	if err := s.shape(ctx, c.Actor.TenantID, form, out.Run, &data); err != nil {
+		return wire.Reply{}, err
+	}
+	rep := wire.OK(data)
 	if !out.Run.State.Ended() {
 		rep.Status = http.StatusAccepted
 		rep.Header = http.Header{"Location": {executionPath(out.Run.ExecutionID)}}
@@ -157,6 +166,7 @@ func preferWait(v *wire.Validation, headers []string) *time.Duration {
 // runData is the result of a run. It joins the two shapes that the specification shows.
 type runData struct {
 	Result           json.RawMessage `json:"result"`
+	FieldsError      *programError   `json:"fields_error,omitempty"`
 	Normalized       struct{}        `json:"normalized"`
 	ExecutionID      string          `json:"execution_id"`
 	FenceStatus      string          `json:"fence_status"`

@@ -160,7 +160,7 @@ func newSite(t *testing.T) *site {
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: oneMinute{addresses},
-		Maps: struct{ api.Maps }{}, Agents: struct{ api.Agents }{}, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{},
+		Maps: struct{ api.Maps }{}, Agents: struct{ api.Agents }{}, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},
 	})
 	require.NoError(t, err)
 	return s

@@ -147,5 +147,5 @@ func (k clock) left() time.Duration {
 	if !known {
 		return k.most - time.Since(k.began)
 	}
-	return min(patience*k.most-time.Since(k.began), k.most-(now-k.used))
+	return min(max(patience*k.most, leastPatience)-time.Since(k.began), k.most-(now-k.used))
 }

@@ -29,6 +29,8 @@ const Memory = 256 << 20
 const (
 	Time     = 2 * time.Second
 	patience = 5
+	// leastPatience is how long a child without the processor is waited for at least.
+	leastPatience = 2 * time.Second
 )
 
 // together is how many times Time all expressions of one value may take. A definition can have 2,000
@@ -48,6 +50,13 @@ type Config struct {
 	Children int
 	// Time bounds one evaluation; 0 for Time.
 	Time time.Duration
+	// Reading is how much longer an evaluation may take for each MiB that it reads, because reading
+	// is no work of the expression; 0 where Time is enough for that too.
+	Reading time.Duration
+	// Share is how many children one party may have at once; 0 for all but one.
+	Share int
+	// Wait is how long a caller waits for a child; 0 for waitForTurn.
+	Wait time.Duration
 }
 
 // Bounds of those who wait for a child.
@@ -61,6 +70,7 @@ const (
 type Pool struct {
 	command []string
 	time    time.Duration
+	reading time.Duration // for each MiB
 	turns   *turns.Turns
 
 	mu     sync.Mutex
@@ -82,9 +92,9 @@ func New(cfg Config) (*Pool, error) {
 		command = []string{program, Subcommand}
 	}
 	return &Pool{
-		command: command, time: cmp.Or(cfg.Time, Time),
+		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading,
 		turns: turns.New(turns.Config{
-			Slots: cfg.Children, Share: max(cfg.Children-1, 1), Wait: waitForTurn, Each: waitersEach, Most: waitersMost,
+			Slots: cfg.Children, Share: cmp.Or(cfg.Share, max(cfg.Children-1, 1)), Wait: cmp.Or(cfg.Wait, waitForTurn), Each: waitersEach, Most: waitersMost,
 		}),
 	}, nil
 }
@@ -136,7 +146,7 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	if err != nil {
 		return nil, err
 	}
-	clock := c.clock(min(s.pool.time, s.left))
+	clock := c.clock(min(s.pool.time, s.left) + time.Duration(len(question)>>10)*s.pool.reading/1024)
 	answer, err := c.ask(ctx, question, clock)
 	s.left -= clock.spent()
 	if err != nil {

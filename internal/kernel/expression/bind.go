@@ -34,17 +34,31 @@ func IsReserved(name string) bool {
 	return builtins()[name+"/0"] || builtins()[name+"/1"]
 }
 
-// refused returns why an expression may not use a function, "" where it may.
-func refused(name string) string {
+// refused returns why an expression or a program may not use a function, "" where it may.
+func (b *binder) refused(name string) string {
 	switch name {
 	case "now", "localtime", "strflocaltime", "mktime_local":
+		if b.program {
+			return name + " is not allowed: results must not depend on the time or the machine"
+		}
 		return name + " is not allowed: results must not depend on the machine. Use $now"
 	case "input", "inputs", "input_filename", "input_line_number", "modulemeta", "get_search_list":
+		if b.program {
+			return name + " is not allowed: " + programForm
+		}
 		return name + " is not allowed: an expression reads only trigger_data, steps, vars, context, item, index and $now"
 	case "debug", "stderr", "halt", "halt_error", "env", "builtins":
-		return name + " is not allowed in a Map"
+		return name + " is not allowed" + b.place()
 	}
 	return ""
+}
+
+// place returns where something is not allowed, for a message.
+func (b *binder) place() string {
+	if b.program {
+		return " in a program"
+	}
+	return " in a Map"
 }
 
 // builtins returns the functions of jq as name/arity.
@@ -70,10 +84,11 @@ var builtins = sync.OnceValue(func() map[string]bool {
 // binder walks an expression once. It turns roots into variables, notes them, and refuses
 // what an expression may not do.
 type binder struct {
-	refs  *References
-	fault *SyntaxError
-	depth int
-	defs  int
+	refs    *References
+	fault   *SyntaxError
+	depth   int
+	defs    int
+	program bool // there are no roots but "."
 }
 
 // Bounds of the form of an expression. Compiling takes time that grows with the square of
@@ -123,7 +138,7 @@ func (b *binder) query(q *gojq.Query, s scope) {
 		return
 	}
 	if len(q.Imports) > 0 || q.Meta != nil {
-		b.refuse("import, include and module are not allowed in a Map")
+		b.refuse("import, include and module are not allowed" + b.place())
 		return
 	}
 	for _, def := range q.FuncDefs {
@@ -309,9 +324,12 @@ func (b *binder) patterns(list []*gojq.Pattern, s scope) {
 func (b *binder) dollar(name string) {
 	switch name {
 	case rootNow:
+		if b.program {
+			b.refuse("$now is not allowed: results must not depend on the time or the machine")
+		}
 		b.refs.Now = true
 	case "$ENV":
-		b.refuse("$ENV is not allowed in a Map")
+		b.refuse("$ENV is not allowed" + b.place())
 	default:
 		b.variable(name)
 	}
@@ -334,7 +352,7 @@ func (b *binder) call(t *gojq.Term, s scope) {
 		b.refuse("there is no function " + clip(f.Name, maxToken))
 		return
 	}
-	if why := refused(f.Name); why != "" {
+	if why := b.refused(f.Name); why != "" {
 		b.refuse(why)
 		return
 	}
@@ -346,6 +364,10 @@ func (b *binder) call(t *gojq.Term, s scope) {
 // root turns a root into its variable.
 func (b *binder) root(t *gojq.Term) {
 	f := t.Func
+	if b.program && !builtins()[f.Name+"/0"] {
+		b.refuse("there is no " + clip(f.Name, maxToken) + ": " + programForm)
+		return
+	}
 	switch f.Name {
 	case rootTrigger:
 		b.refs.TriggerData = true

@@ -57,7 +57,7 @@ type Sandbox interface {
 // Eval returns the value with all its expressions evaluated. The error is a *Failure, or what
 // the sandbox or ctx returned. A Value without expressions needs neither roots nor sandbox.
 func (v Value) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (json.RawMessage, error) {
-	e := evaluation{ctx, sandbox, newValues(roots), 0}
+	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
 	raw, err := v.write(nil, e.template)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (v Value) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (json.Raw
 // Text returns the text with its expressions put in: texts raw, null empty, all others as
 // compact JSON. The error is that of Eval.
 func (t Template) Text(ctx context.Context, sandbox Sandbox, roots Roots) (string, error) {
-	e := evaluation{ctx, sandbox, newValues(roots), 0}
+	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
 	return e.text(t)
 }
 
@@ -86,7 +86,7 @@ func (c Condition) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (bool
 	if expr == nil {
 		return false, failuref(CodeResult, "a condition is one expression and nothing beside it")
 	}
-	e := evaluation{ctx, sandbox, newValues(roots), 0}
+	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
 	raw, err := e.expression(expr)
 	if err != nil {
 		return false, err
@@ -106,6 +106,8 @@ type evaluation struct {
 	sandbox Sandbox
 	values  *values
 	written int // bytes of results so far
+	// alone: all but paths run in the sandbox.
+	alone bool
 }
 
 // template returns a text of a value as JSON: the result itself where the text is one
@@ -176,7 +178,7 @@ func (e *evaluation) results(expr *Expr) ([]json.RawMessage, error) {
 			return []json.RawMessage{found}, nil
 		}
 	}
-	if expr.fits(e.values.roots) {
+	if !e.alone && expr.fits(e.values.roots) {
 		return expr.here(e.ctx, e.values)
 	}
 	if e.sandbox == nil {
@@ -207,7 +209,7 @@ func (e *Expr) here(ctx context.Context, v *values) (results []json.RawMessage, 
 	if err != nil {
 		return nil, failuref(CodeFailed, "%s", clip(err.Error(), maxDetail))
 	}
-	dot, err := v.decode(".", v.roots.Dot)
+	input, err := v.decode(dot, v.roots.Dot)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +221,7 @@ func (e *Expr) here(ctx context.Context, v *values) (results []json.RawMessage, 
 		}
 		bound = append(bound, value)
 	}
-	return collect(ctx, code.RunWithContext(ctx, dot, bound...))
+	return collect(ctx, code.RunWithContext(ctx, input, bound...))
 }
 
 // collect returns the first two results as JSON. Two are enough to know that there is not one.

@@ -41,7 +41,10 @@ type Expr struct {
 }
 
 // Parse reads one expression, without ${ and }. The error says what is wrong and where.
-func Parse(source string) (*Expr, *SyntaxError) {
+func Parse(source string) (*Expr, *SyntaxError) { return parse(source, false) }
+
+// parse is Parse, and for a program without roots other than ".".
+func parse(source string, program bool) (*Expr, *SyntaxError) {
 	if len(source) > MaxSource {
 		return nil, &SyntaxError{Message: fmt.Sprintf("an expression has at most %d bytes", MaxSource)}
 	}
@@ -53,7 +56,7 @@ func Parse(source string) (*Expr, *SyntaxError) {
 		return nil, syntaxError(err)
 	}
 	e := &Expr{source: source, query: query}
-	b := binder{refs: &e.refs}
+	b := binder{refs: &e.refs, program: program}
 	b.query(query, scope{top: true})
 	if b.fault != nil {
 		return nil, b.fault

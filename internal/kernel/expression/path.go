@@ -3,6 +3,7 @@ package expression
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,9 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 )
+
+// dot is the root of a path that begins at ".".
+const dot = "."
 
 // path is an expression that does nothing but follow names and positions from a root. Most
 // expressions are one. They are followed in the text of the root, which is not decoded: an
@@ -21,14 +25,21 @@ type path struct {
 
 // pathOf returns the path that an expression is, nil for others.
 func pathOf(q *gojq.Query) *path {
-	if q.Term == nil || len(q.FuncDefs) > 0 || q.Term.Type != gojq.TermTypeFunc || len(q.Term.Func.Args) > 0 {
+	if q.Term == nil || len(q.FuncDefs) > 0 {
 		return nil
 	}
-	p := &path{root: q.Term.Func.Name}
-	if !strings.HasPrefix(p.root, prefix) || p.root == prefix+rootIndex {
+	p, suffixes := &path{}, q.Term.SuffixList
+	switch t := q.Term; {
+	case t.Type == gojq.TermTypeIdentity:
+		p.root = dot
+	case t.Type == gojq.TermTypeIndex: // the first step of .a.b is no suffix
+		p.root, suffixes = dot, slices.Concat([]*gojq.Suffix{{Index: t.Index}}, suffixes)
+	case t.Type == gojq.TermTypeFunc && len(t.Func.Args) == 0 && strings.HasPrefix(t.Func.Name, prefix) && t.Func.Name != prefix+rootIndex:
+		p.root = t.Func.Name
+	default:
 		return nil
 	}
-	for _, s := range q.Term.SuffixList {
+	for _, s := range suffixes {
 		if s.Index == nil || s.Index.IsSlice {
 			return nil
 		}
@@ -70,6 +81,8 @@ func positionOf(q *gojq.Query) (int, bool) {
 func (p *path) follow(r Roots) (json.RawMessage, bool) {
 	raw, steps := json.RawMessage(nil), p.steps
 	switch p.root {
+	case dot:
+		raw = r.Dot
 	case prefix + rootTrigger:
 		raw = r.TriggerData
 	case prefix + rootVars:

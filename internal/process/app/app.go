@@ -101,6 +101,7 @@ type App struct {
 	tools          *tooling.Service
 	executions     *execution.Service
 	sandbox        *jqchild.Pool
+	programs       *jqchild.Pool // of results; nil without the API
 	steps          *stepping.Stepper
 	conversations  *conversation.Service
 	answers        *answering.Answerer
@@ -323,6 +324,9 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return fmt.Errorf("app: %w", err)
 	}
+	if err := a.buildPrograms(); err != nil {
+		return err
+	}
 	changes, err := changing.New(changing.Deps{Goals: a.conversations, Runs: a.runs, Approvals: approvals})
 	if err != nil {
 		return err
@@ -333,7 +337,7 @@ func (a *App) buildAPI() error {
 		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
 		Facts:      a.facts,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/fault"
+)
+
+// Sandboxes bound what the programs of a tenant take.
+type Sandboxes interface {
+	For(party string) expression.Sandbox
+}
+
+// form is how a caller wants the result of a run. It is no part of the call, so a repeat may ask
+// for another one.
+type form struct {
+	// fields cuts the result; nil leaves it whole.
+	fields *expression.Program
+}
+
+// programError says why a program has no result. The run has one.
+type programError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// form reads how the caller wants the result.
+func (b runBody) form() (form, error) {
+	var v wire.Validation
+	f := form{fields: program(&v, "/fields", b.Fields)}
+	return f, v.Err()
+}
+
+// program reads a jq program; nil where there is none.
+func program(v *wire.Validation, path string, source *string) *expression.Program {
+	if source == nil {
+		return nil
+	}
+	p, err := expression.ParseProgram(*source)
+	if err != nil {
+		v.Add(path, "jq", programFault(err))
+		return nil
+	}
+	return p
+}
+
+// programFault says what is wrong with a program, and where.
+func programFault(err *expression.SyntaxError) string {
+	if err.Offset > 0 {
+		return fmt.Sprintf("At byte %d: %s.", err.Offset, err.Message)
+	}
+	return err.Message + "."
+}
+
+// shape gives the answer the form that the caller wants. What goes wrong there is told in the
+// answer, because the call has had its effect. The error is that of a call which has ended.
+func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
+	if f.fields == nil || r.State != run.StateExecuted {
+		return nil
+	}
+	cut, failed, err := s.evaluated(ctx, tenant, f.fields, d.Result)
+	if err != nil {
+		return err
+	}
+	d.Result, d.FieldsError = cut, failed
+	return nil
+}
+
+// evaluated returns the result of a program, or why it has none. The error is that of a call which
+// has ended.
+func (s *Server) evaluated(ctx context.Context, tenant uuid.UUID, p *expression.Program, input json.RawMessage) (json.RawMessage, *programError, error) {
+	out, err := p.Eval(ctx, s.deps.Sandboxes.For(tenant.String()), input)
+	if err == nil {
+		return out, nil, nil
+	}
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	if failure, own := errors.AsType[*expression.Failure](err); own {
+		return nil, &programError{failure.Code, "The program has no result: " + failure.Detail + "."}, nil
+	}
+	s.deps.Log.WarnContext(ctx, "a program was not evaluated", "tenant_id", tenant, "error", err)
+	return nil, &programError{string(fault.CodeServiceUnavailable), "Your tenant has too many programs under way. Repeat the call with the same id later."}, nil
+}

@@ -1,0 +1,29 @@
+package app
+
+import (
+	"time"
+
+	"agentruntime/internal/edge/jqchild"
+)
+
+// Bounds of the jq programs that shape results. They have children of their own, so that they hold
+// up no Map. A tenant has programsOfTenant at once, and the others still find one.
+const (
+	programChildren  = 3
+	programsOfTenant = 2
+	programTime      = 100 * time.Millisecond // of the processor
+	// programReading is for each MiB of a result: decoding one takes 15 to 40 ms.
+	programReading = 50 * time.Millisecond
+	// programWait is how long a call that has its result waits to have it cut.
+	programWait = 5 * time.Second
+)
+
+func (a *App) buildPrograms() (err error) {
+	a.programs, err = jqchild.New(jqchild.Config{
+		Children: programChildren, Share: programsOfTenant, Time: programTime, Reading: programReading, Wait: programWait,
+	})
+	if err == nil {
+		a.onClose(a.programs.Close)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// warehouse is a provider with results of all sizes. It counts the orders that it took.
+type warehouse struct{ orders atomic.Int64 }
+
+func (h *warehouse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/orders":
+		fmt.Fprintf(w, `{"id":"o-%d","amount":9007199254740993,"state":"open","lines":[{"sku":"a","n":1},{"sku":"b","n":20}],"token":"t-1"}`, h.orders.Add(1))
+	case "/large":
+		item := `{"id":12345,"name":"some name","open":true,"amount":12.50},`
+		_, _ = io.WriteString(w, `{"items":[`+strings.Repeat(item, (4<<20-1000)/len(item))+`{"id":7}],"total":7}`)
+	default:
+		_, _ = io.WriteString(w, `{"items":[{"id":1,"open":true},{"id":2,"open":false},{"id":3,"open":true}],"note":"ü"}`)
+	}
+}
+
+func warehouseDocument() json.RawMessage {
+	low := map[string]any{"risk_level": "low"}
+	return document(bearer(),
+		operation{method: http.MethodPost, path: "/orders", id: "create_order", args: []string{"sku"}, runtime: low},
+		operation{method: http.MethodGet, path: "/items", id: "list_items", args: []string{"q"}},
+		operation{method: http.MethodGet, path: "/large", id: "list_large"},
+	)
+}
+
+// newWarehouse returns a tenant that is connected to a warehouse of its own.
+func newWarehouse(t *testing.T, s *rig.Stack) (*rig.Tenant, *warehouse) {
+	t.Helper()
+	tenant, h := newTenant(s), &warehouse{}
+	tenant.Connect(t, "warehouse", rig.Serve(t, h), warehouseDocument(), "bearer", map[string]string{"token": "secret-token"})
+	return tenant, h
+}
+
+// shaped is what these tests read of the answer to a run.
+type shaped struct {
+	rig.RunData
+
+	Idempotent  bool          `json:"idempotent"`
+	FieldsError *programFault `json:"fields_error"`
+}
+
+type programFault struct{ Code, Message string }
+
+// ask runs a verb with more members in the body of the call.
+func ask(t *testing.T, c *rig.Client, verb, id string, more map[string]any) rig.Answer {
+	t.Helper()
+	body := map[string]any{"verb": "warehouse:" + verb, "args": map[string]any{}}
+	if id != "" {
+		body["execution_id"] = id
+	}
+	for name, value := range more {
+		body[name] = value
+	}
+	return c.Do(http.MethodPost, "/v1/runtime/actions/run", body)
+}
+
+func asked(t *testing.T, c *rig.Client, verb, id string, more map[string]any) (d shaped) {
+	t.Helper()
+	a := ask(t, c, verb, id, more)
+	require.NoError(t, a.Err)
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	a.Data(t, &d)
+	return d
+}
+
+func TestFieldsCutTheResultOfReadsWritesAndRepeats(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, h := newWarehouse(t, s)
+		id := ids(1)[0]
+		first := asked(t, tenant.Runtime, "create_order", id, map[string]any{"fields": ".amount"})
+		require.Equal(t, "9007199254740993", string(first.Result), "numbers keep their digits")
+		require.False(t, first.Idempotent)
+		for program, want := range map[string]string{
+			`.lines | map(.sku)`:              `["a","b"]`,
+			`[.lines[] | select(.n > 1).sku]`: `["b"]`,
+			`{id, first: .lines[0].sku}`:      `{"first":"a","id":"o-1"}`,
+			`"order \(.id)"`:                  `"order o-1"`,
+			`.none`:                           `null`,
+		} {
+			again := asked(t, tenant.Runtime, "create_order", id, map[string]any{"fields": program})
+			require.Equal(t, want, string(again.Result), program)
+			require.True(t, again.Idempotent)
+			require.Nil(t, again.FieldsError)
+		}
+		whole := asked(t, tenant.Runtime, "create_order", id, nil)
+		require.Contains(t, string(whole.Result), `"state":"open"`, "the stored result is the whole one")
+		require.EqualValues(t, 1, h.orders.Load())
+		require.Equal(t, `[1,3]`, string(asked(t, tenant.Runtime, "list_items", "", map[string]any{"fields": "[.items[] | select(.open).id]"}).Result))
+		require.Contains(t, string(executionOf(t, tenant.Runtime, id).Result), `"state":"open"`)
+	})
+}
+
+func TestBadProgramIsRefusedBeforeAnythingIsClaimed(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant, h := newWarehouse(t, s)
+	id := ids(1)[0]
+	for program, why := range map[string]string{
+		`.a | ]`: "At byte 5", ``: "empty", `now`: "now is not allowed", `env.HOME`: "env is not allowed", `$ENV`: "$ENV", `input`: "input is not allowed",
+		`trigger_data`: "no trigger_data", `nosuch(1)`: "nosuch/1", `import "a" as a; .`: "import", strings.Repeat(" ", 4096) + ".": "at most 4096 bytes",
+	} {
+		a := ask(t, tenant.Runtime, "create_order", id, map[string]any{"fields": program})
+		require.Equal(t, http.StatusBadRequest, a.Status, program)
+		e := a.Envelope(t).Error
+		require.Equal(t, "VALIDATION_ERROR", e.Code)
+		require.Contains(t, string(e.Details), `"/fields"`)
+		require.Contains(t, string(e.Details), why)
+	}
+	require.Equal(t, http.StatusBadRequest, ask(t, tenant.Runtime, "create_order", id, map[string]any{"fields": 7}).Status)
+	require.Equal(t, http.StatusBadRequest, ask(t, tenant.Runtime, "create_order", id, map[string]any{"Fields": "."}).Status)
+	require.Zero(t, h.orders.Load())
+	require.Equal(t, http.StatusNotFound, tenant.Runtime.Do(http.MethodGet, "/v1/executions/"+id, nil).Status)
+}
+
+// bombs are programs without a result, with the codes that say why.
+func bombs() map[string]string {
+	return map[string]string{
+		`null | .[536870910] = 1`: "EXPRESSION_LIMIT", `[][536870910] = 1`: "EXPRESSION_ERROR", `"x" * 2000000000`: "EXPRESSION_LIMIT", `def f: f; f`: "EXPRESSION_LIMIT", `def f: [f]; f`: "EXPRESSION_LIMIT",
+		`[range(1e12)]`: "EXPRESSION_LIMIT", `.lines[].sku`: "EXPRESSION_RESULT", `empty`: "EXPRESSION_RESULT", `.id.x`: "EXPRESSION_ERROR",
+		`"x" * 5000000`: "EXPRESSION_LIMIT",
+	}
+}
+
+func TestProgramThatFailsLosesNoOutcome(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, h := newWarehouse(t, s)
+		n := int64(0)
+		for program, code := range bombs() {
+			id := ids(1)[0]
+			n++
+			d := asked(t, tenant.Runtime, "create_order", id, map[string]any{"fields": program})
+			require.Equal(t, "executed", d.Status)
+			require.Equal(t, "null", string(d.Result), program)
+			require.NotNil(t, d.FieldsError, program)
+			require.Equal(t, code, d.FieldsError.Code, program)
+			require.NotContains(t, d.FieldsError.Message, "t-1", "a message repeats no value")
+			require.Contains(t, string(asked(t, tenant.Runtime, "create_order", id, nil).Result), fmt.Sprintf(`"id":"o-%d"`, n))
+		}
+		require.Equal(t, n, h.orders.Load())
+	})
+}
+
+func TestFieldsCutLargeResults(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant, _ := newWarehouse(t, s)
+	id := ids(1)[0]
+	for program, want := range map[string]string{`.total`: `7`, `.items[-1].id`: `7`, `.items | length`: "", `{n: (.items | map(select(.open)) | length > 1000)}`: `{"n":true}`} {
+		d := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": program})
+		require.Nil(t, d.FieldsError, program)
+		if want != "" {
+			require.Equal(t, want, string(d.Result), program)
+		}
+	}
+}
+
+// Programs that take all they can get hold up nobody but their own tenant.
+func TestBombsOfOneTenantHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	greedy, _ := newWarehouse(t, s)
+	modest, _ := newWarehouse(t, s)
+	id := ids(1)[0]
+	requireRun(t, ask(t, greedy.Runtime, "create_order", id, nil))
+	var all sync.WaitGroup
+	codes, mu := map[string]int{}, sync.Mutex{}
+	for range 50 {
+		all.Go(func() {
+			d := asked(t, greedy.Runtime, "create_order", id, map[string]any{"fields": `def f: f; f`})
+			mu.Lock()
+			defer mu.Unlock()
+			if d.FieldsError != nil {
+				codes[d.FieldsError.Code]++
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	calls := 0
+	for over := false; !over; calls++ {
+		begun := time.Now()
+		d := asked(t, modest.Runtime, "list_items", "", map[string]any{"fields": "[.items[].id]"})
+		require.Nil(t, d.FieldsError)
+		require.Equal(t, `[1,2,3]`, string(d.Result))
+		require.Less(t, time.Since(begun), 5*time.Second)
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
+	require.Greater(t, calls, 1, "the other tenant was answered meanwhile")
+	require.Equal(t, 50, codes["EXPRESSION_LIMIT"]+codes["SERVICE_UNAVAILABLE"], codes)
+	require.Positive(t, codes["EXPRESSION_LIMIT"])
+}
