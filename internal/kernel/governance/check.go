@@ -44,7 +44,7 @@ func CheckPolicy(p Policy) []fault.Detail {
 	for i, m := range p.Matchers[:min(len(p.Matchers), MaxMatchers)] {
 		c.matcher("/verbMatchers/"+strconv.Itoa(i), m)
 	}
-	c.details = append(c.details, CheckConditions("/conditions", p.Conditions)...)
+	c.details = append(c.details, checkConditions("/conditions", p.Conditions)...)
 	if strictness(p.Action) == 0 {
 		c.fail("/action/type", ruleEnum, "must be allow, notify, require_approval or block")
 	}
@@ -54,8 +54,21 @@ func CheckPolicy(p Policy) []fault.Detail {
 	return c.details
 }
 
-// CheckConditions is CheckPolicy for conditions alone. path is the place of the list.
+// CheckConditions is CheckPolicy for conditions alone, of a grant. path is the place of the list.
 func CheckConditions(path string, list []Condition) []fault.Detail {
+	problems := checkConditions(path, list)
+	for place, c := range Leaves(list) {
+		if c.Window != nil {
+			problems = append(problems, fault.Detail{Path: path + "/" + place + "/" + memberWindow, Rule: "unexpected", Message: onlyPolicies})
+		}
+	}
+	return problems
+}
+
+// onlyPolicies says why a grant has no windows: it counts its own uses.
+const onlyPolicies = "must be absent: only policies ask about windows"
+
+func checkConditions(path string, list []Condition) []fault.Detail {
 	_, r := readClauses(path, normalizeConditions(list))
 	if r.instructions > maxPrograms {
 		r.fail(path, "regexp", "have regular expressions that are too costly together")

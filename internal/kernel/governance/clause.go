@@ -84,6 +84,7 @@ type clauseReader struct {
 	count        int // conditions so far
 	entries      int // conditions and groups
 	instructions int // of their regular expressions
+	windows      int // of their conditions
 	problems     []fault.Detail
 }
 
@@ -153,10 +154,26 @@ func (r *clauseReader) condition(path string, source Condition) clause {
 		r.fail(path+"/"+p.field, p.rule, p.message)
 		return clause{join: joinAll}
 	}
+	if source.Window != nil {
+		r.window(path+"/"+memberWindow, *source.Window)
+	}
 	if c.one.re != nil {
 		r.instructions += c.one.re.Size()
 	}
 	return c
+}
+
+// window counts a condition on a window, and checks the matchers that it has.
+func (r *clauseReader) window(path string, w Window) {
+	if r.windows++; r.windows == maxWindows+1 {
+		r.fail(path, ruleMaxItems, fmt.Sprintf("is one too many: a policy may have at most %d conditions on windows", maxWindows))
+	}
+	var c checker
+	c.atMost(path+"/matching", len(w.Matching), MaxMatchers)
+	for i, m := range w.Matching[:min(len(w.Matching), MaxMatchers)] {
+		c.matcher(path+"/matching/"+strconv.Itoa(i), m)
+	}
+	r.problems = append(r.problems, c.details...)
 }
 
 // The members of groups.
@@ -187,7 +204,7 @@ func (c Condition) onlyGroup() bool {
 			groups++
 		}
 	}
-	return groups == 1 && c.Field == "" && c.Operator == "" && c.Value == nil && c.ValueField == "" && c.Zone == ""
+	return groups == 1 && c.Field == "" && c.Operator == "" && c.Value == nil && c.ValueField == "" && c.Zone == "" && c.Window == nil
 }
 
 // normalizeConditions is Normalize for conditions.
@@ -207,6 +224,9 @@ func normalizeGroups(list []Condition, groups int) []Condition {
 		}
 		if c.Operator = lower(c.Operator); c.Operator == OpExists || c.Operator == OpNotExists {
 			c.Value = nil
+		}
+		if c.Window != nil {
+			c.Window = c.Window.normalize()
 		}
 	}
 	return list

@@ -44,6 +44,11 @@ func compilePolicy(source Policy) *policy {
 	clauses, r := readClauses("", p.Conditions)
 	p.conditions, p.count = clauses, r.count
 	p.broken = p.broken || len(r.problems) > 0
+	for one := range conditions(p.conditions) {
+		if one.window != nil {
+			one.window.bind(one.source.Window, p.Matchers)
+		}
+	}
 	if p.broken {
 		p.Action, p.strict, p.conditions, p.count = ActionBlock, strictness(ActionBlock), nil, 0
 	}
@@ -62,6 +67,9 @@ func (p *policy) size() int {
 	n := policySize + len(p.Name) + 64*(len(p.Matchers)+len(p.Approval.Approvers))
 	for c := range conditions(p.conditions) {
 		n += conditionSize + len(c.source.Field) + 3*len(c.source.ValueField) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
+		if c.window != nil {
+			n += conditionSize + 3*(len(c.source.Window.By)+len(c.source.Window.Sum)) + 128*len(c.window.matching)
+		}
 		if c.re != nil {
 			n += instructionSize * c.re.Size()
 		}
@@ -83,6 +91,10 @@ func (e *evaluation) consider(p *policy) {
 			e.args.left = -1
 		default:
 		}
+	}
+	if e.gathers {
+		e.gatherWindows(p)
+		return
 	}
 	strict := p.tightens()
 	e.unsure = doubts{}

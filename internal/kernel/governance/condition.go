@@ -38,6 +38,7 @@ type condition struct {
 	// a value of that field, or otherWhy says why there is none.
 	other    *field
 	otherWhy why
+	window   *window // nil where there is a field
 }
 
 // problem says what is wrong with a condition: the field, the rule it breaks, and a message.
@@ -52,6 +53,11 @@ func compileCondition(source Condition) (*condition, *problem) {
 		source.Value = nil // it is ignored, so it carries nothing
 	}
 	c := &condition{source: source}
+	if source.Window != nil {
+		p := c.readWindow()
+		c.secret = p == nil && (c.looksSecret() || c.window.sum != nil && c.window.sum.namedLikeASecret())
+		return c, p
+	}
 	var p *problem
 	if c.field, p = readField(source.Field, source.Zone); p != nil {
 		return nil, p
@@ -94,7 +100,7 @@ func (c *condition) readValue() *problem {
 	case c.source.Operator.ofLength():
 		return c.checkLength()
 	}
-	if want == kindScalar|kindNull || want == kindNumber {
+	if c.source.Window == nil && (want == kindScalar|kindNull || want == kindNumber) {
 		return c.checkOperands(c.list)
 	}
 	return nil

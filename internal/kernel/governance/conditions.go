@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -15,6 +16,9 @@ func CompileConditions(list []Condition) (*Conditions, error) {
 	if len(r.problems) > 0 {
 		first := r.problems[0]
 		return nil, fmt.Errorf("governance: condition %s %s", strings.TrimPrefix(first.Path, "/"), first.Message)
+	}
+	if r.windows > 0 {
+		return nil, errors.New("governance: a window " + onlyPolicies)
 	}
 	return &Conditions{clauses}, nil
 }

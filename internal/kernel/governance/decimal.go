@@ -3,6 +3,7 @@ package governance
 import (
 	"bytes"
 	"cmp"
+	"strconv"
 
 	"agentruntime/internal/kernel/strictjson"
 )
@@ -126,4 +127,14 @@ func (d *decimal) sign() int {
 		return -1
 	}
 	return 1
+}
+
+// identity returns the number as bytes that are equal where numbers are.
+func (d *decimal) identity() []byte {
+	out := []byte("n")
+	if d.negative {
+		out = append(out, '-')
+	}
+	out = append(out, d.digits[:d.n]...)
+	return strconv.AppendInt(append(out, 'e'), int64(d.point), 10)
 }

@@ -117,7 +117,13 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 	}
 	one.FailClosed = reason.text()
 	var secret bool
-	one.Actual, secret = e.actual(&c.one.field, c.one.secret)
+	if c.one.window != nil {
+		one.Window = c.one.source.Window
+		x.room -= textSize(one.Window.By) + textSize(one.Window.Sum) + textSize(one.Window.Per) + matcherSize*len(one.Window.Matching)
+		one.Actual, secret = e.actualOfWindow(c.one, strict)
+	} else {
+		one.Actual, secret = e.actual(&c.one.field, c.one.secret)
+	}
 	if c.one.other != nil {
 		var too bool
 		one.ValueField = c.one.source.ValueField
@@ -144,6 +150,7 @@ const (
 	matchSize         = 256
 	conditionTextSize = 180
 	groupTextSize     = 32
+	matcherSize       = 32 + maxMatcherValue
 	approverSize      = 32
 )
 
@@ -413,6 +420,9 @@ func (t *telling) clause(c *clause, strict bool) {
 
 func (t *telling) condition(c *clause, strict bool) {
 	t.told++
+	if c.one.window != nil {
+		t.WriteString(c.one.source.Window.about())
+	}
 	t.WriteString(c.one.source.Field)
 	t.WriteByte(' ')
 	t.WriteString(strings.ReplaceAll(string(c.one.source.Operator), "_", " "))

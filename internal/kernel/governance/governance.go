@@ -37,6 +37,9 @@ type Call struct {
 	// Done is closed when nobody waits for the verdict: it is then made without further work,
 	// on the strict side, and worth nothing. nil is never closed.
 	Done <-chan struct{}
+	// Windows are those of Set.Windows with what was read for them; nil leaves conditions on
+	// windows in doubt.
+	Windows *Windows
 }
 
 // Verdict is a decision and its reason, in words for the caller.
@@ -54,6 +57,8 @@ type Verdict struct {
 	Matches []Match
 	// ShadowDecision is what the decision would be if shadow policies were enforced.
 	ShadowDecision Decision
+	// Windows are those of the call, nil for none.
+	Windows *Windows
 
 	unexplained []bool // by match, see Shown
 }
@@ -67,6 +72,7 @@ type Set struct {
 	version int64
 	index   index
 	size    int
+	windows []boundWindow // of all policies, one for each id
 }
 
 // Compile returns the policies ready to judge, without those that are disabled. It keeps a
@@ -81,6 +87,7 @@ func Compile(version int64, policies []Policy) *Set {
 		if p.Enabled {
 			compiled := compilePolicy(Normalize(p))
 			s.index.add(compiled)
+			s.addWindows(compiled)
 			s.size += compiled.size()
 		}
 	}
@@ -111,6 +118,12 @@ const maxName = 128
 // bounded, and a condition beyond the bound cannot be judged. Only require_approval opens
 // high risk, and nothing opens an unknown risk.
 func (s *Set) Evaluate(c Call) Verdict {
+	v := s.evaluate(c)
+	v.Windows = c.Windows
+	return v
+}
+
+func (s *Set) evaluate(c Call) Verdict {
 	if s == nil {
 		return registryDefault(&c)
 	}

@@ -31,6 +31,8 @@ const (
 	whyNoLength
 	whyOtherLacks
 	whyOtherType
+	whyFilling
+	whyNoAmount
 )
 
 // text is why in words, for ConditionMatch.FailClosed. It contains no value.
@@ -52,6 +54,8 @@ func (w why) text() string {
 		whyNoLength:   "neither a string nor an array nor an object",
 		whyOtherLacks: "the call lacks what it is compared with",
 		whyOtherType:  "what it is compared with is of another type",
+		whyFilling:    "the window is being filled",
+		whyNoAmount:   "an earlier call in the window has no amount",
 	}[w]
 }
 
@@ -77,6 +81,9 @@ type evaluation struct {
 	matched         []matched
 	unsure          doubts // of the policy that is being judged
 	judged          int    // policies
+	// gathers: the windows of policies are noted in gathered, and nothing is judged.
+	gathers  bool
+	gathered Windows
 }
 
 // doubts says for each condition of a policy why it could not be judged.
@@ -93,7 +100,10 @@ type matched struct {
 // which the condition is true, or which cannot be judged. On the other side the condition must
 // be true for every value. reason says why it counts so although it could not be judged.
 func (c *condition) isMet(e *evaluation, strict bool) (ok bool, reason why) {
-	if c.other != nil {
+	switch {
+	case c.window != nil:
+		return c.inWindow(e, strict)
+	case c.other != nil:
 		return c.against(e, strict)
 	}
 	return c.direct(e, strict)

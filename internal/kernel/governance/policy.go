@@ -105,6 +105,8 @@ type Condition struct {
 	ValueField string `json:"value_field,omitempty"`
 	// Zone is the IANA time zone of time.hour and time.weekday; "" is UTC.
 	Zone string `json:"zone,omitempty"`
+	// Window is compared with Value in the place of a field.
+	Window *Window `json:"window,omitempty"`
 	// Any is met where one of its entries is, All where each is, Not where its entry is not.
 	Any []Condition `json:"any,omitempty"`
 	All []Condition `json:"all,omitempty"`
@@ -204,6 +206,8 @@ type Context struct {
 	Agent json.RawMessage
 	// Now is the time of the decision; zero where it is not known.
 	Now time.Time
+	// RunID is the run that is judged: it does not count itself. Zero for none.
+	RunID uuid.UUID
 }
 
 // Match is a policy that matched a call, in either mode.
@@ -229,6 +233,8 @@ type ConditionMatch struct {
 	// ValueField is the field that was compared with; Value is then the call's value of it.
 	ValueField string `json:"value_field,omitempty"`
 	Zone       string `json:"zone,omitempty"`
+	// Window is what is compared in the place of a field. Actual is then its number.
+	Window *Window `json:"window,omitempty"`
 	// Actual is the call's value, masked; null where the call has none.
 	Actual json.RawMessage `json:"actual,omitempty"`
 	// Met: it counts as true. In a group it need not.

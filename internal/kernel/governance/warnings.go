@@ -27,6 +27,9 @@ func (f *Fields) Misfit(source Condition) string {
 		return ""
 	}
 	left := maxWork
+	if c.window != nil {
+		return c.window.misfit(f)
+	}
 	if c.other != nil && c.other.from == ofArgs {
 		if known, _ := f.find(c.other.path, &left); !known {
 			return "the verb's schema does not have what it is compared with"
@@ -84,7 +87,7 @@ func Contradictions(conditions []Condition) []string {
 }
 
 func sameField(a, b *condition) bool {
-	return a.other == nil && b.other == nil && a.from == b.from && slices.Equal(a.path, b.path) && a.zone == b.zone &&
+	return a.other == nil && b.other == nil && a.window == nil && b.window == nil && a.from == b.from && slices.Equal(a.path, b.path) && a.zone == b.zone &&
 		(a.from == ofArgs || a.name == b.name)
 }
 

@@ -1,0 +1,265 @@
+package governance_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/shopspring/decimal"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+func windowed(w governance.Window, op governance.Operator, value string) governance.Condition {
+	return governance.Condition{Window: &w, Operator: op, Value: json.RawMessage(value)}
+}
+
+var perCustomer = governance.Window{By: "customer_id", Per: "1h", Sum: "args.amount"}
+
+func TestCheckPolicyNamesWhatIsWrongWithAWindow(t *testing.T) {
+	t.Parallel()
+	own := []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:refund"}}
+	for name, c := range map[string]struct {
+		condition governance.Condition
+		path      string
+	}{
+		"fits":                 {windowed(perCustomer, "greater", "5000"), ""},
+		"counts":               {windowed(governance.Window{By: "args.order.id", Per: "90d", Count: true, Matching: own}, "greater", "1"), ""},
+		"no by":                {windowed(governance.Window{Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
+		"another by":           {windowed(governance.Window{By: "customer.tags", Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
+		"an empty path":        {windowed(governance.Window{By: "args.", Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
+		"neither":              {windowed(governance.Window{By: "key.id", Per: "1h"}, "greater", "1"), "/conditions/0/window"},
+		"both":                 {windowed(governance.Window{By: "key.id", Per: "1h", Count: true, Sum: "args.a"}, "greater", "1"), "/conditions/0/window"},
+		"sum of no argument":   {windowed(governance.Window{By: "key.id", Per: "1h", Sum: "metadata.a"}, "greater", "1"), "/conditions/0/window/sum"},
+		"no per":               {windowed(governance.Window{By: "key.id", Count: true}, "greater", "1"), "/conditions/0/window/per"},
+		"seconds":              {windowed(governance.Window{By: "key.id", Per: "90s", Count: true}, "greater", "1"), "/conditions/0/window/per"},
+		"nothing":              {windowed(governance.Window{By: "key.id", Per: "0m", Count: true}, "greater", "1"), "/conditions/0/window/per"},
+		"too long":             {windowed(governance.Window{By: "key.id", Per: "91d", Count: true}, "greater", "1"), "/conditions/0/window/per"},
+		"another operator":     {windowed(perCustomer, "contains", "1"), "/conditions/0/operator"},
+		"a text":               {windowed(perCustomer, "equals", `"1"`), "/conditions/0/value"},
+		"a list":               {windowed(perCustomer, "greater", "[1]"), "/conditions/0/value"},
+		"nothing to compare":   {governance.Condition{Window: &perCustomer, Operator: "greater"}, "/conditions/0/value"},
+		"a field beside it":    {governance.Condition{Window: &perCustomer, Field: "args.a", Operator: "greater", Value: json.RawMessage("1")}, "/conditions/0/window"},
+		"another value_field":  {governance.Condition{Window: &perCustomer, ValueField: "args.a", Operator: "greater"}, "/conditions/0/window"},
+		"a group beside it":    {governance.Condition{Window: &perCustomer, Any: []governance.Condition{cond("args.a", "exists", "")}}, "/conditions/0"},
+		"a matcher is no verb": {windowed(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: []governance.Matcher{{Type: "verb", Value: "Shop"}}}, "greater", "1"), "/conditions/0/window/matching/0/value"},
+	} {
+		p := policy("p", block, c.condition)
+		p.Matchers = own
+		problems := governance.CheckPolicy(p)
+		if c.path == "" {
+			require.Empty(t, problems, name)
+			continue
+		}
+		require.NotEmpty(t, problems, name)
+		require.Equal(t, c.path, problems[0].Path, name)
+	}
+	many := policy("p", block)
+	for range 6 {
+		many.Conditions = append(many.Conditions, windowed(perCustomer, "greater", "5000"))
+	}
+	require.Equal(t, "/conditions/5/window", governance.CheckPolicy(many)[0].Path)
+	require.Equal(t, "/conditions/0/window", governance.CheckConditions("/conditions", many.Conditions[:1])[0].Path, "a grant counts its own uses")
+	_, err := governance.CompileConditions(many.Conditions[:1])
+	require.Error(t, err)
+}
+
+// judgedWindow returns whether a policy that blocks and one that allows apply, where the window contains
+// so much: low without the calls whose outcome is not known, and high with them.
+func judgedWindow(t *testing.T, c governance.Condition, low, high string) (blocks, allows bool) {
+	t.Helper()
+	customer := "c1"
+	for i, action := range []governance.Action{block, allow} {
+		set := governance.Compile(1, []governance.Policy{policy("p", action, c)})
+		call := governance.Call{
+			Verb: verb.Name{Provider: "shop", Verb: "refund"}, Risk: verb.RiskLow, Args: json.RawMessage(`{"amount":1}`),
+			Context: governance.Context{CustomerID: &customer},
+		}
+		call.Windows = set.Windows(call)
+		for u := range call.Windows.Uses {
+			for r := range call.Windows.Uses[u].Readings {
+				reading := &call.Windows.Uses[u].Readings[r]
+				reading.Filled, reading.Low, reading.High = true, decimal.RequireFromString(low), decimal.RequireFromString(high)
+			}
+		}
+		applies := len(set.Evaluate(call).Matches) > 0
+		if i == 0 {
+			blocks = applies
+		} else {
+			allows = applies
+		}
+	}
+	return blocks, allows
+}
+
+// What may still take effect counts only where that is stricter.
+func TestWindowWithCallsUnderWayIsJudgedOnTheStrictSide(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		op, value      string
+		low, high      string
+		blocks, allows bool
+	}{
+		"greater, over":                   {"greater", "5000", "5000.01", "5000.01", true, true},
+		"greater, at the limit":           {"greater", "5000", "5000", "5000", false, false},
+		"greater, over if all succeed":    {"greater", "5000", "4000", "6000", true, false},
+		"at least, at the limit":          {"greater_or_equal", "5000", "4000", "5000", true, false},
+		"less, under":                     {"less", "5", "4", "4", true, true},
+		"less, under if all fail":         {"less", "5", "4", "6", true, false},
+		"less, not under":                 {"less", "5", "5", "6", false, false},
+		"at most":                         {"less_or_equal", "5", "5", "6", true, false},
+		"none yet":                        {"equals", "0", "0", "0", true, true},
+		"none yet, one under way":         {"equals", "0", "0", "1", true, false},
+		"one succeeded":                   {"equals", "0", "1", "1", false, false},
+		"some between":                    {"equals", "3", "2", "4", true, false},
+		"any":                             {"not_equals", "0", "0", "1", true, false},
+		"any, for certain":                {"not_equals", "0", "1", "2", true, true},
+		"none for certain":                {"not_equals", "0", "0", "0", false, false},
+		"one that is larger than a float": {"greater", "9007199254740993", "9007199254740993.1", "9007199254740993.1", true, true},
+	} {
+		blocks, allows := judgedWindow(t, windowed(perCustomer, governance.Operator(c.op), c.value), c.low, c.high)
+		require.Equal(t, c.blocks, blocks, "%s: blocks", name)
+		require.Equal(t, c.allows, allows, "%s: allows", name)
+		// not turns the side and the result.
+		blocks, allows = judgedWindow(t, not(windowed(perCustomer, governance.Operator(c.op), c.value)), c.low, c.high)
+		require.Equal(t, !c.allows, blocks, "%s: not blocks", name)
+		require.Equal(t, !c.blocks, allows, "%s: not allows", name)
+	}
+}
+
+func TestWindowFindsTheValueAndTheAmountOfACall(t *testing.T) {
+	t.Parallel()
+	customer := "c1"
+	use := func(w governance.Window, args string) governance.WindowUse {
+		set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(w, "greater", "1"))})
+		uses := set.Windows(governance.Call{
+			Verb: verb.Name{Provider: "shop", Verb: "refund"}, Args: json.RawMessage(args), Context: governance.Context{CustomerID: &customer},
+		}).Uses
+		require.Len(t, uses, 1)
+		return uses[0]
+	}
+	order := governance.Window{By: "args.order", Per: "1h", Count: true}
+	require.Equal(t, use(order, `{"order":1.0}`).Value, use(order, `{"order":1}`).Value)
+	require.Equal(t, use(order, `{"order":1e2}`).Value, use(order, `{"order":100}`).Value)
+	require.Equal(t, use(order, `{"order":"\u0061"}`).Value, use(order, `{"order":"a"}`).Value)
+	for _, other := range []string{`{"order":"1"}`, `{"order":10}`, `{"order":-1}`, `{"order":0}`, `{"order":true}`} {
+		require.NotEqual(t, use(order, other).Value, use(order, `{"order":1}`).Value, other)
+	}
+	for _, none := range []string{`{}`, `{"order":null}`, `{"order":[1,2]}`, `{"order":{}}`, `{"order":1,"Order":2}`, `{`} {
+		require.Nil(t, use(order, none).Value, none)
+	}
+	require.Equal(t, "1", use(order, `{"order":1}`).Amount)
+	require.Equal(t, "0.3", use(perCustomer, `{"amount":0.3}`).Amount)
+	items := governance.Window{By: "customer_id", Per: "1h", Sum: "args.items.amount"}
+	require.Equal(t, "0.3", use(items, `{"items":[{"amount":0.1},{"amount":0.2}]}`).Amount)
+	for _, none := range []string{`{}`, `{"items":[{"amount":1},{}]}`, `{"items":[{"amount":"1"}]}`, `{"items":[]}`} {
+		u := use(items, none)
+		require.Empty(t, u.Amount, none)
+		require.NotNil(t, u.Value, none)
+	}
+}
+
+func TestWindowWithoutAReadingIsInDoubt(t *testing.T) {
+	t.Parallel()
+	customer := "c1"
+	call := governance.Call{
+		Verb: verb.Name{Provider: "shop", Verb: "refund"}, Risk: verb.RiskLow, Args: json.RawMessage(`{"amount":1}`),
+		Context: governance.Context{CustomerID: &customer},
+	}
+	set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(perCustomer, "greater", "5000"))})
+	v := set.Evaluate(call)
+	require.Equal(t, governance.Block, v.Decision)
+	require.Contains(t, v.Reason, "sum of args.amount by customer_id within 1h greater 5000 (counts as true: the window is being filled)")
+	call.Windows = set.Windows(call)
+	require.True(t, call.Windows.Ask())
+	require.Equal(t, governance.Block, set.Evaluate(call).Decision)
+	require.NoError(t, call.Windows.Take(json.RawMessage(`[{"window":"`+windowOf(t, call.Windows)+`","per":60,"low":"0","high":"4999.5","filled":true,"unknown":false}]`)))
+	require.Equal(t, governance.Allow, set.Evaluate(call).Decision)
+	require.JSONEq(t, `[{"window":"`+windowOf(t, call.Windows)+`","value":"","amount":"1","counts":true,
+		"reads":[{"per":60,"low":[],"high":[{"bound":"5000","sign":-1}]}]}]`, string(call.Windows.Stored(true)))
+	reading := &call.Windows.Uses[0].Readings[0]
+	reading.Unknown = true
+	require.Contains(t, set.Evaluate(call).Reason, "an earlier call in the window has no amount")
+	call.Context.CustomerID, call.Windows = nil, nil
+	call.Windows = set.Windows(call)
+	require.False(t, call.Windows.Ask())
+	require.JSONEq(t, `[]`, string(call.Windows.Stored(true)))
+	require.Equal(t, "it is null", set.Evaluate(call).Matches[0].Conditions[0].FailClosed)
+}
+
+func windowOf(t *testing.T, w *governance.Windows) string {
+	t.Helper()
+	var list []struct{ Window string }
+	require.NoError(t, json.Unmarshal(w.Stored(true), &list))
+	return list[0].Window
+}
+
+func TestWindowOfOtherVerbsCountsThoseAndNotTheCall(t *testing.T) {
+	t.Parallel()
+	session := "s1"
+	checked := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Type: "verb", Value: "shop:verify"}}}
+	p := policy("not before verify", block, windowed(checked, "equals", "0"))
+	p.Matchers = []governance.Matcher{{Type: "verb", Value: "shop:refund"}}
+	set := governance.Compile(1, []governance.Policy{p})
+	at := func(name string) *governance.Windows {
+		return set.Windows(governance.Call{Verb: verb.Name{Provider: "shop", Verb: name}, Context: governance.Context{SessionID: &session}})
+	}
+	require.Nil(t, at("list"), "it is in no window")
+	verify := at("verify").Uses
+	require.Len(t, verify, 1)
+	require.True(t, verify[0].Counts)
+	require.Empty(t, verify[0].Readings)
+	refund := at("refund").Uses
+	require.False(t, refund[0].Counts)
+	require.Equal(t, 24*time.Hour, refund[0].Readings[0].Per)
+	require.Equal(t, verify[0].Value, refund[0].Value)
+}
+
+func TestWindowsThatCountTheSameHaveOneID(t *testing.T) {
+	t.Parallel()
+	own := []governance.Matcher{{Type: "verb", Value: "shop:refund"}}
+	hour, day := perCustomer, perCustomer
+	day.Per, day.Matching = "1d", own
+	a, b := policy("a", block, windowed(hour, "greater", "1")), policy("b", block, windowed(day, "greater", "1"))
+	a.Matchers = own
+	defs := governance.WindowDefs([]governance.Policy{a, b})
+	require.Len(t, defs, 1)
+	require.Equal(t, 24*time.Hour, defs[0].Longest)
+	b.Conditions[0].Window.Matching = []governance.Matcher{}
+	require.Len(t, governance.WindowDefs([]governance.Policy{a, b}), 2, "an empty list is every verb")
+	stored, err := json.Marshal(b.Conditions[0])
+	require.NoError(t, err)
+	require.Contains(t, string(stored), `"matching":[]`)
+}
+
+func TestSecretSumOfAWindowIsMasked(t *testing.T) {
+	t.Parallel()
+	customer := "c1"
+	set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(governance.Window{By: "customer_id", Per: "1h", Sum: "args.secret"}, "greater", "4711"))})
+	call := governance.Call{
+		Verb: verb.Name{Provider: "shop", Verb: "refund"}, Risk: verb.RiskLow, Args: json.RawMessage(`{"secret":5000}`),
+		Context: governance.Context{CustomerID: &customer, RunID: uuid.New()},
+	}
+	call.Windows = set.Windows(call)
+	r := &call.Windows.Uses[0].Readings[0]
+	r.Filled, r.High = true, decimal.RequireFromString("5000")
+	v := set.Evaluate(call)
+	require.JSONEq(t, `"[masked]"`, string(v.Matches[0].Conditions[0].Actual))
+	require.JSONEq(t, `"[masked]"`, string(v.Matches[0].Conditions[0].Value))
+	require.NotContains(t, v.Reason, "4711")
+}
+
+func TestWindowsOfACallThatNoneIsAboutTakeNoMemory(t *testing.T) {
+	p := policy("p", block, windowed(perCustomer, "greater", "1"))
+	p.Matchers = []governance.Matcher{{Type: "verb", Value: "shop:refund"}}
+	set := governance.Compile(1, []governance.Policy{p})
+	call := governance.Call{Verb: verb.Name{Provider: "shop", Verb: "list"}, Args: json.RawMessage(`{"amount":1}`)}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if set.Windows(call) != nil {
+			t.Error("it is in a window")
+		}
+	}))
+}
