@@ -50,6 +50,44 @@ func TestImportSaysWhichCredentialsCannotGoToAServer(t *testing.T) {
 	s.do(t, "user", http.MethodGet, "/v1/providers/shop", "").into(t, http.StatusOK, &got)
 	require.Equal(t, p.Servers, got.Servers)
 	s.do(t, "manager", http.MethodPatch, "/v1/providers/shop", `{"servers":[]}`).refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+
+	again := strings.Replace(document, "List orders", "All orders", 1)
+	p = importedBody{}
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi":`+again+`}`).into(t, http.StatusOK, &p)
+	require.Equal(t, "https://api.shop.test/files", p.Servers[1].BaseURL, "the choice stays")
+	s.do(t, "manager", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi":`+document+`}`).into(t, http.StatusOK, &p)
+	require.Equal(t, "https://api.shop.test/files", p.Servers[1].BaseURL)
+	for _, other := range []string{`"servers":[]`, `"server_variables":{}`} {
+		s.do(t, "manager", http.MethodPost, "/v1/providers", `{"slug":"shop",`+other+`,"openapi":`+document+`}`).refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+	}
+	var without struct {
+		importedBody
+		Unused []string
+	}
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi":`+shopDocument+`}`).into(t, http.StatusOK, &without)
+	require.Equal(t, []string{"/servers/0", "/server_variables/at"}, without.Unused, "the document no longer has what was said about it")
+	s.do(t, "user", http.MethodPatch, "/v1/providers/shop", `{"domain":"sales"}`).into(t, http.StatusOK, &without)
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","servers":[],"server_variables":{},"openapi":`+document+`}`).into(t, http.StatusOK, &p)
+	require.Equal(t, "https://files.shop.test", p.Servers[1].BaseURL)
+}
+
+// What the document no longer allows does not fail an import that does not name it.
+func TestImportKeptValueOfAVariableThatIsGoneIsUnused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	document := func(values string) string {
+		return strings.Replace(shopDocument, `"post": {"operationId": "createOrder",`, `"post": {"operationId": "createOrder",
+			"servers": [{"url": "https://{at}.shop.test", "variables": {"at": {"default": "files", "enum": `+values+`}}}],`, 1)
+	}
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","server_variables":{"at":"media"},"openapi":`+document(`["files","media"]`)+`}`)
+	var p struct {
+		importedBody
+		Unused []string
+	}
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi":`+document(`["files"]`)+`}`).into(t, http.StatusOK, &p)
+	require.Equal(t, "https://files.shop.test", p.Servers[1].BaseURL)
+	require.Equal(t, []string{"/server_variables/at"}, p.Unused)
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","server_variables":{"at":"media"},"openapi":`+document(`["files"]`)+`}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
 }
 
 func TestMisspeltMembersOfAnImportAreRefused(t *testing.T) {

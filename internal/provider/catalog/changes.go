@@ -72,7 +72,7 @@ type known struct {
 
 // change is one thing that an import changes. Audit records store it.
 type change struct {
-	// What is base_url, auth, domain, rules, server, platform, removed, renamed, argument, arguments, mask, method, path,
+	// What is base_url, auth, domain, rules, server, servers, platform, removed, renamed, argument, arguments, mask, method, path,
 	// risk_level, operation_type, idempotency, read_back, comparison, schema or a kind of package argdiff.
 	What  string `json:"what"`
 	Verb  string `json:"verb,omitempty"`
@@ -113,6 +113,8 @@ func (c change) message() string {
 		return "The provider would hide the platform's of the same slug."
 	case "rules":
 		return "The rules that stay with the provider would be others. A key only adds rules at their end, which make the risk high or hide operations."
+	case "servers":
+		return "servers or server_variables that stay with the provider would be others."
 	case "comparison":
 		return "The document has too much to compare with what was before."
 	}
@@ -128,7 +130,7 @@ func (c change) message() string {
 // path returns where the change is in the body of the import.
 func (c change) path() string {
 	switch c.What {
-	case "base_url", "auth", "domain", "rules":
+	case "base_url", "auth", "domain", "rules", "servers":
 		if c.Verb == "" {
 			return "/" + c.What
 		}

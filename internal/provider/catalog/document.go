@@ -43,9 +43,6 @@ type Settings struct {
 	BaseURL string           `json:"base_url,omitempty"`
 	Auth    *credential.Auth `json:"auth,omitempty"`
 	Loose   bool             `json:"loose,omitempty"` // strict was false
-	// Servers and ServerVariables say where calls of the document's servers go.
-	Servers         []verb.ServerChoice `json:"servers,omitempty"`
-	ServerVariables map[string]string   `json:"server_variables,omitempty"`
 	Corrections
 }
 

@@ -27,6 +27,9 @@ const (
 // count again at each import that does not replace them.
 type Corrections struct {
 	Rules []correction.Rule `json:"rules,omitempty"`
+	// Servers and ServerVariables say where calls of the document's servers go.
+	Servers         []verb.ServerChoice `json:"servers,omitempty"`
+	ServerVariables map[string]string   `json:"server_variables,omitempty"`
 }
 
 // Notes are what an import said of itself, beside the operations that lost something. The
@@ -190,13 +193,8 @@ func (st *storing) keepRisks(was known) {
 // stillCorrected fails where the import took the corrections of the provider for its own, and
 // another import has replaced them since.
 func (st *storing) stillCorrected(was known) error {
-	if !st.keepsRules {
-		return nil
-	}
-	before, errBefore := json.Marshal(was.corrections.Rules)
-	now, errNow := json.Marshal(st.Corrections.Rules)
-	if errBefore != nil || errNow != nil || !bytes.Equal(before, now) {
-		return fault.New(fault.CodeConflict, "The provider's rules were changed meanwhile. Nothing was done. Repeat the call.")
+	if st.kept != nil && !sameJSON(was.corrections, *st.kept) {
+		return fault.New(fault.CodeConflict, "The provider's rules or servers were changed meanwhile. Nothing was done. Repeat the call.")
 	}
 	return nil
 }
@@ -204,10 +202,27 @@ func (st *storing) stillCorrected(was known) error {
 // corrected finds a change of the corrections that may loosen what governs calls of later
 // imports. A rule that matches nothing today may match what a user imports tomorrow, so a key
 // only adds rules that restrict.
+//
+// Servers that no call uses today would do so tomorrow too. A provider that a key creates has those
+// of the key, like its base URL.
 func (c *comparison) corrected(now Corrections) {
-	if now.loosens(c.was.corrections) {
-		c.add("rules", knownVerb{}, fmt.Sprintf("%d rules", len(c.was.corrections.Rules)), fmt.Sprintf("%d rules", len(now.Rules)), true)
+	was := c.was.corrections
+	if c.was.exists && (!sameJSON(now.Servers, was.Servers) || !sameJSON(now.ServerVariables, was.ServerVariables)) {
+		c.add("servers", knownVerb{}, fmt.Sprintf("%d entries", len(was.Servers)+len(was.ServerVariables)), fmt.Sprintf("%d entries", len(now.Servers)+len(now.ServerVariables)), true)
 	}
+	if now.loosens(was) {
+		c.add("rules", knownVerb{}, fmt.Sprintf("%d rules", len(was.Rules)), fmt.Sprintf("%d rules", len(now.Rules)), true)
+	}
+}
+
+// sameJSON reports whether two values are stored alike. An empty list is stored like none.
+func sameJSON[T any](a, b T) bool {
+	type held struct {
+		V T `json:"v,omitempty"`
+	}
+	rawA, errA := json.Marshal(held{a})
+	rawB, errB := json.Marshal(held{b})
+	return errA == nil && errB == nil && bytes.Equal(rawA, rawB)
 }
 
 // loosens reports whether the corrections do more than restrict, beside what they did before.
@@ -222,9 +237,7 @@ func (c Corrections) loosens(was Corrections) bool {
 			}
 			continue
 		}
-		a, errA := json.Marshal(r)
-		b, errB := json.Marshal(was.Rules[i])
-		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		if !sameJSON(r, was.Rules[i]) {
 			return true
 		}
 	}

@@ -33,9 +33,9 @@ type Import struct {
 	Verbs    []verb.Definition
 	// Source is what the provider was imported from; nil where it comes of no document.
 	Source *Source
-	// KeepsRules says that the rules of Provider.Corrections were read from the provider that is
-	// replaced. CONFLICT where it has others since.
-	KeepsRules bool
+	// Kept are the corrections of the provider that is replaced, where any of Provider.Corrections
+	// were read from there; nil otherwise. CONFLICT where it has others since.
+	Kept *Corrections
 	// Also is done in the transaction that stores the provider, after it; nil where nothing is.
 	Also func(ctx context.Context, tx pgx.Tx) error
 	// Update is set where the import reads the document again that the provider has.
@@ -129,12 +129,12 @@ type storing struct {
 	parts  [][]byte // of the document
 	update *Update
 
-	keepsRules bool
+	kept *Corrections
 }
 
 // storing checks and encodes all of an import before its transaction begins.
 func (c *Catalog) storing(who actor.Actor, in Import) (*storing, error) {
-	st := &storing{Provider: in.Provider, tenant: who.TenantID, verbs: slices.Clone(in.Verbs), update: in.Update, keepsRules: in.KeepsRules}
+	st := &storing{Provider: in.Provider, tenant: who.TenantID, verbs: slices.Clone(in.Verbs), update: in.Update, kept: in.Kept}
 	if err := st.check(in.Verbs); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,9 @@ type ImportInput struct {
 	// Servers and ServerVariables say where the calls of the document's servers go.
 	Servers         []verb.ServerChoice
 	ServerVariables map[string]string
+	// KeptServers and KeptVariables say that these are of an earlier import. What of them the
+	// document no longer has is unused. Otherwise it is refused as misspelt.
+	KeptServers, KeptVariables bool
 	// Rules correct operations, in their order: of two about one thing, the later one counts.
 	Rules []correction.Rule
 	// Loose: objects inside of arguments may have names that their schema does not list.
@@ -124,7 +127,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 		return nil, err
 	}
 	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}}
-	im.hosts = &servers{im: im, seen: map[string]bool{}, uses: map[string]*verb.Server{}}
+	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if im.rules, err = readRules(in); err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type servers struct {
 	main    string          // the provider's base URL
 	moved   string          // where the first server would be without a given base URL
 	seen    map[string]bool // choices and variables that the document has
+	refused map[string]bool // kept variables whose values the document does not allow
 	uses    map[string]*verb.Server
 	ordered []*verb.Server
 }
@@ -212,6 +213,10 @@ func (s *servers) variable(name string, variables map[string]any) (string, error
 		return "", s.im.doc.err
 	}
 	if len(list) > 0 && !slices.Contains(list, any(given)) {
+		if value, ok := variable["default"].(string); ok && s.im.in.KeptVariables {
+			s.refused[name] = true
+			return value, nil
+		}
 		return "", fault.Invalid("/server_variables/"+fault.PointerToken(name), "enum", "The document allows for this variable only: "+someOf(list)+".")
 	}
 	return given, nil
@@ -233,16 +238,27 @@ func someOf(list []any) string {
 	return strings.Join(names, ", ")
 }
 
-// check refuses choices and variables that the document has no use for: they are misspelt.
+// check refuses choices and variables that the document has no use for: they are misspelt. Those
+// of an earlier import are reported as unused.
 func (s *servers) check() error {
 	for i, choice := range s.im.in.Servers {
-		if !s.seen["url "+choice.URL] {
-			return fault.Invalid(fmt.Sprintf("/servers/%d/url", i), "unknown", "The document has no such server. Write the URL as the document does.")
+		at := fmt.Sprintf("/servers/%d", i)
+		switch {
+		case s.seen["url "+choice.URL]:
+		case s.im.in.KeptServers:
+			s.im.out.Unused = append(s.im.out.Unused, at)
+		default:
+			return fault.Invalid(at+"/url", "unknown", "The document has no such server. Write the URL as the document does.")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.im.in.ServerVariables)) {
-		if !s.seen["variable "+name] {
-			return fault.Invalid("/server_variables/"+fault.PointerToken(name), "unknown", "No server of the document has this variable.")
+		at := "/server_variables/" + fault.PointerToken(name)
+		switch {
+		case s.seen["variable "+name] && !s.refused[name]:
+		case s.im.in.KeptVariables:
+			s.im.out.Unused = append(s.im.out.Unused, at)
+		default:
+			return fault.Invalid(at, "unknown", "No server of the document has this variable.")
 		}
 	}
 	return nil

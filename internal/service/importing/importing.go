@@ -67,28 +67,40 @@ func newTurns() *turns.Turns {
 // VALIDATION_ERROR, and a server that may not be called is URL_NOT_ALLOWED. Tenants take turns;
 // SERVICE_UNAVAILABLE where none comes in time, or the import takes too long.
 func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.ImportInput) (catalog.Provider, error) {
-	kept, err := s.keepCorrections(ctx, who, &in)
-	if err != nil {
+	var kept *catalog.Corrections
+	if err := s.keepCorrections(ctx, who, &in, &kept); err != nil {
 		return catalog.Provider{}, err
 	}
 	return s.store(ctx, who, in, kept, nil)
 }
 
 // keepCorrections gives an import the corrections that its provider has, in place of those that
-// it does not say. It returns whether it gave any.
-func (s *Service) keepCorrections(ctx context.Context, who actor.Actor, in *openapi.ImportInput) (kept bool, err error) {
-	if in.Rules != nil {
-		return false, nil
+// it does not say. It sets kept to what it has read, and leaves it nil where the import says all.
+func (s *Service) keepCorrections(ctx context.Context, who actor.Actor, in *openapi.ImportInput, kept **catalog.Corrections) error {
+	if in.Rules != nil && in.Servers != nil && in.ServerVariables != nil {
+		return nil
 	}
 	c, err := s.catalog.KeptCorrections(ctx, who.TenantID, in.Slug)
-	in.Rules = c.Rules
-	return true, err
+	if err != nil {
+		return err
+	}
+	*kept = &c
+	if in.Rules == nil {
+		in.Rules = c.Rules
+	}
+	if in.Servers == nil {
+		in.Servers, in.KeptServers = c.Servers, true
+	}
+	if in.ServerVariables == nil {
+		in.ServerVariables, in.KeptVariables = c.ServerVariables, true
+	}
+	return nil
 }
 
 // store reads the document and stores what came of it. update is nil where the document is new.
-func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput, kept bool, update *update) (p catalog.Provider, err error) {
+func (s *Service) store(ctx context.Context, who actor.Actor, in openapi.ImportInput, kept *catalog.Corrections, update *update) (p catalog.Provider, err error) {
 	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
-		read.Update, read.KeepsRules = update.of(), kept
+		read.Update, read.Kept = update.of(), kept
 		if who.Kind == actor.User && update.confirms() {
 			// A repeat under the call's Idempotency-Key imports nothing, so what an import does
 			// is in one transaction.
@@ -184,7 +196,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 	if err != nil {
 		return reading{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
 	}
-	corrections := catalog.Corrections{Rules: in.Rules}
+	corrections := catalog.Corrections{Rules: in.Rules, Servers: in.Servers, ServerVariables: in.ServerVariables}
 	return reading{servers: read.Servers, Import: catalog.Import{
 		Provider: catalog.Provider{
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
@@ -196,8 +208,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 			Document: in.Document,
 			Settings: catalog.Settings{
 				Form: string(read.Form),
-				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Servers: in.Servers, ServerVariables: in.ServerVariables,
-				Corrections: corrections,
+				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Corrections: corrections,
 			},
 		},
 	}}, nil

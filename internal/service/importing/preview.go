@@ -37,12 +37,12 @@ func (s *Service) Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Pro
 // Preview is Import without any change: it refuses what Import refuses, and says what the import
 // would do.
 func (s *Service) Preview(ctx context.Context, who actor.Actor, in openapi.ImportInput) (p Preview, err error) {
-	kept, err := s.keepCorrections(ctx, who, &in)
-	if err != nil {
+	var kept *catalog.Corrections
+	if err := s.keepCorrections(ctx, who, &in, &kept); err != nil {
 		return Preview{}, err
 	}
 	err = s.each(ctx, who, in, func(ctx context.Context, read reading) (err error) {
-		read.KeepsRules = kept
+		read.Kept = kept
 		if p.Provider, err = s.catalog.Preview(ctx, who, read.Import); err != nil || p.AuthType == credential.None {
 			return err
 		}

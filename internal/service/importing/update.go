@@ -53,7 +53,7 @@ func (s *Service) Update(ctx context.Context, who actor.Actor, slug string, p Pa
 	if in.Document, err = kept.Read(ctx); err != nil {
 		return catalog.Provider{}, err
 	}
-	return s.store(ctx, who, in, false, &update{Update: catalog.Update{Of: kept, Fields: fields, Expect: p.Expect}, moves: p.BaseURL != nil})
+	return s.store(ctx, who, in, nil, &update{Update: catalog.Update{Of: kept, Fields: fields, Expect: p.Expect}, moves: p.BaseURL != nil})
 }
 
 // update is an import of a kept document. It is nil for one of a document that the caller sends.
@@ -79,7 +79,7 @@ func (u *update) confirms() bool { return u == nil || u.moves }
 func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput, fields []string) {
 	in = openapi.ImportInput{
 		Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose,
-		Servers: was.Servers, ServerVariables: was.ServerVariables, Rules: was.Rules,
+		Servers: was.Servers, ServerVariables: was.ServerVariables, KeptServers: true, KeptVariables: true, Rules: was.Rules,
 	}
 	for _, m := range []struct {
 		name  string
@@ -96,11 +96,11 @@ func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput,
 		fields = append(fields, "auth")
 	}
 	if p.Servers != nil {
-		in.Servers = p.Servers
+		in.Servers, in.KeptServers = p.Servers, false
 		fields = append(fields, "servers")
 	}
 	if p.ServerVariables != nil {
-		in.ServerVariables = p.ServerVariables
+		in.ServerVariables, in.KeptVariables = p.ServerVariables, false
 		fields = append(fields, "server_variables")
 	}
 	if p.Rules != nil {
