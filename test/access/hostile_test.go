@@ -73,7 +73,7 @@ func hostileDocuments(listener string) map[string]hostile {
 		"empty":                  {document: `{}`, want: invalid},
 		"an array":               {document: `[]`, want: invalid},
 		"text":                   {document: `"` + canary + `"`, want: invalid},
-		"Swagger 2":              {document: `{"swagger":"2.0","info":{"title":"x","version":"1"},"paths":{}}`, want: invalid},
+		"Swagger 1":              {document: `{"swagger":"1.2","info":{"title":"x","version":"1"},"paths":{}}`, want: invalid},
 		"OpenAPI 4":              {document: `{"openapi":"4.0.0","info":{"title":"x","version":"1"},"paths":{}}`, want: invalid},
 		"version a number":       {document: `{"openapi":3.1,"paths":{}}`, want: invalid},
 		"paths an array":         {document: openapi(`[]`, ""), want: invalid},

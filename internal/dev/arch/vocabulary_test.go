@@ -76,6 +76,7 @@ func TestCredentialKindsAreNamedByTheirConstants(t *testing.T) {
 	// The same words with another meaning.
 	others := map[string]string{
 		"internal/provider/openapi/provider.go": "OpenAPI's own words for security schemes",
+		"internal/kernel/swagger/swagger.go":    "Swagger's own words for security schemes",
 		"internal/record/audit/actions.go":      "an API key of a tenant, as the subject of a record",
 		"internal/tenant/auth/secrets.go":       "an API key of a tenant, as the label of a hash",
 	}

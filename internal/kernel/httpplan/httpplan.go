@@ -44,6 +44,7 @@ const (
 	StyleForm   = "form"
 	StyleSpace  = "spaceDelimited"
 	StylePipe   = "pipeDelimited"
+	StyleTab    = "tabDelimited" // tsv of Swagger 2.0
 	StyleDeep   = "deepObject"
 	// StyleJSON is a parameter or form field whose value is sent as JSON text.
 	StyleJSON = "json"

@@ -220,6 +220,8 @@ func (q *pairs) write(name, style string, explode, reserved bool, v any) {
 		q.add(wire, joined(v, "%20", false, esc))
 	case style == httpplan.StylePipe:
 		q.add(wire, joined(v, "%7C", false, esc))
+	case style == httpplan.StyleTab:
+		q.add(wire, joined(v, "%09", false, esc))
 	default:
 		q.add(wire, joined(v, ",", false, esc))
 	}

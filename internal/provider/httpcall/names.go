@@ -246,6 +246,8 @@ func separator(p httpplan.Param) (sep string, encoded bool) {
 		return " ", false
 	case p.Style == httpplan.StylePipe:
 		return "|", false
+	case p.Style == httpplan.StyleTab:
+		return "\t", false
 	}
 	return ",", p.In != httpplan.InHeader && (!p.Reserved || p.In == httpplan.InPath)
 }
@@ -268,7 +270,7 @@ func (b *builder) field(name string, enc httpplan.Encoding, v any) error {
 // writes checks the names that a value writes. declared says that wire is the document's.
 func (b *builder) writes(in, wire, pointer, style string, explode, declared bool, v any) error {
 	object, isObject := v.(map[string]any)
-	if isObject && explode && (style == httpplan.StyleForm || style == httpplan.StyleMatrix || style == httpplan.StyleSpace || style == httpplan.StylePipe) {
+	if isObject && explode && (style == httpplan.StyleForm || style == httpplan.StyleMatrix || style == httpplan.StyleSpace || style == httpplan.StylePipe || style == httpplan.StyleTab) {
 		for _, name := range keys(object) {
 			if err := b.claim(in, name, pointer+"/"+fault.PointerToken(name)); err != nil {
 				return err

@@ -1,5 +1,5 @@
-// Package openapi turns an OpenAPI 3.0 or 3.1 document, in JSON or YAML, into verbs. The service that imports
-// providers calls Import; the catalog stores each verb's schema and plan.
+// Package openapi turns a document of OpenAPI 3.0 or 3.1 or of Swagger 2.0, in JSON or YAML, into
+// verbs. The service that imports providers calls Import; the catalog stores each verb's schema and plan.
 //
 // What is wrong with one operation is reported and never fails the document. The package has
 // no state, touches no database and follows no reference out of the document: nothing is

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/swagger"
 )
 
 // Limits on a document. GitHub's nests 21 levels deep and Stripe's 26; GitHub's
@@ -48,9 +49,15 @@ func parseDocument(raw []byte, w *work) (*document, error) {
 	return d, d.checkVersion()
 }
 
+// checkVersion refuses other versions. A document of Swagger 2.0 becomes one of OpenAPI 3.0.
 func (d *document) checkVersion() error {
-	if _, swagger := d.root["swagger"]; swagger {
-		return fault.Invalid("/openapi/swagger", "version", "Swagger 2.0 is not supported; convert the document to OpenAPI 3.0 or 3.1.")
+	if old, swaggers := d.root["swagger"]; swaggers && d.root["openapi"] == nil {
+		if version := versionOf(old); version != "2.0" {
+			return fault.Invalid("/openapi/swagger", "version", "The document must be Swagger 2.0, OpenAPI 3.0 or 3.1.")
+		}
+		root := swagger.Convert(swagger.Document{Root: d.root, Lookup: d.lookup, Spend: d.spend})
+		d.root, d.old = root, true
+		return d.err
 	}
 	version := versionOf(d.root["openapi"])
 	if version == "" {
@@ -61,7 +68,7 @@ func (d *document) checkVersion() error {
 		d.old = true
 	case version == "3.1" || strings.HasPrefix(version, "3.1."):
 	default:
-		return fault.Invalid("/openapi/openapi", "version", "The document must be OpenAPI 3.0 or 3.1.")
+		return fault.Invalid("/openapi/openapi", "version", "The document must be Swagger 2.0, OpenAPI 3.0 or 3.1.")
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func TestImportRefusesDocuments(t *testing.T) {
 		"two values":            {doc: `{"openapi":"3.0.0"} {}`, path: "/openapi"},
 		"an array":              {doc: `[]`, path: "/openapi"},
 		"no version":            {doc: `{"paths":{}}`, path: "/openapi/openapi"},
-		"swagger":               {doc: `{"swagger":"2.0"}`, path: "/openapi/swagger"},
+		"an older swagger":      {doc: `{"swagger":"1.2"}`, path: "/openapi/swagger"},
 		"a later version":       {doc: `{"openapi":"4.0.0"}`, path: "/openapi/openapi"},
 		"no server":             {doc: `{"openapi":"3.0.0","paths":{}}`, path: "/base_url"},
 		"a relative server":     {doc: `{"openapi":"3.0.0","servers":[{"url":"/v1"}],"paths":{}}`, path: "/openapi/servers/0"},

@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/swagger"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -54,6 +55,9 @@ func (o *operation) verb() (verb.Definition, error) {
 	o.plan = httpplan.Plan{Method: o.method}
 	v := verb.Definition{Name: o.im.names.propose(text(o.node, "operationId"), o.method, o.path), Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
 	v.Risk, v.Operation = verb.OfMethod(o.method)
+	if err := o.readNotes(); err != nil {
+		return verb.Definition{}, err
+	}
 	if err := o.setPath(); err != nil {
 		return verb.Definition{}, err
 	}
@@ -78,6 +82,18 @@ func (o *operation) verb() (verb.Definition, error) {
 	o.setAnswers()
 	v.Idempotency = o.idempotency(v.Operation, declared)
 	return v, nil
+}
+
+// readNotes keeps what the conversion of a Swagger document says of the operation.
+func (o *operation) readNotes() error {
+	notes, _ := o.node[swagger.NotesKey].(swagger.Notes)
+	if notes.Rejected != "" {
+		return reason(notes.Rejected)
+	}
+	for _, lost := range notes.Lost {
+		o.scratch.lose(lost)
+	}
+	return nil
 }
 
 // idempotency returns what the extension says. Otherwise a write has none, unless the

@@ -274,7 +274,7 @@ func stylesOf(in string) []string {
 	case httpplan.InPath:
 		return []string{httpplan.StyleSimple, httpplan.StyleLabel, httpplan.StyleMatrix}
 	case httpplan.InQuery:
-		return []string{httpplan.StyleForm, httpplan.StyleSpace, httpplan.StylePipe, httpplan.StyleDeep}
+		return []string{httpplan.StyleForm, httpplan.StyleSpace, httpplan.StylePipe, httpplan.StyleTab, httpplan.StyleDeep}
 	case httpplan.InHeader:
 		return []string{httpplan.StyleSimple}
 	default:
