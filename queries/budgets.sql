@@ -91,10 +91,11 @@ DELETE FROM budget_reservations AS gone WHERE (gone.tenant_id, gone.id) IN (
 );
 
 -- name: RequireSending :one
--- RequireRunChanged for the move to sending. It also counts a write in the budgets, where the tenant
--- has any for writes: for the others that is one look into an index.
+-- RequireRunChanged for the move to sending, which may be in the transaction of the claim. It also
+-- counts a write in the budgets, where the tenant has any for writes: for the others that is one look
+-- into an index.
 SELECT CASE
-    WHEN (SELECT r.xmin = pg_current_xact_id()::xid FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id) IS NOT TRUE THEN run_not_changed()
+    WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending' FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id) IS NOT TRUE THEN run_not_changed()
     WHEN @is_write::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = @tenant_id AND b.measure = 'write_calls') THEN take_write_call(@tenant_id, @id)
     ELSE false
     END::boolean AS counted;

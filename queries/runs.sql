@@ -207,6 +207,16 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
         SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
+-- name: RequireNewestCredential :one
+-- Undoes a claim that was judged before it was made, where the call would use another credential
+-- now. It chooses as NewestCredential does for a call without a customer.
+SELECT CASE
+    WHEN (SELECT c.id FROM credentials c
+           WHERE c.tenant_id = @tenant_id AND c.provider = @provider AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
+           ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) = @id::uuid THEN true
+    ELSE run_not_changed()
+    END::boolean AS newest;
+
 -- name: MarkAlive :execrows
 -- The process that is sending the run repeats this mark; see internal/action/run/alive.go.
 UPDATE runs SET updated_at = now()

@@ -294,7 +294,7 @@ func (q *Queries) LockTenantBudgets(ctx context.Context, db DBTX, tenantID uuid.
 
 const RequireSending = `-- name: RequireSending :one
 SELECT CASE
-    WHEN (SELECT r.xmin = pg_current_xact_id()::xid FROM runs r WHERE r.tenant_id = $1 AND r.id = $2) IS NOT TRUE THEN run_not_changed()
+    WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending' FROM runs r WHERE r.tenant_id = $1 AND r.id = $2) IS NOT TRUE THEN run_not_changed()
     WHEN $3::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = $1 AND b.measure = 'write_calls') THEN take_write_call($1, $2)
     ELSE false
     END::boolean AS counted
@@ -306,8 +306,9 @@ type RequireSendingParams struct {
 	IsWrite  bool
 }
 
-// RequireRunChanged for the move to sending. It also counts a write in the budgets, where the tenant
-// has any for writes: for the others that is one look into an index.
+// RequireRunChanged for the move to sending, which may be in the transaction of the claim. It also
+// counts a write in the budgets, where the tenant has any for writes: for the others that is one look
+// into an index.
 func (q *Queries) RequireSending(ctx context.Context, db DBTX, arg RequireSendingParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireSending, arg.TenantID, arg.ID, arg.IsWrite)
 	var counted bool

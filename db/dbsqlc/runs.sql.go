@@ -1890,6 +1890,30 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 	return items, nil
 }
 
+const RequireNewestCredential = `-- name: RequireNewestCredential :one
+SELECT CASE
+    WHEN (SELECT c.id FROM credentials c
+           WHERE c.tenant_id = $1 AND c.provider = $2 AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
+           ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) = $3::uuid THEN true
+    ELSE run_not_changed()
+    END::boolean AS newest
+`
+
+type RequireNewestCredentialParams struct {
+	TenantID uuid.UUID
+	Provider string
+	ID       uuid.UUID
+}
+
+// Undoes a claim that was judged before it was made, where the call would use another credential
+// now. It chooses as NewestCredential does for a call without a customer.
+func (q *Queries) RequireNewestCredential(ctx context.Context, db DBTX, arg RequireNewestCredentialParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireNewestCredential, arg.TenantID, arg.Provider, arg.ID)
+	var newest bool
+	err := row.Scan(&newest)
+	return newest, err
+}
+
 const RequireRunChanged = `-- name: RequireRunChanged :one
 SELECT CASE
     WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.xmin = pg_current_xact_id()::xid) THEN true

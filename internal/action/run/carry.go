@@ -24,6 +24,8 @@ type carried struct {
 	unsent *lru.Cache[flow.RunRef, lostMark]
 	// pauses are those that a step of this process waits for; see pauseOf.
 	pauses *lru.Cache[flow.RunRef, seenPause]
+	// reads are what claims have read, for the next steps that make such calls; see ahead.go.
+	reads *lru.Cache[readFor, lastRead]
 }
 
 // seenPause is the end of the pause after so many sends, by the clock of this process.
@@ -61,11 +63,14 @@ const (
 )
 
 func newCarried() *carried {
-	return &carried{claims: cacheOf[claimedRun](), judgements: cacheOf[prepared](), unsent: cacheOf[lostMark](), pauses: cacheOf[seenPause]()}
+	return &carried{
+		claims: cacheOf[flow.RunRef, claimedRun](), judgements: cacheOf[flow.RunRef, prepared](), unsent: cacheOf[flow.RunRef, lostMark](),
+		pauses: cacheOf[flow.RunRef, seenPause](), reads: cacheOf[readFor, lastRead](),
+	}
 }
 
-func cacheOf[T any]() *lru.Cache[flow.RunRef, T] {
-	cache, err := lru.New[flow.RunRef, T](carriedMost)
+func cacheOf[K comparable, T any]() *lru.Cache[K, T] {
+	cache, err := lru.New[K, T](carriedMost)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}

@@ -243,42 +243,25 @@ func (s *Service) Await(ctx context.Context, r Run, until time.Time) (Run, error
 
 // claim is Claim with the id of a new run, and with what is written in the same transaction.
 func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req Request, also func(*db.Batch)) (Claimed, error) {
-	name, err := verb.Parse(req.Verb)
+	plan, err := s.planClaim(ctx, id, who, req)
 	if err != nil {
 		return Claimed{}, err
 	}
-	key, err := s.d.Keys.Key(ctx, who.TenantID)
-	if err != nil {
-		return Claimed{}, fmt.Errorf("run: claim: %w", err)
-	}
-	print, err := fingerprint(key, name, req.Args, req.DryRun)
-	if err != nil {
-		return Claimed{}, err
-	}
-	keys, execution, err := names(id, req)
-	if err != nil {
-		return Claimed{}, err
-	}
-	now := s.d.Now()
-	c := Claimed{giveUp: now.Add(s.waitOf(req)), ownID: req.ExecutionID+req.IdempotencyKey+req.StepKey == "", req: req, print: print}
+	return s.claimPlanned(ctx, plan, also)
+}
+
+// claimPlanned makes the claim.
+func (s *Service) claimPlanned(ctx context.Context, plan claimPlan, also func(*db.Batch)) (Claimed, error) {
+	c, key, call, p := plan.claimed, plan.key, plan.call, plan.params
+	req, tenant := c.req, p.TenantID
 	if also != nil {
 		// What goes with the claim is written whether or not the claim is a repeat.
-	} else if r, answers, err := s.repeated(ctx, key, who.TenantID, keys, name, req); err != nil || answers {
+	} else if r, answers, err := s.repeated(ctx, key, tenant, p.Keys, plan.verb(), req); err != nil || answers {
 		if err == nil {
 			c.Run = r
 			c.Outcome, err = c.answer(r)
 		}
 		return c, err
-	}
-	call := claimedCall{
-		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
-		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: c.giveUp,
-		Exact:     req.KeyByHeader,
-		ExpiresAt: expiresAt(now, req.ExpiresIn), ExpiresIn: seconds(req.ExpiresIn),
-	}
-	p := dbsqlc.ClaimRunParams{
-		Keys: keys, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun, TenantID: who.TenantID,
-		Fingerprint: print, Metadata: req.Metadata, Digests: [][]byte{},
 	}
 	if s.cfg.OneProcess || req.StepKey != "" {
 		// The run is governed in this process within milliseconds.
@@ -288,7 +271,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 	}
 	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
 	if err != nil {
-		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: who.TenantID, key: key}, err)
+		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: tenant, key: key}, err)
 	}
 	c.Run, c.read = r, claimed.Target
 	switch claimed.Outcome {
@@ -302,7 +285,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID, who actor.Actor, req 
 		c.Fresh = true
 		failpoint.Hit("after_claim", r.ID)
 	}
-	s.before.add(who.TenantID, keys)
+	s.before.add(tenant, p.Keys)
 	c.Outcome, err = c.answer(r)
 	return c, err
 }

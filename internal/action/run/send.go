@@ -76,16 +76,33 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 		return s.notSendable(ctx, ref)
 	}
 	p.run.Sends = sends
-	alive := s.keepAlive(ctx, p.run, began)
+	return s.sendMarked(ctx, marked{p: p, call: call, before: before, began: began})
+}
+
+// marked is a run whose mark of sending is committed, and the call that is to be sent.
+type marked struct {
+	p      prepared
+	call   Call
+	before history
+	// began is when the mark was begun.
+	began time.Time
+	// release gives back the place of the call; nil where the sender has it.
+	release func()
+}
+
+// sendMarked sends the call and records what came of it.
+func (s *Service) sendMarked(ctx context.Context, m marked) (flow.Step, error) {
+	p := m.p
+	alive := s.keepAlive(ctx, p.run, m.began)
 	defer alive.stop()
 	failpoint.Hit("after_sending", p.run.ID)
-	answer := call.Send(ctx, providerKey(p.run), alive.mayBegin)
+	answer := m.call.Send(ctx, providerKey(p.run), alive.mayBegin)
 	defer answer.free()
 	failpoint.Hit("after_response", p.run.ID)
 	p.calls = s.seeCall(p, answer)
 	// An answer to a write is recorded even if Postgres is away for a while, up to the
 	// step's own time limit.
-	st := settle(once, answer, int(sends), before, p.run.span(s.d.Now()))
+	st := settle(natureOf(p.target), answer, int(p.run.Sends), m.before, p.run.span(s.d.Now()))
 	st.end.words = p.words(st, answer)
 	return s.recordAnswer(ctx, p, st)
 }
@@ -128,6 +145,25 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	failpoint.Hit("before_sending", p.run.ID)
 	r := p.run
 	b := &db.Batch{}
+	sent, record := s.queueMark(b, p, resend)
+	err = s.d.DB.Send(ctx, r.TenantID, b)
+	switch {
+	case db.IsNotChanged(err):
+		return 0, history{}, nil
+	case fault.HasCode(err, fault.CodeBudgetExceeded):
+		return 0, history{}, err
+	case err != nil:
+		// The commit may have been lost on its way back: this process knows that it has not sent.
+		s.carried.notSent(r.ref(), lostMark{sends: r.Sends + 1, record: record})
+		return 0, history{}, fmt.Errorf("run: mark sending: %w", err)
+	}
+	return sent.Value[0].Sends, history{maybeSent: sent.Value[0].MaybeSent, inDoubt: sent.Value[0].InDoubt}, nil
+}
+
+// queueMark adds the move to sending, with what is written with it. The batch is undone where the
+// run must not be sent. record is the id of the audit record.
+func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answer[[]dbsqlc.MarkSendingRow], record uuid.UUID) {
+	r := p.run
 	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider}
 	if r.KeyID != nil {
 		text := r.KeyID.String()
@@ -136,7 +172,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	db.QueueExec(b, s.q.EnterGate, gate)
 	read := p.target.Read()
 	kind, label := p.target.CredentialName()
-	sent := db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
+	sent = db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
@@ -156,18 +192,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	s.queueProbe(b, p)
 	// The last statement: it may lock a counter of the tenant until the commit.
 	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
-	err = s.d.DB.Send(ctx, r.TenantID, b)
-	switch {
-	case db.IsNotChanged(err):
-		return 0, history{}, nil
-	case fault.HasCode(err, fault.CodeBudgetExceeded):
-		return 0, history{}, err
-	case err != nil:
-		// The commit may have been lost on its way back: this process knows that it has not sent.
-		s.carried.notSent(r.ref(), lostMark{sends: r.Sends + 1, record: rec.ID})
-		return 0, history{}, fmt.Errorf("run: mark sending: %w", err)
-	}
-	return sent.Value[0].Sends, history{maybeSent: sent.Value[0].MaybeSent, inDoubt: sent.Value[0].InDoubt}, nil
+	return sent, rec.ID
 }
 
 // takeBack makes a run claimed again that this process has marked as sending and provably has

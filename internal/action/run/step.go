@@ -30,7 +30,15 @@ func (s *Service) Step(ctx context.Context, who actor.Actor, req Request, also f
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
-	c, err := s.claim(ctx, id, who, req, func(b *db.Batch) { also(b, ownName(id)) })
+	plan, err := s.planClaim(ctx, id, who, req)
+	if err != nil {
+		return Progress{}, err
+	}
+	with := func(b *db.Batch) { also(b, ownName(id)) }
+	if at, done, err := s.stepAhead(ctx, plan, w, with); done || err != nil {
+		return at, err
+	}
+	c, err := s.claimPlanned(ctx, plan, with)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -41,6 +49,7 @@ func (s *Service) Step(ctx context.Context, who actor.Actor, req Request, also f
 		return s.progress(c.Run, flow.Step{State: c.Run.State, Done: true}), nil
 	}
 	if c.Fresh {
+		s.keepRead(c)
 		s.carried.addClaim(claimedRun{run: c.Run, read: c.read, at: s.d.Now()})
 	}
 	step, err := s.Govern(ctx, c.Ref())

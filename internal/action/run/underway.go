@@ -67,6 +67,8 @@ type underwayCall struct {
 	queued chan struct{}
 	// left: no step waits any longer, so the workflow is told of the end.
 	left bool
+	// marked is set where the run is marked already, and has its place.
+	marked *marked
 }
 
 var (
@@ -86,11 +88,16 @@ func newUnderway() *underway {
 // signal flow.SignalRecheck when it has ended. An error means that the step should be
 // repeated.
 func (s *Service) Send(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
+	return s.send(ctx, ref, nil)
+}
+
+// send is Send, of a run that the caller has marked where m is not nil.
+func (s *Service) send(ctx context.Context, ref flow.RunRef, m *marked) (flow.Step, error) {
 	u := s.underway
 	u.mu.Lock()
 	c := u.calls[ref]
 	if c == nil {
-		c = &underwayCall{done: make(chan struct{}), queued: make(chan struct{})}
+		c = &underwayCall{done: make(chan struct{}), queued: make(chan struct{}), marked: m}
 		u.calls[ref] = c
 		u.wg.Add(1)
 		go s.sendApart(context.WithoutCancel(ctx), ref, c)
@@ -171,6 +178,12 @@ func (s *Service) sendSafely(ctx context.Context, ref flow.RunRef, c *underwayCa
 
 // sendInTurn waits for the share of the run's tenant and provider, then makes the attempt.
 func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCall) (flow.Step, error) {
+	if m := c.marked; m != nil {
+		defer m.release()
+		ctx, cancel := context.WithTimeout(ctx, sendLimit)
+		defer cancel()
+		return s.sendMarked(ctx, *m)
+	}
 	r, err := s.waitingRun(ctx, ref)
 	if err != nil {
 		return flow.Step{}, err
