@@ -242,7 +242,7 @@ func shapes() (in, out map[string]any) {
 		"CredentialCreateRequest": credentialBody{}, "CredentialPatchRequest": credentialPatch{}, "CredentialRotateRequest": rotation{},
 		"ApiKeyCreateRequest": keyBody{}, "ApiKeyPatchRequest": keyPatch{}, "ApiKeyRotateRequest": keyRotation{}, "ChangePasswordRequest": passwordBody{}, "SignupRequest": signupBody{}, "LoginRequest": loginBody{}, "RefreshRequest": refreshBody{},
 		"UserInviteRequest": inviteBody{}, "UserPatchRequest": userPatch{}, "AcceptInvitationRequest": acceptBody{},
-		"PolicyRequest": policyBody{}, "VerbMatcher": matcherBody{}, "PolicyConditionEntry": conditionBody{}, "PolicyActionObject": actionBody{},
+		"PolicyRequest": policyBody{}, "VerbMatcherRequest": matcherBody{}, "PolicyNarrowingRequest": narrowingBody{}, "PolicyConditionEntry": conditionBody{}, "PolicyActionObject": actionBody{},
 		"ApproveRequest": approveBody{}, "RejectRequest": rejectBody{}, "ApprovalBatchRequest": batchBody{}, "ApprovalBatchItem": batchItem{},
 		"EventSendRequest":  eventBody{},
 		"GrantRequest":      grantBody{},
@@ -261,7 +261,7 @@ func shapes() (in, out map[string]any) {
 		"ApiKey": keyView{}, "Me": meView{}, "MeTenant": tenantView{}, "MeApiKey": ownKeyView{}, "MeUser": meUser{}, "LoginSession": sessionView{}, "SignedUp": signupView{}, "Session": loginView{}, "User": loginUser{}, "TenantUser": userView{}, "InvitedUser": invitedView{}, "Error": wire.ErrorBody{}, "ErrorDetail": fault.Detail{},
 		"EventType": eventTypeView{}, "AuditRecord": auditRecord{}, "AuditReport": auditReport{}, "AuditHead": auditHead{}, "AuditProblem": auditProblem{}, "AuditKey": chain.Key{}, "AuditKeys": auditKeys{},
 		"PolicyState": policyState{}, "Policy": policyView{}, "PolicyDetail": policyDetail{}, "PolicyVersion": policyVersion{}, "PolicyWarning": policy.Warning{},
-		"VerbMatcher": governance.Matcher{}, "PolicyConditionEntry": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
+		"VerbMatcher": governance.Matcher{}, "PolicyNarrowing": narrowing{}, "PolicyConditionEntry": governance.Condition{}, "PolicyApproval": governance.ApprovalRule{}, "Masking": maskingBody{},
 		"MapSummary": mapView{}, "Map": mapDetail{}, "MapVersionSummary": mapVersionView{}, "MapVersion": mapVersionDetail{}, "MapReport": mapReport{}, "MapFault": mapdef.Fault{},
 		"Simulation": simulation{}, "Period": period{}, "SimulatedChanges": newly{}, "SimulatedChange": changed{}, "SimulatedRun": changedRun{},
 		"PolicyCoverage": coverage{}, "DecisionCounts": decisionCounts{}, "VersionCoverage": versionCoverage{}, "DayCoverage": dayCoverage{},
@@ -272,6 +272,9 @@ func shapes() (in, out map[string]any) {
 // fields returns the JSON names of a struct, and which of them are always written.
 func fields(t reflect.Type) (all, always []string) {
 	for f := range t.Fields() {
+		if !f.IsExported() && !f.Anonymous {
+			continue
+		}
 		if f.Anonymous {
 			inner, innerAlways := fields(f.Type)
 			all, always = append(all, inner...), append(always, innerAlways...)

@@ -41,9 +41,16 @@ type policyState struct {
 	Mode         governance.Mode          `json:"mode"`
 	Priority     int32                    `json:"priority"`
 	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
+	Match        narrowing                `json:"match"`
 	Conditions   []governance.Condition   `json:"conditions"`
 	Action       policyAction             `json:"action"`
 	Approval     *governance.ApprovalRule `json:"approval"`
+}
+
+// narrowing is what excludes verbs that verbMatchers fit.
+type narrowing struct {
+	All    []governance.Matcher `json:"all"`
+	Except []governance.Matcher `json:"except"`
 }
 
 type policyAction struct {
@@ -72,7 +79,8 @@ type policyDetail struct {
 func viewState(p policy.Policy) policyState {
 	v := policyState{
 		ID: p.ID, Version: p.Version, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		VerbMatchers: wire.Array(p.Matchers), Conditions: wire.Array(p.Conditions), Action: policyAction{p.Action},
+		VerbMatchers: wire.Array(p.Matchers), Match: narrowing{wire.Array(p.Match.All), wire.Array(p.Match.Except)},
+		Conditions: wire.Array(p.Conditions), Action: policyAction{p.Action},
 	}
 	if p.Action == governance.ActionRequireApproval {
 		v.Approval = &p.Approval
@@ -96,13 +104,28 @@ type policyBody struct {
 	Mode         *string         `json:"mode"`
 	Priority     *int32          `json:"priority"`
 	VerbMatchers []matcherBody   `json:"verbMatchers"`
+	Match        *narrowingBody  `json:"match"`
 	Conditions   []conditionBody `json:"conditions"`
 	Action       *actionBody     `json:"action"`
 	Approval     *approvalRule   `json:"approval"`
 }
 
 type (
-	matcherBody   governance.Matcher
+	// matcherBody has type and value, or any of the others.
+	matcherBody struct {
+		Type      *string `json:"type"`
+		Value     *string `json:"value"`
+		Verb      *string `json:"verb"`
+		Provider  *string `json:"provider"`
+		Risk      *string `json:"risk_level"`
+		RiskLevel *string `json:"riskLevel"` // another name of risk_level
+		Operation *string `json:"operation_type"`
+		Domain    *string `json:"domain"`
+	}
+	narrowingBody struct {
+		All    []matcherBody `json:"all"`
+		Except []matcherBody `json:"except"`
+	}
 	conditionBody governance.Condition
 	actionBody    struct {
 		Type *string `json:"type"`
@@ -143,7 +166,10 @@ func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
 	if b.Priority != nil {
 		d.Priority = *b.Priority
 	}
-	d.Matchers, d.Conditions, d.Approval = matchers(b.VerbMatchers), conditions(b.Conditions), b.Approval.draft()
+	d.Matchers, d.Conditions, d.Approval = matchers(v, under+"/verbMatchers", b.VerbMatchers), conditions(b.Conditions), b.Approval.draft()
+	if b.Match != nil {
+		d.Match = *b.Match.narrowing(v, under+"/match")
+	}
 	return d
 }
 

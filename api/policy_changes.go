@@ -9,16 +9,45 @@ import (
 	"agentruntime/internal/kernel/governance"
 )
 
-// matchers returns nil, which means absent, for nil only.
-func matchers(list []matcherBody) []governance.Matcher {
+// matchers returns nil, which means absent, for nil only. A member that is there and empty would
+// ask for nothing, so that the matcher would fit more than its author meant: it is refused.
+func matchers(v *wire.Validation, path string, list []matcherBody) []governance.Matcher {
 	if list == nil {
 		return nil
 	}
 	out := make([]governance.Matcher, len(list))
 	for i, m := range list {
-		out[i] = governance.Matcher(m)
+		place := path + "/" + strconv.Itoa(i)
+		read := func(name string, text *string) string {
+			if text == nil {
+				return ""
+			}
+			if *text == "" {
+				v.Add(place+"/"+name, "required", "must not be empty")
+			}
+			return *text
+		}
+		out[i] = governance.Matcher{
+			Type: governance.MatcherType(read("type", m.Type)), Value: read("value", m.Value), Verb: read("verb", m.Verb),
+			Provider: read("provider", m.Provider), Risk: read("risk_level", m.Risk), Operation: read("operation_type", m.Operation), Domain: read("domain", m.Domain),
+		}
+		switch {
+		case m.RiskLevel == nil:
+		case m.Risk != nil:
+			v.Add(place+"/riskLevel", "exclusive", "must be absent beside risk_level, which is the same")
+		default:
+			out[i].Risk = read("riskLevel", m.RiskLevel)
+		}
 	}
 	return out
+}
+
+// narrowing returns nil, which means absent, for nil only.
+func (b *narrowingBody) narrowing(v *wire.Validation, path string) *governance.Narrowing {
+	if b == nil {
+		return nil
+	}
+	return &governance.Narrowing{All: matchers(v, path+"/all", b.All), Except: matchers(v, path+"/except", b.Except)}
 }
 
 // conditions returns nil, which means absent, for nil only.
@@ -51,9 +80,14 @@ func (s *Server) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err := c.DecodeExact(&b, conditionValues); err != nil {
 		return wire.Reply{}, err
 	}
+	var v wire.Validation
 	patch := policy.Patch{
 		Name: b.Name, Description: b.Description, Enabled: b.Enabled, Mode: b.Mode, Priority: b.Priority,
-		Matchers: matchers(b.VerbMatchers), Conditions: conditions(b.Conditions), Approval: b.Approval.draft(),
+		Matchers: matchers(&v, "/verbMatchers", b.VerbMatchers), Match: b.Match.narrowing(&v, "/match"),
+		Conditions: conditions(b.Conditions), Approval: b.Approval.draft(),
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
 	}
 	if b.Action != nil {
 		patch.Action = b.Action.Type

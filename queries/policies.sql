@@ -92,32 +92,56 @@ SELECT w.slug::text FROM unnest(@slugs::text[]) AS w (slug)
 SELECT w.domain::text FROM unnest(@domains::text[]) AS w (domain)
  WHERE NOT EXISTS (SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.domain = w.domain);
 
--- The patterns are those of LIKE. The second array has the provider where the pattern names
--- one: then only its verbs are read.
+-- The matchers that fit no verb, by their places. The patterns are those of LIKE, and '' fits
+-- everything. Where a matcher names a provider, only its verbs are read.
 -- name: MissingVerbs :many
-SELECT w.pattern::text AS pattern FROM (SELECT unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider) w
+SELECT w.place::integer AS place
+  FROM (SELECT unnest(@places::integer[]) AS place, unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider,
+               unnest(@risks::text[]) AS risk, unnest(@operations::text[]) AS operation, unnest(@domains::text[]) AS domain) w
  WHERE (w.provider <> '' AND NOT EXISTS (
-           SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v
+            WHERE v.tenant_id = @tenant_id AND v.provider = w.provider AND (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern)
+              AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain)))
     OR (w.provider = '' AND NOT EXISTS (
-           SELECT FROM visible_verbs v WHERE v.tenant_id = @tenant_id AND v.provider || ':' || v.name LIKE w.pattern));
+           SELECT FROM visible_verbs v
+            WHERE v.tenant_id = @tenant_id AND (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern)
+              AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain)));
 
--- How many verbs the matchers of a policy fit, and how many of these are not high risk.
+-- How many verbs the matchers of a policy fit, and how many of these are not high risk. The
+-- matchers are given as for MissingVerbs, with where each stands: any, all or except.
 -- Unless @anywhere, only the verbs of the providers @within are read.
 -- name: CountMatchedVerbs :one
 SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
   FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
-   AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
-        OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]));
+   AND (SELECT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'any'), true)
+           AND coalesce(bool_and(m.fits) FILTER (WHERE m.kind = 'all'), true)
+           AND NOT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'except'), false)
+          FROM (SELECT w.kind, (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern) AND w.provider IN ('', v.provider)
+                       AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain) AS fits
+                  FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider,
+                               unnest(@risks::text[]) AS risk, unnest(@operations::text[]) AS operation, unnest(@domains::text[]) AS domain) w) m);
 
 -- name: MatchedSchemas :many
 SELECT v.provider, v.name, v.schema
   FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = @tenant_id AND (@anywhere::boolean OR p.slug = ANY (@within::text[]))
    AND (v.provider, v.name) > (@after_provider::text, @after_name::text)
-   AND (@every::boolean OR v.provider || ':' || v.name LIKE ANY (@patterns::text[]) OR v.provider = ANY (@providers::text[])
-        OR v.risk_level = ANY (@risks::text[]) OR v.operation_type = ANY (@operations::text[]) OR v.domain = ANY (@domains::text[]))
+   AND (SELECT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'any'), true)
+           AND coalesce(bool_and(m.fits) FILTER (WHERE m.kind = 'all'), true)
+           AND NOT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'except'), false)
+          FROM (SELECT w.kind, (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern) AND w.provider IN ('', v.provider)
+                       AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain) AS fits
+                  FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@patterns::text[]) AS pattern, unnest(@providers::text[]) AS provider,
+                               unnest(@risks::text[]) AS risk, unnest(@operations::text[]) AS operation, unnest(@domains::text[]) AS domain) w) m)
  ORDER BY v.provider, v.name
+ LIMIT @n;
+
+-- Enabled policies of an action besides one, for the search for a policy that is the same.
+-- name: PoliciesOfAction :many
+SELECT id, name, document FROM policies
+ WHERE tenant_id = @tenant_id AND deleted_at IS NULL AND enabled AND action = @action AND id <> @besides AND id > @after
+ ORDER BY id
  LIMIT @n;
 
 -- name: PolicyEverWas :one

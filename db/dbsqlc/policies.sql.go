@@ -48,15 +48,20 @@ const CountMatchedVerbs = `-- name: CountMatchedVerbs :one
 SELECT count(*) AS verbs, count(*) FILTER (WHERE v.risk_level <> 'high') AS open
   FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
-   AND ($4::boolean OR v.provider || ':' || v.name LIKE ANY ($5::text[]) OR v.provider = ANY ($6::text[])
-        OR v.risk_level = ANY ($7::text[]) OR v.operation_type = ANY ($8::text[]) OR v.domain = ANY ($9::text[]))
+   AND (SELECT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'any'), true)
+           AND coalesce(bool_and(m.fits) FILTER (WHERE m.kind = 'all'), true)
+           AND NOT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'except'), false)
+          FROM (SELECT w.kind, (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern) AND w.provider IN ('', v.provider)
+                       AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain) AS fits
+                  FROM (SELECT unnest($4::text[]) AS kind, unnest($5::text[]) AS pattern, unnest($6::text[]) AS provider,
+                               unnest($7::text[]) AS risk, unnest($8::text[]) AS operation, unnest($9::text[]) AS domain) w) m)
 `
 
 type CountMatchedVerbsParams struct {
 	TenantID   uuid.UUID
 	Anywhere   bool
 	Within     []string
-	Every      bool
+	Kinds      []string
 	Patterns   []string
 	Providers  []string
 	Risks      []string
@@ -69,14 +74,15 @@ type CountMatchedVerbsRow struct {
 	Open  int64
 }
 
-// How many verbs the matchers of a policy fit, and how many of these are not high risk.
+// How many verbs the matchers of a policy fit, and how many of these are not high risk. The
+// matchers are given as for MissingVerbs, with where each stands: any, all or except.
 // Unless @anywhere, only the verbs of the providers @within are read.
 func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatchedVerbsParams) (CountMatchedVerbsRow, error) {
 	row := db.QueryRow(ctx, CountMatchedVerbs,
 		arg.TenantID,
 		arg.Anywhere,
 		arg.Within,
-		arg.Every,
+		arg.Kinds,
 		arg.Patterns,
 		arg.Providers,
 		arg.Risks,
@@ -433,8 +439,13 @@ SELECT v.provider, v.name, v.schema
   FROM visible_providers p JOIN visible_verbs v ON v.tenant_id = p.tenant_id AND v.provider = p.slug
  WHERE p.tenant_id = $1 AND ($2::boolean OR p.slug = ANY ($3::text[]))
    AND (v.provider, v.name) > ($4::text, $5::text)
-   AND ($6::boolean OR v.provider || ':' || v.name LIKE ANY ($7::text[]) OR v.provider = ANY ($8::text[])
-        OR v.risk_level = ANY ($9::text[]) OR v.operation_type = ANY ($10::text[]) OR v.domain = ANY ($11::text[]))
+   AND (SELECT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'any'), true)
+           AND coalesce(bool_and(m.fits) FILTER (WHERE m.kind = 'all'), true)
+           AND NOT coalesce(bool_or(m.fits) FILTER (WHERE m.kind = 'except'), false)
+          FROM (SELECT w.kind, (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern) AND w.provider IN ('', v.provider)
+                       AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain) AS fits
+                  FROM (SELECT unnest($6::text[]) AS kind, unnest($7::text[]) AS pattern, unnest($8::text[]) AS provider,
+                               unnest($9::text[]) AS risk, unnest($10::text[]) AS operation, unnest($11::text[]) AS domain) w) m)
  ORDER BY v.provider, v.name
  LIMIT $12
 `
@@ -445,7 +456,7 @@ type MatchedSchemasParams struct {
 	Within        []string
 	AfterProvider string
 	AfterName     string
-	Every         bool
+	Kinds         []string
 	Patterns      []string
 	Providers     []string
 	Risks         []string
@@ -467,7 +478,7 @@ func (q *Queries) MatchedSchemas(ctx context.Context, db DBTX, arg MatchedSchema
 		arg.Within,
 		arg.AfterProvider,
 		arg.AfterName,
-		arg.Every,
+		arg.Kinds,
 		arg.Patterns,
 		arg.Providers,
 		arg.Risks,
@@ -554,34 +565,100 @@ func (q *Queries) MissingProviders(ctx context.Context, db DBTX, arg MissingProv
 }
 
 const MissingVerbs = `-- name: MissingVerbs :many
-SELECT w.pattern::text AS pattern FROM (SELECT unnest($1::text[]) AS pattern, unnest($2::text[]) AS provider) w
+SELECT w.place::integer AS place
+  FROM (SELECT unnest($1::integer[]) AS place, unnest($2::text[]) AS pattern, unnest($3::text[]) AS provider,
+               unnest($4::text[]) AS risk, unnest($5::text[]) AS operation, unnest($6::text[]) AS domain) w
  WHERE (w.provider <> '' AND NOT EXISTS (
-           SELECT FROM visible_verbs v WHERE v.tenant_id = $3 AND v.provider = w.provider AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v
+            WHERE v.tenant_id = $7 AND v.provider = w.provider AND (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern)
+              AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain)))
     OR (w.provider = '' AND NOT EXISTS (
-           SELECT FROM visible_verbs v WHERE v.tenant_id = $3 AND v.provider || ':' || v.name LIKE w.pattern))
+           SELECT FROM visible_verbs v
+            WHERE v.tenant_id = $7 AND (w.pattern = '' OR v.provider || ':' || v.name LIKE w.pattern)
+              AND w.risk IN ('', v.risk_level) AND w.operation IN ('', v.operation_type) AND w.domain IN ('', v.domain)))
 `
 
 type MissingVerbsParams struct {
-	Patterns  []string
-	Providers []string
-	TenantID  uuid.UUID
+	Places     []int32
+	Patterns   []string
+	Providers  []string
+	Risks      []string
+	Operations []string
+	Domains    []string
+	TenantID   uuid.UUID
 }
 
-// The patterns are those of LIKE. The second array has the provider where the pattern names
-// one: then only its verbs are read.
-func (q *Queries) MissingVerbs(ctx context.Context, db DBTX, arg MissingVerbsParams) ([]string, error) {
-	rows, err := db.Query(ctx, MissingVerbs, arg.Patterns, arg.Providers, arg.TenantID)
+// The matchers that fit no verb, by their places. The patterns are those of LIKE, and ” fits
+// everything. Where a matcher names a provider, only its verbs are read.
+func (q *Queries) MissingVerbs(ctx context.Context, db DBTX, arg MissingVerbsParams) ([]int32, error) {
+	rows, err := db.Query(ctx, MissingVerbs,
+		arg.Places,
+		arg.Patterns,
+		arg.Providers,
+		arg.Risks,
+		arg.Operations,
+		arg.Domains,
+		arg.TenantID,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []string{}
+	items := []int32{}
 	for rows.Next() {
-		var pattern string
-		if err := rows.Scan(&pattern); err != nil {
+		var place int32
+		if err := rows.Scan(&place); err != nil {
 			return nil, err
 		}
-		items = append(items, pattern)
+		items = append(items, place)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PoliciesOfAction = `-- name: PoliciesOfAction :many
+SELECT id, name, document FROM policies
+ WHERE tenant_id = $1 AND deleted_at IS NULL AND enabled AND action = $2 AND id <> $3 AND id > $4
+ ORDER BY id
+ LIMIT $5
+`
+
+type PoliciesOfActionParams struct {
+	TenantID uuid.UUID
+	Action   string
+	Besides  uuid.UUID
+	After    uuid.UUID
+	N        int32
+}
+
+type PoliciesOfActionRow struct {
+	ID       uuid.UUID
+	Name     string
+	Document []byte
+}
+
+// Enabled policies of an action besides one, for the search for a policy that is the same.
+func (q *Queries) PoliciesOfAction(ctx context.Context, db DBTX, arg PoliciesOfActionParams) ([]PoliciesOfActionRow, error) {
+	rows, err := db.Query(ctx, PoliciesOfAction,
+		arg.TenantID,
+		arg.Action,
+		arg.Besides,
+		arg.After,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []PoliciesOfActionRow{}
+	for rows.Next() {
+		var i PoliciesOfActionRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.Document); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

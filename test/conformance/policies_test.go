@@ -38,7 +38,9 @@ func everything() object {
 			{"type": "risk_level", "value": "high"},
 			{"type": "operation_type", "value": "write"},
 			{"type": "domain", "value": "commerce"},
+			{"verb": "gated:*", "provider": "gated", "riskLevel": "high", "operation_type": "write", "domain": "commerce"},
 		},
+		"match": object{"all": []object{{"provider": "gated"}, {"type": "verb", "value": "*"}}, "except": []object{{"verb": "gated:none"}}},
 		"conditions": []object{
 			condition("args.amount", "greater", 1.50), condition("args.note", "in", []any{"a", 1, true, nil}), condition("agent_id", "equals", nil),
 			condition("args.more", "contains", true),
@@ -59,7 +61,9 @@ func odd() []object {
 	impossible["conditions"] = []object{condition("args.amount", "greater", 2), condition("args.amount", "less", 1), condition("args.none", "equals", 1)}
 	nothing := rule("Fits nothing", "notify", "gated:none")
 	nothing["verbMatchers"] = []object{{"type": "verb", "value": "gated:none"}, {"type": "provider", "value": "none"}, {"type": "domain", "value": "none"}}
-	return []object{impossible, nothing, rule("Opens nothing", "allow", "gated:wipe"), requires("Too many", "gated:wipe", object{"required": 10})}
+	never := rule("Excepts itself", "block", "gated:pay")
+	never["match"] = object{"except": []object{{"provider": "gated"}}}
+	return []object{impossible, nothing, never, rule("Opens nothing", "allow", "gated:wipe"), requires("Too many", "gated:wipe", object{"required": 10})}
 }
 
 func (j *journey) writePolicies() (first string) {
@@ -76,7 +80,7 @@ func (j *journey) writePolicies() (first string) {
 		j.drop(path)
 	}
 	for _, code := range []string{
-		"unknown_provider", "unknown_domain", "unknown_verb", "matches_no_verb", "unknown_argument", "contradiction", "high_risk_stays_closed", "too_few_approvers",
+		"unknown_provider", "unknown_domain", "unknown_verb", "matches_no_verb", "unknown_argument", "contradiction", "never_matches", "high_risk_stays_closed", "too_few_approvers",
 	} {
 		require.True(j.t, warned[code], code)
 	}

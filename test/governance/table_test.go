@@ -237,6 +237,46 @@ func TestMatcherFindsItsVerbsOnly(t *testing.T) {
 	}
 }
 
+func TestMatchersThatNarrowFindTheirVerbsOnly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		scope        m
+		hits, misses []string
+	}{
+		{"writes of a provider", m{"verbMatchers": []m{{"provider": slug, "operation_type": "write"}}}, []string{lowWrite, mediumWrite}, []string{lowRead}},
+		{
+			"an intersection", m{"match": m{"all": []m{{"type": "provider", "value": slug}, {"riskLevel": "LOW"}}}},
+			[]string{lowWrite, lowRead}, []string{mediumWrite},
+		},
+		{
+			"all of a provider except some", m{"verbMatchers": []m{{"type": "provider", "value": slug}}, "match": m{"except": []m{{"verb": slug + ":low_*"}}}},
+			[]string{mediumWrite}, []string{lowWrite, lowRead},
+		},
+		{
+			"everything except reads of a provider", m{"match": m{"except": []m{{"provider": slug, "operation_type": "read"}}}},
+			[]string{lowWrite, mediumWrite}, []string{lowRead},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.User.Do(http.MethodPost, "/v1/policies", with(m{"name": "no", "action": m{"type": "block"}}, c.scope))
+			require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+			for _, verb := range c.hits {
+				require.Equal(t, "block", w.evaluate(verb, m{}).Decision, verb)
+				refused(t, w.Runtime.Run(verb, m{"id": "x"}, ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			}
+			require.Zero(t, w.bank.effects())
+			for _, verb := range c.misses {
+				require.Equal(t, "allow", w.evaluate(verb, m{}).Decision, verb)
+				succeeded(t, w.Runtime.Run(verb, m{"id": "x"}, ""))
+			}
+			require.Equal(t, len(c.misses), w.bank.effects())
+		})
+	}
+}
+
 func TestShadowPolicyIsReportedNotApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

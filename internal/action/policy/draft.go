@@ -17,6 +17,7 @@ type Draft struct {
 	Mode        string // "": enforce
 	Priority    int32
 	Matchers    []governance.Matcher
+	Match       governance.Narrowing
 	Conditions  []governance.Condition
 	Action      string
 	Approval    *ApprovalDraft // for require_approval only
@@ -64,7 +65,7 @@ func (m mistakes) err() error {
 func (d Draft) parse() (Policy, mistakes) {
 	p := Policy{Description: d.Description, Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled == nil || *d.Enabled, Mode: governance.Mode(d.Mode), Priority: d.Priority,
-		Matchers: d.Matchers, Conditions: d.Conditions, Action: governance.Action(d.Action), Approval: d.Approval.rule(),
+		Matchers: d.Matchers, Match: d.Match, Conditions: d.Conditions, Action: governance.Action(d.Action), Approval: d.Approval.rule(),
 	}}
 	p.Policy = governance.Normalize(p.Policy)
 	if p.Mode == "" {

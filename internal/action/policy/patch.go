@@ -24,6 +24,7 @@ type Patch struct {
 	Mode        *string
 	Priority    *int32
 	Matchers    []governance.Matcher
+	Match       *governance.Narrowing // whole
 	Conditions  []governance.Condition
 	Action      *string
 	// Approval changes the approval rule in the same way. A policy that becomes one of
@@ -35,10 +36,14 @@ type Patch struct {
 // draft returns the policy with the patch over it, as a draft that is checked like any other.
 func (p Patch) draft(was Policy) Draft {
 	mode, action := string(was.Mode), string(was.Action)
-	d := Draft{Name: was.Name, Description: was.Description, Enabled: &was.Enabled, Priority: was.Priority, Matchers: was.Matchers, Conditions: was.Conditions}
+	d := Draft{
+		Name: was.Name, Description: was.Description, Enabled: &was.Enabled, Priority: was.Priority,
+		Matchers: was.Matchers, Match: was.Match, Conditions: was.Conditions,
+	}
 	set(&d.Name, p.Name)
 	set(&d.Description, p.Description)
 	set(&d.Priority, p.Priority)
+	set(&d.Match, p.Match)
 	set(&mode, p.Mode)
 	set(&action, p.Action)
 	d.Mode, d.Action = mode, action

@@ -146,6 +146,7 @@ type document struct {
 	Mode         governance.Mode          `json:"mode"`
 	Priority     int32                    `json:"priority"`
 	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
+	Match        governance.Narrowing     `json:"match,omitzero"`
 	Conditions   []governance.Condition   `json:"conditions"`
 	Action       governance.Action        `json:"action"`
 	Approval     *governance.ApprovalRule `json:"approval"`
@@ -154,7 +155,7 @@ type document struct {
 func encode(p Policy) (json.RawMessage, error) {
 	d := document{
 		Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		VerbMatchers: p.Matchers, Conditions: p.Conditions, Action: p.Action,
+		VerbMatchers: p.Matchers, Match: p.Match, Conditions: p.Conditions, Action: p.Action,
 	}
 	if p.Action == governance.ActionRequireApproval {
 		d.Approval = &p.Approval
@@ -173,7 +174,7 @@ func decode(raw json.RawMessage) (Policy, error) {
 	}
 	p := Policy{Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled, Mode: d.Mode, Priority: d.Priority,
-		Matchers: d.VerbMatchers, Conditions: d.Conditions, Action: d.Action,
+		Matchers: d.VerbMatchers, Match: d.Match, Conditions: d.Conditions, Action: d.Action,
 	}, Description: d.Description}
 	switch {
 	case d.Approval != nil:

@@ -119,6 +119,9 @@ func (s *Service) Simulate(ctx context.Context, tenant uuid.UUID, c Candidate) (
 	if err != nil {
 		return Simulation{}, under("/policy", err)
 	}
+	if c.Replaces != nil {
+		p.ID = *c.Replaces // it is no duplicate of itself
+	}
 	warnings, err := s.warnings(ctx, tenant, p)
 	if err != nil {
 		return Simulation{}, err

@@ -31,6 +31,8 @@ const (
 	UnknownVerb     WarningCode = "unknown_verb"
 	UnknownDomain   WarningCode = "unknown_domain"
 	MatchesNoVerb   WarningCode = "matches_no_verb"
+	NeverMatches    WarningCode = "never_matches"
+	Duplicate       WarningCode = "duplicate"
 	UnknownArgument WarningCode = "unknown_argument"
 	Contradiction   WarningCode = "contradiction"
 	// HighRiskStaysClosed: only require_approval opens a high-risk verb.
@@ -53,11 +55,11 @@ const (
 func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]Warning, error) {
 	ctx, cancel := context.WithTimeout(ctx, warningsLimit)
 	defer cancel()
-	l := look{s: s, tenant: tenant, p: p, reach: reachOf(p.Matchers), list: []Warning{}}
+	l := look{s: s, tenant: tenant, p: p, reach: reachOf(p.Policy), list: []Warning{}}
 	for _, c := range governance.Contradictions(p.Conditions) {
 		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
 	}
-	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.verbs} {
+	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.verbs, l.duplicates} {
 		err := step(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			break
@@ -82,95 +84,16 @@ func (l *look) warn(code WarningCode, format string, args ...any) {
 	l.list = append(l.list, Warning{Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// reach is what a policy's matchers look for, in the form of the queries.
-type reach struct {
-	every                                 bool
-	globs, patterns                       []string // of verb matchers, as written and as LIKE has them
-	named                                 []string // the provider that each glob names, "" where it may be any
-	providers, domains, risks, operations []string
-	// within are the only providers whose verbs can be meant, unless anywhere.
-	within   []string
-	anywhere bool
-}
-
-func reachOf(matchers []governance.Matcher) reach {
-	r := reach{
-		every: len(matchers) == 0, globs: []string{}, patterns: []string{},
-		providers: []string{}, domains: []string{}, risks: []string{}, operations: []string{},
-	}
-	like := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`)
-	for _, m := range matchers {
-		switch m.Type {
-		case governance.MatchVerb:
-			r.globs = append(r.globs, m.Value)
-			r.patterns = append(r.patterns, like.Replace(m.Value))
-			provider, _, ok := strings.Cut(m.Value, ":")
-			if !ok || strings.Contains(provider, "*") {
-				provider = ""
-			}
-			r.named = append(r.named, provider)
-		case governance.MatchProvider:
-			r.providers = append(r.providers, m.Value)
-		case governance.MatchDomain:
-			r.domains = append(r.domains, m.Value)
-		case governance.MatchRisk:
-			r.risks = append(r.risks, m.Value)
-		case governance.MatchOperation:
-			r.operations = append(r.operations, m.Value)
-		}
-	}
-	r.anywhere = r.every || slices.Contains(r.named, "") || len(r.domains)+len(r.risks)+len(r.operations) > 0
-	r.within = slices.Concat([]string{}, r.named, r.providers)
-	return r
-}
-
-// unknownNames finds matchers that name what the catalog does not have.
-func (l *look) unknownNames(ctx context.Context) error {
-	on := l.s.db.Reading(l.tenant, db.ScanLimit)
-	if len(l.reach.providers) > 0 {
-		missing, err := l.s.q.MissingProviders(ctx, on, dbsqlc.MissingProvidersParams{TenantID: l.tenant, Slugs: l.reach.providers})
-		if err != nil {
-			return err
-		}
-		for _, slug := range missing {
-			l.warn(UnknownProvider, "There is no provider %s.", slug)
-		}
-	}
-	if len(l.reach.domains) > 0 {
-		missing, err := l.s.q.MissingDomains(ctx, on, dbsqlc.MissingDomainsParams{TenantID: l.tenant, Domains: l.reach.domains})
-		if err != nil {
-			return err
-		}
-		for _, domain := range missing {
-			l.warn(UnknownDomain, "No verb of the catalog has the domain %s.", domain)
-		}
-	}
-	return l.unknownVerbs(ctx)
-}
-
-func (l *look) unknownVerbs(ctx context.Context) error {
-	if len(l.reach.globs) == 0 {
-		return nil
-	}
-	missing, err := l.s.q.MissingVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit),
-		dbsqlc.MissingVerbsParams{TenantID: l.tenant, Patterns: l.reach.patterns, Providers: l.reach.named})
-	if err != nil {
-		return err
-	}
-	for i, pattern := range l.reach.patterns {
-		if slices.Contains(missing, pattern) {
-			l.warn(UnknownVerb, "No verb of the catalog is %s.", l.reach.globs[i])
-		}
-	}
-	return nil
-}
-
 // verbs looks at the verbs that the policy means: whether there are any, whether it can
 // do anything about them, and whether they have the arguments that it asks for.
 func (l *look) verbs(ctx context.Context) error {
+	if why := l.p.NeverFits(); why != "" {
+		l.warn(NeverMatches, "The matchers can never fit a verb: %s.", why)
+		return nil
+	}
 	r := l.reach
 	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), dbsqlc.CountMatchedVerbsParams{
-		TenantID: l.tenant, Every: r.every, Patterns: r.patterns, Providers: r.providers,
+		TenantID: l.tenant, Kinds: r.kinds, Patterns: r.patterns, Providers: r.providers,
 		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
 	})
 	if err != nil {
@@ -200,7 +123,7 @@ func (l *look) arguments(ctx context.Context) error {
 		}
 	}
 	arg := dbsqlc.MatchedSchemasParams{
-		TenantID: l.tenant, Every: l.reach.every, Patterns: l.reach.patterns, Providers: l.reach.providers, Risks: l.reach.risks,
+		TenantID: l.tenant, Kinds: l.reach.kinds, Patterns: l.reach.patterns, Providers: l.reach.providers, Risks: l.reach.risks,
 		Operations: l.reach.operations, Domains: l.reach.domains, Anywhere: l.reach.anywhere, Within: l.reach.within, N: schemasAtOnce,
 	}
 	for len(misfits) > 0 {

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,22 +33,52 @@ func TestWarnings(t *testing.T) {
 		draft policy.Draft
 		want  []policy.WarningCode
 	}{
-		"nothing odd":                     {policy.Draft{Matchers: refund, Conditions: amount("100"), Action: "block"}, nil},
-		"every verb":                      {policy.Draft{Action: "block"}, nil},
-		"unknown provider":                {policy.Draft{Matchers: matcher("provider", "stripe"), Action: "block"}, []policy.WarningCode{policy.UnknownProvider, policy.MatchesNoVerb}},
-		"one provider of two is known":    {policy.Draft{Matchers: append(matcher("provider", "stripe"), matcher("provider", "shop")...), Action: "block"}, []policy.WarningCode{policy.UnknownProvider}},
-		"unknown verb":                    {policy.Draft{Matchers: verbs("shop:create_refunds"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
-		"glob that fits":                  {policy.Draft{Matchers: verbs("shop:create_*"), Action: "block"}, nil},
-		"glob over providers":             {policy.Draft{Matchers: verbs("*:create_refund"), Action: "block"}, nil},
-		"glob that fits nothing":          {policy.Draft{Matchers: verbs("*:destroy_*"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
-		"a _ is no wildcard":              {policy.Draft{Matchers: verbs("shop:create_refun_"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
-		"unknown domain":                  {policy.Draft{Matchers: matcher("domain", "weather"), Action: "block"}, []policy.WarningCode{policy.UnknownDomain, policy.MatchesNoVerb}},
-		"known domain":                    {policy.Draft{Matchers: matcher("domain", "refunds"), Action: "block"}, nil},
-		"argument of no verb":             {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.price", governance.OpGreater, "1")}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
-		"argument of another verb":        {policy.Draft{Matchers: verbs("shop:list_refunds"), Conditions: []governance.Condition{when("args.reason", governance.OpEquals, `"x"`)}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
-		"argument of one verb of many":    {policy.Draft{Matchers: verbs("shop:*"), Conditions: []governance.Condition{when("args.resolution", governance.OpExists, "")}, Action: "block"}, nil},
-		"argument of another type":        {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.amount", governance.OpEquals, `"100"`)}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
-		"field that is no argument":       {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("agent_id", governance.OpExists, "")}, Action: "block"}, nil},
+		"nothing odd":                  {policy.Draft{Matchers: refund, Conditions: amount("100"), Action: "block"}, nil},
+		"every verb":                   {policy.Draft{Action: "block"}, nil},
+		"unknown provider":             {policy.Draft{Matchers: matcher("provider", "stripe"), Action: "block"}, []policy.WarningCode{policy.UnknownProvider, policy.MatchesNoVerb}},
+		"one provider of two is known": {policy.Draft{Matchers: append(matcher("provider", "stripe"), matcher("provider", "shop")...), Action: "block"}, []policy.WarningCode{policy.UnknownProvider}},
+		"unknown verb":                 {policy.Draft{Matchers: verbs("shop:create_refunds"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
+		"glob that fits":               {policy.Draft{Matchers: verbs("shop:create_*"), Action: "block"}, nil},
+		"glob over providers":          {policy.Draft{Matchers: verbs("*:create_refund"), Action: "block"}, nil},
+		"glob that fits nothing":       {policy.Draft{Matchers: verbs("*:destroy_*"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
+		"a _ is no wildcard":           {policy.Draft{Matchers: verbs("shop:create_refun_"), Action: "block"}, []policy.WarningCode{policy.UnknownVerb, policy.MatchesNoVerb}},
+		"unknown domain":               {policy.Draft{Matchers: matcher("domain", "weather"), Action: "block"}, []policy.WarningCode{policy.UnknownDomain, policy.MatchesNoVerb}},
+		"known domain":                 {policy.Draft{Matchers: matcher("domain", "refunds"), Action: "block"}, nil},
+		"argument of no verb":          {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.price", governance.OpGreater, "1")}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
+		"argument of another verb":     {policy.Draft{Matchers: verbs("shop:list_refunds"), Conditions: []governance.Condition{when("args.reason", governance.OpEquals, `"x"`)}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
+		"argument of one verb of many": {policy.Draft{Matchers: verbs("shop:*"), Conditions: []governance.Condition{when("args.resolution", governance.OpExists, "")}, Action: "block"}, nil},
+		"argument of another type":     {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.amount", governance.OpEquals, `"100"`)}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
+		"field that is no argument":    {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("agent_id", governance.OpExists, "")}, Action: "block"}, nil},
+		"provider and operation":       {policy.Draft{Matchers: []governance.Matcher{{Provider: "shop", Operation: "write"}}, Action: "block"}, nil},
+		"fields that no verb has together": {
+			policy.Draft{Matchers: append([]governance.Matcher{{Verb: "shop:list_*", Operation: "write"}}, refund...), Action: "block"},
+			[]policy.WarningCode{policy.UnknownVerb},
+		},
+		"all and except": {policy.Draft{Match: governance.Narrowing{All: matcher("provider", "shop"), Except: verbs("shop:get_*")}, Action: "block"}, nil},
+		"all that no verb of an alternative has": {
+			policy.Draft{Matchers: refund, Match: governance.Narrowing{All: matcher("operation_type", "read")}, Action: "block"},
+			[]policy.WarningCode{policy.MatchesNoVerb},
+		},
+		"all of the catalog excepted": {
+			policy.Draft{Matchers: verbs("shop:*refund*"), Match: governance.Narrowing{Except: append(matcher("domain", "refunds"), verbs("*refund*")...)}, Action: "block"},
+			[]policy.WarningCode{policy.NeverMatches},
+		},
+		"excepted as the catalog is": {
+			policy.Draft{Matchers: verbs("shop:*refund"), Match: governance.Narrowing{Except: matcher("domain", "refunds")}, Action: "block"},
+			[]policy.WarningCode{policy.MatchesNoVerb},
+		},
+		"exception of nothing": {
+			policy.Draft{Match: governance.Narrowing{All: matcher("provider", "shop"), Except: verbs("shop:gett_*")}, Action: "block"},
+			[]policy.WarningCode{policy.UnknownVerb},
+		},
+		"two providers at once": {
+			policy.Draft{Match: governance.Narrowing{All: append(matcher("provider", "shop"), matcher("provider", "stripe")...)}, Action: "block"},
+			[]policy.WarningCode{policy.UnknownProvider, policy.NeverMatches},
+		},
+		"argument of an excepted verb only": {
+			policy.Draft{Matchers: verbs("shop:*refund*"), Match: governance.Narrowing{Except: refund}, Conditions: []governance.Condition{when("args.reason", governance.OpEquals, `"x"`)}, Action: "block"},
+			[]policy.WarningCode{policy.UnknownArgument},
+		},
 		"contradiction":                   {policy.Draft{Matchers: refund, Conditions: append(amount("100"), when("args.amount", governance.OpLess, "50")), Action: "block"}, []policy.WarningCode{policy.Contradiction}},
 		"allow of high risk only":         {policy.Draft{Matchers: refund, Action: "allow"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
 		"notify of high risk only":        {policy.Draft{Matchers: matcher("risk_level", "HIGH"), Action: "notify"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
@@ -71,6 +102,58 @@ func TestWarnings(t *testing.T) {
 			require.Equal(t, warnings, again)
 		})
 	}
+}
+
+// Two policies that say the same: one of them does nothing.
+func TestSamePolicyTwiceIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	draft := func(change func(*policy.Draft)) policy.Draft {
+		d := policy.Draft{
+			Name: "one", Matchers: append(verbs("shop:create_refund"), verbs("shop:list_*")...), Action: "require_approval",
+			Match:      governance.Narrowing{Except: []governance.Matcher{{Provider: "shop", Operation: "read"}}},
+			Conditions: []governance.Condition{when("args.amount", governance.OpGreater, "100"), when("agent_id", governance.OpExists, "")},
+		}
+		change(&d)
+		return d
+	}
+	first := b.create(t, draft(func(*policy.Draft) {}))
+	required, no := int32(2), false
+	for name, c := range map[string]struct {
+		change func(*policy.Draft)
+		same   bool
+	}{
+		"the same": {func(*policy.Draft) {}, true},
+		"written otherwise": {func(d *policy.Draft) {
+			d.Name, d.Description, d.Priority, d.Mode = "other", "text", 3, "shadow"
+			d.Matchers = []governance.Matcher{{Verb: "shop:list_*"}, {Type: "Verb", Value: "shop:create_refund"}, {Verb: "shop:list_*"}}
+			d.Conditions = []governance.Condition{when("agent_id", "EXISTS", "1"), when("args.amount", governance.OpGreater, "1e2")}
+		}, true},
+		"another action":     {func(d *policy.Draft) { d.Action = "block" }, false},
+		"another matcher":    {func(d *policy.Draft) { d.Matchers = verbs("shop:create_refund") }, false},
+		"another exception":  {func(d *policy.Draft) { d.Match.Except[0].Operation = "write" }, false},
+		"another value":      {func(d *policy.Draft) { d.Conditions[0].Value = json.RawMessage("101") }, false},
+		"other approvers":    {func(d *policy.Draft) { d.Approval = &policy.ApprovalDraft{Required: &required} }, false},
+		"switched off":       {func(d *policy.Draft) { d.Enabled = &no }, false},
+		"a group of the two": {func(d *policy.Draft) { d.Conditions = []governance.Condition{{Any: d.Conditions}} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, warnings, err := b.Create(t.Context(), by(b.ours), draft(c.change))
+			require.NoError(t, err)
+			require.Equal(t, c.same, slices.Contains(codes(warnings), policy.Duplicate), "%v", warnings)
+			if c.same {
+				require.Contains(t, warnings[len(warnings)-1].Message, first.ID.String())
+			}
+			require.NoError(t, b.Delete(t.Context(), by(b.ours), p.ID, nil))
+		})
+	}
+	_, warnings, err := b.Get(t.Context(), b.ours, first.ID)
+	require.NoError(t, err)
+	require.NotContains(t, codes(warnings), policy.Duplicate, "it is not its own duplicate")
+	b.create(t, draft(func(d *policy.Draft) { d.Name = "two" }))
+	_, warnings, err = b.Create(t.Context(), by(b.them), draft(func(*policy.Draft) {}))
+	require.NoError(t, err)
+	require.NotContains(t, codes(warnings), policy.Duplicate, "those of other tenants do not count")
 }
 
 func codes(warnings []policy.Warning) (list []policy.WarningCode) {

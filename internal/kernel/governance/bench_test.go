@@ -23,7 +23,7 @@ func tenantPolicies(n int) []governance.Policy {
 	list[1].Matchers = []governance.Matcher{{Type: "verb", Value: "*:create_refund"}, {Type: "provider", Value: "stripe"}}
 	for i := len(list); i < n; i++ {
 		p := policy(fmt.Sprintf("policy %d", i), actions[i%4], cond("args.amount", "greater", "10"), cond("args.reason", "contains", `"x"`))
-		switch i % 8 {
+		switch i % 11 {
 		case 0, 1, 2:
 			p.Matchers = []governance.Matcher{{Type: "verb", Value: fmt.Sprintf("provider%d:verb_%d", i%50, i)}}
 		case 3, 4:
@@ -32,8 +32,19 @@ func tenantPolicies(n int) []governance.Policy {
 			p.Matchers = []governance.Matcher{{Type: "verb", Value: fmt.Sprintf("*:delete_%d_*", i)}, {Type: "verb", Value: fmt.Sprintf("*_purge%d", i)}}
 		case 6:
 			p.Matchers = []governance.Matcher{{Type: "provider", Value: fmt.Sprintf("provider%d", i)}, {Type: "domain", Value: fmt.Sprintf("domain%d", i)}}
-		default:
+		case 7:
 			p.Matchers = []governance.Matcher{{Type: "risk_level", Value: "high"}, {Type: "operation_type", Value: "read"}}
+		case 8:
+			p.Matchers = []governance.Matcher{{Provider: fmt.Sprintf("provider%d", i), Operation: "write"}, {Risk: "medium", Domain: fmt.Sprintf("domain%d", i)}}
+		case 9:
+			p.Match.All = []governance.Matcher{{Provider: fmt.Sprintf("provider%d", i)}, {Risk: "medium"}}
+			p.Match.Except = []governance.Matcher{{Verb: fmt.Sprintf("provider%d:get_*", i)}}
+		default:
+			p.Matchers = []governance.Matcher{{Type: "provider", Value: fmt.Sprintf("provider%d", i)}}
+			if i < 100 { // every write but those of some providers
+				p.Matchers = []governance.Matcher{{Type: "operation_type", Value: "write"}}
+			}
+			p.Match.Except = []governance.Matcher{{Provider: "github"}, {Provider: "stripe"}, {Provider: "nobody"}}
 		}
 		list = append(list, p)
 	}
@@ -107,6 +118,15 @@ func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
 	var all []governance.Policy
 	for i := range 1000 {
 		all = append(all, policy(strconv.Itoa(i), block, cond("args.amount", "greater", "1e6"), cond("args.reason", "equals", `"x"`)))
+	}
+	require.Zero(t, count(governance.Compile(1, all), quiet))
+
+	// A thousand are about all calls but those of the provider.
+	all = nil
+	for i := range 1000 {
+		p := policy(strconv.Itoa(i), block)
+		p.Match.Except = []governance.Matcher{{Provider: "github"}, {Provider: "stripe", Operation: "write"}}
+		all = append(all, p)
 	}
 	require.Zero(t, count(governance.Compile(1, all), quiet))
 

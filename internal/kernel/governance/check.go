@@ -2,6 +2,7 @@ package governance
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -40,10 +41,9 @@ func CheckPolicy(p Policy) []fault.Detail {
 	if p.Mode != "" && p.Mode != Enforce && p.Mode != Shadow {
 		c.fail("/mode", ruleEnum, "must be enforce or shadow")
 	}
-	c.atMost("/verbMatchers", len(p.Matchers), MaxMatchers)
-	for i, m := range p.Matchers[:min(len(p.Matchers), MaxMatchers)] {
-		c.matcher("/verbMatchers/"+strconv.Itoa(i), m)
-	}
+	c.matchers("/verbMatchers", p.Matchers)
+	c.matchers("/match/all", p.Match.All)
+	c.matchers("/match/except", p.Match.Except)
 	c.details = append(c.details, checkConditions("/conditions", p.Conditions)...)
 	if strictness(p.Action) == 0 {
 		c.fail("/action/type", ruleEnum, "must be allow, notify, require_approval or block")
@@ -97,37 +97,66 @@ func (c *checker) name(name string) {
 	}
 }
 
+func (c *checker) matchers(path string, list []Matcher) {
+	c.atMost(path, len(list), MaxMatchers)
+	for i, m := range list[:min(len(list), MaxMatchers)] {
+		c.matcher(path+"/"+strconv.Itoa(i), m)
+	}
+}
+
 func (c *checker) matcher(path string, m Matcher) {
-	value := path + "/value"
+	switch {
+	case m.unknown:
+		c.fail(path, "unknown", "has a member that is empty or not known")
+	case m == (Matcher{Type: m.Type, Value: m.Value}):
+		c.typed(path, m)
+	case m.Type != "" || m.Value != "":
+		c.fail(path, "exclusive", "must have either type and value, or fields such as provider and operation_type")
+	default:
+		for _, f := range m.fields() {
+			if f.value != "" {
+				c.field(path+"/"+string(f.name), f.name, f.value)
+			}
+		}
+	}
+}
+
+// typed checks a matcher that has a type and a value.
+func (c *checker) typed(path string, m Matcher) {
 	switch {
 	case m.Type == "":
-		c.fail(path+"/type", ruleRequired, "is missing")
-		return
+		c.fail(path+"/type", ruleRequired, "is missing; a matcher without type has at least one of verb, provider, risk_level, operation_type and domain")
 	case m.Value == "":
-		c.fail(value, ruleRequired, "is missing")
-		return
-	case len(m.Value) > maxMatcherValue:
-		c.fail(value, "maxLength", fmt.Sprintf("must have at most %d bytes", maxMatcherValue))
+		c.fail(path+"/value", ruleRequired, "is missing")
+	case !slices.ContainsFunc(m.fields(), func(f matcherField) bool { return f.name == m.Type }):
+		c.fail(path+"/type", ruleEnum, "must be verb, provider, risk_level, operation_type or domain")
+	default:
+		c.field(path+"/value", m.Type, m.Value)
+	}
+}
+
+// field checks what a matcher wants of one property.
+func (c *checker) field(path string, name MatcherType, value string) {
+	if len(value) > maxMatcherValue {
+		c.fail(path, "maxLength", fmt.Sprintf("must have at most %d bytes", maxMatcherValue))
 		return
 	}
-	switch m.Type {
+	switch name {
 	case MatchVerb:
-		c.verb(value, m.Value)
+		c.verb(path, value)
 	case MatchProvider:
-		if m.Value != verb.ReservedSlug && !verb.ValidSlug(m.Value) {
-			c.fail(value, "provider", "must be a provider's slug; a matcher of type verb takes *, as in stripe:*")
+		if value != verb.ReservedSlug && !verb.ValidSlug(value) {
+			c.fail(path, "provider", "must be a provider's slug; a matcher of type verb takes *, as in stripe:*")
 		}
 	case MatchRisk:
-		if risk := verb.Risk(m.Value); risk != verb.RiskLow && risk != verb.RiskMedium && risk != verb.RiskHigh {
-			c.fail(value, ruleEnum, messageRiskLevel)
+		if risk := verb.Risk(value); risk != verb.RiskLow && risk != verb.RiskMedium && risk != verb.RiskHigh {
+			c.fail(path, ruleEnum, messageRiskLevel)
 		}
 	case MatchOperation:
-		if op := verb.Operation(m.Value); op != verb.Read && op != verb.Write {
-			c.fail(value, ruleEnum, "must be read or write")
+		if op := verb.Operation(value); op != verb.Read && op != verb.Write {
+			c.fail(path, ruleEnum, "must be read or write")
 		}
 	case MatchDomain:
-	default:
-		c.fail(path+"/type", ruleEnum, "must be verb, provider, risk_level, operation_type or domain")
 	}
 }
 

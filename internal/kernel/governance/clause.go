@@ -169,10 +169,7 @@ func (r *clauseReader) window(path string, w Window) {
 		r.fail(path, ruleMaxItems, fmt.Sprintf("is one too many: a policy may have at most %d conditions on windows", maxWindows))
 	}
 	var c checker
-	c.atMost(path+"/matching", len(w.Matching), MaxMatchers)
-	for i, m := range w.Matching[:min(len(w.Matching), MaxMatchers)] {
-		c.matcher(path+"/matching/"+strconv.Itoa(i), m)
-	}
+	c.matchers(path+"/matching", w.Matching)
 	r.problems = append(r.problems, c.details...)
 }
 

@@ -11,7 +11,7 @@ import (
 type policy struct {
 	Policy
 	strict     int      // of its action, see strictness
-	always     bool     // it may be about any call
+	scope      scope    // the verbs that it is about
 	conditions []clause // all must be met
 	count      int      // conditions, those in groups included
 	// broken: the stored policy cannot be read. It blocks every call that it may be about.
@@ -34,19 +34,14 @@ func compilePolicy(source Policy) *policy {
 	default:
 		p.Mode, p.broken = Enforce, true
 	}
-	p.always = len(p.Matchers) == 0
-	for _, m := range p.Matchers {
-		if !m.readable() {
-			p.always, p.broken = true, true
-		}
-		p.always = p.always || (m.Type == MatchVerb && everything(m.Value))
-	}
+	read, readable := scopeOf(&p.Policy)
+	p.scope, p.broken = read, p.broken || !readable
 	clauses, r := readClauses("", p.Conditions)
 	p.conditions, p.count = clauses, r.count
 	p.broken = p.broken || len(r.problems) > 0
 	for one := range conditions(p.conditions) {
 		if one.window != nil {
-			one.window.bind(one.source.Window, p.Matchers)
+			p.broken = !one.window.bind(one.source.Window, &p.Policy) || p.broken
 		}
 	}
 	if p.broken {
@@ -57,18 +52,20 @@ func compilePolicy(source Policy) *policy {
 
 // What a compiled policy takes of memory, in bytes, besides its texts.
 const (
-	policySize      = 600
+	policySize      = 700
+	scopeSize       = 200 // of a matcher, as stored, as compiled and in the index
 	conditionSize   = 400
 	instructionSize = 100
 )
 
 // size returns about how many bytes of memory the policy takes.
 func (p *policy) size() int {
-	n := policySize + len(p.Name) + 64*(len(p.Matchers)+len(p.Approval.Approvers))
+	n := policySize + len(p.Name) + 64*len(p.Approval.Approvers)
+	n += scopeSize * (len(p.Matchers) + len(p.Match.All) + len(p.Match.Except))
 	for c := range conditions(p.conditions) {
 		n += conditionSize + len(c.source.Field) + 3*len(c.source.ValueField) + 3*len(c.source.Value) + 64*(len(c.list)+len(c.path))
 		if c.window != nil {
-			n += conditionSize + 3*(len(c.source.Window.By)+len(c.source.Window.Sum)) + 128*len(c.window.matching)
+			n += conditionSize + 3*(len(c.source.Window.By)+len(c.source.Window.Sum)) + 128*(len(c.window.scope.any)+len(c.window.scope.all)+len(c.window.scope.except))
 		}
 		if c.re != nil {
 			n += instructionSize * c.re.Size()

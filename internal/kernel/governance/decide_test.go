@@ -241,6 +241,60 @@ func TestMatchers(t *testing.T) {
 	require.True(t, policy("p", block).Covers(refund(`{}`)))
 }
 
+// The fields of one matcher must all fit, and so must all of match.all; match.except exempts. The
+// call is stripe:create_refund of the domain payments, a write of low risk.
+func TestMatchersThatNarrow(t *testing.T) {
+	t.Parallel()
+	type m = governance.Matcher
+	type n = governance.Narrowing
+	list := func(list ...m) []m { return list }
+	for name, c := range map[string]struct {
+		matchers []m
+		match    n
+		want     bool
+	}{
+		"one field":                             {list(m{Provider: "stripe"}), n{}, true},
+		"both fields fit":                       {list(m{Provider: "stripe", Operation: "Write"}), n{}, true},
+		"one of two does not":                   {list(m{Provider: "stripe", Operation: "read"}), n{}, false},
+		"every field fits":                      {list(m{Verb: "stripe:*", Provider: "stripe", Risk: "LOW", Operation: "write", Domain: "payments"}), n{}, true},
+		"the last field does not":               {list(m{Verb: "stripe:*", Provider: "stripe", Risk: "low", Operation: "write", Domain: "pay"}), n{}, false},
+		"any verb of a provider":                {list(m{Verb: "*", Provider: "github"}), n{}, false},
+		"the glob decides":                      {list(m{Verb: "*refund*", Provider: "stripe"}), n{}, true},
+		"a glob of the provider with an end":    {list(m{Verb: "stripe:*refund", Domain: "payments"}), n{}, true},
+		"an alternative that fits":              {list(m{Provider: "stripe", Operation: "read"}, m{Type: "domain", Value: "payments"}), n{}, true},
+		"all alone":                             {nil, n{All: list(m{Type: "provider", Value: "stripe"}, m{Operation: "write"})}, true},
+		"all alone, one does not fit":           {nil, n{All: list(m{Type: "provider", Value: "stripe"}, m{Operation: "read"})}, false},
+		"all beside an alternative":             {list(m{Type: "verb", Value: "*:create_*"}), n{All: list(m{Provider: "stripe"})}, true},
+		"all beside an alternative, not both":   {list(m{Type: "verb", Value: "*:create_*"}), n{All: list(m{Provider: "github"})}, false},
+		"an alternative that does not fit":      {list(m{Type: "verb", Value: "*:delete_*"}), n{All: list(m{Provider: "stripe"})}, false},
+		"all of two globs":                      {nil, n{All: list(m{Verb: "*:create_*"}, m{Verb: "*_refund"})}, true},
+		"all of two globs, one does not fit":    {nil, n{All: list(m{Verb: "*:create_*"}, m{Verb: "*_order"})}, false},
+		"except of another verb":                {list(m{Provider: "stripe"}), n{Except: list(m{Verb: "stripe:get_*"})}, true},
+		"except of this verb":                   {list(m{Provider: "stripe"}), n{Except: list(m{Verb: "stripe:create_*"})}, false},
+		"except of this verb, with a type":      {list(m{Provider: "stripe"}), n{Except: list(m{Type: "verb", Value: "stripe:create_refund"})}, false},
+		"except by two fields":                  {list(m{Provider: "stripe"}), n{Except: list(m{Provider: "stripe", Operation: "read"})}, true},
+		"except by two fields that fit":         {list(m{Provider: "stripe"}), n{Except: list(m{Provider: "stripe", Operation: "write"})}, false},
+		"one of several exceptions":             {list(m{Provider: "stripe"}), n{Except: list(m{Provider: "github"}, m{Risk: "low"})}, false},
+		"except alone, for every other verb":    {nil, n{Except: list(m{Provider: "github"})}, true},
+		"except alone, for this verb":           {nil, n{Except: list(m{Provider: "stripe"})}, false},
+		"all and except":                        {nil, n{All: list(m{Provider: "stripe"}), Except: list(m{Operation: "read"})}, true},
+		"all and except, for this verb":         {nil, n{All: list(m{Provider: "stripe"}), Except: list(m{Operation: "write"})}, false},
+		"except each verb":                      {nil, n{Except: list(m{Verb: "*"})}, false},
+		"except of an alternative that is each": {list(m{Verb: "*"}, m{Provider: "x"}), n{Except: list(m{Provider: "stripe"})}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := policy("p", block)
+			p.Matchers, p.Match = c.matchers, c.match
+			require.Empty(t, governance.CheckPolicy(p))
+			v := governance.Compile(1, []governance.Policy{p}).Evaluate(refund(`{}`))
+			require.Equal(t, c.want, v.Decision == governance.Block)
+			require.Equal(t, c.want, p.Covers(refund(`{}`)))
+			require.Equal(t, c.want, len(v.Matches) == 1, "once, however many of its matchers fit")
+		})
+	}
+}
+
 func TestMatcherComparesALongNameWhole(t *testing.T) {
 	t.Parallel()
 	c := refund(`{}`)
@@ -319,6 +373,13 @@ func TestPolicyThatCannotBeReadBlocksWhatItMayBeAbout(t *testing.T) {
 			p.Matchers = append(p.Matchers, governance.Matcher{Type: "tag", Value: "x"})
 		}, true},
 		{"matcher value", func(p *governance.Policy) { p.Matchers = append(p.Matchers, governance.Matcher{Type: "verb"}) }, true},
+		{"matcher with a type and fields", func(p *governance.Policy) {
+			p.Matchers = append(p.Matchers, governance.Matcher{Type: "verb", Value: "a:b", Provider: "a"})
+		}, true},
+		{"one of all", func(p *governance.Policy) { p.Match.All = []governance.Matcher{{Type: "tag", Value: "x"}} }, false},
+		{"except, which then exempts nothing", func(p *governance.Policy) {
+			p.Match.Except = []governance.Matcher{{Provider: "stripe"}, {Type: "tag", Value: "x"}}
+		}, false},
 	} {
 		for _, action := range []governance.Action{allow, block} {
 			p := policy("Broken rule", action)

@@ -119,7 +119,7 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 	var secret bool
 	if c.one.window != nil {
 		one.Window = c.one.source.Window
-		x.room -= textSize(one.Window.By) + textSize(one.Window.Sum) + textSize(one.Window.Per) + matcherSize*len(one.Window.Matching)
+		x.room -= textSize(one.Window.By) + textSize(one.Window.Sum) + textSize(one.Window.Per) + matchersTextSize(one.Window.Matching)
 		one.Actual, secret = e.actualOfWindow(c.one, strict)
 	} else {
 		one.Actual, secret = e.actual(&c.one.field, c.one.secret)
@@ -150,9 +150,20 @@ const (
 	matchSize         = 256
 	conditionTextSize = 180
 	groupTextSize     = 32
-	matcherSize       = 32 + maxMatcherValue
+	matcherTextSize   = 40
+	fieldTextSize     = 24
 	approverSize      = 32
 )
+
+func matchersTextSize(list []Matcher) (n int) {
+	for _, m := range list {
+		n += matcherTextSize + textSize(m.Value)
+		for _, f := range m.fields() {
+			n += fieldTextSize + textSize(f.value)
+		}
+	}
+	return n
+}
 
 // textSize returns the most bytes that a text takes within JSON.
 func textSize[T ~string | ~[]byte](text T) int {

@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // Policy is one rule of a tenant (docs/policies.md). It applies to a call if one of its
-// matchers fits, or it has none, and if all its conditions are true.
+// matchers fits, or it has none, if Match does not exclude the call, and if all its conditions
+// are true.
 // Conditions are entries that must all be met; each is a condition or a group.
 //
 // The JSON names of the types in this file are what rows store and what the API answers
@@ -24,6 +26,7 @@ type Policy struct {
 	// Priority orders policies of one action: the name of the highest is reported.
 	Priority   int32
 	Matchers   []Matcher
+	Match      Narrowing
 	Conditions []Condition
 	Action     Action
 	// Approval is what a require_approval policy asks for; other policies ignore it.
@@ -62,10 +65,44 @@ const (
 	MatchDomain    MatcherType = "domain"
 )
 
-// Matcher is one entry of verbMatchers.
+// Matcher is one entry of verbMatchers, all or except. It has Type and Value, or any of the
+// other fields. Of these each one that is not "" must fit.
 type Matcher struct {
-	Type  MatcherType `json:"type"`
-	Value string      `json:"value"`
+	Type      MatcherType `json:"type,omitempty"`
+	Value     string      `json:"value,omitempty"`
+	Verb      string      `json:"verb,omitempty"`
+	Provider  string      `json:"provider,omitempty"`
+	Risk      string      `json:"risk_level,omitempty"`
+	Operation string      `json:"operation_type,omitempty"`
+	Domain    string      `json:"domain,omitempty"`
+
+	// unknown: it was read with a member that is empty, or that this version does not know.
+	unknown bool
+}
+
+// UnmarshalJSON reads a matcher. One with a member that is empty or not known counts as one that
+// cannot be read: to ignore the member would let the matcher fit more.
+func (m *Matcher) UnmarshalJSON(data []byte) error {
+	type plain Matcher
+	var read plain
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err //nolint:wrapcheck // json adds its own words
+	}
+	var members map[string]*string
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	read.unknown = strict.Decode(&plain{}) != nil || json.Unmarshal(data, &members) != nil
+	for _, text := range members {
+		read.unknown = read.unknown || text == nil || *text == ""
+	}
+	*m = Matcher(read)
+	return nil
+}
+
+// Narrowing excludes verbs that the matchers of a policy fit.
+type Narrowing struct {
+	All    []Matcher `json:"all,omitempty"`    // each must fit
+	Except []Matcher `json:"except,omitempty"` // none may fit
 }
 
 // Operator compares a field with a condition's value.

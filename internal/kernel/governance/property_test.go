@@ -37,6 +37,14 @@ var (
 		{Type: "domain", Value: "payments"},
 		{Type: "tag", Value: "x"},
 		{Type: "verb", Value: "*:*"},
+		{Provider: "stripe", Operation: "write"},
+		{Provider: "stripe", Operation: "read"},
+		{Verb: "*", Provider: "github"},
+		{Verb: "stripe:*refund", Risk: "low"},
+		{Verb: "*:create_*", Domain: "payments"},
+		{Verb: "*und*", Operation: "write"},
+		{Type: "provider", Value: "stripe", Domain: "payments"},
+		{},
 	}
 	actions = []governance.Action{allow, notify, approve, block}
 )
@@ -48,6 +56,8 @@ func drawPolicy(t *rapid.T) governance.Policy {
 	p.Mode = rapid.SampledFrom([]governance.Mode{governance.Enforce, governance.Enforce, governance.Shadow}).Draw(t, "mode")
 	p.Priority = int32(rapid.IntRange(-1, 1).Draw(t, "priority"))
 	p.Matchers = rapid.SliceOfN(rapid.SampledFrom(matchers), 0, 3).Draw(t, "matchers")
+	p.Match.All = rapid.SliceOfN(rapid.SampledFrom(matchers), 0, 2).Draw(t, "all")
+	p.Match.Except = rapid.SliceOfN(rapid.SampledFrom(matchers), 0, 1).Draw(t, "except")
 	for range rapid.IntRange(0, 2).Draw(t, "conditions") {
 		p.Conditions = append(p.Conditions, drawCondition(t, 2))
 	}
@@ -126,6 +136,12 @@ func TestTheVerdictIsThatOfTheMatches(t *testing.T) {
 			}
 		}
 		require.Len(t, v.Matches, len(alone))
+		for _, p := range policies {
+			if len(p.Conditions) == 0 && p.Enabled {
+				require.Equal(t, p.Covers(call), alone[p.ID], "the index finds what comparing each matcher does")
+			}
+			require.False(t, p.NeverFits() != "" && alone[p.ID])
+		}
 		held := 0
 		for _, m := range v.Matches {
 			require.True(t, alone[m.PolicyID])

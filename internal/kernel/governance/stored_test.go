@@ -31,6 +31,14 @@ func TestStoredFormsKeepTheirMembers(t *testing.T) {
 			&governance.Matcher{Type: governance.MatchVerb, Value: "shop:*"},
 			`{"type":"verb","value":"shop:*"}`, &governance.Matcher{},
 		},
+		"matcher of fields": {
+			&governance.Matcher{Verb: "shop:*", Provider: "shop", Risk: "low", Operation: "write", Domain: "orders"},
+			`{"verb":"shop:*","provider":"shop","risk_level":"low","operation_type":"write","domain":"orders"}`, &governance.Matcher{},
+		},
+		"narrowing": {
+			&governance.Narrowing{All: []governance.Matcher{{Provider: "shop"}}, Except: []governance.Matcher{{Operation: "read"}}},
+			`{"all":[{"provider":"shop"}],"except":[{"operation_type":"read"}]}`, &governance.Narrowing{},
+		},
 		"condition": {
 			&governance.Condition{Field: "args.amount", Operator: governance.OpGreater, Value: json.RawMessage(`10`)},
 			`{"field":"args.amount","operator":"greater","value":10}`, &governance.Condition{},
@@ -75,4 +83,15 @@ func TestStoredWordsStayTheSame(t *testing.T) {
 	require.Equal(t, []governance.Decision{"allow", "block", "pending_approval"}, []governance.Decision{governance.Allow, governance.Block, governance.PendingApproval})
 	require.Equal(t, []governance.Action{"allow", "notify", "require_approval", "block"},
 		[]governance.Action{governance.ActionAllow, governance.ActionNotify, governance.ActionRequireApproval, governance.ActionBlock})
+}
+
+// An exception that a later version has narrowed must not exempt more than that version meant.
+func TestStoredMatcherWithAnUnknownMemberExemptsNothing(t *testing.T) {
+	t.Parallel()
+	p := policy("p", allow)
+	require.NoError(t, json.Unmarshal([]byte(`{"except":[{"provider":"stripe","tag":"x"}]}`), &p.Match))
+	v := governance.Compile(1, []governance.Policy{p}).Evaluate(refund(`{}`))
+	require.Equal(t, governance.Block, v.Decision)
+	require.Contains(t, v.Reason, "cannot be read")
+	require.NotEmpty(t, governance.CheckPolicy(p), "it is not stored again without the member")
 }

@@ -7,16 +7,6 @@ import (
 	"strings"
 )
 
-// Covers reports whether the policy's matchers fit the call, without its conditions. It
-// reads only the name, domain, risk and operation of the call.
-func (p Policy) Covers(c Call) bool {
-	if len(p.Matchers) == 0 {
-		return true
-	}
-	name := []byte(c.Verb.String())
-	return slices.ContainsFunc(p.Matchers, func(m Matcher) bool { return NormalizeMatcher(m).matches(&c, name) })
-}
-
 // Misfit says why a condition on an argument does not fit calls of this schema: the schema
 // lacks the field, or has another type for it than the condition's value. It returns ""
 // where the condition fits, or where nothing is known.

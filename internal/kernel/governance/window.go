@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,12 +42,12 @@ const memberWindow = "window"
 
 // window is a Window that is ready to be judged.
 type window struct {
-	id       WindowID
-	by       field
-	sum      *field // nil where calls are counted
-	per      time.Duration
-	matching []Matcher // none: every call
-	bound    exact.Decimal
+	id    WindowID
+	by    field
+	sum   *field // nil where calls are counted
+	per   time.Duration
+	scope scope // the calls that count
+	bound exact.Decimal
 }
 
 // readWindow reads the window of a condition, and the number that it is compared with.
@@ -133,36 +132,36 @@ func readPer(text string) (time.Duration, *problem) {
 
 // normalize returns a copy of w as it is stored.
 func (w Window) normalize() *Window {
-	w.Matching = slices.Clone(w.Matching)
-	for i, m := range w.Matching {
-		w.Matching[i] = NormalizeMatcher(m)
-	}
+	w.Matching = normalizeMatchers(w.Matching)
 	return &w
 }
 
-// bind gives the window its matchers, where it has none of its own those of its policy, and its id.
-func (w *window) bind(source *Window, own []Matcher) {
-	w.matching = source.Matching
-	if w.matching == nil {
-		w.matching = own
+// bind gives the window its matchers, where it has none of its own those of its policy, and its
+// id. It reports whether they can be read.
+func (w *window) bind(source *Window, own *Policy) bool {
+	counted := Policy{Matchers: source.Matching}
+	if source.Matching == nil {
+		counted = Policy{Matchers: own.Matchers, Match: own.Match}
 	}
+	read, readable := scopeOf(&counted)
+	w.scope = read
 	// What follows never changes: recorded calls are found by it.
 	canonical, err := json.Marshal(struct {
 		By       string    `json:"by"`
 		Sum      string    `json:"sum"`
 		Matching []Matcher `json:"matching"`
-	}{source.By, source.Sum, append([]Matcher{}, w.matching...)})
+		Match    Narrowing `json:"match,omitzero"`
+	}{source.By, source.Sum, append([]Matcher{}, counted.Matchers...), counted.Match})
 	if err != nil {
 		panic(err) // texts always encode
 	}
 	sum := sha256.Sum256(canonical)
 	w.id = WindowID(sum[:16])
+	return readable
 }
 
 // counts reports whether the window counts the call. name is its provider:verb_name.
-func (w *window) counts(c *Call, name []byte) bool {
-	return len(w.matching) == 0 || slices.ContainsFunc(w.matching, func(m Matcher) bool { return m.matches(c, name) })
-}
+func (w *window) counts(c *Call, name []byte) bool { return w.scope.has(c, name) }
 
 // misfit says why the window does not fit calls of this schema, "" where it fits. A call without
 // the value, or without the amount, is always in doubt.

@@ -263,3 +263,21 @@ func TestWindowsOfACallThatNoneIsAboutTakeNoMemory(t *testing.T) {
 		}
 	}))
 }
+
+// A window without matchers of its own counts what its policy is about, and no more.
+func TestWindowCountsWhatItsPolicyNarrows(t *testing.T) {
+	t.Parallel()
+	p := policy("p", block, governance.Condition{Window: &governance.Window{By: "customer_id", Per: "1h", Count: true}, Operator: "greater", Value: json.RawMessage("3")})
+	p.Match = governance.Narrowing{All: []governance.Matcher{{Provider: "stripe"}}, Except: []governance.Matcher{{Verb: "stripe:get_*"}}}
+	require.Empty(t, governance.CheckPolicy(p))
+	customer := "c"
+	for verb, want := range map[string]int{"create_refund": 1, "get_refund": 0} {
+		c := refund(`{}`)
+		c.Verb.Verb, c.Context.CustomerID = verb, &customer
+		uses := governance.Compile(1, []governance.Policy{p}).Records(c, func(governance.WindowID) bool { return true })
+		require.Len(t, uses, want, verb)
+	}
+	whole := p
+	whole.Match = governance.Narrowing{}
+	require.NotEqual(t, governance.WindowDefs([]governance.Policy{p})[0].ID, governance.WindowDefs([]governance.Policy{whole})[0].ID)
+}

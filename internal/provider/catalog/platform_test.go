@@ -316,16 +316,16 @@ func TestPoliciesSeeSharedVerbs(t *testing.T) {
 		verbs     int64
 		providers []string
 		domains   []string
-		patterns  []string
+		patterns  []int32
 	}{
-		r.tenant: {4, []string{}, []string{"reports_2"}, []string{}},
-		r.other:  {0, []string{"crm", "shop"}, []string{"contacts", "reports_2"}, []string{"%:merge", "crm:%"}},
+		r.tenant: {4, []string{}, []string{"reports_2"}, nil},
+		r.other:  {0, []string{"crm", "shop"}, []string{"contacts", "reports_2"}, []int32{0, 1}},
 	} {
 		on := r.db.Tenant(tenant)
-		n, err := q.CountMatchedVerbs(t.Context(), on, dbsqlc.CountMatchedVerbsParams{TenantID: tenant, Every: true, Anywhere: true})
+		n, err := q.CountMatchedVerbs(t.Context(), on, dbsqlc.CountMatchedVerbsParams{TenantID: tenant, Anywhere: true})
 		require.NoError(t, err)
 		require.Equal(t, want.verbs, n.Verbs)
-		schemas, err := q.MatchedSchemas(t.Context(), on, dbsqlc.MatchedSchemasParams{TenantID: tenant, Every: true, Anywhere: true, N: 10})
+		schemas, err := q.MatchedSchemas(t.Context(), on, dbsqlc.MatchedSchemasParams{TenantID: tenant, Anywhere: true, N: 10})
 		require.NoError(t, err)
 		require.Len(t, schemas, int(want.verbs))
 		providers, err := q.MissingProviders(t.Context(), on, dbsqlc.MissingProvidersParams{TenantID: tenant, Slugs: []string{"crm", "shop"}})
@@ -334,7 +334,10 @@ func TestPoliciesSeeSharedVerbs(t *testing.T) {
 		domains, err := q.MissingDomains(t.Context(), on, dbsqlc.MissingDomainsParams{TenantID: tenant, Domains: []string{"contacts", "reports_2"}})
 		require.NoError(t, err)
 		require.Equal(t, want.domains, domains)
-		patterns, err := q.MissingVerbs(t.Context(), on, dbsqlc.MissingVerbsParams{TenantID: tenant, Patterns: []string{"crm:%", "%:merge"}, Providers: []string{"crm", ""}})
+		patterns, err := q.MissingVerbs(t.Context(), on, dbsqlc.MissingVerbsParams{
+			TenantID: tenant, Places: []int32{0, 1}, Patterns: []string{"crm:%", "%:merge"}, Providers: []string{"crm", ""},
+			Risks: []string{"", ""}, Operations: []string{"", ""}, Domains: []string{"", ""},
+		})
 		require.NoError(t, err)
 		slices.Sort(patterns)
 		require.Equal(t, want.patterns, patterns)

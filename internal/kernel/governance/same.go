@@ -1,0 +1,71 @@
+package governance
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentruntime/internal/kernel/strictjson"
+)
+
+// Says returns a text that two policies share if they ask for the same about the same calls: the
+// same matchers, conditions and action, and approvals by the same people. The order of entries
+// does not count, nor whether a matcher has a type or a field. Names, modes and priorities do
+// not either. Two policies with different texts may still mean the same.
+func (p Policy) Says() string {
+	p = Normalize(p)
+	parts := []string{
+		"any", saysOf(p.Matchers), "all", saysOf(p.Match.All), "except", saysOf(p.Match.Except),
+		"if", conditionsSay(p.Conditions, 0), "then", string(p.Action),
+	}
+	if p.Action == ActionRequireApproval {
+		rule := p.Approval
+		slices.SortFunc(rule.Approvers, func(a, b Approver) int { return strings.Compare(string(a.Type)+a.Value, string(b.Type)+b.Value) })
+		text, _ := json.Marshal(rule) // texts, numbers and booleans
+		parts = append(parts, string(text))
+	}
+	return joined(parts)
+}
+
+// joined returns one text for a list, different for different lists.
+func joined(list []string) string {
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString(strconv.Quote(s))
+	}
+	return b.String()
+}
+
+// set is joined without regard to order and repetition.
+func set(list []string) string {
+	slices.Sort(list)
+	return joined(slices.Compact(list))
+}
+
+func saysOf(list []Matcher) string {
+	texts := make([]string, len(list))
+	for i, m := range list {
+		texts[i] = joined(m.ByField().Words())
+	}
+	return set(texts)
+}
+
+func conditionsSay(list []Condition, groups int) string {
+	texts := make([]string, len(list))
+	for i, c := range list {
+		texts[i] = c.says(groups)
+	}
+	return set(texts)
+}
+
+func (c Condition) says(groups int) string {
+	if name, parts := c.group(); name != "" && groups < maxGroups {
+		return joined([]string{name, conditionsSay(parts, groups+1)})
+	}
+	if value, err := strictjson.Canonical(c.Value); err == nil {
+		c.Value = value
+	}
+	text, _ := json.Marshal(c) // fails for a value that is no JSON, which is not stored
+	return string(text)
+}
